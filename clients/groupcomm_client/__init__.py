@@ -1,0 +1,1 @@
+"""A program's side of groupcomm: clients and the `groupcomm` command."""

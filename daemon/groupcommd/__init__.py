@@ -1,0 +1,1 @@
+"""The daemon program: a shell of sockets and files around the core."""

@@ -1,0 +1,1 @@
+"""Group communication with selectable service levels: the core, free of I/O."""

@@ -1,0 +1,88 @@
+"""What daemons agree on before they order anything: the view, its daemons and rings."""
+
+import hashlib
+
+import attrs
+
+from groupcomm.clocks.stamp import ViewId
+from groupcomm.errors import ConfigError
+from groupcomm.names import daemon_number
+
+MAX_DAEMONS = 1024
+MAX_RINGS = 64
+
+
+@attrs.frozen(order=True)
+class Incarnation:
+    """One start of a daemon.
+
+    Attributes:
+        restarts: how many times it has started, on disk before its first packet.
+        random_id: 64 random bits, so that a lost or cloned disk repeats no identity.
+    """
+
+    restarts: int
+    random_id: int
+
+
+@attrs.frozen(order=True)
+class DaemonId:
+    """A daemon of a view: its name and which start of it this is."""
+
+    name: str
+    incarnation: Incarnation
+
+    @property
+    def number(self) -> int:
+        """The 64 bits that stand for the name in datagrams."""
+        return daemon_number(self.name)
+
+
+@attrs.frozen(kw_only=True)
+class View:
+    """An agreed set of daemons with the rings that it was agreed on (EVS: a configuration).
+
+    Attributes:
+        id: its identity.
+        daemons: sorted by name; everywhere else a daemon is its index in this tuple.
+        rings: per ring the indices of its daemons, rising; rings sorted by their lowest daemon.
+        packet_limit: bytes of one datagram's packet, before sealing; the least over all paths.
+        longest_delay_s: the longest one-way delay between two rings, in seconds; 0 with one ring.
+        key: 16 bytes that name this view in packets.
+        ring_of: per daemon the index of its ring.
+    """
+
+    id: ViewId
+    daemons: tuple[DaemonId, ...]
+    rings: tuple[tuple[int, ...], ...]
+    packet_limit: int = 1340
+    longest_delay_s: float = 0.0
+    key: bytes = attrs.field(init=False, repr=False)
+    ring_of: tuple[int, ...] = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        names = [daemon.name for daemon in self.daemons]
+        if names != sorted(set(names)):
+            raise ConfigError(f"view: daemons are {names}; they must be sorted and differ")
+        if len({daemon.number for daemon in self.daemons}) != len(names):
+            raise ConfigError("view: two daemon names share a 64-bit number; rename one of them")
+        if not 1 <= len(names) <= MAX_DAEMONS or not 1 <= len(self.rings) <= MAX_RINGS:
+            raise ConfigError(f"view: at most {MAX_DAEMONS} daemons and {MAX_RINGS} rings")
+        flat = sorted(index for ring in self.rings for index in ring)
+        rising = all(ring == tuple(sorted(ring)) and ring for ring in self.rings)
+        if flat != list(range(len(names))) or not rising or list(self.rings) != sorted(self.rings):
+            raise ConfigError(
+                f"view: rings are {self.rings}; every daemon is in exactly one, all of them rising"
+            )
+        rings = [0] * len(names)
+        for ring, members in enumerate(self.rings):
+            for index in members:
+                rings[index] = ring
+        object.__setattr__(self, "ring_of", tuple(rings))
+        text = f"{self.id}|{self.daemons}|{self.rings}"
+        key = hashlib.blake2b(text.encode(), digest_size=16, person=b"groupcomm view").digest()
+        object.__setattr__(self, "key", key)
+
+    def gateway(self, ring: int) -> int:
+        """The daemon of a ring that exchanges packets with other rings: its lowest."""
+        return self.rings[ring][0]

@@ -1,0 +1,53 @@
+"""The errors of groupcomm.
+
+::
+
+    GroupCommError
+    +- ConfigError            a configuration contradicts itself
+    +- LocalProtocolError     the caller asked for what the protocol forbids
+    +- RemoteProtocolError    a peer broke the protocol
+       +- BadDatagram         bytes that do not decode
+       +- SessionError        a client's request failed
+
+Bugs of groupcomm itself show as ``AssertionError``: its invariants are always checked.
+"""
+
+
+class GroupCommError(Exception):
+    """Base of all errors that groupcomm raises on purpose."""
+
+
+class ConfigError(GroupCommError):
+    """A configuration contradicts itself; the text names the key, the value and the rule."""
+
+
+class LocalProtocolError(GroupCommError):
+    """The caller asked for what the protocol forbids; nothing was sent."""
+
+
+class RemoteProtocolError(GroupCommError):
+    """A peer broke the protocol; the core counts it and drops what it sent."""
+
+
+class BadDatagram(RemoteProtocolError):
+    """Bytes that do not decode; the only error a function named ``*_untrusted`` raises.
+
+    Attributes:
+        reason: one word for counters, such as ``"short"``, ``"tag"`` or ``"replay"``.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+
+
+class SessionError(RemoteProtocolError):
+    """A client's request failed.
+
+    Attributes:
+        code: the number that Spread's interface uses for this failure (negative).
+    """
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code

@@ -1,0 +1,1 @@
+"""Packets between rings: handed over at gateways, repaired on their hop."""

@@ -1,0 +1,87 @@
+"""Names of daemons, users and groups: UTF-8, at most 255 bytes, checked where they enter."""
+
+import hashlib
+import unicodedata
+
+from groupcomm.errors import LocalProtocolError
+
+MAX_NAME_BYTES = 255
+
+
+def check_group(name: str) -> str:
+    """Return a group's name, or raise LocalProtocolError that says which rule it breaks."""
+    _check_text("group name", name)
+    if name.startswith("#"):
+        raise LocalProtocolError(
+            f"group name {name!r} starts with '#', which is kept for private names"
+        )
+    return name
+
+
+def check_user(name: str) -> str:
+    """Return a user's name (the first part of a private name), or raise LocalProtocolError."""
+    _check_text("user name", name)
+    if "#" in name:
+        raise LocalProtocolError(f"user name {name!r} contains '#', which separates private names")
+    return name
+
+
+def check_daemon(name: str) -> str:
+    """Return a daemon's name, or raise LocalProtocolError."""
+    _check_text("daemon name", name)
+    if "#" in name:
+        raise LocalProtocolError(
+            f"daemon name {name!r} contains '#', which separates private names"
+        )
+    return name
+
+
+def check_destination(name: str) -> str:
+    """Return the name of a group or a private name, or raise LocalProtocolError."""
+    if not name.startswith("#"):
+        return check_group(name)
+    _check_text("private name", name)
+    split_private(name)
+    return name
+
+
+def private_name(user: str, daemon: str) -> str:
+    """The name under which one session is reached: ``#user#daemon``."""
+    name = f"#{user}#{daemon}"
+    _check_text("private name", name)
+    return name
+
+
+def split_private(name: str) -> tuple[str, str]:
+    """Split ``#user#daemon`` into user and daemon; raise LocalProtocolError for anything else."""
+    parts = name.split("#")
+    if len(parts) != 3 or parts[0] or not parts[1] or not parts[2]:
+        raise LocalProtocolError(f"{name!r} is not a private name of the form #user#daemon")
+    return parts[1], parts[2]
+
+
+def daemon_number(name: str) -> int:
+    """The 64 bits that stand for a daemon's name in the head of a datagram."""
+    digest = hashlib.blake2b(name.encode(), digest_size=8, person=b"groupcomm daemon")
+    return int.from_bytes(digest.digest(), "big")
+
+
+def cluster_number(name: str) -> int:
+    """The 64 bits that stand for a cluster's name in the head of a datagram."""
+    digest = hashlib.blake2b(name.encode(), digest_size=8, person=b"groupcomm clust")
+    return int.from_bytes(digest.digest(), "big")
+
+
+def _check_text(what: str, name: str) -> None:
+    if not name:
+        raise LocalProtocolError(f"{what} is empty")
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise LocalProtocolError(f"{what} {name!r} is not valid Unicode text") from None
+    if size > MAX_NAME_BYTES:
+        raise LocalProtocolError(
+            f"{what} of {size} bytes is too long; {MAX_NAME_BYTES} are allowed"
+        )
+    if any(unicodedata.category(letter) == "Cc" for letter in name):
+        raise LocalProtocolError(f"{what} {name!r} contains a control character")

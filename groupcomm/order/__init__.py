@@ -1,0 +1,1 @@
+"""From received packets to deliveries: blocks, chains, causes and the six levels."""

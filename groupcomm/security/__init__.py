@@ -1,0 +1,1 @@
+"""Sealing of datagrams: keys per sender and incarnation, replay windows."""

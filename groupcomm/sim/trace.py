@@ -1,0 +1,218 @@
+"""The trace of a run: one typed event per thing that happened, as JSON lines.
+
+Two layers are recorded side by side: what daemons did, and what clients asked for and got. The
+oracles judge these events and nothing else, so a trace can be judged where it was not made.
+docs/trace.md describes the format for tools in other languages.
+
+Processes are named by identity: a daemon ``name/restarts``, a client ``#user#daemon/connection``.
+``t`` is the time of one clock for all, in whole microseconds. A stamp is (time, ring). A position
+is (view, time, ring, bundle, message), the view as text.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+TracePosition: TypeAlias = tuple[str, int, int, int, int]
+
+
+class _Event(msgspec.Struct, frozen=True, tag_field="e", gc=False):
+    t: int
+
+
+# ---- daemons ----
+
+
+class Conf(_Event, frozen=True, tag="conf", gc=False):
+    """Daemon `p` installed a view; `rings` lists the daemons of each ring, by identity."""
+
+    p: str
+    kind: str  # "R" regular, "T" transitional
+    view: str
+    rings: tuple[tuple[str, ...], ...]
+
+
+class Accept(_Event, frozen=True, tag="accept", gc=False):
+    """Daemon `p` took messages `first` to `last` of client `c`: from here on they count as sent."""
+
+    p: str
+    c: str
+    first: int
+    last: int
+
+
+class Stamped(_Event, frozen=True, tag="stamp", gc=False):
+    """Daemon `p` numbered a packet of its own in the stream of its ring."""
+
+    p: str
+    view: str
+    ring: int
+    number: int
+    time: int
+
+
+class Hold(_Event, frozen=True, tag="hold", gc=False):
+    """Daemon `p` received packet `number` of a ring's stream (its own count at once)."""
+
+    p: str
+    ring: int
+    number: int
+    time: int
+
+
+class Horizon(_Event, frozen=True, tag="horizon", gc=False):
+    """Daemon `p` announced for its ring: after packet `upto`, nothing at or below `value`."""
+
+    p: str
+    view: str
+    ring: int
+    value: int
+    upto: int
+
+
+class Count(_Event, frozen=True, tag="count", gc=False):
+    """Daemon `p` counts the horizon (`value`, `upto`) of a ring from now on."""
+
+    p: str
+    ring: int
+    value: int
+    upto: int
+
+
+class Release(_Event, frozen=True, tag="release", gc=False):
+    """Daemon `p` delivered one bundle to its local recipients, if any.
+
+    `number` is 0 for UNRELIABLE, which has no place in a stream. `c` is the sender, `first` to
+    `last` its messages in the bundle (a fragment names its message in both).
+    """
+
+    p: str
+    ring: int
+    number: int
+    time: int
+    bundle: int
+    level: int
+    c: str
+    first: int
+    last: int
+
+
+class Table(_Event, frozen=True, tag="table", gc=False):
+    """Daemon `p` changed its group table at a position; `digest` is that of the whole table."""
+
+    p: str
+    pos: TracePosition
+    digest: str
+
+
+class Rejects(_Event, frozen=True, tag="rejects", gc=False):
+    """At the end: what daemon `p` dropped as bad, and how much bad was sent to it.
+
+    `bad` and `injected` count datagrams without a valid seal; a replay of a valid datagram is
+    neither.
+    """
+
+    p: str
+    bad: int
+    injected: int
+
+
+# ---- clients ----
+
+
+class Send(_Event, frozen=True, tag="send", gc=False):
+    """Client `c` called multicast; `m` is its message's number, `digest` covers type and data."""
+
+    c: str
+    m: int
+    level: int
+    to: tuple[str, ...]
+    digest: int
+    discard: bool  # SELF_DISCARD
+
+
+class Deliver(_Event, frozen=True, tag="dlv", gc=False):
+    """Client `c` received message `m` of client `s`; `pos` is None for UNRELIABLE."""
+
+    c: str
+    s: str
+    m: int
+    level: int
+    to: tuple[str, ...]
+    digest: int
+    pos: TracePosition | None
+
+
+class Ask(_Event, frozen=True, tag="ask", gc=False):
+    """Client `c` asked to ``connect``, ``join``, ``leave`` or ``disconnect``, or ``crash``-ed.
+
+    `m` is the message number of the request, on the same count as its messages; for a crash it
+    is 0: what of earlier requests reached the daemon is told by `Accept`.
+    """
+
+    c: str
+    what: str
+    group: str
+    m: int
+
+
+class Member(_Event, frozen=True, tag="gview", gc=False):
+    """Client `c` received a view of a group; `pos` is the view's id."""
+
+    c: str
+    group: str
+    pos: TracePosition
+    members: tuple[str, ...]
+    cause: str
+    changed: tuple[str, ...]
+    vs: tuple[str, ...]
+
+
+class Order(_Event, frozen=True, tag="ordered", gc=False):
+    """Client `c` got the position of its message `m`, sent with ``ordered=True``."""
+
+    c: str
+    m: int
+    pos: TracePosition
+
+
+class Bounce(_Event, frozen=True, tag="bounce", gc=False):
+    """Client `c` was told that its private message `m` to `target` could not be delivered."""
+
+    c: str
+    m: int
+    target: str
+    pos: TracePosition
+
+
+# ---- harness ----
+
+
+class Quiet(_Event, frozen=True, tag="quiet", gc=False):
+    """The harness ended all faults, let everything settle, and stops: nothing may be missing."""
+
+
+TraceEvent: TypeAlias = (
+    Conf
+    | Accept
+    | Stamped
+    | Hold
+    | Horizon
+    | Count
+    | Release
+    | Table
+    | Rejects
+    | Send
+    | Deliver
+    | Ask
+    | Member
+    | Order
+    | Bounce
+    | Quiet
+)
+
+encode_event = msgspec.json.Encoder().encode
+"""One event as JSON bytes, without the newline; the same event always gives the same bytes."""
+
+decode_event_untrusted = msgspec.json.Decoder(TraceEvent).decode
+"""One line back as an event; raises msgspec.MsgspecError that says what is wrong and where."""

@@ -1,0 +1,1 @@
+"""Bytes to typed packets and back, one module a packet; decoders end in ``_untrusted``."""
