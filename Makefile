@@ -1,0 +1,51 @@
+# groupcomm: `make help` lists what there is to do. Everything is installed under .venv, nothing
+# outside this folder is touched.
+
+PYTHON := .venv/bin/python
+SOAK_MINUTES ?= 60
+FUZZ_SECONDS ?= 60
+.DEFAULT_GOAL := help
+.PHONY: help run test lint types unit format fuzz soak clean
+
+help:  ## this list
+	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+run: .venv/.run  ## watch five daemons agree although their network loses packets
+	@.venv/bin/groupcomm demo
+
+test: lint types unit  ## everything a change must pass: lint, types, tests
+
+lint: .venv/.test  ## style and formatting
+	@$(PYTHON) -m ruff check
+	@$(PYTHON) -m ruff format --check
+
+types: .venv/.test  ## mypy --strict over everything
+	@$(PYTHON) -m mypy
+
+unit: .venv/.test  ## the tests alone
+	@$(PYTHON) -m pytest --numprocesses auto
+
+format: .venv/.test  ## rewrite the sources in the common format
+	@$(PYTHON) -m ruff format
+	@$(PYTHON) -m ruff check --fix
+
+fuzz: .venv/.fuzz  ## throw random bytes at every decoder for FUZZ_SECONDS (60) each
+	@$(PYTHON) tests/fuzz/fuzz_decoders.py -max_total_time=$(FUZZ_SECONDS)
+
+soak: .venv/.test  ## hunt every known bug anew, then new seeds for SOAK_MINUTES (60); resumes
+	@$(PYTHON) tests/simulation/soak.py --minutes $(SOAK_MINUTES)
+
+clean:  ## remove what was installed and built
+	rm -rf .venv .boot build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/.run: pyproject.toml .ci/venv
+	@[ -e .venv/.test ] || .ci/venv
+	@touch $@
+
+.venv/.test: pyproject.toml .ci/venv
+	@.ci/venv test
+	@touch $@
+
+.venv/.fuzz: .venv/.test
+	@.ci/venv test,fuzz
+	@touch $@
