@@ -1,0 +1,345 @@
+"""Bundles: what daemons order; small messages of one session, or a part of a large one.
+
+A body is encoded once, by the library of the client that sends it, and forwarded untouched. In a
+packet it stands in a record that adds whom it comes from. Network byte order::
+
+    record  length of what follows u32, session u64, user u8 + UTF-8,
+            targets u8 + u64 each, body
+    body    kind u8, level u8, flags u8, message u64, index u32, count u32,
+            length of groups u16, groups (each u8 + UTF-8), payload (the rest)
+
+The same names come in every bundle, so decoded names are kept in caches of bounded size.
+"""
+
+import enum
+import struct
+from collections.abc import Sequence
+from typing import Any, Final
+
+from groupcomm.errors import BadDatagram, LocalProtocolError
+from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm.names import check_destination, check_user
+
+
+class BundleKind(enum.IntEnum):
+    """What a bundle holds; all but the first two are control bundles, and always AGREED."""
+
+    MESSAGES = 0  # `count` whole messages, numbered from `message`
+    FRAGMENT = 1  # part `index` of `count` of one message
+    CONNECT = 2
+    JOIN = 3  # its one group
+    LEAVE = 4  # its one group
+    DISCONNECT = 5
+
+
+SELF_DISCARD: Final = 1
+"""Flag: the sender does not want its own message."""
+
+MAX_GROUPS: Final = 255
+BODY_HEAD_BYTES: Final = 21
+
+_BODY = struct.Struct("!BBBQIIH")
+_RECORD = struct.Struct("!IQB")  # the length, the session, the length of the user's name
+_COUNT = struct.Struct("!H")
+_U64 = struct.Struct("!Q")
+
+_FRAGMENT: Final = int(BundleKind.FRAGMENT)
+_AGREED: Final = int(ServiceLevel.AGREED)
+_KINDS: Final = len(BundleKind)
+_LEVELS: Final = len(LEVELS)
+_MESSAGE_HEAD_BYTES: Final = 6  # see messages.py; no payload holds more messages than it has heads
+_FRAGMENT_HEAD_BYTES: Final = 10
+_MAX_MESSAGE: Final = 2**64 - 1
+
+_CACHED_NAMES: Final = 4096
+_CACHED_BYTES: Final = 512  # longer lists of groups are decoded each time
+_groups_cache: dict[bytes, tuple[tuple[str, ...], int]] = {}
+_encoded_cache: dict[tuple[str, ...], bytes] = {}
+_users_cache: dict[bytes, str] = {}
+
+
+class Bundle:
+    """One bundle with its sender; `body` holds all the other fields once more, encoded.
+
+    Attributes:
+        session: connection number of the sender at its daemon.
+        user: the user part of the sender's private name.
+        targets: connection numbers of the private names among `groups`, in their order.
+        kind: a BundleKind, as a plain int.
+        level: a ServiceLevel, as a plain int.
+        flags: 0 or SELF_DISCARD.
+        message: number of its first message in the session's count.
+        index: which fragment, from 0; else 0.
+        count: of messages or of fragments; else 1.
+        groups: all destinations.
+        privates: how many of them are private names.
+        body: its encoding without the sender.
+        size: bytes of its record in a packet.
+        packet: the packet that it came or goes in; only set while it is being ordered.
+        place: its index in that packet.
+    """
+
+    __slots__ = (
+        "body",
+        "count",
+        "flags",
+        "groups",
+        "index",
+        "kind",
+        "level",
+        "message",
+        "packet",
+        "place",
+        "privates",
+        "session",
+        "size",
+        "targets",
+        "user",
+    )
+
+    def __init__(  # noqa: PLR0917 - called once a bundle; keywords cost time
+        self,
+        kind: int,
+        level: int,
+        flags: int,
+        message: int,
+        index: int,
+        count: int,
+        groups: tuple[str, ...],
+        privates: int,
+        body: bytes,
+    ) -> None:
+        self.session = 0
+        self.user = ""
+        self.targets: tuple[int, ...] = ()
+        self.kind = kind
+        self.level = level
+        self.flags = flags
+        self.message = message
+        self.index = index
+        self.count = count
+        self.groups = groups
+        self.privates = privates
+        self.body = body
+        self.size = _RECORD.size + 1 + len(body)
+        self.packet: Any = None
+        self.place = 0
+
+    def address(self, session: int, user: str, targets: tuple[int, ...]) -> None:
+        """Set the sender, and a connection number for each private name among the groups."""
+        self.session = session
+        self.user = user
+        self.targets = targets
+        self.size = _RECORD.size + len(user.encode()) + 1 + 8 * len(targets) + len(self.body)
+
+    def encode(self) -> bytes:
+        """The record of this bundle in a packet, `size` bytes."""
+        user = self.user.encode()
+        targets = self.targets
+        head = _RECORD.pack(self.size - 4, self.session, len(user))
+        if not targets:
+            return b"%b%b\0%b" % (head, user, self.body)
+        numbers = struct.pack(f"!B{len(targets)}Q", len(targets), *targets)
+        return b"".join((head, user, numbers, self.body))
+
+    def __repr__(self) -> str:
+        kind = BundleKind(self.kind).name
+        return (
+            f"<Bundle {kind} of {self.user}/{self.session}: message {self.message},"
+            f" {self.index} of {self.count}, {LEVELS[self.level].name} to {self.groups}>"
+        )
+
+
+# ---- bodies ----
+
+
+def encode_body(  # noqa: PLR0917 - the order of the bytes
+    kind: int,
+    level: int,
+    flags: int,
+    message: int,
+    groups: tuple[str, ...],
+    payload: bytes,
+    index: int = 0,
+    count: int = 1,
+) -> bytes:
+    """Encode a body; the caller has checked the names (at most MAX_GROUPS) and the numbers."""
+    names = encode_groups(groups)
+    head = _BODY.pack(kind, level, flags, message, index, count, len(names))
+    return b"%b%b%b" % (head, names, payload)
+
+
+def encode_groups(groups: tuple[str, ...]) -> bytes:
+    """The groups section of a body."""
+    names = _encoded_cache.get(groups)
+    if names is None:
+        names = b"".join(_short_text(name) for name in groups)
+        if len(names) <= _CACHED_BYTES:
+            if len(_encoded_cache) >= _CACHED_NAMES:
+                _encoded_cache.clear()
+            _encoded_cache[groups] = names
+    return names
+
+
+def decode_body_untrusted(body: bytes) -> Bundle:
+    """Decode a body to a bundle without a sender.
+
+    Raises:
+        BadDatagram: the body breaks a rule of its kind. No other exception, whatever the bytes.
+    """
+    size = len(body)
+    if size < BODY_HEAD_BYTES:
+        raise BadDatagram("short", f"a bundle body of {size} bytes")
+    kind, level, flags, message, index, count, names = _BODY.unpack_from(body)
+    start = BODY_HEAD_BYTES + names
+    if start > size:
+        raise BadDatagram("short", "the groups of a bundle end after its body")
+    groups, privates = _decode_groups(body[BODY_HEAD_BYTES:start])
+    if kind >= _KINDS or level >= _LEVELS or flags > SELF_DISCARD or index >= count:
+        raise BadDatagram(
+            "bundle", f"kind {kind}, level {level}, flags {flags}, {index} of {count}"
+        )
+    bundle = Bundle(kind, level, flags, message, index, count, groups, privates, body)
+    if kind > _FRAGMENT:
+        _check_control(bundle, size - start)
+    else:
+        _check_payload(bundle, size - start)
+    return bundle
+
+
+def body_payload(body: bytes) -> bytes:
+    """The payload of a body that `decode_body_untrusted` has taken."""
+    return body[BODY_HEAD_BYTES + (body[19] << 8 | body[20]) :]
+
+
+def _check_payload(bundle: Bundle, size: int) -> None:
+    count = bundle.count
+    if not bundle.groups:
+        raise BadDatagram("bundle", "messages to no group")
+    if bundle.kind == _FRAGMENT:
+        if size < _FRAGMENT_HEAD_BYTES:
+            raise BadDatagram("short", f"a fragment of {size} bytes")
+    elif bundle.index or count * _MESSAGE_HEAD_BYTES > size:
+        raise BadDatagram("bundle", f"{count} messages in {size} bytes, index {bundle.index}")
+    elif bundle.message + count - 1 > _MAX_MESSAGE:
+        raise BadDatagram("bundle", f"{count} messages from {bundle.message}: the count ends")
+
+
+def _check_control(bundle: Bundle, size: int) -> None:
+    if bundle.level != _AGREED or bundle.flags or bundle.count != 1 or size:
+        raise BadDatagram("bundle", f"{bundle!r} is no control bundle, payload {size} bytes")
+    groups = bundle.groups
+    named = bundle.kind in (BundleKind.JOIN, BundleKind.LEAVE)
+    if len(groups) != named or (named and groups[0][0] == "#"):
+        raise BadDatagram("bundle", f"control of kind {bundle.kind} with the groups {groups}")
+
+
+# ---- records ----
+
+
+def encode_bundles(bundles: Sequence[Bundle]) -> bytes:
+    """The end of every packet with bundles: their count u16, then their records."""
+    return _COUNT.pack(len(bundles)) + b"".join([bundle.encode() for bundle in bundles])
+
+
+def decode_bundles_untrusted(packet: bytes, offset: int) -> list[Bundle]:
+    """Decode the count at `offset` and the records behind it, to the end of the packet.
+
+    Raises:
+        BadDatagram: a record breaks a rule, or bytes are missing or left over.
+    """
+    if len(packet) < offset + 2:
+        raise BadDatagram("short", "no count of bundles")
+    (count,) = _COUNT.unpack_from(packet, offset)
+    offset += 2
+    bundles: list[Bundle] = []
+    for _ in range(count):
+        bundle = _decode_record(packet, offset)
+        offset += bundle.size
+        bundles.append(bundle)
+    if offset != len(packet):
+        raise BadDatagram("trailing", f"{len(packet) - offset} bytes after the last bundle")
+    return bundles
+
+
+def _decode_record(packet: bytes, offset: int) -> Bundle:
+    user_start = offset + _RECORD.size
+    if user_start >= len(packet):
+        raise BadDatagram("short", "the head of a record")
+    length, session, user_size = _RECORD.unpack_from(packet, offset)
+    end = offset + 4 + length
+    targets_start = user_start + user_size
+    if end > len(packet) or targets_start >= end:
+        raise BadDatagram("short", f"a record of {length} bytes")
+    count = packet[targets_start]
+    body_start = targets_start + 1 + 8 * count
+    if body_start > end:
+        raise BadDatagram("short", f"a record with {count} targets")
+    bundle = decode_body_untrusted(packet[body_start:end])
+    if count != bundle.privates:
+        raise BadDatagram("bundle", f"{count} targets for {bundle.privates} private names")
+    if count:
+        bundle.targets = struct.unpack_from(f"!{count}Q", packet, targets_start + 1)
+    bundle.session = session
+    bundle.user = _decode_user(packet[user_start:targets_start])
+    bundle.size = end - offset
+    return bundle
+
+
+# ---- names ----
+
+
+def _short_text(text: str) -> bytes:
+    raw = text.encode()
+    return bytes((len(raw),)) + raw
+
+
+def _decode_user(raw: bytes) -> str:
+    user = _users_cache.get(raw)
+    if user is None:
+        user = _decode_name(raw)
+        try:
+            check_user(user)
+        except LocalProtocolError as error:
+            raise BadDatagram("name", str(error)) from None
+        if len(_users_cache) >= _CACHED_NAMES:
+            _users_cache.clear()
+        _users_cache[raw] = user
+    return user
+
+
+def _decode_groups(raw: bytes) -> tuple[tuple[str, ...], int]:
+    """Names in a groups section, and how many of them are private."""
+    known = _groups_cache.get(raw)
+    if known is None:
+        known = _split_groups(raw)
+        if len(raw) <= _CACHED_BYTES:
+            if len(_groups_cache) >= _CACHED_NAMES:
+                _groups_cache.clear()
+            _groups_cache[raw] = known
+    return known
+
+
+def _split_groups(raw: bytes) -> tuple[tuple[str, ...], int]:
+    groups: list[str] = []
+    offset = 0
+    while offset < len(raw):
+        end = offset + 1 + raw[offset]
+        if end > len(raw):
+            raise BadDatagram("short", "a group's name ends after its section")
+        groups.append(_decode_name(raw[offset + 1 : end]))
+        offset = end
+    if len(groups) > MAX_GROUPS:
+        raise BadDatagram("bundle", f"{len(groups)} groups; at most {MAX_GROUPS} are allowed")
+    try:
+        privates = sum(check_destination(name)[0] == "#" for name in groups)
+    except LocalProtocolError as error:
+        raise BadDatagram("name", str(error)) from None
+    return tuple(groups), privates
+
+
+def _decode_name(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise BadDatagram("name", "not UTF-8") from None

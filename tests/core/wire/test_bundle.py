@@ -1,0 +1,199 @@
+"""Bundles: bodies and records survive the wire; nothing malformed gets through."""
+
+import contextlib
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupcomm.errors import BadDatagram
+from groupcomm.level import ServiceLevel
+from groupcomm.wire import bundle as module
+from groupcomm.wire.bundle import (
+    BODY_HEAD_BYTES,
+    SELF_DISCARD,
+    Bundle,
+    BundleKind,
+    body_payload,
+    decode_body_untrusted,
+    decode_bundles_untrusted,
+    encode_body,
+    encode_bundles,
+)
+from groupcomm.wire.messages import encode_fragment, encode_messages
+
+NAMES = st.sampled_from(["a", "news", "größe", "#ann#d1", "#bob#d2", "x" * 255, "a#b"])
+COUNTERS = st.one_of(
+    st.integers(0, 2**64 - 10),
+    *[st.integers(edge - 3, edge + 3) for edge in (2**31, 2**32, 2**63)],
+)
+
+
+@st.composite
+def bundles(draw: st.DrawFn) -> Bundle:
+    kind = draw(st.sampled_from(BundleKind))
+    message = draw(COUNTERS)
+    if kind > BundleKind.FRAGMENT:
+        name = draw(st.sampled_from(["a", "news", "y" * 255]))
+        groups: tuple[str, ...] = (name,) if kind in (BundleKind.JOIN, BundleKind.LEAVE) else ()
+        body = encode_body(kind, ServiceLevel.AGREED, 0, message, groups, b"")
+    else:
+        groups = tuple(draw(st.lists(NAMES, min_size=1, max_size=9)))
+        level = draw(st.sampled_from(ServiceLevel))
+        flags = draw(st.sampled_from([0, SELF_DISCARD]))
+        if kind == BundleKind.MESSAGES:
+            items = [
+                (type_, b"x" * type_)
+                for type_ in draw(st.lists(st.integers(0, 9), min_size=1, max_size=9))
+            ]
+            payload, index, count = encode_messages(items), 0, len(items)
+        else:
+            payload = encode_fragment(7, 2**40, draw(st.binary(max_size=20)))
+            count = draw(st.integers(1, 2**32 - 1))
+            index = draw(st.integers(0, count - 1))
+        body = encode_body(kind, level, flags, message, groups, payload, index, count)
+    bundle = decode_body_untrusted(body)
+    targets = tuple(draw(COUNTERS) for name in groups if name[0] == "#")
+    bundle.address(draw(COUNTERS), draw(st.sampled_from(["u", "ä" * 100])), targets)
+    return bundle
+
+
+def fields(bundle: Bundle) -> tuple[object, ...]:
+    skipped = ("packet", "place")
+    return tuple(getattr(bundle, name) for name in Bundle.__slots__ if name not in skipped)
+
+
+@given(sent=st.lists(bundles(), max_size=5), head=st.binary(max_size=9))
+def test_records_come_back_whole_and_in_order(sent: list[Bundle], head: bytes) -> None:
+    packet = head + encode_bundles(sent)
+    got = decode_bundles_untrusted(packet, len(head))
+    assert [fields(bundle) for bundle in got] == [fields(bundle) for bundle in sent]
+    assert len(packet) == len(head) + 2 + sum(bundle.size for bundle in sent)
+    assert all(bundle.size == len(bundle.encode()) for bundle in sent)
+    assert all(bundle.packet is None and bundle.place == 0 for bundle in got)
+
+
+@given(sent=st.lists(bundles(), min_size=1, max_size=3), data=st.data())
+def test_a_packet_cut_or_lengthened_is_refused(sent: list[Bundle], data: st.DataObject) -> None:
+    packet = encode_bundles(sent)
+    cut = data.draw(st.integers(0, len(packet) - 1))
+    with pytest.raises(BadDatagram):
+        decode_bundles_untrusted(packet[:cut], 0)
+    with pytest.raises(BadDatagram):
+        decode_bundles_untrusted(packet + b"\0", 0)
+
+
+@given(sent=bundles(), data=st.data())
+def test_a_changed_byte_gives_a_bundle_that_encodes_back_or_is_refused(
+    sent: Bundle, data: st.DataObject
+) -> None:
+    packet = bytearray(encode_bundles([sent]))
+    packet[data.draw(st.integers(0, len(packet) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(BadDatagram):
+        assert encode_bundles(decode_bundles_untrusted(bytes(packet), 0)) == packet
+
+
+@given(data=st.binary(max_size=80))
+def test_any_bytes_are_a_body_or_bad(data: bytes) -> None:
+    with contextlib.suppress(BadDatagram):
+        bundle = decode_body_untrusted(data)
+        again = encode_body(
+            bundle.kind,
+            bundle.level,
+            bundle.flags,
+            bundle.message,
+            bundle.groups,
+            body_payload(data),
+            bundle.index,
+            bundle.count,
+        )
+        assert again == data
+    with contextlib.suppress(BadDatagram):
+        assert encode_bundles(decode_bundles_untrusted(data, 0)) == data
+
+
+def raw_body(*head: int, groups: bytes = b"\1g", payload: bytes = bytes(6)) -> bytes:
+    return struct.pack("!BBBQIIH", *head, len(groups)) + groups + payload
+
+
+MESSAGES, FRAGMENT, CONNECT, JOIN, LEAVE, DISCONNECT = range(6)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "short"),
+        (raw_body(MESSAGES, 4, 0, 1, 0, 1)[: BODY_HEAD_BYTES - 1], "short"),
+        (raw_body(MESSAGES, 4, 0, 1, 0, 1)[: BODY_HEAD_BYTES + 1], "short"),
+        (raw_body(6, 4, 0, 1, 0, 1), "bundle"),  # unknown kind
+        (raw_body(MESSAGES, 6, 0, 1, 0, 1), "bundle"),  # unknown level
+        (raw_body(MESSAGES, 4, 2, 1, 0, 1), "bundle"),  # unknown flag
+        (raw_body(MESSAGES, 4, 0, 1, 0, 0), "bundle"),  # no message
+        (raw_body(MESSAGES, 4, 0, 1, 1, 2, payload=bytes(12)), "bundle"),  # index
+        (raw_body(MESSAGES, 4, 0, 1, 0, 2), "bundle"),  # more messages than heads
+        (raw_body(MESSAGES, 4, 0, 2**64 - 1, 0, 2, payload=bytes(12)), "bundle"),  # counter ends
+        (raw_body(MESSAGES, 4, 0, 1, 0, 1, groups=b""), "bundle"),
+        (raw_body(FRAGMENT, 4, 0, 1, 2, 2, payload=bytes(10)), "bundle"),
+        (raw_body(FRAGMENT, 4, 0, 1, 0, 2, payload=bytes(9)), "short"),
+        (raw_body(MESSAGES, 4, 0, 1, 0, 1, groups=b"\2g"), "short"),
+        (raw_body(MESSAGES, 4, 0, 1, 0, 1, groups=b"\0"), "name"),
+        (raw_body(MESSAGES, 4, 0, 1, 0, 1, groups=b"\1\xff"), "name"),
+        (raw_body(MESSAGES, 4, 0, 1, 0, 1, groups=b"\1\n"), "name"),
+        (raw_body(MESSAGES, 4, 0, 1, 0, 1, groups=b"\2#a"), "name"),
+        (raw_body(MESSAGES, 4, 0, 1, 0, 1, groups=b"\1g" * 256), "bundle"),
+        (raw_body(JOIN, 5, 0, 1, 0, 1, payload=b""), "bundle"),  # not AGREED
+        (raw_body(JOIN, 4, 1, 1, 0, 1, payload=b""), "bundle"),  # with a flag
+        (raw_body(JOIN, 4, 0, 1, 0, 2, payload=b""), "bundle"),  # of several
+        (raw_body(JOIN, 4, 0, 1, 0, 1, payload=b"x"), "bundle"),
+        (raw_body(JOIN, 4, 0, 1, 0, 1, groups=b"", payload=b""), "bundle"),
+        (raw_body(LEAVE, 4, 0, 1, 0, 1, groups=b"\1g\1h", payload=b""), "bundle"),
+        (raw_body(JOIN, 4, 0, 1, 0, 1, groups=b"\4#a#b", payload=b""), "bundle"),
+        (raw_body(CONNECT, 4, 0, 1, 0, 1, payload=b""), "bundle"),  # with a group
+        (raw_body(DISCONNECT, 4, 0, 1, 0, 1, payload=b""), "bundle"),
+    ],
+)
+def test_a_body_that_breaks_a_rule_is_refused(body: bytes, reason: str) -> None:
+    with pytest.raises(BadDatagram) as caught:
+        decode_body_untrusted(body)
+    assert caught.value.reason == reason
+
+
+def private_bundle() -> Bundle:
+    payload = encode_messages([(0, b"hi")])
+    body = encode_body(MESSAGES, 4, 0, 1, ("g", "#a#b"), payload)
+    return decode_body_untrusted(body)
+
+
+def test_each_private_name_has_a_target() -> None:
+    bundle = private_bundle()
+    assert bundle.privates == 1
+    bundle.address(1, "u", (9,))
+    assert decode_bundles_untrusted(encode_bundles([bundle]), 0)[0].targets == (9,)
+    bundle.address(1, "u", ())
+    with pytest.raises(BadDatagram, match="0 targets for 1 private"):
+        decode_bundles_untrusted(encode_bundles([bundle]), 0)
+
+
+@pytest.mark.parametrize("user", ["", "a#b", "a\x00"])
+def test_a_record_with_a_bad_user_is_refused(user: str) -> None:
+    bundle = private_bundle()
+    bundle.address(1, user, (9,))
+    with pytest.raises(BadDatagram, match="name"):
+        decode_bundles_untrusted(encode_bundles([bundle]), 0)
+
+
+def test_the_caches_of_names_are_bounded() -> None:
+    payload = encode_messages([(0, b"")])
+    for number in range(module._CACHED_NAMES + 10):
+        body = encode_body(MESSAGES, 4, 0, 1, (f"g{number}",), payload)
+        bundle = decode_body_untrusted(body)
+        assert bundle.groups == (f"g{number}",)
+        bundle.address(1, f"u{number}", ())
+        assert decode_bundles_untrusted(encode_bundles([bundle]), 0)[0].user == f"u{number}"
+    long = tuple("x" * 254 + chr(65 + index) for index in range(3))
+    decode_body_untrusted(encode_body(MESSAGES, 4, 0, 1, long, payload))
+    for cache in (module._groups_cache, module._encoded_cache, module._users_cache):
+        assert 0 < len(cache) <= module._CACHED_NAMES
+    assert long not in module._encoded_cache
+    assert all(len(raw) <= module._CACHED_BYTES for raw in module._groups_cache)
