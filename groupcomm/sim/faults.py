@@ -1,0 +1,113 @@
+"""Which faults a run has, and how strong: drawn from its seed, swarm style.
+
+Each seed switches each fault on with probability 1/2 and draws its strength, so that many runs
+lack most faults: a fault that is always there hides what it prevents (Groce et al., "Swarm
+testing", ISSTA 2012). Zero switches a fault off.
+"""
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any, Final
+
+import attrs
+
+from groupcomm.config.core import Timing
+from groupcomm.errors import ConfigError
+
+TOKEN_TIMEOUT_S: Final = Timing().token_timeout_s
+
+
+@attrs.frozen(kw_only=True)
+class Faults:
+    """What goes wrong in one run.
+
+    Attributes:
+        loss: chance that a datagram is lost, 0 to 0.3.
+        burst_packets: mean length of bursts in which three of four datagrams are lost, 5 to 200.
+        duplication: chance that a datagram arrives a second time, up to ten token timeouts later.
+        reorder_packets: how many later datagrams of its path may overtake a datagram, to 64.
+        jam_s: longest time for which a daemon's datagrams are held, below the token timeout.
+        corruption: chance that bits flip, the end is cut off or garbage is appended, to 0.02.
+        capacity_packets: datagrams in flight on one path beyond which they are dropped, 2 to 20.
+        slow_factor: how much longer than usual each step of one daemon takes, 10 to 1000.
+        clock_rate: how far a daemon's clock may run fast or slow, to 0.1; wall clocks jump.
+        delay_mean_s: mean of an exponential delay of every datagram, 0.0001 to 0.1 seconds.
+        counter_bits: counters start a little below 2 to this power; 31, 32 or 63.
+        storm: clients join, leave, crash, stop reading and send large messages in masses.
+        attacker: somebody without the key replays and forges datagrams.
+    """
+
+    loss: float = 0.0
+    burst_packets: int = 0
+    duplication: float = 0.0
+    reorder_packets: int = 0
+    jam_s: float = 0.0
+    corruption: float = 0.0
+    capacity_packets: int = 0
+    slow_factor: int = 0
+    clock_rate: float = 0.0
+    delay_mean_s: float = 0.0
+    counter_bits: int = 0
+    storm: bool = False
+    attacker: bool = False
+
+    @property
+    def on_paths(self) -> bool:
+        """Whether any fault acts on single datagrams."""
+        return any(
+            (self.loss, self.burst_packets, self.duplication, self.reorder_packets, self.jam_s)
+        ) or any((self.corruption, self.capacity_packets, self.delay_mean_s))
+
+
+_DRAW: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {
+    "loss": ("loss", lambda rng: rng.uniform(0.0, 0.3)),
+    "burst": ("burst_packets", lambda rng: rng.randint(5, 200)),
+    "duplication": ("duplication", lambda rng: rng.uniform(0.0, 0.5)),
+    "reorder": ("reorder_packets", lambda rng: rng.randint(2, 64)),
+    "jam": ("jam_s", lambda rng: rng.uniform(0.01, 0.8) * TOKEN_TIMEOUT_S),
+    "corruption": ("corruption", lambda rng: rng.uniform(0.0, 0.02)),
+    "capacity": ("capacity_packets", lambda rng: rng.randint(2, 20)),
+    "slow": ("slow_factor", lambda rng: round(10 ** rng.uniform(1.0, 3.0))),
+    "clock": ("clock_rate", lambda rng: rng.uniform(0.0, 0.1)),
+    "delay": ("delay_mean_s", lambda rng: 10 ** rng.uniform(-4.0, -1.0)),
+    "counters": ("counter_bits", lambda rng: rng.choice((31, 32, 63))),
+    "storm": ("storm", lambda rng: True),
+    "attacker": ("attacker", lambda rng: True),
+}
+
+FAULT_NAMES: Final = tuple(_DRAW)
+"""Names of all faults, as the command line takes them."""
+
+
+def draw_faults(rng: Random, wanted: str) -> Faults:
+    """Draw the faults of one run.
+
+    Args:
+        rng: the run's source for this purpose.
+        wanted: ``all`` (each with probability 1/2), ``none``, or names with commas between them
+            (each of them, for certain).
+
+    Raises:
+        ConfigError: a name is not one of FAULT_NAMES.
+    """
+    # Every fault draws whether it is on or not, so that --faults with some names keeps strengths.
+    drawn = {name: (rng.random() < 0.5, draw(rng)) for name, (_, draw) in _DRAW.items()}
+    names = fault_names(wanted)
+    on = [name for name, (lot, _) in drawn.items() if (lot if names is None else name in names)]
+    return Faults(**{_DRAW[name][0]: drawn[name][1] for name in on})
+
+
+def fault_names(wanted: str) -> frozenset[str] | None:
+    """Parse the command line's choice of faults; None means a draw for each.
+
+    Raises:
+        ConfigError: a name is not one of FAULT_NAMES.
+    """
+    if wanted == "all":
+        return None
+    names: Iterable[str] = () if wanted == "none" else wanted.split(",")
+    for name in names:
+        if name not in _DRAW:
+            known = ", ".join(FAULT_NAMES)
+            raise ConfigError(f"no fault is named {name!r}; there are: all, none, {known}")
+    return frozenset(names)
