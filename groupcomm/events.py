@@ -1,9 +1,13 @@
-"""What a client is told: messages, group views, and the fate of what it sent."""
+"""What a client is told: messages, group views, and the fate of what it sent.
+
+All are frozen and compare by value. They are msgspec structs, because a client makes one for
+every message that it receives, and these are made in a tenth of the time of other classes.
+"""
 
 import enum
 from typing import TypeAlias
 
-import attrs
+import msgspec
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.level import ServiceLevel
@@ -18,8 +22,7 @@ class Cause(enum.Enum):
     NETWORK = 3  # the view of daemons changed
 
 
-@attrs.frozen(order=True)
-class MemberId:
+class MemberId(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
     """The identity of one session, never used again.
 
     Attributes:
@@ -34,21 +37,19 @@ class MemberId:
         return f"{self.name}/{self.connection}"
 
 
-@attrs.frozen(kw_only=True)
-class Connected:
+class Connected(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The daemon has admitted this session, and every daemon knows of it."""
 
     member: MemberId
     bundle_limit: int  # bytes of one encoded bundle body that the daemon takes
 
 
-@attrs.frozen(kw_only=True)
-class Message:
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One delivered message.
 
     Attributes:
         sender: who sent it.
-        number: its sender's count of messages; with `sender` it names the message.
+        number: its place in its sender's count; with `sender` it names the message.
         groups: all destinations, as the sender gave them.
         type: the sender's 16-bit tag.
         position: its key in the agreed order; None for UNRELIABLE.
@@ -63,8 +64,7 @@ class Message:
     position: Position | None
 
 
-@attrs.frozen(kw_only=True)
-class GroupView:
+class GroupView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The members of one group from this position of the agreed order on.
 
     Attributes:
@@ -86,16 +86,14 @@ class GroupView:
     own: bool
 
 
-@attrs.frozen(kw_only=True)
-class Ordered:
+class Ordered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message sent with ``ordered=True``: nothing lower can still come anywhere it matters."""
 
     number: int
     position: Position
 
 
-@attrs.frozen(kw_only=True)
-class Undeliverable:
+class Undeliverable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A private message was ordered after its receiver had gone, or no such name existed."""
 
     number: int
@@ -103,8 +101,7 @@ class Undeliverable:
     position: Position
 
 
-@attrs.frozen(kw_only=True)
-class Closed:
+class Closed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The session has ended; nothing follows.
 
     Attributes:
