@@ -97,7 +97,7 @@ class Bundle:
         "user",
     )
 
-    def __init__(  # noqa: PLR0917 - called once a bundle; keywords cost time
+    def __init__(
         self,
         kind: int,
         level: int,
@@ -153,7 +153,7 @@ class Bundle:
 # ---- bodies ----
 
 
-def encode_body(  # noqa: PLR0917 - the order of the bytes
+def encode_body(
     kind: int,
     level: int,
     flags: int,
@@ -167,6 +167,11 @@ def encode_body(  # noqa: PLR0917 - the order of the bytes
     names = encode_groups(groups)
     head = _BODY.pack(kind, level, flags, message, index, count, len(names))
     return b"%b%b%b" % (head, names, payload)
+
+
+def control_bundle(kind: int) -> Bundle:
+    """A CONNECT or DISCONNECT; daemons make these for their clients, without a number."""
+    return Bundle(kind, _AGREED, 0, 0, 0, 1, (), 0, encode_body(kind, _AGREED, 0, 0, (), b""))
 
 
 def encode_groups(groups: tuple[str, ...]) -> bytes:

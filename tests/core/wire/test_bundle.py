@@ -16,6 +16,7 @@ from groupcomm.wire.bundle import (
     Bundle,
     BundleKind,
     body_payload,
+    control_bundle,
     decode_body_untrusted,
     decode_bundles_untrusted,
     encode_body,
@@ -111,6 +112,13 @@ def test_any_bytes_are_a_body_or_bad(data: bytes) -> None:
         assert again == data
     with contextlib.suppress(BadDatagram):
         assert encode_bundles(decode_bundles_untrusted(data, 0)) == data
+
+
+@pytest.mark.parametrize("kind", [BundleKind.CONNECT, BundleKind.DISCONNECT])
+def test_a_control_bundle_of_a_daemon_is_what_its_body_says(kind: BundleKind) -> None:
+    made = control_bundle(kind)
+    assert fields(made) == fields(decode_body_untrusted(made.body))
+    assert (made.kind, made.level) == (kind, ServiceLevel.AGREED)
 
 
 def raw_body(*head: int, groups: bytes = b"\1g", payload: bytes = bytes(6)) -> bytes:
