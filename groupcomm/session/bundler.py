@@ -1,0 +1,247 @@
+"""Bundler: what a client sends, from messages to frames.
+
+Consecutive small messages to the same groups, of the same level and flags, share a bundle while
+they wait; nothing waits for company, as `take` gives out all there is. A message too large for
+one bundle is cut into fragments while it is taken, so that it stands in memory once. Everything
+leaves in the order in which it was submitted.
+"""
+
+from collections import deque
+from typing import Final, TypeAlias
+
+from groupcomm.errors import LocalProtocolError
+from groupcomm.names import check_destination
+from groupcomm.session.frames import encode_bundle_head
+from groupcomm.wire.bundle import (
+    BODY_HEAD_BYTES,
+    MAX_GROUPS,
+    BundleKind,
+    encode_body,
+    encode_groups,
+)
+from groupcomm.wire.messages import (
+    FRAGMENT_HEAD_BYTES,
+    MESSAGE_HEAD_BYTES,
+    encode_fragment,
+    encode_messages,
+)
+
+SHARED_BUNDLE_BYTES: Final = 8192
+"""Size up to which a bundle takes further messages; a larger one would delay those of others."""
+
+TARGET_BYTES: Final = 8
+"""What the daemon adds to a bundle for each private name among its groups."""
+
+_CACHED_GROUPS: Final = 4096
+_CACHED_BYTES: Final = 512  # longer lists of groups are checked each time
+_groups_cache: dict[tuple[str, ...], int] = {}
+
+_MESSAGES: Final = int(BundleKind.MESSAGES)
+_FRAGMENT: Final = int(BundleKind.FRAGMENT)
+
+
+class Address:
+    """Where messages go and how; only messages of equal addresses share a bundle."""
+
+    __slots__ = ("flags", "groups", "level", "ordered")
+
+    def __init__(self, groups: tuple[str, ...], level: int, flags: int, ordered: bool) -> None:
+        self.groups = groups
+        self.level = level
+        self.flags = flags
+        self.ordered = ordered
+
+
+class _Shared:
+    """Messages that leave in one bundle.
+
+    Attributes:
+        room: bytes that further messages may take, heads included.
+        size: bytes of the messages, heads included.
+    """
+
+    __slots__ = ("address", "first", "messages", "room", "size")
+
+    def __init__(self, address: Address, first: int, room: int) -> None:
+        self.address = address
+        self.first = first
+        self.room = room
+        self.size = 0
+        self.messages: list[tuple[int, bytes]] = []
+
+
+class _Large:
+    """A message that leaves in fragments of `part` bytes; `index` is the next of `count`."""
+
+    __slots__ = ("address", "count", "data", "index", "number", "part", "type")
+
+    def __init__(self, address: Address, number: int, type_: int, data: bytes, part: int) -> None:
+        self.address = address
+        self.number = number
+        self.type = type_
+        self.data = data
+        self.part = part
+        self.index = 0
+        self.count = -(-len(data) // part)
+
+
+_Item: TypeAlias = _Shared | _Large | bytes
+
+
+class Bundler:
+    """The output of a client, in order.
+
+    Attributes:
+        bundle_limit: bytes of a body, with TARGET_BYTES for each private name; 0 until known.
+        pending_bytes: what waits: data with the heads of its messages, and other frames.
+    """
+
+    __slots__ = ("_items", "_open", "bundle_limit", "pending_bytes")
+
+    def __init__(self) -> None:
+        self.bundle_limit = 0
+        self.pending_bytes = 0
+        self._items: deque[_Item] = deque()
+        self._open: _Shared | None = None  # the last item, if it takes further messages
+
+    def add_frame(self, frame: bytes) -> None:
+        """Queue a whole frame."""
+        self._open = None
+        self._items.append(frame)
+        self.pending_bytes += len(frame)
+
+    def add_message(
+        self,
+        number: int,
+        type_: int,
+        data: bytes,
+        groups: tuple[str, ...],
+        level: int,
+        flags: int,
+        ordered: bool,
+    ) -> None:
+        """Queue a message.
+
+        Raises:
+            LocalProtocolError: a name is not one, or the names leave no room for data.
+        """
+        size = MESSAGE_HEAD_BYTES + len(data)
+        shared = self._open
+        if shared is not None and size <= shared.room:
+            address = shared.address
+            if (
+                groups == address.groups
+                and level == address.level
+                and flags == address.flags
+                and not ordered
+            ):
+                shared.messages.append((type_, data))
+                shared.room -= size
+                shared.size += size
+                self.pending_bytes += size
+                return
+        self._start(number, type_, data, Address(groups, level, flags, ordered))
+
+    def _start(self, number: int, type_: int, data: bytes, address: Address) -> None:
+        """Begin a new bundle, or the fragments of a large message."""
+        heads = BODY_HEAD_BYTES + names_bytes(address.groups)
+        room = self.bundle_limit - heads
+        size = MESSAGE_HEAD_BYTES + len(data)
+        if size > room:
+            part = room - FRAGMENT_HEAD_BYTES
+            if part < 1:
+                raise LocalProtocolError(
+                    f"the names of {len(address.groups)} groups need {heads} bytes of a bundle;"
+                    f" the daemon takes bundles of {self.bundle_limit}; name fewer groups at once"
+                )
+            self._open = None
+            self._items.append(_Large(address, number, type_, data, part))
+            self.pending_bytes += len(data)
+            return
+        shared = _Shared(address, number, min(room, SHARED_BUNDLE_BYTES - heads) - size)
+        shared.messages.append((type_, data))
+        shared.size = size
+        self._items.append(shared)
+        self._open = None if address.ordered else shared
+        self.pending_bytes += size
+
+    def take(self, limit: int) -> bytes:
+        """Whole frames for the daemon, one at least if any waits, until `limit` is reached."""
+        parts: list[bytes] = []
+        items = self._items
+        size = 0
+        while items and size < limit:
+            item = items[0]
+            if type(item) is _Large:
+                size += self._take_fragment(item, parts)
+                if item.index < item.count:
+                    continue
+            elif type(item) is _Shared:
+                size += self._take_shared(item, parts)
+            else:
+                assert type(item) is bytes
+                parts.append(item)
+                size += len(item)
+                self.pending_bytes -= len(item)
+            items.popleft()
+        return b"".join(parts)
+
+    def _take_shared(self, shared: _Shared, parts: list[bytes]) -> int:
+        if shared is self._open:
+            self._open = None
+        self.pending_bytes -= shared.size
+        messages = shared.messages
+        address = shared.address
+        body = encode_body(
+            _MESSAGES,
+            address.level,
+            address.flags,
+            shared.first,
+            address.groups,
+            encode_messages(messages),
+            0,
+            len(messages),
+        )
+        return _add_bundle(parts, body, address.ordered)
+
+    def _take_fragment(self, large: _Large, parts: list[bytes]) -> int:
+        index = large.index
+        large.index += 1
+        data = large.data[index * large.part : large.index * large.part]
+        self.pending_bytes -= len(data)
+        address = large.address
+        body = encode_body(
+            _FRAGMENT,
+            address.level,
+            address.flags,
+            large.number,
+            address.groups,
+            encode_fragment(large.type, len(large.data), data),
+            index,
+            large.count,
+        )
+        # Its last fragment's position is the message's.
+        return _add_bundle(parts, body, address.ordered and large.index == large.count)
+
+
+def _add_bundle(parts: list[bytes], body: bytes, ordered: bool) -> int:
+    head = encode_bundle_head(len(body), ordered)
+    parts += (head, body)
+    return len(head) + len(body)
+
+
+def names_bytes(groups: tuple[str, ...]) -> int:
+    """Bytes that destinations cost a bundle, targets included; checks them when they are new."""
+    size = _groups_cache.get(groups)
+    if size is None:
+        if not groups:
+            raise LocalProtocolError("a message goes to one group at least")
+        if len(groups) > MAX_GROUPS:
+            raise LocalProtocolError(f"{len(groups)} groups; at most {MAX_GROUPS} are allowed")
+        privates = sum(check_destination(name)[0] == "#" for name in groups)
+        size = len(encode_groups(groups)) + TARGET_BYTES * privates
+        if size <= _CACHED_BYTES:
+            if len(_groups_cache) >= _CACHED_GROUPS:
+                _groups_cache.clear()
+            _groups_cache[groups] = size
+    return size

@@ -1,0 +1,283 @@
+"""The client's side of a session: requests to bytes, bytes to events.
+
+Pure and without time. A shell moves bytes: it writes what `take` gives, feeds what it reads to
+`receive`, and makes its caller wait while `writable` is False.
+"""
+
+import enum
+from collections.abc import Sequence
+from typing import Final
+
+from groupcomm.config.core import MAX_MESSAGE_BYTES
+from groupcomm.errors import BadDatagram, LocalProtocolError
+from groupcomm.events import Closed, Event
+from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm.names import check_group, check_user
+from groupcomm.session.bundler import Bundler
+from groupcomm.session.codes import Code
+from groupcomm.session.frame_reader import FrameReader
+from groupcomm.session.frames import (
+    DAEMON_FRAME_BYTES,
+    FrameKind,
+    decode_abort_untrusted,
+    decode_closed_untrusted,
+    decode_ordered_untrusted,
+    decode_undeliverable_untrusted,
+    decode_view_id_untrusted,
+    decode_welcome_untrusted,
+    encode_bundle_head,
+    encode_bye,
+    encode_hello,
+)
+from groupcomm.session.inbox import Inbox
+from groupcomm.session.view_frame import decode_view_untrusted
+from groupcomm.wire.bundle import (
+    SELF_DISCARD,
+    BundleKind,
+    encode_body,
+)
+
+OUTPUT_CAP_BYTES: Final = 1024 * 1024
+"""Bytes that may wait for the daemon before a sender must wait too."""
+
+REASSEMBLY_CAP_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of unfinished large messages: those of four senders at the limit."""
+
+_AGREED: Final = ServiceLevel.AGREED
+_LEVEL_COUNT: Final = len(LEVELS)
+_MESSAGES: Final = int(BundleKind.MESSAGES)
+_FRAGMENT: Final = int(BundleKind.FRAGMENT)
+_DELIVER: Final = int(FrameKind.DELIVER)
+_make_position = tuple.__new__  # half the time of Position(...), once a message
+
+
+class State(enum.Enum):
+    """How far a session is."""
+
+    GREETING = enum.auto()  # the hello is on its way
+    OPEN = enum.auto()
+    CLOSING = enum.auto()  # the client said goodbye
+    CLOSED = enum.auto()
+
+
+class ClientSession:
+    """One session with a daemon.
+
+    Attributes:
+        user: its name; the private name is ``#user#daemon``.
+        state: calls other than `receive` and `take` need OPEN.
+    """
+
+    __slots__ = (
+        "_bundler",
+        "_inbox",
+        "_number",
+        "_reader",
+        "state",
+        "user",
+    )
+
+    def __init__(
+        self,
+        user: str,
+        *,
+        start_message: int = 0,
+        reassembly_cap_bytes: int = REASSEMBLY_CAP_BYTES,
+    ) -> None:
+        """Greet the daemon.
+
+        Args:
+            user: 1 to 255 bytes of UTF-8 without ``#``.
+            start_message: the first message gets the next number.
+            reassembly_cap_bytes: above it the session ends, as it could keep no promise.
+
+        Raises:
+            LocalProtocolError: not a user's name.
+        """
+        self.user = check_user(user)
+        self.state = State.GREETING
+        self._number = start_message
+        self._reader = FrameReader(DAEMON_FRAME_BYTES)
+        self._bundler = Bundler()
+        self._inbox = Inbox(reassembly_cap_bytes)
+        self._bundler.add_frame(encode_hello(user))
+
+    # ---- requests ----
+
+    def multicast(
+        self,
+        groups: str | Sequence[str],
+        data: bytes,
+        *,
+        level: ServiceLevel,
+        type: int = 0,
+        self_discard: bool = False,
+        ordered: bool = False,
+    ) -> int:
+        """Queue a message and return its number.
+
+        Args:
+            groups: the destination or up to 255 of them: groups and private names.
+            data: up to MAX_MESSAGE_BYTES.
+            level: what it is promised.
+            type: a tag for the receivers, 0 to 65,535.
+            self_discard: the sender does not get it, member or not.
+            ordered: ask for an Ordered event with its position; AGREED and SAFE only.
+
+        Raises:
+            LocalProtocolError: the session is not open, or an argument is out of its range.
+        """
+        if self.state is not State.OPEN:
+            raise self._not_open()
+        names = (groups,) if isinstance(groups, str) else tuple(groups)
+        if not (
+            0 <= type <= 65535
+            and 0 <= level < _LEVEL_COUNT
+            and len(data) <= MAX_MESSAGE_BYTES
+            and (level >= _AGREED or not ordered)
+        ):
+            raise _bad_argument(len(data), level, type)
+        number = self._number + 1
+        flags = SELF_DISCARD if self_discard else 0
+        self._bundler.add_message(number, type, bytes(data), names, level, flags, ordered)
+        self._number = number
+        return number
+
+    def join(self, group: str) -> int:
+        """Ask to become a member; a GroupView with `own` tells when. Returns the number."""
+        return self._control(BundleKind.JOIN, group)
+
+    def leave(self, group: str) -> int:
+        """Ask to be a member no longer; a GroupView with `own` tells when."""
+        return self._control(BundleKind.LEAVE, group)
+
+    def close(self) -> None:
+        """Say goodbye behind all that waits; a Closed event tells when it is done."""
+        if self.state in (State.GREETING, State.OPEN):
+            self.state = State.CLOSING
+            self._bundler.add_frame(encode_bye())
+
+    def _control(self, kind: BundleKind, group: str) -> int:
+        if self.state is not State.OPEN:
+            raise self._not_open()
+        check_group(group)
+        self._number += 1
+        body = encode_body(kind, _AGREED, 0, self._number, (group,), b"")
+        self._bundler.add_frame(encode_bundle_head(len(body), False) + body)
+        return self._number
+
+    def _not_open(self) -> LocalProtocolError:
+        if self.state is State.GREETING:
+            return LocalProtocolError("the session is not open yet: wait for Connected")
+        return LocalProtocolError("the session is closed: open another one")
+
+    # ---- output ----
+
+    def take(self, limit: int) -> bytes:
+        """Whole frames for the daemon, one at least if any waits, until `limit` is reached."""
+        return self._bundler.take(limit)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes that wait for `take`."""
+        return self._bundler.pending_bytes
+
+    @property
+    def writable(self) -> bool:
+        """Whether a further message should be submitted; it would be taken in any case."""
+        return self._bundler.pending_bytes < OUTPUT_CAP_BYTES
+
+    # ---- input ----
+
+    @property
+    def closed(self) -> bool:
+        """Whether Closed was told."""
+        return self.state is State.CLOSED
+
+    @property
+    def malformed(self) -> int:
+        """How many bundles of other clients were dropped because they do not decode."""
+        return self._inbox.malformed
+
+    def receive(self, data: bytes) -> list[Event]:
+        """Take bytes of the daemon; return what they tell, in order. Raises nothing.
+
+        Bytes that do not decode end the session with Closed; after it nothing more is told.
+        """
+        events: list[Event] = []
+        if self.closed:
+            return events
+        try:
+            for frame in self._reader.feed(data):
+                if frame[0] == _DELIVER:
+                    self._inbox.deliver(frame, events)
+                else:
+                    self._on_frame(frame, events)
+                if self.closed or self._inbox.overfull:
+                    break
+        except BadDatagram as error:
+            text = f"the daemon sent what does not decode ({error}); connect again"
+            self._end(Closed(code=Code.NET_ERROR, reason=text), events)
+        if self._inbox.overfull:
+            text = "unfinished large messages fill more than reassembly_cap_bytes; raise it"
+            self._end(Closed(code=Code.MESSAGE_TOO_LONG, reason=text), events)
+        return events
+
+    def connection_lost(self) -> list[Event]:
+        """Tell that the stream of bytes has ended."""
+        events: list[Event] = []
+        if not self.closed:
+            text = "the connection to the daemon was lost"
+            self._end(Closed(code=Code.CONNECTION_CLOSED, reason=text), events)
+        return events
+
+    def _on_frame(self, frame: bytes, events: list[Event]) -> None:
+        kind = frame[0]
+        if kind == FrameKind.VIEW:
+            view = decode_view_untrusted(frame, self._inbox.announced)
+            self._inbox.group_changed(view)
+            events.append(view)
+        elif kind == FrameKind.ORDERED:
+            events.append(decode_ordered_untrusted(frame, self._inbox.announced))
+        elif kind == FrameKind.UNDELIVERABLE:
+            events.append(decode_undeliverable_untrusted(frame, self._inbox.announced))
+        elif kind == FrameKind.ABORT:
+            self._inbox.drop(*decode_abort_untrusted(frame))
+        elif kind == FrameKind.VIEWID:
+            self._inbox.view = decode_view_id_untrusted(frame)
+        elif kind == FrameKind.WELCOME:
+            self._on_welcome(frame, events)
+        elif kind == FrameKind.CLOSED:
+            self._end(decode_closed_untrusted(frame), events)
+        else:
+            raise BadDatagram("kind", f"a frame of kind {kind}")
+
+    def _on_welcome(self, frame: bytes, events: list[Event]) -> None:
+        connected = decode_welcome_untrusted(frame)
+        if self._bundler.bundle_limit:
+            raise BadDatagram("kind", "a second WELCOME")
+        self._bundler.bundle_limit = connected.bundle_limit
+        if self.state is State.GREETING:
+            self.state = State.OPEN
+        events.append(connected)
+
+    def _end(self, closed: Closed, events: list[Event]) -> None:
+        self.state = State.CLOSED
+        self._bundler = Bundler()
+        self._inbox = Inbox(0)
+        events.append(closed)
+
+
+def _bad_argument(size: int, level: int, type_: int) -> LocalProtocolError:
+    if size > MAX_MESSAGE_BYTES:
+        return LocalProtocolError(
+            f"a message of {size} bytes; at most {MAX_MESSAGE_BYTES} are allowed: send several"
+        )
+    if not 0 <= type_ <= 65535:
+        return LocalProtocolError(f"type {type_}; it must be 0 to 65535")
+    if not 0 <= level < _LEVEL_COUNT:
+        return LocalProtocolError(f"level {level} is none of the six")
+    return LocalProtocolError(
+        f"ordered=True at {LEVELS[level].name}: only AGREED and SAFE messages have an order"
+        " to wait for"
+    )

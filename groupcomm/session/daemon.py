@@ -1,0 +1,372 @@
+"""The daemon's side of a session: bytes to requests, deliveries to bytes.
+
+Pure and without time. The core carries out the requests and pushes what it delivers; a shell
+moves bytes: it feeds what it reads while `reading` is True, and writes what `take` gives.
+"""
+
+import enum
+from collections import deque
+from typing import Final, TypeAlias
+
+import attrs
+
+from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.config.core import MAX_MESSAGE_BYTES
+from groupcomm.errors import BadDatagram, ConfigError, LocalProtocolError, SessionError
+from groupcomm.events import GroupView, MemberId
+from groupcomm.level import ServiceLevel
+from groupcomm.names import check_user
+from groupcomm.session.bundler import TARGET_BYTES
+from groupcomm.session.codes import Code
+from groupcomm.session.frame_reader import FrameReader
+from groupcomm.session.frames import (
+    BUNDLE_BODY_OFFSET,
+    CLIENT_FRAME_BYTES,
+    HELLO_FRAME_BYTES,
+    MIN_BUNDLE_LIMIT,
+    PROTOCOL_VERSION,
+    FrameKind,
+    decode_hello_untrusted,
+    encode_abort,
+    encode_closed,
+    encode_ordered,
+    encode_undeliverable,
+    encode_view_id,
+    encode_welcome,
+)
+from groupcomm.session.view_frame import encode_view
+from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted
+
+_AGREED: Final = int(ServiceLevel.AGREED)
+_BUNDLE: Final = int(FrameKind.BUNDLE)
+_MESSAGES: Final = int(BundleKind.MESSAGES)
+_FRAGMENT: Final = int(BundleKind.FRAGMENT)
+_FROM_CLIENTS: Final = frozenset(
+    map(int, (BundleKind.MESSAGES, BundleKind.FRAGMENT, BundleKind.JOIN, BundleKind.LEAVE))
+)
+
+
+@attrs.frozen(kw_only=True)
+class SessionLimits:
+    """What one client may make its daemon keep, in bytes."""
+
+    unreliable_drop_bytes: int = 4 * 1024 * 1024  # waiting output; UNRELIABLE is dropped above it
+    output_cap_bytes: int = MAX_MESSAGE_BYTES + 16 * 1024 * 1024  # a message, and a window
+    backlog_cap_bytes: int = 256 * 1024  # bundles without a number; a visit of the token's worth
+
+    def __attrs_post_init__(self) -> None:
+        if self.backlog_cap_bytes < 1:
+            raise ConfigError(
+                f"sessions: backlog_cap_bytes is {self.backlog_cap_bytes}; it must be at least 1"
+            )
+        if not 0 <= self.unreliable_drop_bytes <= self.output_cap_bytes:
+            raise ConfigError(
+                f"sessions: unreliable_drop_bytes is {self.unreliable_drop_bytes}; it must be"
+                f" 0 to output_cap_bytes = {self.output_cap_bytes}"
+            )
+
+
+class Hello:
+    """The client asks to be admitted as `user`; answer with `welcome` or `close`."""
+
+    __slots__ = ("user",)
+
+    def __init__(self, user: str) -> None:
+        self.user = user
+
+
+class Submit:
+    """The client sends a bundle: messages, a fragment, a join or a leave.
+
+    Attributes:
+        bundle: with its session and user set; each target is 0 until the core fills them in,
+            which leaves its size as it is.
+        ordered: tell its position with `DaemonSession.ordered`.
+    """
+
+    __slots__ = ("bundle", "ordered")
+
+    def __init__(self, bundle: Bundle, ordered: bool) -> None:
+        self.bundle = bundle
+        self.ordered = ordered
+
+
+class Bye:
+    """The client leaves in order; nothing follows. Answer with ``close(Code.OK, ...)``."""
+
+    __slots__ = ()
+
+
+Request: TypeAlias = Hello | Submit | Bye
+
+
+class State(enum.Enum):
+    """How far a session is."""
+
+    NEW = enum.auto()  # nothing but a hello may come
+    GREETED = enum.auto()  # the core is to admit or refuse it
+    OPEN = enum.auto()
+    LEAVING = enum.auto()  # the client said goodbye; what is delivered still goes to it
+    CLOSED = enum.auto()
+
+
+class DaemonSession:
+    """The daemon's end of one client's connection.
+
+    Attributes:
+        connection: its number at this daemon.
+        user: the name asked for in the hello; empty before.
+        state: how far it is.
+        backlog_bytes: sizes of submitted bundles; the core takes a bundle's size off when it
+            numbers or drops it.
+        output_bytes: bytes that wait for `take`.
+        dropped: UNRELIABLE bundles that the client was too slow for.
+        too_slow: it was closed because its output went above the cap.
+        bundle_limit: what WELCOME has told; 0 before.
+    """
+
+    __slots__ = (
+        "_fragment",
+        "_last",
+        "_limits",
+        "_outbox",
+        "_reader",
+        "_view",
+        "backlog_bytes",
+        "bundle_limit",
+        "connection",
+        "dropped",
+        "output_bytes",
+        "state",
+        "too_slow",
+        "user",
+    )
+
+    def __init__(self, connection: int, *, limits: SessionLimits) -> None:
+        self.connection = connection
+        self.user = ""
+        self.state = State.NEW
+        self.backlog_bytes = 0
+        self.output_bytes = 0
+        self.dropped = 0
+        self.too_slow = False
+        self.bundle_limit = 0
+        self._limits = limits
+        self._reader = FrameReader(HELLO_FRAME_BYTES)
+        self._outbox: deque[bytes] = deque()
+        self._view: ViewId | None = None
+        self._last = -1  # number of the last message taken; the first may have any but 0
+        self._fragment: Bundle | None = None  # the last one taken, unless it ended its message
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called; the connection ends once the output is taken."""
+        return self.state is State.CLOSED
+
+    @property
+    def reading(self) -> bool:
+        """Whether the client's bytes should be read: its backlog is below the cap."""
+        return self.backlog_bytes < self._limits.backlog_cap_bytes
+
+    @property
+    def unfinished(self) -> int:
+        """Number of the message in fragments whose last has not come; 0 if there is none."""
+        return 0 if self._fragment is None else self._fragment.message
+
+    # ---- input ----
+
+    def receive(self, data: bytes) -> list[Request]:
+        """Take bytes of the client; return what it asks for, in order.
+
+        Raises:
+            BadDatagram: the bytes do not decode.
+            SessionError: a request breaks a rule. Either way the session must be closed.
+        """
+        requests: list[Request] = []
+        if self.closed:
+            return requests
+        for frame in self._reader.feed(data):
+            if frame[0] == _BUNDLE and self.state is State.OPEN:
+                requests.append(self._on_bundle(frame))
+            elif self.state is State.NEW:
+                requests.append(self._on_hello(frame))
+            elif len(frame) == 1 and frame[0] == FrameKind.BYE and self.state is not State.LEAVING:
+                self.state = State.LEAVING
+                requests.append(Bye())
+            else:
+                raise SessionError(
+                    Code.ILLEGAL_SESSION, f"a frame of kind {frame[0]} in state {self.state.name}"
+                )
+        return requests
+
+    def _on_hello(self, frame: bytes) -> Hello:
+        if frame[0] != FrameKind.HELLO:
+            raise SessionError(Code.ILLEGAL_SESSION, "the first frame is not a HELLO")
+        version, user = decode_hello_untrusted(frame)
+        if version != PROTOCOL_VERSION:
+            raise SessionError(
+                Code.REJECT_VERSION,
+                f"the client speaks version {version}, this daemon {PROTOCOL_VERSION}:"
+                " install matching releases",
+            )
+        try:
+            self.user = check_user(user)
+        except LocalProtocolError as error:
+            raise SessionError(Code.REJECT_NAME, str(error)) from None
+        self.state = State.GREETED
+        return Hello(user)
+
+    def _on_bundle(self, frame: bytes) -> Submit:
+        if len(frame) < BUNDLE_BODY_OFFSET or frame[1] > 1:
+            raise BadDatagram("bundle", "neither ordered nor not")
+        bundle = decode_body_untrusted(frame[BUNDLE_BODY_OFFSET:])
+        if bundle.kind not in _FROM_CLIENTS:
+            raise SessionError(Code.ILLEGAL_MESSAGE, f"clients do not send kind {bundle.kind}")
+        ordered = frame[1] == 1
+        if ordered and (bundle.level < _AGREED or bundle.kind > _FRAGMENT):
+            raise SessionError(Code.ILLEGAL_SERVICE, "ordered is for AGREED and SAFE messages only")
+        size = len(bundle.body) + TARGET_BYTES * bundle.privates
+        if size > self.bundle_limit:
+            raise SessionError(
+                Code.MESSAGE_TOO_LONG,
+                f"a bundle of {size} bytes; WELCOME allowed {self.bundle_limit}",
+            )
+        self._count(bundle)
+        bundle.address(self.connection, self.user, (0,) * bundle.privates)
+        self.backlog_bytes += bundle.size
+        return Submit(bundle, ordered)
+
+    def _count(self, bundle: Bundle) -> None:
+        """Messages are numbered without gaps, and the fragments of one come one after another."""
+        before = self._fragment
+        if bundle.kind == _FRAGMENT and bundle.index:
+            if before is None or not _continues(before, bundle):
+                raise SessionError(
+                    Code.ILLEGAL_MESSAGE,
+                    f"fragment {bundle.index} of message {bundle.message} out of turn",
+                )
+        else:
+            expected = bundle.message if self._last < 0 else self._last + 1
+            if before is not None or bundle.message != expected or expected == 0:
+                raise SessionError(
+                    Code.ILLEGAL_MESSAGE,
+                    f"message {bundle.message} follows {self._last}, unfinished {self.unfinished}",
+                )
+            more = bundle.count - 1 if bundle.kind == _MESSAGES else 0
+            self._last = bundle.message + more
+        ends = bundle.kind != _FRAGMENT or bundle.index == bundle.count - 1
+        self._fragment = None if ends else bundle
+
+    # ---- output ----
+
+    def welcome(self, private_name: str, bundle_limit: int, view: ViewId) -> None:
+        """Admit the client.
+
+        Args:
+            private_name: ``#user#daemon``.
+            bundle_limit: bytes of a body that fit a packet with the rest of its record; targets
+                count 8 bytes each. MIN_BUNDLE_LIMIT at least.
+            view: of the positions that follow.
+        """
+        assert self.state in (State.GREETED, State.LEAVING), self.state
+        assert bundle_limit >= MIN_BUNDLE_LIMIT, bundle_limit
+        self.bundle_limit = bundle_limit
+        self._reader.limit = CLIENT_FRAME_BYTES
+        if self.state is State.GREETED:
+            self.state = State.OPEN
+        self.push(encode_welcome(MemberId(private_name, self.connection), bundle_limit))
+        self.announce(view)
+
+    def announce(self, view: ViewId) -> None:
+        """Positions that follow are of this view; once for each new view of the daemons."""
+        self._view = view
+        self.push(encode_view_id(view))
+
+    def push(self, item: bytes, droppable: bool = False) -> bool:
+        """Queue a whole frame, which may be shared with other sessions.
+
+        Args:
+            item: of `encode_delivery` or `encode_view`.
+            droppable: it is UNRELIABLE.
+
+        Returns:
+            Whether the session is still open; it is closed if its client is too slow.
+        """
+        if self.closed:
+            return False
+        size = self.output_bytes + len(item)
+        if size > self._limits.unreliable_drop_bytes:
+            if droppable:
+                self.dropped += 1
+                return True
+            if size > self._limits.output_cap_bytes:
+                self._close_slow()
+                return False
+        self._outbox.append(item)
+        self.output_bytes = size
+        return True
+
+    def view(self, view: GroupView) -> None:
+        """Tell the members of a group."""
+        assert view.id.view == self._view, f"{view.id} is not of the view {self._view}"
+        self.push(encode_view(view))
+
+    def ordered(self, number: int, position: Position) -> None:
+        """Tell the position of a message that was submitted as ordered."""
+        assert position.view == self._view, f"{position} is not of the view {self._view}"
+        self.push(encode_ordered(number, position))
+
+    def undeliverable(self, number: int, target: str, position: Position) -> None:
+        """Tell that a private message found nobody."""
+        assert position.view == self._view, f"{position} is not of the view {self._view}"
+        self.push(encode_undeliverable(number, target, position))
+
+    def abort(self, sender: MemberId, number: int) -> None:
+        """Tell that the rest of a sender's message will not come; number 0: of any of them."""
+        self.push(encode_abort(sender, number))
+
+    def close(self, code: int, reason: str) -> None:
+        """Tell why, behind all that waits, and take nothing more; closing twice is allowed."""
+        if not self.closed:
+            self.state = State.CLOSED
+            frame = encode_closed(code, reason)
+            self._outbox.append(frame)
+            self.output_bytes += len(frame)
+
+    def _close_slow(self) -> None:
+        self.too_slow = True
+        self._outbox.clear()  # it would not be read; other sessions need the memory
+        self.output_bytes = 0
+        self.close(
+            Code.CONNECTION_CLOSED,
+            f"too slow: more than {self._limits.output_cap_bytes} bytes waited; read faster",
+        )
+
+    def take(self, limit: int) -> bytes:
+        """Whole frames for the client, one at least if any waits, until `limit` is reached."""
+        outbox = self._outbox
+        if self.output_bytes <= limit:
+            data = b"".join(outbox)
+            outbox.clear()
+            self.output_bytes = 0
+            return data
+        items: list[bytes] = []
+        size = 0
+        while size < limit:
+            item = outbox.popleft()
+            size += len(item)
+            items.append(item)
+        self.output_bytes -= size
+        return b"".join(items)
+
+
+def _continues(before: Bundle, bundle: Bundle) -> bool:
+    """Whether a fragment is the next of the same message."""
+    return (
+        bundle.index == before.index + 1
+        and bundle.message == before.message
+        and bundle.count == before.count
+        and bundle.level == before.level
+        and bundle.flags == before.flags
+        and bundle.groups == before.groups
+    )

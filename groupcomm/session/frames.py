@@ -1,0 +1,253 @@
+"""Frames between a client and its daemon, on a stream of bytes.
+
+Every frame is a length u32 (of what follows), a kind u8 and a body, in network byte order.
+Encoders give whole frames, the length included; decoders take a frame as `FrameReader` gives it,
+from its kind on, and raise only BadDatagram. docs/session.md has all frames in a table.
+
+Positions here lack their view: it is the one that the last VIEWID frame has announced.
+"""
+
+import enum
+import struct
+from typing import Final
+
+from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.errors import BadDatagram
+from groupcomm.events import Closed, Connected, MemberId, Ordered, Undeliverable
+from groupcomm.names import MAX_NAME_BYTES
+from groupcomm.wire.bundle import BODY_HEAD_BYTES
+
+PROTOCOL_VERSION: Final = 1
+HELLO_FRAME_BYTES: Final = 4096
+"""Length of a frame that a daemon takes before it has admitted the client."""
+
+CLIENT_FRAME_BYTES: Final = 65 * 1024
+"""Length of a frame that a daemon takes: a packet's worth."""
+
+DAEMON_FRAME_BYTES: Final = 64 * 1024 * 1024
+"""Length of a frame that a client takes: the view of a group of a million members."""
+
+MIN_BUNDLE_LIMIT: Final = BODY_HEAD_BYTES + 1 + MAX_NAME_BYTES + 23
+"""The least bundle limit, 300 bytes: one name of full length, private too, and some data."""
+
+
+class FrameKind(enum.IntEnum):
+    """What a frame is; from 16 on they go from the daemon to the client."""
+
+    HELLO = 1
+    BUNDLE = 2
+    BYE = 3
+    WELCOME = 16
+    VIEWID = 17
+    DELIVER = 18
+    VIEW = 19
+    ORDERED = 20
+    UNDELIVERABLE = 21
+    ABORT = 22
+    CLOSED = 23
+
+
+_LENGTH = struct.Struct("!I")
+_HELLO = struct.Struct("!BBI")  # kind, version, capabilities
+_BUNDLE = struct.Struct("!IBB")  # length, kind, ordered
+_WELCOME = struct.Struct("!BBIQI")  # kind, version, capabilities, connection, bundle limit
+_VIEWID = struct.Struct("!BQQ")  # kind, counter, incarnation
+_DELIVER = struct.Struct("!BBQHHQB")  # kind, positioned, time, ring, bundle, connection, name
+_ORDERED = struct.Struct("!BQQHHI")  # kind, number; time, ring, bundle, message
+_ABORT = struct.Struct("!BQQ")  # kind, connection, number
+_CLOSED = struct.Struct("!Bi")  # kind, code
+
+_SENDER_OFFSET: Final = _DELIVER.size - 9  # of the connection number, in a DELIVER frame
+_CACHED_SENDERS: Final = 4096
+_senders_cache: dict[bytes, MemberId] = {}
+
+Parts = tuple[int, int, int]
+"""A bundle's part of a position: time, ring, bundle."""
+
+
+# ---- client to daemon ----
+
+
+def encode_hello(user: str) -> bytes:
+    """The first frame of a client: version, capabilities (none yet), its user's name."""
+    return _frame(_HELLO.pack(FrameKind.HELLO, PROTOCOL_VERSION, 0) + _text(user))
+
+
+def decode_hello_untrusted(frame: bytes) -> tuple[int, str]:
+    """Version and user's name; of an unknown version the name is empty."""
+    _check(frame, _HELLO.size)
+    _, version, _ = _HELLO.unpack_from(frame)
+    if version != PROTOCOL_VERSION:
+        return version, ""
+    return version, _last_text(frame, _HELLO.size)
+
+
+def encode_bundle_head(size: int, ordered: bool) -> bytes:
+    """What stands before a bundle's body of `size` bytes."""
+    return _BUNDLE.pack(size + 2, FrameKind.BUNDLE, ordered)
+
+
+BUNDLE_BODY_OFFSET: Final = 2
+"""Where the body starts in a BUNDLE frame; before it the kind, and 0 or 1 for `ordered`."""
+
+
+def encode_bye() -> bytes:
+    """The last frame of a client."""
+    return _frame(bytes((FrameKind.BYE,)))
+
+
+# ---- daemon to client ----
+
+
+def encode_welcome(member: MemberId, bundle_limit: int) -> bytes:
+    """The client is admitted."""
+    head = _WELCOME.pack(FrameKind.WELCOME, PROTOCOL_VERSION, 0, member.connection, bundle_limit)
+    return _frame(head + _text(member.name))
+
+
+def decode_welcome_untrusted(frame: bytes) -> Connected:
+    """The client is admitted; the limit is at least MIN_BUNDLE_LIMIT."""
+    _check(frame, _WELCOME.size)
+    _, version, _, connection, limit = _WELCOME.unpack_from(frame)
+    if version != PROTOCOL_VERSION or limit < MIN_BUNDLE_LIMIT:
+        raise BadDatagram("welcome", f"version {version}, bundles of {limit} bytes")
+    member = MemberId(_last_text(frame, _WELCOME.size), connection)
+    return Connected(member=member, bundle_limit=limit)
+
+
+def encode_view_id(view: ViewId) -> bytes:
+    """Positions that follow are of this view of the daemons."""
+    head = _VIEWID.pack(FrameKind.VIEWID, view.counter, view.incarnation)
+    return _frame(head + _text(view.daemon))
+
+
+def decode_view_id_untrusted(frame: bytes) -> ViewId:
+    """The view of the positions that follow."""
+    _check(frame, _VIEWID.size)
+    _, counter, incarnation = _VIEWID.unpack_from(frame)
+    return ViewId(counter, _last_text(frame, _VIEWID.size), incarnation)
+
+
+def encode_delivery(sender: str, connection: int, position: Parts | None, body: bytes) -> bytes:
+    """One bundle for all its local receivers: encode once, push to every session.
+
+    Args:
+        sender: its private name.
+        connection: its number at its daemon.
+        position: where it stands in the agreed order; None for UNRELIABLE.
+        body: its body as it came.
+    """
+    name = sender.encode()
+    length = _DELIVER.size + len(name) + len(body)
+    time, ring, bundle = position or (0, 0, 0)
+    head = _DELIVER.pack(
+        FrameKind.DELIVER, position is not None, time, ring, bundle, connection, len(name)
+    )
+    return b"%b%b%b%b" % (_LENGTH.pack(length), head, name, body)
+
+
+def decode_delivery_untrusted(frame: bytes) -> tuple[MemberId, Parts | None, bytes]:
+    """Sender, position and body of a bundle."""
+    _check(frame, _DELIVER.size)
+    _, positioned, time, ring, bundle, _, name = _DELIVER.unpack_from(frame)
+    end = _DELIVER.size + name
+    if end > len(frame) or not name:
+        raise BadDatagram("short", f"a sender's name of {name} bytes")
+    key = frame[_SENDER_OFFSET:end]
+    sender = _senders_cache.get(key)
+    if sender is None:
+        sender = _learn_sender(key)
+    return sender, (time, ring, bundle) if positioned else None, frame[end:]
+
+
+def encode_ordered(number: int, position: Position) -> bytes:
+    """A message of this client, sent with ``ordered=True``, has its place."""
+    _, time, ring, bundle, message = position
+    return _frame(_ORDERED.pack(FrameKind.ORDERED, number, time, ring, bundle, message))
+
+
+def decode_ordered_untrusted(frame: bytes, view: ViewId) -> Ordered:
+    """The place of an own message."""
+    if len(frame) != _ORDERED.size:
+        raise BadDatagram("short", f"an ORDERED frame of {len(frame)} bytes")
+    _, number, *place = _ORDERED.unpack(frame)
+    return Ordered(number=number, position=Position(view, *place))
+
+
+def encode_undeliverable(number: int, target: str, position: Position) -> bytes:
+    """A private message of this client has found nobody."""
+    _, time, ring, bundle, message = position
+    head = _ORDERED.pack(FrameKind.UNDELIVERABLE, number, time, ring, bundle, message)
+    return _frame(head + _text(target))
+
+
+def decode_undeliverable_untrusted(frame: bytes, view: ViewId) -> Undeliverable:
+    """A private message that has found nobody."""
+    _check(frame, _ORDERED.size)
+    _, number, *place = _ORDERED.unpack_from(frame)
+    target = _last_text(frame, _ORDERED.size)
+    return Undeliverable(number=number, target=target, position=Position(view, *place))
+
+
+def encode_abort(sender: MemberId, number: int) -> bytes:
+    """The rest of a sender's message will not come; number 0: of all its messages."""
+    head = _ABORT.pack(FrameKind.ABORT, sender.connection, number)
+    return _frame(head + _text(sender.name))
+
+
+def decode_abort_untrusted(frame: bytes) -> tuple[MemberId, int]:
+    """Whose message will not be completed, and which; 0 for all."""
+    _check(frame, _ABORT.size)
+    _, connection, number = _ABORT.unpack_from(frame)
+    return MemberId(_last_text(frame, _ABORT.size), connection), number
+
+
+def encode_closed(code: int, reason: str) -> bytes:
+    """The last frame of a daemon."""
+    return _frame(_CLOSED.pack(FrameKind.CLOSED, code) + reason.encode(errors="replace"))
+
+
+def decode_closed_untrusted(frame: bytes) -> Closed:
+    """Why the daemon ended the session."""
+    _check(frame, _CLOSED.size)
+    _, code = _CLOSED.unpack_from(frame)
+    return Closed(code=code, reason=_utf8(frame[_CLOSED.size :]))
+
+
+# ---- parts ----
+
+
+def _frame(frame: bytes) -> bytes:
+    return _LENGTH.pack(len(frame)) + frame
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode()
+    return bytes((len(raw),)) + raw
+
+
+def _check(frame: bytes, size: int) -> None:
+    if len(frame) < size:
+        raise BadDatagram("short", f"a frame of kind {frame[0]} with {len(frame)} bytes")
+
+
+def _last_text(frame: bytes, offset: int) -> str:
+    """The short text at `offset`, with which the frame must end."""
+    if len(frame) <= offset or len(frame) != offset + 1 + frame[offset]:
+        raise BadDatagram("short", f"the name at the end of a frame of kind {frame[0]}")
+    return _utf8(frame[offset + 1 :])
+
+
+def _utf8(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise BadDatagram("name", "not UTF-8") from None
+
+
+def _learn_sender(key: bytes) -> MemberId:
+    sender = MemberId(_utf8(key[9:]), int.from_bytes(key[:8], "big"))
+    if len(_senders_cache) >= _CACHED_SENDERS:
+        _senders_cache.clear()
+    _senders_cache[key] = sender
+    return sender

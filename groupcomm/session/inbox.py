@@ -1,0 +1,105 @@
+"""Inbox: a client's side of deliveries, from frames to messages."""
+
+from typing import Final
+
+from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.errors import BadDatagram
+from groupcomm.events import Cause, Event, GroupView, MemberId, Message
+from groupcomm.level import LEVELS
+from groupcomm.session.frames import Parts, decode_delivery_untrusted
+from groupcomm.session.reassembly import Reassembly
+from groupcomm.wire.bundle import Bundle, BundleKind, body_payload, decode_body_untrusted
+from groupcomm.wire.messages import decode_messages_untrusted
+
+_MESSAGES: Final = int(BundleKind.MESSAGES)
+_FRAGMENT: Final = int(BundleKind.FRAGMENT)
+_make_position = tuple.__new__  # half the time of Position(...), once a message
+
+
+class Inbox:
+    """What is needed to understand the next delivery.
+
+    Attributes:
+        view: of the positions that come, as announced by the daemon.
+        malformed: bundles that were dropped because their payload does not decode.
+    """
+
+    __slots__ = ("_reassembly", "malformed", "view")
+
+    def __init__(self, cap_bytes: int) -> None:
+        self.view: ViewId | None = None
+        self.malformed = 0
+        self._reassembly = Reassembly(cap_bytes)
+
+    @property
+    def announced(self) -> ViewId:
+        """The view of the positions that come; BadDatagram if none was announced."""
+        if self.view is None:
+            raise BadDatagram("view", "a position before any VIEWID")
+        return self.view
+
+    @property
+    def overfull(self) -> bool:
+        """Whether unfinished messages that may not be lost fill more than their cap."""
+        return self._reassembly.held_bytes > self._reassembly.cap_bytes
+
+    def deliver(self, frame: bytes, events: list[Event]) -> None:
+        """Append the messages of a DELIVER frame.
+
+        Raises:
+            BadDatagram: the daemon's fault. A payload that does not decode is its sender's, as
+                daemons do not look into it; it is counted and dropped.
+        """
+        sender, parts, body = decode_delivery_untrusted(frame)
+        view = self.announced
+        bundle = decode_body_untrusted(body)
+        payload = body_payload(body)
+        try:
+            if bundle.kind == _MESSAGES:
+                _unpack(sender, bundle, payload, view, parts, events)
+            elif bundle.kind == _FRAGMENT:
+                position = None if parts is None else Position(view, *parts, 0)
+                message = self._reassembly.add(sender, bundle, payload, position)
+                if message is not None:
+                    events.append(message)
+        except BadDatagram:
+            self.malformed += 1
+
+    def drop(self, sender: MemberId, number: int) -> None:
+        """Forget the fragments of a message; number 0: of all of a sender's."""
+        self._reassembly.drop(sender, number)
+
+    def group_changed(self, view: GroupView) -> None:
+        """Forget the fragments of those who have disconnected."""
+        if view.cause is Cause.DISCONNECT:
+            for member in view.changed:
+                self._reassembly.drop(member, 0)
+
+
+def _unpack(
+    sender: MemberId,
+    bundle: Bundle,
+    payload: bytes,
+    view: ViewId,
+    parts: Parts | None,
+    events: list[Event],
+) -> None:
+    """Append the messages of a bundle."""
+    number = bundle.message
+    groups = bundle.groups
+    level = LEVELS[bundle.level]
+    position: Position | None = None
+    for index, (type_, data) in enumerate(decode_messages_untrusted(payload, bundle.count)):
+        if parts is not None:
+            position = _make_position(Position, (view, *parts, index))
+        events.append(
+            Message(
+                sender=sender,
+                number=number + index,
+                groups=groups,
+                level=level,
+                type=type_,
+                data=data,
+                position=position,
+            )
+        )
