@@ -11,6 +11,9 @@ from groupcomm.names import daemon_number
 MAX_DAEMONS = 1024
 MAX_RINGS = 64
 
+RING = -1
+"""As the destination of a datagram: all other daemons of the sender's ring (multicast)."""
+
 
 @attrs.frozen(order=True)
 class Incarnation:

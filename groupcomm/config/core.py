@@ -1,0 +1,87 @@
+"""Settings of one daemon's core: timeouts, windows, limits, and where counters start."""
+
+import attrs
+
+from groupcomm.errors import ConfigError
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class CounterStarts:
+    """Where counters start. All zero in use; tests start them near 2**31, 2**32 and 2**63."""
+
+    stream: int = 0  # number before the first packet of every stream of the view
+    hop: int = 0  # the token's first hop
+    clock: int = 0  # microseconds; the least value of the ring's clock
+    unreliable: int = 0  # datagrams outside the streams
+    datagram: int = 0  # nonces of sealed datagrams
+    connection: int = 0  # sessions of this daemon
+
+
+@attrs.frozen(kw_only=True)
+class Timing:
+    """Timeouts of the ring and of the notices between rings, in seconds."""
+
+    token_timeout_s: float = 0.6  # without token or rest notice for so long: the ring is broken
+    token_retransmit_s: float = 0.02  # many LAN rotations; a lost token costs this once
+    request_retry_s: float = 0.01  # a lost token request costs this once
+    repair_delay_s: float = 0.002  # reordering explains a foreign gap for so long
+    horizon_interval_max_s: float = 0.005  # notices while the agreed order is in use
+    horizon_interval_min_s: float = 0.001
+    agreed_memory_s: float = 2.0  # the agreed order counts as in use for so long
+
+    def __attrs_post_init__(self) -> None:
+        for name, value in attrs.asdict(self).items():
+            if not value > 0:
+                raise ConfigError(f"timing: {name} is {value}; it must be above 0")
+        if self.token_retransmit_s * 4 > self.token_timeout_s:
+            raise ConfigError(
+                f"timing: token_retransmit_s is {self.token_retransmit_s}; at least four copies"
+                f" must fit into token_timeout_s = {self.token_timeout_s}"
+            )
+
+    @property
+    def longest_wait_s(self) -> float:
+        """Seconds between repeated tokens or requests at most; many fit a token timeout."""
+        return self.token_timeout_s / 12
+
+    @property
+    def rest_interval_s(self) -> float:
+        """Seconds between rest notices, and between rounds that only collect frontiers."""
+        return self.token_timeout_s / 4
+
+
+@attrs.frozen(kw_only=True)
+class Windows:
+    """Flow control of one ring.
+
+    What one visit may send must fit the socket buffers of every receiver, because a full buffer
+    drops silently.
+    """
+
+    visit_bytes: int = 256 * 1024  # new packets of one visit
+    ring_bytes: int = 1024 * 1024  # new packets of one rotation, all daemons
+    repair_bytes: int = 256 * 1024  # retransmissions of one visit
+    stream_packets: int = 8192  # numbered, and not yet held by every daemon of the view
+
+    def __attrs_post_init__(self) -> None:
+        for name, value in attrs.asdict(self).items():
+            if value < 1:
+                raise ConfigError(f"windows: {name} is {value}; it must be at least 1")
+
+
+@attrs.frozen(kw_only=True)
+class CoreConfig:
+    """Everything a core must know besides its view.
+
+    Attributes:
+        cluster: name of the cluster; datagrams of others are dropped.
+        suite: 1 seals datagrams with AES-256-GCM, 0 adds a CRC32C only.
+    """
+
+    cluster: str = "groupcomm"
+    suite: int = 1
+    timing: Timing = attrs.field(factory=Timing)
+    windows: Windows = attrs.field(factory=Windows)
+    starts: CounterStarts = attrs.field(factory=CounterStarts)

@@ -1,0 +1,13 @@
+"""One whole daemon as a state machine: the only part that a shell drives."""
+
+from groupcomm.core.daemon import DaemonCore, Transmission
+from groupcomm.core.desk import ClientBytes, ClientGone, ClientInput, ClientOpened
+
+__all__ = [
+    "ClientBytes",
+    "ClientGone",
+    "ClientInput",
+    "ClientOpened",
+    "DaemonCore",
+    "Transmission",
+]

@@ -1,0 +1,73 @@
+"""Checks of decoded packets against the view: indices in range, rows for every daemon.
+
+Decoders cannot know the view. What fails here was sealed by a daemon of the cluster, so it is a
+breach of the protocol, counted apart from datagrams that are merely bad.
+"""
+
+from groupcomm.config.view import View
+from groupcomm.errors import RemoteProtocolError
+from groupcomm.wire.data import DataPacket
+from groupcomm.wire.horizon import HorizonNotice
+from groupcomm.wire.request import TokenRequest
+from groupcomm.wire.resend import ResendRequest
+from groupcomm.wire.rest import RestNotice
+from groupcomm.wire.token import Token
+from groupcomm.wire.unreliable import UnreliablePacket
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise RemoteProtocolError(what)
+
+
+def check_data(packet: DataPacket, view: View) -> None:
+    """A data packet is of a ring of the view, by a daemon of that ring."""
+    ring_of = view.ring_of
+    if packet.daemon >= len(ring_of) or ring_of[packet.daemon] != packet.ring:
+        raise RemoteProtocolError(f"packet of daemon {packet.daemon}, ring {packet.ring}")
+    if packet.vector is not None and len(packet.vector) != len(view.rings):
+        raise RemoteProtocolError(f"vector of {len(packet.vector)} counts")
+
+
+def check_unreliable(packet: UnreliablePacket, view: View) -> None:
+    """An UNRELIABLE datagram is of a daemon of the view."""
+    _require(packet.daemon < len(view.daemons), f"datagram of daemon {packet.daemon}")
+
+
+def check_token(token: Token, view: View, ring: int) -> None:
+    """A token is of this ring, with a whole row for each daemon."""
+    members = view.rings[ring]
+    rings = len(view.rings)
+    _require(token.ring == ring, f"token of ring {token.ring}")
+    _require(len(token.rows) == len(members), f"token with {len(token.rows)} rows")
+    _require(all(len(row.held) == rings for row in token.rows), "token with a short row")
+    _require(token.last_sender in members, f"last sender {token.last_sender}")
+    _require(all(daemon in members for daemon in token.wanted), "token wanted from outside")
+    _require(all(request[0] < rings for request in token.requests), "request of no ring")
+
+
+def check_rest(notice: RestNotice, view: View, ring: int) -> None:
+    """A rest notice is of this ring, with a frontier for each daemon."""
+    members = view.rings[ring]
+    _require(notice.ring == ring, f"rest notice of ring {notice.ring}")
+    _require(notice.holder in members, f"rest notice of daemon {notice.holder}")
+    _require(len(notice.frontiers) == len(members), f"{len(notice.frontiers)} frontiers")
+
+
+def check_request(request: TokenRequest, view: View, ring: int) -> None:
+    """A token request is of a daemon of this ring."""
+    _require(request.ring == ring, f"token request of ring {request.ring}")
+    _require(request.daemon in view.rings[ring], f"token request of daemon {request.daemon}")
+
+
+def check_horizon(notice: HorizonNotice, view: View) -> None:
+    """A horizon notice is of a ring of the view, with a held number for each stream."""
+    rings = len(view.rings)
+    _require(notice.ring < rings, f"horizon notice of ring {notice.ring}")
+    _require(len(notice.held) == rings, f"horizon notice with {len(notice.held)} held numbers")
+
+
+def check_resend(request: ResendRequest, view: View) -> None:
+    """A resend request names rings of the view."""
+    rings = len(view.rings)
+    _require(request.ring < rings and request.asker < rings, f"resend request {request.ring}")

@@ -1,0 +1,358 @@
+"""The desk: where this daemon's sessions meet the ring.
+
+Pure. What clients submit becomes bundles that wait for numbers; what the groups release becomes
+frames. A session exists for all daemons from its CONNECT to its DISCONNECT, both of them events
+of the agreed order, so a name is free again only once its DISCONNECT is ordered.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import attrs
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.config.view import View
+from groupcomm.core.probe import Probe
+from groupcomm.errors import BadDatagram, SessionError
+from groupcomm.events import GroupView, MemberId
+from groupcomm.groups.table import GroupTable
+from groupcomm.level import ServiceLevel
+from groupcomm.names import private_name
+from groupcomm.session.codes import Code
+from groupcomm.session.daemon import DaemonSession, Hello, SessionLimits, State, Submit
+from groupcomm.session.frames import (
+    encode_abort,
+    encode_delivery,
+    encode_ordered,
+    encode_undeliverable,
+)
+from groupcomm.session.view_frame import encode_view
+from groupcomm.stream.packer import bundle_room
+from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle
+
+_UNRELIABLE = ServiceLevel.UNRELIABLE
+_AGREED = ServiceLevel.AGREED
+_FRAGMENT = BundleKind.FRAGMENT
+
+
+RECORD_HEAD_BYTES = 14
+"""Of a bundle's record, besides its body, its user's name and its targets."""
+
+
+@attrs.frozen
+class ClientOpened:
+    """A client has connected; its number came from `Desk.open`."""
+
+    connection: int
+
+
+@attrs.frozen
+class ClientBytes:
+    """A client has sent bytes of its stream."""
+
+    connection: int
+    data: bytes
+
+
+@attrs.frozen
+class ClientGone:
+    """A client's stream has ended, whoever ended it."""
+
+    connection: int
+
+
+ClientInput: TypeAlias = ClientOpened | ClientBytes | ClientGone
+
+
+class _Seat:
+    """One session and how far it has come."""
+
+    __slots__ = ("early", "gone", "leaving", "member", "ordered", "session", "user", "welcomed")
+
+    def __init__(self, session: DaemonSession) -> None:
+        self.session = session
+        self.user = ""
+        self.member: MemberId | None = None  # since its CONNECT waits for a number
+        self.welcomed = False  # its CONNECT is ordered
+        self.leaving = False  # its DISCONNECT waits for a number
+        self.gone = False  # its stream has ended
+        self.early: list[tuple[bytes, bool]] = []  # delivered before the welcome
+        self.ordered: set[int] = set()  # messages whose positions it waits for
+
+
+class Desk:
+    """All local sessions.
+
+    Attributes:
+        sessions: by connection number, until their streams have ended.
+        ready: connections with new output.
+        closed: connections to be closed once their output is taken.
+    """
+
+    __slots__ = (
+        "_daemon",
+        "_last",
+        "_limits",
+        "_me",
+        "_probe",
+        "_queue",
+        "_queued_names",
+        "_room",
+        "_seats",
+        "_table",
+        "_unreliable",
+        "_users",
+        "_view",
+        "closed",
+        "ready",
+        "sessions",
+    )
+
+    def __init__(
+        self,
+        view: View,
+        me: int,
+        waiting: deque[Bundle],
+        *,
+        first_connection: int,
+        limits: SessionLimits,
+        probe: Probe,
+    ) -> None:
+        self._view = view
+        self._me = me
+        self._daemon = view.daemons[me].name
+        self._room = bundle_room(view)
+        self._queue = waiting
+        self._limits = limits
+        self._probe = probe
+        self._last = first_connection
+        self._seats: dict[int, _Seat] = {}
+        self._users: dict[str, int] = {}  # names in use, until the DISCONNECT is ordered
+        self._queued_names: dict[str, list[int]] = {}  # sessions that wait for a name
+        self._unreliable: list[Bundle] = []
+        self._table: GroupTable | None = None
+        self.sessions: dict[int, DaemonSession] = {}
+        self.ready: dict[int, None] = {}
+        self.closed: list[int] = []
+
+    def attach(self, table: GroupTable) -> None:
+        """Resolve private names by this table from now on."""
+        self._table = table
+
+    def open(self) -> int:
+        """The number for a client that connects now; never given twice."""
+        self._last += 1
+        return self._last
+
+    # ---- what clients do ----
+
+    def feed(self, event: ClientInput) -> None:
+        """Take one thing that a client did."""
+        connection = event.connection
+        if isinstance(event, ClientOpened):
+            session = DaemonSession(connection, limits=self._limits)
+            self.sessions[connection] = session
+            self._seats[connection] = _Seat(session)
+        elif isinstance(event, ClientBytes):
+            self._read(connection, event.data)
+        else:
+            self._end(connection)
+
+    def _read(self, connection: int, data: bytes) -> None:
+        seat = self._seats.get(connection)
+        if seat is None or seat.leaving or seat.gone:
+            return
+        try:
+            for request in seat.session.receive(data):
+                if isinstance(request, Submit):
+                    self._submit(seat, request)
+                elif isinstance(request, Hello):
+                    self._greet(seat, request.user)
+                else:
+                    self._leave(seat, Code.OK, "the client has left")
+        except SessionError as error:
+            self._leave(seat, error.code, str(error))
+        except BadDatagram as error:
+            self._leave(seat, Code.NET_ERROR, f"a frame that does not decode: {error}")
+
+    def _greet(self, seat: _Seat, user: str) -> None:
+        seat.user = user
+        holder = self._users.get(user)
+        if holder is not None:
+            if not self._seats[holder].leaving:
+                raise SessionError(
+                    Code.REJECT_NOT_UNIQUE,
+                    f"daemon {self._daemon} has a session of user {user!r} already;"
+                    " choose another name, or end that session first",
+                )
+            self._queued_names.setdefault(user, []).append(seat.session.connection)
+            return
+        self._connect(seat)
+
+    def _connect(self, seat: _Seat) -> None:
+        connection = seat.session.connection
+        self._users[seat.user] = connection
+        seat.member = MemberId(private_name(seat.user, self._daemon), connection)
+        self._order_control(seat, BundleKind.CONNECT)
+
+    def _order_control(self, seat: _Seat, kind: BundleKind) -> None:
+        bundle = control_bundle(kind)
+        bundle.address(seat.session.connection, seat.user, ())
+        self._queue.append(bundle)
+
+    def _submit(self, seat: _Seat, request: Submit) -> None:
+        bundle = request.bundle
+        if bundle.privates:
+            bundle.targets = self._targets(bundle)
+        assert seat.member is not None, "a session submits before its hello"
+        whole = 1 if bundle.kind == _FRAGMENT else bundle.count
+        last = bundle.message + whole - 1
+        self._probe.accepted(seat.member.name, seat.member.connection, bundle.message, last)
+        if request.ordered:
+            seat.ordered.add(bundle.message)
+        if bundle.level == _UNRELIABLE:
+            seat.session.backlog_bytes -= bundle.size
+            self._unreliable.append(bundle)
+        else:
+            self._queue.append(bundle)
+
+    def _targets(self, bundle: Bundle) -> tuple[int, ...]:
+        """Whom the private names mean now; a name's next owner must not get the message."""
+        assert self._table is not None
+        names = self._table.names
+        found = [names.get(group) for group in bundle.groups if group[0] == "#"]
+        return tuple(member.id.connection if member else 0 for member in found)
+
+    def _leave(self, seat: _Seat, code: int, reason: str) -> None:
+        """End a session; what it has submitted stays sent.
+
+        One that said goodbye gets all that is ordered before its DISCONNECT, others end at once.
+        """
+        if seat.leaving:
+            return
+        seat.leaving = True
+        if seat.member is not None:
+            self._order_control(seat, BundleKind.DISCONNECT)
+        else:
+            self._unqueue(seat)
+        if code != Code.OK or seat.member is None:
+            self._close(seat, code, reason)
+
+    def _close(self, seat: _Seat, code: int, reason: str) -> None:
+        seat.session.close(code, reason)
+        if not seat.gone:
+            self.ready[seat.session.connection] = None
+            self.closed.append(seat.session.connection)
+
+    def _unqueue(self, seat: _Seat) -> None:
+        queue = self._queued_names.get(seat.user, [])
+        if seat.session.connection in queue:
+            queue.remove(seat.session.connection)
+
+    def _end(self, connection: int) -> None:
+        self.sessions.pop(connection, None)
+        self.ready.pop(connection, None)
+        seat = self._seats.get(connection)
+        if seat is None:
+            return
+        seat.gone = True
+        self._leave(seat, Code.CONNECTION_CLOSED, "the connection was lost")
+        if seat.member is None:
+            del self._seats[connection]
+
+    # ---- towards the ring ----
+
+    def take_unreliable(self) -> list[Bundle]:
+        """Bundles that need no number, in the order of their submission."""
+        taken, self._unreliable = self._unreliable, []
+        return taken
+
+    def numbered(self, bundle: Bundle) -> bool:
+        """A bundle has its number; True if its session waits for the position."""
+        seat = self._seats.get(bundle.session)
+        if seat is None or bundle.kind > _FRAGMENT:
+            return False
+        seat.session.backlog_bytes -= bundle.size
+        last = bundle.kind != _FRAGMENT or bundle.index == bundle.count - 1
+        return last and bundle.message in seat.ordered
+
+    def tell_position(self, bundle: Bundle) -> None:
+        """Nothing lower than this bundle can come: tell its session where it stands."""
+        seat = self._seats.get(bundle.session)
+        if seat is not None and bundle.message in seat.ordered:
+            seat.ordered.remove(bundle.message)
+            packet = bundle.packet
+            position = Position(self._view.id, packet.time, packet.ring, bundle.place, 0)
+            self._push(seat, encode_ordered(bundle.message, position))
+
+    # ---- the audience of the groups ----
+
+    def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
+        """Hand a bundle to sessions; encoded once for all of them."""
+        unreliable = bundle.level == _UNRELIABLE
+        packet = bundle.packet
+        parts = None if unreliable else (packet.time, packet.ring, bundle.place)
+        item = encode_delivery(sender.name, sender.connection, parts, bundle.body)
+        for connection in list(connections):
+            seat = self._seats.get(connection)
+            if seat is not None:
+                self._push(seat, item, unreliable)
+
+    def _push(self, seat: _Seat, item: bytes, droppable: bool = False) -> None:
+        if seat.gone:
+            return
+        if not seat.welcomed:
+            seat.early.append((item, droppable))
+            return
+        session = seat.session
+        self.ready[session.connection] = None
+        if not session.push(item, droppable) and not seat.leaving:
+            self._leave(seat, Code.CONNECTION_CLOSED, "the client was too slow")
+
+    def show_view(self, connections: Iterable[int], view: GroupView) -> None:
+        """Tell sessions of a group view."""
+        self._push_all(connections, encode_view(view))
+
+    def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
+        """Tell sessions that no more fragments of a message will come."""
+        self._push_all(connections, encode_abort(sender, message))
+
+    def bounce(self, connection: int, message: int, target: str, position: Position) -> None:
+        """Tell a sender that its private message came too late for the target."""
+        self._push_all([connection], encode_undeliverable(message, target, position))
+
+    def _push_all(self, connections: Iterable[int], item: bytes) -> None:
+        for connection in connections:
+            seat = self._seats.get(connection)
+            if seat is not None:
+                self._push(seat, item)
+
+    def connected(self, connection: int, member: MemberId) -> None:
+        """A local session is known everywhere from here on."""
+        seat = self._seats[connection]
+        seat.welcomed = True
+        if seat.gone or seat.session.state is State.CLOSED:
+            return
+        limit = self._room - RECORD_HEAD_BYTES - len(seat.user.encode())
+        seat.session.welcome(member.name, limit, self._view.id)
+        self.ready[connection] = None
+        early, seat.early = seat.early, []
+        for item, droppable in early:
+            self._push(seat, item, droppable)
+
+    def disconnected(self, connection: int, member: MemberId) -> None:
+        """A local session has ended for everybody; its name may be used again."""
+        seat = self._seats.pop(connection)
+        if seat.session.state is not State.CLOSED:
+            self._close(seat, Code.OK, "the session has ended")
+        del self._users[seat.user]
+        queue = self._queued_names.get(seat.user)
+        if queue:
+            self._connect(self._seats[queue.pop(0)])
+        elif queue is not None:
+            del self._queued_names[seat.user]
+
+    def table_changed(self, position: Position, digest: int) -> None:
+        """The group table is at a new state."""
+        self._probe.table(position, f"{digest:016x}")

@@ -1,0 +1,70 @@
+"""What a core tells about its inside: the white-box half of a trace.
+
+A core calls its probe at the very moments that the ordering rules speak of. The simulator turns
+the calls into trace events for the oracles; a daemon in use has no probe and pays one comparison.
+"""
+
+from typing import Protocol
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.wire.bundle import Bundle
+
+
+class Probe(Protocol):
+    """One core's observer; the core calls it and ignores what it does.
+
+    Rings are indices in the view, packet numbers and times 64-bit integers, times in microseconds.
+    """
+
+    def stamped(self, ring: int, number: int, time: int) -> None:
+        """This daemon numbered a packet of its own."""
+
+    def held(self, ring: int, number: int, time: int) -> None:
+        """A packet of a stream is held from now on, the first time only."""
+
+    def horizon(self, ring: int, value: int, upto: int) -> None:
+        """This daemon announced for its ring: after packet `upto`, nothing at or below `value`."""
+
+    def counted(self, ring: int, value: int, upto: int) -> None:
+        """A ring's horizon counts here from now on: every packet up to `upto` is held."""
+
+    def released(
+        self, ring: int, number: int, time: int, bundle_index: int, bundle: Bundle, sender: str
+    ) -> None:
+        """A bundle was delivered to its local recipients, if any.
+
+        `sender` is the private name of its session; `number` is 0 for UNRELIABLE.
+        """
+
+    def table(self, position: Position, digest: str) -> None:
+        """The group table changed at a position; `digest` is that of the whole table."""
+
+    def accepted(self, sender: str, connection: int, first: int, last: int) -> None:
+        """Messages `first` to `last` of a local session were taken: they count as sent."""
+
+
+class NoProbe:
+    """The probe of a daemon in use: it is told and keeps nothing."""
+
+    def stamped(self, ring: int, number: int, time: int) -> None:
+        """See Probe."""
+
+    def held(self, ring: int, number: int, time: int) -> None:
+        """See Probe."""
+
+    def horizon(self, ring: int, value: int, upto: int) -> None:
+        """See Probe."""
+
+    def counted(self, ring: int, value: int, upto: int) -> None:
+        """See Probe."""
+
+    def released(
+        self, ring: int, number: int, time: int, bundle_index: int, bundle: Bundle, sender: str
+    ) -> None:
+        """See Probe."""
+
+    def table(self, position: Position, digest: str) -> None:
+        """See Probe."""
+
+    def accepted(self, sender: str, connection: int, first: int, last: int) -> None:
+        """See Probe."""

@@ -1,0 +1,37 @@
+"""Senders that wait for the position of a message (``ordered=True``).
+
+A position is told once nothing lower can still come to anybody it matters to: for AGREED when the
+sender's daemon counts every ring's horizon up to the stamp, for SAFE when every frontier is there.
+Telling it at numbering would break the promise over side channels: another ring could still
+originate below it.
+"""
+
+from heapq import heappop, heappush
+
+from groupcomm.level import ServiceLevel
+from groupcomm.wire.bundle import Bundle
+
+_SAFE = ServiceLevel.SAFE
+
+
+class OrderedWaits:
+    """Own bundles that are numbered and whose positions their senders wait for."""
+
+    __slots__ = ("_agreed", "_safe")
+
+    def __init__(self) -> None:
+        self._agreed: list[tuple[int, int, Bundle]] = []  # heaps by (time, place)
+        self._safe: list[tuple[int, int, Bundle]] = []
+
+    def add(self, bundle: Bundle) -> None:
+        """Wait for a bundle that has just been numbered."""
+        heap = self._safe if bundle.level == _SAFE else self._agreed
+        heappush(heap, (bundle.packet.time, bundle.place, bundle))
+
+    def take(self, least_block: int, least_frontier: int) -> list[Bundle]:
+        """The bundles whose positions may be told by now."""
+        ready: list[Bundle] = []
+        for heap, reached in ((self._agreed, least_block), (self._safe, least_frontier)):
+            while heap and heap[0][0] <= reached:
+                ready.append(heappop(heap)[2])
+        return ready

@@ -1,0 +1,253 @@
+"""Groups: ordered events become group views, bundles find their local recipients.
+
+Pure. `release` takes bundles in the order in which the order gives them out. AGREED and SAFE
+bundles meet the same table at every daemon; those below go to the members of the moment.
+"""
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.config.view import View
+from groupcomm.events import Cause, GroupView, MemberId
+from groupcomm.groups.audience import Audience
+from groupcomm.groups.fragments import OpenMessages
+from groupcomm.groups.table import GroupTable, Member
+from groupcomm.level import ServiceLevel
+from groupcomm.names import private_name
+from groupcomm.wire.bundle import SELF_DISCARD, Bundle, BundleKind
+
+_AGREED = ServiceLevel.AGREED
+_FRAGMENT = BundleKind.FRAGMENT
+
+Place = tuple[int, int, int]
+"""(time, ring, bundle): a position within the view."""
+
+
+class Groups:
+    """The groups as one daemon keeps them in one view.
+
+    Attributes:
+        table: who is connected and who is where.
+    """
+
+    __slots__ = (
+        "_audience",
+        "_checks",
+        "_gone",
+        "_highest",
+        "_ids",
+        "_me",
+        "_names",
+        "_open",
+        "_view",
+        "table",
+    )
+
+    def __init__(self, view: View, me: int, audience: Audience) -> None:
+        self.table = GroupTable(me)
+        self._view = view
+        self._me = me
+        self._audience = audience
+        self._names = [daemon.name for daemon in view.daemons]
+        self._ids: dict[tuple[int, int, str], MemberId] = {}
+        self._open = OpenMessages()
+        self._highest = [0] * len(view.daemons)  # connection number that a CONNECT has shown
+        self._gone: dict[MemberId, Place] = {}  # disconnected since the last `settle`
+        self._checks: list[tuple[Place, Bundle]] = []  # heap: own private messages below AGREED
+
+    # ---- messages ----
+
+    def release(self, bundle: Bundle) -> None:
+        """Take one bundle that may be delivered now."""
+        if bundle.kind > _FRAGMENT:
+            self._control(bundle)
+            return
+        daemon = bundle.packet.daemon
+        self._send_out(bundle, daemon)
+        if bundle.privates and daemon == self._me and bundle.index in (0, bundle.count - 1):
+            self._watch_private(bundle)
+
+    def release_unreliable(self, bundle: Bundle) -> None:
+        """Take a bundle without a place in the order; nothing of a session that has gone."""
+        daemon = bundle.packet.daemon
+        known = (daemon, bundle.session) in self.table.sessions
+        if not known and bundle.session <= self._highest[daemon]:
+            return
+        if bundle.kind == _FRAGMENT:
+            key = (daemon, bundle.session, bundle.message)
+            self._abort(self.sender(bundle), self._open.end_older(key))
+        self._send_out(bundle, daemon)
+
+    def _send_out(self, bundle: Bundle, daemon: int) -> None:
+        recipients = self._recipients(bundle, daemon)
+        if bundle.kind == _FRAGMENT:
+            key = (daemon, bundle.session, bundle.message)
+            recipients, gone = self._open.recipients(key, recipients, bundle.count)
+            self._abort(self.sender(bundle), [(bundle.message, gone)])
+        if recipients:
+            self._audience.deliver(recipients, bundle, self.sender(bundle))
+
+    def _recipients(self, bundle: Bundle, daemon: int) -> Iterable[int]:
+        local = self.table.local
+        groups = bundle.groups
+        if len(groups) == 1 and not bundle.privates:
+            found = local.get(groups[0])
+            if found is None:
+                return ()
+            if not (bundle.flags & SELF_DISCARD and daemon == self._me):
+                return found
+            united = dict(found)
+        else:
+            united = self._unite(bundle)
+        if bundle.flags & SELF_DISCARD and daemon == self._me:
+            united.pop(bundle.session, None)
+        return united
+
+    def _unite(self, bundle: Bundle) -> dict[int, None]:
+        """Local recipients of a bundle with several destinations or a private one, each once."""
+        united: dict[int, None] = {}
+        targets = iter(bundle.targets)
+        ending = "#" + self._names[self._me]
+        for group in bundle.groups:
+            if group[0] != "#":
+                united.update(self.table.local.get(group, {}))
+                continue
+            connection = next(targets)
+            if connection and group.endswith(ending):
+                united[connection] = None
+        return united
+
+    def sender(self, bundle: Bundle) -> MemberId:
+        """The identity of the session that sent a bundle."""
+        key = (bundle.packet.daemon, bundle.session, bundle.user)
+        known = self._ids.get(key)
+        if known is None:
+            name = private_name(bundle.user, self._names[key[0]])
+            known = self._ids[key] = MemberId(name, bundle.session)
+        return known
+
+    def _abort(self, sender: MemberId, messages: list[tuple[int, list[int]]]) -> None:
+        for message, connections in messages:
+            if connections:
+                self._audience.abort(connections, sender, message)
+
+    # ---- private messages that come too late ----
+
+    def _watch_private(self, bundle: Bundle) -> None:
+        """Find out, at its position, whether the targets of an own message are still there."""
+        if bundle.index != bundle.count - 1 and bundle.kind == _FRAGMENT:
+            return
+        if bundle.level >= _AGREED:
+            self._bounce(bundle)
+        else:
+            heappush(self._checks, (_place(bundle), bundle))
+
+    def settle(self, progress: int) -> None:
+        """The agreed order is delivered up to `progress`: judge the private messages below it."""
+        while self._checks and self._checks[0][0][0] <= progress:
+            self._bounce(heappop(self._checks)[1])
+        self._gone.clear()
+
+    def _bounce(self, bundle: Bundle) -> None:
+        privates = [group for group in bundle.groups if group[0] == "#"]
+        place = _place(bundle)
+        for name, connection in zip(privates, bundle.targets, strict=True):
+            member = self.table.names.get(name)
+            if member is not None and member.id.connection == connection:
+                continue
+            if self._gone.get(MemberId(name, connection), (0, 0, 0)) > place:
+                continue
+            position = self._position(bundle)
+            self._audience.bounce(bundle.session, bundle.message, name, position)
+
+    # ---- control ----
+
+    def _control(self, bundle: Bundle) -> None:
+        daemon = bundle.packet.daemon
+        if bundle.kind == BundleKind.CONNECT:
+            self._connect(daemon, bundle)
+        else:
+            member = self.table.sessions.get((daemon, bundle.session))
+            if member is None:
+                return
+            if bundle.kind == BundleKind.DISCONNECT:
+                self._disconnect(member, bundle)
+            else:
+                self._join_or_leave(member, bundle)
+        self._audience.table_changed(self._position(bundle), self.table.digest)
+
+    def _connect(self, daemon: int, bundle: Bundle) -> None:
+        member_id = self.sender(bundle)
+        self.table.connect(daemon, member_id)
+        self._highest[daemon] = max(self._highest[daemon], bundle.session)
+        if daemon == self._me:
+            self._audience.connected(bundle.session, member_id)
+
+    def _join_or_leave(self, member: Member, bundle: Bundle) -> None:
+        group = bundle.groups[0]
+        joins = bundle.kind == BundleKind.JOIN
+        if (group in member.groups) == joins:
+            return
+        if joins:
+            before = self.table.member_ids(group)
+            self.table.join(member, group)
+            self._show(bundle, group, Cause.JOIN, member, before)
+        else:
+            self.table.leave(member, group)
+            self._show(bundle, group, Cause.LEAVE, member, self.table.member_ids(group))
+
+    def _disconnect(self, member: Member, bundle: Bundle) -> None:
+        connection = member.id.connection
+        self._abort(member.id, self._open.end_session(member.daemon, connection))
+        for group in list(member.groups):
+            self.table.leave(member, group)
+            self._show(bundle, group, Cause.DISCONNECT, member, self.table.member_ids(group))
+        self.table.disconnect(member)
+        self._gone[member.id] = _place(bundle)
+        self._ids.pop((member.daemon, connection, bundle.user), None)
+        if member.daemon == self._me:
+            self._audience.disconnected(connection, member.id)
+
+    def _show(
+        self,
+        bundle: Bundle,
+        group: str,
+        cause: Cause,
+        changed: Member,
+        together: tuple[MemberId, ...],
+    ) -> None:
+        """Tell the local members, and the one that changed, if it is local and still there."""
+        connection = changed.id.connection
+        own = changed.daemon == self._me and cause is not Cause.DISCONNECT
+        others = [c for c in self.table.local.get(group, ()) if not (own and c == connection)]
+        if not others and not own:
+            return
+        position = self._position(bundle)
+        members = self.table.member_ids(group)
+
+        def view(vs_set: tuple[MemberId, ...], *, own: bool) -> GroupView:
+            return GroupView(
+                group=group,
+                id=position,
+                members=members,
+                cause=cause,
+                changed=(changed.id,),
+                vs_set=vs_set,
+                own=own,
+            )
+
+        if others:
+            self._audience.show_view(others, view(together, own=False))
+        if own:
+            alone = (changed.id,) if cause is Cause.JOIN else ()
+            self._audience.show_view([connection], view(alone, own=True))
+
+    def _position(self, bundle: Bundle) -> Position:
+        time, ring, place = _place(bundle)
+        return Position(self._view.id, time, ring, place, 0)
+
+
+def _place(bundle: Bundle) -> Place:
+    packet = bundle.packet
+    return (packet.time, packet.ring, bundle.place)

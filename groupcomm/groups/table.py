@@ -1,0 +1,93 @@
+"""The group table: who is connected and who is in which group, equal at all daemons.
+
+It changes only by events of the agreed order, so at equal positions it is equal everywhere; the
+digest lets traces prove it.
+"""
+
+import hashlib
+
+from groupcomm.events import MemberId
+
+
+class Member:
+    """One connected session, of this daemon or another.
+
+    Attributes:
+        daemon: index of its daemon in the view.
+        id: its identity as clients see it.
+        groups: the groups it is in, in the order in which it joined.
+    """
+
+    __slots__ = ("daemon", "groups", "id")
+
+    def __init__(self, daemon: int, member_id: MemberId) -> None:
+        self.daemon = daemon
+        self.id = member_id
+        self.groups: dict[str, None] = {}
+
+
+class GroupTable:
+    """Sessions and groups.
+
+    Attributes:
+        sessions: every connected session, by (daemon, connection number).
+        names: the same by private name.
+        groups: per group its members, in the order in which they joined; no group is empty.
+        local: per group the connection numbers of this daemon's members.
+        digest: 64 bits over all of it.
+    """
+
+    __slots__ = ("_me", "digest", "groups", "local", "names", "sessions")
+
+    def __init__(self, me: int) -> None:
+        self._me = me
+        self.sessions: dict[tuple[int, int], Member] = {}
+        self.names: dict[str, Member] = {}
+        self.groups: dict[str, dict[Member, None]] = {}
+        self.local: dict[str, dict[int, None]] = {}
+        self.digest = 0
+
+    def connect(self, daemon: int, member_id: MemberId) -> None:
+        """Enter a session."""
+        member = Member(daemon, member_id)
+        self.sessions[daemon, member_id.connection] = member
+        self.names[member_id.name] = member
+        self.digest ^= _digest("", member_id)
+
+    def disconnect(self, member: Member) -> None:
+        """Drop a session that is in no group any more."""
+        del self.sessions[member.daemon, member.id.connection]
+        if self.names.get(member.id.name) is member:
+            del self.names[member.id.name]
+        self.digest ^= _digest("", member.id)
+
+    def join(self, member: Member, group: str) -> None:
+        """Add a session to a group; a new group begins with its first member."""
+        self.groups.setdefault(group, {})[member] = None
+        member.groups[group] = None
+        if member.daemon == self._me:
+            self.local.setdefault(group, {})[member.id.connection] = None
+        self.digest ^= _digest(group, member.id)
+
+    def leave(self, member: Member, group: str) -> None:
+        """Take a session out of a group; a group ends with its last member."""
+        members = self.groups[group]
+        del members[member]
+        del member.groups[group]
+        if not members:
+            del self.groups[group]
+        if member.daemon == self._me:
+            local = self.local[group]
+            del local[member.id.connection]
+            if not local:
+                del self.local[group]
+        self.digest ^= _digest(group, member.id)
+
+    def member_ids(self, group: str) -> tuple[MemberId, ...]:
+        """The members of a group; empty if there is no such group."""
+        return tuple(member.id for member in self.groups.get(group, ()))
+
+
+def _digest(group: str, member_id: MemberId) -> int:
+    text = f"{group}\0{member_id}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

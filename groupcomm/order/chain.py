@@ -1,0 +1,49 @@
+"""The chain of one daemon's packets, and what its sessions wait for in it.
+
+Each packet names its daemon's packet before it. So FIFO order waits for one daemon's gaps only,
+and within the chain each session has a queue of its own.
+"""
+
+from collections import deque
+
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.data import DataPacket
+
+NOTHING_AGREED = Stamp(0, 0)
+
+
+class Chain:
+    """The packets of one daemon, in its order.
+
+    Attributes:
+        daemon: index of the daemon in the view.
+        last: every packet of the chain up to this number was received.
+        early: packets whose predecessor is missing, by the predecessor's number.
+        queues: per session its undelivered bundles at FIFO or above, oldest first.
+        gate: packets with causes that are not all delivered here, oldest first; V and A of a
+            chain only rise, so the first bars the rest.
+    """
+
+    __slots__ = ("_full", "agreed", "daemon", "early", "gate", "last", "queues", "vector")
+
+    def __init__(self, daemon: int, base: int, rings: int) -> None:
+        self.daemon = daemon
+        self.last = base
+        self.early: dict[int, DataPacket] = {}
+        self.queues: dict[int, deque[Bundle]] = {}
+        self.gate: deque[DataPacket] = deque()
+        self.vector: tuple[int, ...] = (0,) * rings
+        self.agreed = NOTHING_AGREED
+        self._full = 0
+
+    def resolve_causes(self, packet: DataPacket) -> None:
+        """Fill in V and A of a packet that says "as in packet n"; n is behind it in the chain."""
+        if packet.vector is not None and packet.agreed is not None:
+            self.vector = packet.vector
+            self.agreed = packet.agreed
+            self._full = packet.number
+        elif packet.reference:
+            assert packet.reference == self._full, "causes refer to a packet that had none"
+            packet.vector = self.vector
+            packet.agreed = self.agreed

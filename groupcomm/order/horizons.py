@@ -1,0 +1,77 @@
+"""Blocks and frontiers: what still may come below a stamp, and who can already deliver it.
+
+A *block* is what bus1 puts on a queue while something lower may still come; here a daemon keeps
+one per ring, at the ring's counted horizon. Nothing above a block is delivered. A horizon is a
+promise about what follows packet `upto`, so it counts only once everything up to there is held.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+
+class Blocks:
+    """Per ring the counted horizon, at one daemon.
+
+    Attributes:
+        values: per ring, nothing at or below this time can still arrive from it.
+        least: the least of them; an agreed packet at or below it is next in no ring's shadow.
+            It is also the daemon's own frontier.
+    """
+
+    __slots__ = ("_counted", "_pending", "least", "values")
+
+    def __init__(self, rings: int, clock: int, counted: Callable[[int, int, int], None]) -> None:
+        """Start with blocks at `clock`; `counted` hears of each notice that moves one."""
+        self.values = [clock] * rings
+        self.least = clock
+        self._counted = counted
+        self._pending: list[deque[tuple[int, int]]] = [deque() for _ in range(rings)]
+
+    def announce(self, ring: int, value: int, upto: int, held: int) -> None:
+        """Take a ring's notice; it counts once packets up to `upto` are held, maybe at once."""
+        if upto <= held:
+            self._count(ring, value, upto)
+            return
+        pending = self._pending[ring]
+        if not pending or upto > pending[-1][0]:
+            pending.append((upto, value))
+        elif upto == pending[-1][0]:
+            pending[-1] = (upto, max(value, pending[-1][1]))
+
+    def stream_advanced(self, ring: int, held: int, time: int) -> None:
+        """All packets up to `held` are here, the last of them stamped `time`."""
+        self._raise(ring, time)
+        pending = self._pending[ring]
+        while pending and pending[0][0] <= held:
+            upto, value = pending.popleft()
+            self._count(ring, value, upto)
+
+    def _count(self, ring: int, value: int, upto: int) -> None:
+        if value > self.values[ring]:
+            self._raise(ring, value)
+            self._counted(ring, value, upto)
+
+    def _raise(self, ring: int, value: int) -> None:
+        if value > self.values[ring]:
+            self.values[ring] = value
+            self.least = min(self.values)
+
+
+class Frontiers:
+    """Per ring the least block of all its daemons, as far as this daemon was told.
+
+    Attributes:
+        least: every daemon of the view holds and can deliver everything at or below this time.
+    """
+
+    __slots__ = ("least", "values")
+
+    def __init__(self, rings: int, clock: int) -> None:
+        self.values = [clock] * rings
+        self.least = clock
+
+    def raise_to(self, ring: int, value: int) -> None:
+        """Move a ring's frontier up to `value`, if it is not there already."""
+        if value > self.values[ring]:
+            self.values[ring] = value
+            self.least = min(self.values)

@@ -1,0 +1,272 @@
+"""The order: from received packets to deliveries, by the six levels.
+
+Pure and without time. Every packet is accepted once; RELIABLE and FIFO bundles go out at once
+where their level allows it, `drain` gives out what waits for causes or for the agreed order.
+Work is per bundle, O(log n) in the queue of agreed packets.
+
+Sources: Birman, Schiper, Stephenson, "Lightweight Causal and Atomic Group Multicast", TOCS 1991,
+for deliverability by a vector of counts (here of streams, not of processes); the agreed queue
+follows bus1's rule that nothing is taken from behind a block.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.level import ServiceLevel
+from groupcomm.order import invariants
+from groupcomm.order.chain import NOTHING_AGREED, Chain
+from groupcomm.order.horizons import Blocks, Frontiers
+from groupcomm.stream.packer import Causes
+from groupcomm.stream.stream import Stream
+from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.data import DataPacket
+
+_RELIABLE = ServiceLevel.RELIABLE
+_FIFO = ServiceLevel.FIFO
+_CAUSAL = ServiceLevel.CAUSAL
+_AGREED = ServiceLevel.AGREED
+_SAFE = ServiceLevel.SAFE
+
+
+class Order:
+    """The deliveries of one daemon in one view.
+
+    Attributes:
+        blocks: the counted horizons.
+        frontiers: what every daemon of a ring can deliver.
+        done: stamp of the last agreed packet delivered here (A of what is numbered next).
+    """
+
+    __slots__ = (
+        "_agreed",
+        "_chains",
+        "_gated",
+        "_highest",
+        "_low",
+        "_release",
+        "_safe",
+        "_streams",
+        "blocks",
+        "done",
+        "frontiers",
+    )
+
+    def __init__(
+        self,
+        streams: list[Stream],
+        daemons: int,
+        *,
+        clock: int,
+        release: Callable[[Bundle], None],
+        counted: Callable[[int, int, int], None],
+    ) -> None:
+        rings = len(streams)
+        self.blocks = Blocks(rings, clock, counted)
+        self.frontiers = Frontiers(rings, clock)
+        self.done = NOTHING_AGREED
+        self._streams = streams
+        self._release = release
+        self._chains = [Chain(daemon, streams[0].held, rings) for daemon in range(daemons)]
+        self._agreed: list[tuple[int, int, DataPacket]] = []  # heap by stamp
+        self._safe: list[int] = []  # heap: stamps of SAFE packets not yet delivered
+        self._highest = [stream.held for stream in streams]  # V of what is numbered next
+        self._low: list[list[int]] = [[] for _ in streams]  # heaps: packets with pending bundles
+        self._gated: dict[int, Chain] = {}  # chains with a packet in their gate
+
+    # ---- what arrives ----
+
+    def accept(self, packet: DataPacket, held_before: int) -> bool:
+        """Take a packet that its stream has just accepted.
+
+        Args:
+            packet: the packet.
+            held_before: up to where the stream was held without it.
+
+        Returns:
+            Whether it has its place in the agreed order.
+        """
+        ring = packet.ring
+        stream = self._streams[ring]
+        invariants.assert_stamps_rise(stream, packet)
+        if packet.number > held_before:
+            invariants.assert_promise_kept(packet, self.blocks.values[ring])
+        top = _RELIABLE
+        for bundle in packet.bundles:
+            level = bundle.level
+            if level == _RELIABLE:
+                self._give(bundle)
+            else:
+                packet.causal |= level == _CAUSAL
+                top = max(top, level)
+        if top >= _AGREED:
+            packet.safe = top == _SAFE
+            heappush(self._agreed, (packet.time, ring, packet))
+            if packet.safe:
+                heappush(self._safe, packet.time)
+        self._link(packet)
+        if stream.held > held_before:
+            self.blocks.stream_advanced(ring, stream.held, stream.packets[stream.held].time)
+        return top >= _AGREED
+
+    def _link(self, packet: DataPacket) -> None:
+        """Put a packet into its daemon's chain, and behind it those that waited for it."""
+        chain = self._chains[packet.daemon]
+        if packet.previous != chain.last:
+            chain.early[packet.previous] = packet
+            return
+        follower: DataPacket | None = packet
+        while follower is not None:
+            self._extend(chain, follower)
+            follower = chain.early.pop(follower.number, None)
+
+    def _extend(self, chain: Chain, packet: DataPacket) -> None:
+        chain.last = packet.number
+        chain.resolve_causes(packet)
+        if packet.causal:
+            packet.ready = not chain.gate and self._has_causes(packet)
+            if not packet.ready:
+                chain.gate.append(packet)
+                self._gated[chain.daemon] = chain
+        queues = chain.queues
+        for bundle in packet.bundles:
+            level = bundle.level
+            if level < _FIFO:
+                continue
+            queue = queues.get(bundle.session)
+            if queue is None:
+                if level == _FIFO or (level == _CAUSAL and packet.ready):
+                    self._give(bundle)
+                    continue
+                queue = queues[bundle.session] = deque()
+            queue.append(bundle)
+            if level < _AGREED:
+                packet.pending += 1
+        if packet.pending:
+            heappush(self._low[packet.ring], packet.number)
+
+    # ---- what goes out ----
+
+    def drain(self) -> None:
+        """Deliver all that can be: lower levels to a fixed point before each agreed packet."""
+        while True:
+            if self._gated:
+                self._open_gates()
+            packet = self._next_agreed()
+            if packet is None:
+                return
+            self._deliver_agreed(packet)
+
+    def _next_agreed(self) -> DataPacket | None:
+        if not self._agreed:
+            return None
+        time, _, packet = self._agreed[0]
+        if time > self.blocks.least or (packet.safe and time > self.frontiers.least):
+            return None
+        heappop(self._agreed)
+        if packet.safe:
+            heappop(self._safe)
+        return packet
+
+    def _deliver_agreed(self, packet: DataPacket) -> None:
+        invariants.assert_in_order(packet, self.done, self.blocks.least)
+        for stream in self._streams:
+            lowest = self._lowest_pending(stream.ring)
+            if lowest:
+                invariants.assert_causes_delivered(packet, stream, lowest)
+        chain = self._chains[packet.daemon]
+        for bundle in packet.bundles:
+            if bundle.level >= _AGREED:
+                queue = chain.queues[bundle.session]
+                head = queue.popleft()
+                assert head is bundle, "an agreed bundle overtakes its session"
+                self._give(bundle)
+                self._serve(chain, bundle.session, queue)
+        self.done = Stamp(packet.time, packet.ring)
+
+    def _serve(self, chain: Chain, session: int, queue: deque[Bundle]) -> None:
+        """Give out what stood behind a session's head that has just gone."""
+        while queue:
+            head = queue[0]
+            packet: DataPacket = head.packet
+            if head.level != _FIFO and not (head.level == _CAUSAL and packet.ready):
+                return
+            queue.popleft()
+            packet.pending -= 1
+            self._give(head)
+        del chain.queues[session]
+
+    def _open_gates(self) -> None:
+        """Let CAUSAL bundles go whose causes are delivered by now; each may let others go."""
+        opened = True
+        while opened:
+            opened = False
+            for chain in list(self._gated.values()):
+                while chain.gate and self._has_causes(chain.gate[0]):
+                    opened = True
+                    self._pass_gate(chain, chain.gate.popleft())
+                if not chain.gate:
+                    del self._gated[chain.daemon]
+
+    def _pass_gate(self, chain: Chain, packet: DataPacket) -> None:
+        packet.ready = True
+        for bundle in packet.bundles:
+            if bundle.level == _CAUSAL:
+                queue = chain.queues.get(bundle.session)
+                if queue and queue[0] is bundle:
+                    self._serve(chain, bundle.session, queue)
+
+    def _has_causes(self, packet: DataPacket) -> bool:
+        """V and A of a packet are delivered here (DESIGN: CAUSAL)."""
+        assert packet.vector is not None
+        assert packet.agreed is not None
+        if packet.agreed > self.done:
+            return False
+        for ring, number in enumerate(packet.vector):
+            if self._streams[ring].held < number:
+                return False
+            lowest = self._lowest_pending(ring)
+            if lowest and lowest <= number:
+                return False
+        return True
+
+    def _lowest_pending(self, ring: int) -> int:
+        """The first packet of a stream with an undelivered FIFO or CAUSAL bundle; 0 if none."""
+        low = self._low[ring]
+        packets = self._streams[ring].packets
+        while low:
+            packet = packets.get(low[0])
+            if packet is not None and packet.pending:
+                return low[0]
+            heappop(low)
+        return 0
+
+    def _give(self, bundle: Bundle) -> None:
+        packet: DataPacket = bundle.packet
+        if packet.number > self._highest[packet.ring]:
+            self._highest[packet.ring] = packet.number
+        self._release(bundle)
+
+    # ---- what others ask ----
+
+    @property
+    def causes(self) -> Causes:
+        """V and A of a packet numbered now."""
+        return tuple(self._highest), self.done
+
+    @property
+    def frontier(self) -> int:
+        """Everything at or below this time is held here, and nothing of it can still come."""
+        return self.blocks.least
+
+    @property
+    def progress(self) -> int:
+        """Everything of the agreed order at or below this time is delivered here."""
+        least = self.blocks.least
+        return min(least, self._agreed[0][0] - 1) if self._agreed else least
+
+    @property
+    def lowest_safe(self) -> int:
+        """The lowest stamp of a SAFE packet that waits here; 0 if none does."""
+        return self._safe[0] if self._safe else 0

@@ -1,0 +1,44 @@
+"""What the ring needs from the daemon around it."""
+
+from typing import Protocol
+
+from groupcomm.stream.packer import Causes
+from groupcomm.wire.data import DataPacket
+
+
+class Host(Protocol):
+    """The daemon, as its ring sees it."""
+
+    @property
+    def frontier(self) -> int:
+        """Everything at or below this time is held here, and nothing of it can still come."""
+
+    @property
+    def causes(self) -> Causes:
+        """V and A of a packet numbered now."""
+
+    @property
+    def lowest_safe(self) -> int:
+        """The lowest stamp of a SAFE packet that waits here; 0 if none does."""
+
+    @property
+    def holds_packets(self) -> bool:
+        """Whether any packet, of any stream, is not yet forgotten here."""
+
+    def originate(self, packet: DataPacket) -> None:
+        """Take a packet that was numbered just now as received."""
+
+    def publish(self, packet: DataPacket) -> None:
+        """Send an originated packet to the ring and towards every other ring."""
+
+    def promise(self, value: int, upto: int) -> None:
+        """Count a horizon that this daemon has just announced for its ring."""
+
+    def ring_frontier(self, value: int) -> None:
+        """Note the least frontier of the ring's daemons."""
+
+    def send(self, destination: int, packet: bytes) -> None:
+        """Seal and send a packet to a daemon of the ring, or to RING."""
+
+    def send_rings(self, packet: bytes) -> None:
+        """Seal and send a packet towards every other ring."""

@@ -1,0 +1,51 @@
+"""When the holder of a token owes the other rings a horizon notice.
+
+Pure. While the agreed order is in use, notices come in short intervals, because every ring's
+agreed deliveries wait for them; in silence they come only until every packet is forgotten.
+"""
+
+from math import inf
+
+from groupcomm.config.core import Timing
+
+
+class NoticeSchedule:
+    """The due time of a ring's next horizon notice, as one of its daemons knows it.
+
+    Attributes:
+        last_at: when the ring's last notice was issued or heard.
+        agreed_at: when something of the agreed order was last seen in the view.
+    """
+
+    __slots__ = ("_announced_frontier", "_interval_s", "_timing", "agreed_at", "last_at")
+
+    def __init__(self, timing: Timing, longest_delay_s: float) -> None:
+        self._timing = timing
+        least = timing.horizon_interval_min_s
+        self._interval_s = max(least, min(timing.horizon_interval_max_s, longest_delay_s / 8))
+        self._announced_frontier = 0
+        self.last_at = -inf
+        self.agreed_at = -inf
+
+    def due_at(self, now: float, *, frontier: int, lowest_safe: int, holds_packets: bool) -> float:
+        """The time of the next notice, maybe past; inf if none is owed.
+
+        Args:
+            now: seconds.
+            frontier: of the ring.
+            lowest_safe: the lowest stamp that a SAFE packet waits with, 0 if none.
+            holds_packets: whether some packet is not yet forgotten.
+        """
+        timing = self._timing
+        if self._announced_frontier < lowest_safe <= frontier:
+            return self.last_at + timing.horizon_interval_min_s
+        if now - self.agreed_at <= timing.agreed_memory_s:
+            return self.last_at + self._interval_s
+        if holds_packets:
+            return self.last_at + timing.rest_interval_s
+        return inf
+
+    def issued(self, now: float, frontier: int) -> None:
+        """A notice of the own ring with this frontier has gone out, from here or from a fellow."""
+        self.last_at = now
+        self._announced_frontier = max(self._announced_frontier, frontier)

@@ -1,0 +1,37 @@
+"""A window against datagrams that come twice (RFC 4303, section 3.4.3, without its 32 bits)."""
+
+from typing import Final
+
+WINDOW: Final = 4096
+"""Counters behind the highest that are still taken, each once."""
+
+_MASK: Final = (1 << WINDOW) - 1
+
+
+class ReplayWindow:
+    """Which counters of one sender were taken. The first counter may be anything."""
+
+    __slots__ = ("_highest", "_seen")
+
+    def __init__(self) -> None:
+        self._highest = -1
+        self._seen = 0  # bit i: counter highest - i was taken
+
+    def check(self, counter: int) -> bool:
+        """Whether this counter is new; changes nothing."""
+        behind = self._highest - counter
+        if behind < 0:
+            return True
+        return behind < WINDOW and not self._seen >> behind & 1
+
+    def accept(self, counter: int) -> None:
+        """Note a counter that `check` called new, once its datagram is known to be authentic."""
+        ahead = counter - self._highest
+        if ahead <= 0:
+            self._seen |= 1 << -ahead
+        elif ahead >= WINDOW:
+            self._seen = 1
+            self._highest = counter
+        else:
+            self._seen = (self._seen << ahead | 1) & _MASK
+            self._highest = counter

@@ -1,0 +1,224 @@
+"""Sealing: every datagram proves who sent it, in which start, and that nobody changed it.
+
+A datagram is a head in the clear and a sealed packet. The head is authenticated with it::
+
+    version u8, suite u8, key id u16, cluster u64, sender u64,
+    restarts u64, random id u64, counter u64                       44 bytes
+
+Suite 1 is AES-256-GCM (NIST SP 800-38D) with the counter as nonce; suite 0 adds a CRC32C and
+protects against accidents only. Counters rise by one and belong to one key, so no nonce repeats.
+A receiver moves its replay window only for datagrams that have proved authentic: one forged high
+counter would lock the true sender out.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+import google_crc32c
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from groupcomm.config.view import Incarnation
+from groupcomm.errors import BadDatagram, ConfigError
+from groupcomm.security.keys import KeyRing, derive_key
+from groupcomm.security.replay import ReplayWindow
+
+VERSION: Final = 1
+SUITE_NONE: Final = 0
+SUITE_AES_GCM: Final = 1
+MAX_DATAGRAM_BYTES: Final = 65_507
+MAX_PEERS: Final = 1024
+"""Starts of daemons that a receiver remembers; each costs a key and a window."""
+
+HEAD_BYTES: Final = 44
+SEAL_BYTES: Final = 16
+"""What a seal adds to head and packet, at most."""
+
+_HEAD = struct.Struct("!BBHQQQQQ")
+_PEER: Final = slice(2, 36)  # key id, cluster, sender, restarts, random id
+_FIXED: Final = 36
+_COUNTER = struct.Struct("!Q")
+_NONCE_START: Final = bytes(4)
+_CRC = struct.Struct("!I")
+_RECEIVER_CLASS: Final = b"groupcomm datagram v1"
+
+
+class Sealer:
+    """Seals what one start of one daemon sends."""
+
+    __slots__ = ("_counter", "_encrypt", "_start")
+
+    def __init__(
+        self,
+        suite: int,
+        keys: KeyRing | None,
+        cluster: int,
+        sender: int,
+        incarnation: Incarnation,
+        counter: int = 0,
+    ) -> None:
+        """Start after `counter`, which no datagram of this start has used.
+
+        Raises:
+            ConfigError: an unknown suite, or AES-GCM without keys.
+        """
+        key_id = 0
+        self._encrypt: Callable[[bytes, bytes, bytes], bytes] | None = None
+        if suite == SUITE_AES_GCM:
+            if keys is None:
+                raise ConfigError("suite 1 (AES-256-GCM) needs a key ring; give one, or suite 0")
+            key_id = keys.active
+            key = derive_key(keys.keys[key_id], cluster, sender, incarnation)
+            self._encrypt = AESGCM(key).encrypt
+        elif suite != SUITE_NONE:
+            raise ConfigError(f"suite is {suite}; it must be 0 (CRC32C) or 1 (AES-256-GCM)")
+        head = _HEAD.pack(
+            VERSION,
+            suite,
+            key_id,
+            cluster,
+            sender,
+            incarnation.restarts,
+            incarnation.random_id,
+            0,
+        )
+        self._start = head[:_FIXED]
+        self._counter = counter
+
+    def seal(self, packet: bytes) -> bytes:
+        """A datagram with this packet; each has the next counter."""
+        self._counter += 1
+        counter = _COUNTER.pack(self._counter)
+        head = self._start + counter
+        if self._encrypt is None:
+            return b"%b%b%b" % (head, packet, _CRC.pack(google_crc32c.value(head + packet)))
+        return head + self._encrypt(_NONCE_START + counter, packet, head + _RECEIVER_CLASS)
+
+
+class Opened:
+    """What a datagram held.
+
+    Attributes:
+        sender: the 64 bits of its daemon's name.
+        incarnation: which start of that daemon.
+        counter: of the datagram.
+        packet: its content, authentic.
+    """
+
+    __slots__ = ("counter", "incarnation", "packet", "sender")
+
+    def __init__(self, peer: "_Peer", counter: int, packet: bytes) -> None:
+        self.sender = peer.sender
+        self.incarnation = peer.incarnation
+        self.counter = counter
+        self.packet = packet
+
+
+class _Peer:
+    """One start of one daemon, as its datagrams have proved."""
+
+    __slots__ = ("decrypt", "incarnation", "sender", "window")
+
+    def __init__(
+        self,
+        sender: int,
+        incarnation: Incarnation,
+        decrypt: Callable[[bytes, bytes, bytes], bytes] | None,
+    ) -> None:
+        self.sender = sender
+        self.incarnation = incarnation
+        self.decrypt = decrypt
+        self.window = ReplayWindow()
+
+
+class Opener:
+    """Opens what one daemon receives.
+
+    Attributes:
+        failed_opens: datagrams with a wrong seal.
+    """
+
+    __slots__ = ("_cluster", "_keys", "_own", "_peers", "_suite", "failed_opens")
+
+    def __init__(
+        self, suite: int, keys: KeyRing | None, cluster: int, own: tuple[int, Incarnation]
+    ) -> None:
+        """Open datagrams of this suite and cluster, but not those of the daemon itself."""
+        self._suite = suite
+        self._keys = keys
+        self._cluster = cluster
+        self._own = own
+        self._peers: dict[bytes, _Peer] = {}
+        self.failed_opens = 0
+
+    def open_untrusted(self, datagram: bytes) -> Opened:
+        """Open one datagram.
+
+        Raises:
+            BadDatagram: with the reason short, long, version, suite, cluster, key, own, replay
+                or tag. No other exception, whatever the bytes.
+        """
+        if not HEAD_BYTES <= len(datagram) <= MAX_DATAGRAM_BYTES:
+            reason = "short" if len(datagram) < HEAD_BYTES else "long"
+            raise BadDatagram(reason, f"{len(datagram)} bytes")
+        if datagram[0] != VERSION:
+            raise BadDatagram("version", str(datagram[0]))
+        if datagram[1] != self._suite:
+            raise BadDatagram("suite", str(datagram[1]))
+        peer_key = datagram[_PEER]
+        peer = self._peers.get(peer_key)
+        known = peer is not None
+        if peer is None:
+            peer = self._meet(datagram)
+        (counter,) = _COUNTER.unpack_from(datagram, _FIXED)
+        if not peer.window.check(counter):
+            raise BadDatagram("replay", f"counter {counter}")
+        packet = self._open(peer, datagram)
+        peer.window.accept(counter)
+        if not known:
+            self._peers[peer_key] = peer
+        return Opened(peer, counter, packet)
+
+    def forget(self, sender: int, incarnation: Incarnation) -> None:
+        """Drop a start of a daemon that will send no more."""
+        for key, peer in list(self._peers.items()):
+            if peer.sender == sender and peer.incarnation == incarnation:
+                del self._peers[key]
+
+    def _meet(self, datagram: bytes) -> _Peer:
+        """A peer not heard before; it is kept only if this datagram proves authentic."""
+        _, _, key_id, cluster, sender, restarts, random_id, _ = _HEAD.unpack_from(datagram)
+        if cluster != self._cluster:
+            raise BadDatagram("cluster", f"{cluster:x}")
+        incarnation = Incarnation(restarts, random_id)
+        if (sender, incarnation) == self._own:
+            raise BadDatagram("own", "a datagram of this daemon")
+        if self._suite == SUITE_NONE:
+            key = None
+        else:
+            key = self._keys.keys.get(key_id) if self._keys is not None else None
+            if key is None:
+                raise BadDatagram("key", f"key id {key_id} is not in the key ring")
+        if len(self._peers) >= MAX_PEERS:
+            raise BadDatagram("key", f"{MAX_PEERS} starts of daemons are known already")
+        if key is None:
+            return _Peer(sender, incarnation, None)
+        derived = derive_key(key, cluster, sender, incarnation)
+        return _Peer(sender, incarnation, AESGCM(derived).decrypt)
+
+    def _open(self, peer: _Peer, datagram: bytes) -> bytes:
+        head = datagram[:HEAD_BYTES]
+        if peer.decrypt is None:
+            if len(datagram) >= HEAD_BYTES + _CRC.size:
+                (crc,) = _CRC.unpack_from(datagram, len(datagram) - _CRC.size)
+                if crc == google_crc32c.value(datagram[: -_CRC.size]):
+                    return datagram[HEAD_BYTES : -_CRC.size]
+        else:
+            nonce = _NONCE_START + head[_FIXED:]
+            try:
+                return peer.decrypt(nonce, datagram[HEAD_BYTES:], head + _RECEIVER_CLASS)
+            except InvalidTag:
+                pass  # counted below, with datagrams too short for a tag or a sum
+        self.failed_opens += 1
+        raise BadDatagram("tag", "the seal does not fit")

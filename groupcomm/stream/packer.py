@@ -1,0 +1,131 @@
+"""Packing: the bundles that wait at a daemon become numbered packets.
+
+Pure. Only the holder of the token calls `fill`: numbers and stamps of a stream are its alone to
+give. All packets of one call carry the same causes (V, A), because nothing is delivered between
+them; the first says them in full, later ones refer to it.
+"""
+
+from collections import deque
+
+from groupcomm.clocks.ring_clock import RingClock
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.config.view import View
+from groupcomm.level import ServiceLevel
+from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.data import DataPacket, data_overhead
+from groupcomm.wire.unreliable import UnreliablePacket
+
+_CAUSAL = ServiceLevel.CAUSAL
+_AGREED = ServiceLevel.AGREED
+_SAFE = ServiceLevel.SAFE
+
+Causes = tuple[tuple[int, ...], Stamp]
+"""V and A: per stream the highest number delivered from, and the last agreed stamp delivered."""
+
+
+class Packer:
+    """The waiting bundles of one daemon, and the numbering of its packets.
+
+    Attributes:
+        waiting: bundles that want a number, in the order in which sessions gave them.
+    """
+
+    __slots__ = (
+        "_causes",
+        "_clock",
+        "_full",
+        "_key",
+        "_limit",
+        "_me",
+        "_previous",
+        "_ring",
+        "_unreliable",
+        "waiting",
+    )
+
+    def __init__(
+        self, view: View, me: int, clock: RingClock, *, base: int, unreliable_base: int
+    ) -> None:
+        self.waiting: deque[Bundle] = deque()
+        self._key = view.key
+        self._me = me
+        self._ring = view.ring_of[me]
+        self._clock = clock
+        self._limit = bundle_room(view)
+        self._previous = base
+        self._unreliable = unreliable_base
+        self._causes: Causes | None = None
+        self._full = 0
+
+    def fill(self, last: int, budget: int, causes: Causes) -> list[DataPacket]:
+        """Number waiting bundles from ``last + 1`` on, up to about `budget` bytes of them."""
+        packets: list[DataPacket] = []
+        while self.waiting and budget > 0:
+            bundles = self._take()
+            budget -= sum(bundle.size for bundle in bundles)
+            last += 1
+            packets.append(self._number(last, bundles, causes))
+        return packets
+
+    def _take(self) -> list[Bundle]:
+        """The bundles of the next packet.
+
+        AGREED and SAFE do not share one, as an agreed packet is delivered whole and the one
+        would wait for the other's stability.
+        """
+        waiting = self.waiting
+        first = waiting.popleft()
+        bundles = [first]
+        room = self._limit - first.size
+        ordered = first.level if first.level >= _AGREED else None
+        while waiting and waiting[0].size <= room:
+            level = waiting[0].level
+            if level >= _AGREED:
+                if ordered is not None and (level == _SAFE) != (ordered == _SAFE):
+                    break
+                ordered = level
+            room -= waiting[0].size
+            bundles.append(waiting.popleft())
+        return bundles
+
+    def _number(self, number: int, bundles: list[Bundle], causes: Causes) -> DataPacket:
+        packet = DataPacket(
+            ring=self._ring,
+            number=number,
+            time=self._clock.tick(),
+            daemon=self._me,
+            previous=self._previous,
+            bundles=bundles,
+        )
+        self._previous = number
+        if any(bundle.level >= _CAUSAL for bundle in bundles):
+            if causes == self._causes:
+                packet.reference = self._full
+            else:
+                packet.vector, packet.agreed = causes
+                self._causes = causes
+                self._full = number
+        packet.raw = packet.encode(self._key)
+        for place, bundle in enumerate(bundles):
+            bundle.packet = packet
+            bundle.place = place
+        return packet
+
+    def unreliable(self, bundles: list[Bundle]) -> list[UnreliablePacket]:
+        """Pack bundles that need no number; each datagram takes the next count of this daemon."""
+        packets: list[UnreliablePacket] = []
+        room = 0
+        for bundle in bundles:
+            if bundle.size > room:
+                self._unreliable += 1
+                packet = UnreliablePacket(daemon=self._me, counter=self._unreliable, bundles=[])
+                packets.append(packet)
+                room = self._limit
+            packet.bundles.append(bundle)
+            room -= bundle.size
+        return packets
+
+
+def bundle_room(view: View) -> int:
+    """Bytes of a packet that its bundles may fill, with the longest head the view can need."""
+    return view.packet_limit - data_overhead(len(view.rings))

@@ -1,0 +1,173 @@
+"""Data packets: numbered, stamped, with bundles; the packets of a stream.
+
+::
+
+    ring u16, number u64, time u64, daemon u16, previous u64, form u8
+    form 1: count u16, V u64 each, A's time u64, A's ring u16      causes in full
+    form 2: reference u64                                          as in that packet of the daemon
+    bundles: see bundle.py
+"""
+
+import struct
+from typing import Final
+
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.config.view import MAX_RINGS
+from groupcomm.errors import BadDatagram
+from groupcomm.wire.bundle import Bundle, decode_bundles_untrusted, encode_bundles
+from groupcomm.wire.packet import PacketKind
+
+_HEAD = struct.Struct("!B16sHQQHQB")
+_REFERENCE = struct.Struct("!Q")
+_COUNT = struct.Struct("!H")
+_STAMP = struct.Struct("!QH")
+_VECTORS: Final = tuple(struct.Struct(f"!{count}Q") for count in range(MAX_RINGS + 1))
+_DATA: Final = int(PacketKind.DATA)
+
+_NO_CAUSES: Final = 0
+_IN_FULL: Final = 1
+_BY_REFERENCE: Final = 2
+
+
+def data_overhead(rings: int) -> int:
+    """Bytes of a packet before its records, with causes in full for so many rings."""
+    return _HEAD.size + _COUNT.size + 8 * rings + _STAMP.size + _COUNT.size
+
+
+class DataPacket:
+    """One packet of a stream.
+
+    Attributes:
+        ring: whose stream, an index in the view.
+        number: in the stream.
+        time: of its stamp, microseconds.
+        daemon: that numbered it, an index in the view.
+        previous: that daemon's packet before it in the stream.
+        vector: V, per ring the highest number its daemon had delivered from; None without causes.
+        agreed: A, the last agreed stamp its daemon had delivered; None without causes.
+        reference: the packet of the same daemon whose (V, A) holds here; 0 for none.
+        bundles: at least one.
+        raw: the whole packet, as encoded, for retransmission.
+        causal: it has a CAUSAL bundle. This and what follows is the order's own.
+        safe: it has a SAFE bundle.
+        ready: its causes are delivered.
+        pending: its FIFO and CAUSAL bundles that are not delivered.
+    """
+
+    __slots__ = (
+        "agreed",
+        "bundles",
+        "causal",
+        "daemon",
+        "number",
+        "pending",
+        "previous",
+        "raw",
+        "ready",
+        "reference",
+        "ring",
+        "safe",
+        "time",
+        "vector",
+    )
+
+    def __init__(
+        self,
+        *,
+        ring: int,
+        number: int,
+        time: int,
+        daemon: int,
+        previous: int,
+        bundles: list[Bundle],
+        vector: tuple[int, ...] | None = None,
+        agreed: Stamp | None = None,
+        reference: int = 0,
+        raw: bytes = b"",
+    ) -> None:
+        self.ring = ring
+        self.number = number
+        self.time = time
+        self.daemon = daemon
+        self.previous = previous
+        self.vector = vector
+        self.agreed = agreed
+        self.reference = reference
+        self.bundles = bundles
+        self.raw = raw
+        self.causal = False
+        self.safe = False
+        self.ready = False
+        self.pending = 0
+
+    def encode(self, key: bytes) -> bytes:
+        """The packet for the view with this key."""
+        head = (self.ring, self.number, self.time, self.daemon, self.previous)
+        if self.vector is not None and self.agreed is not None:
+            form = _IN_FULL
+            causes = b"".join(
+                (
+                    _COUNT.pack(len(self.vector)),
+                    _VECTORS[len(self.vector)].pack(*self.vector),
+                    _STAMP.pack(*self.agreed),
+                )
+            )
+        elif self.reference:
+            form, causes = _BY_REFERENCE, _REFERENCE.pack(self.reference)
+        else:
+            form, causes = _NO_CAUSES, b""
+        return _HEAD.pack(_DATA, key, *head, form) + causes + encode_bundles(self.bundles)
+
+
+def decode_data_untrusted(packet: bytes) -> DataPacket:
+    """Decode a whole packet.
+
+    Raises:
+        BadDatagram: it breaks its layout. No other exception, whatever the bytes.
+    """
+    try:
+        kind, _, ring, number, time, daemon, previous, form = _HEAD.unpack_from(packet)
+        offset = _HEAD.size
+        vector: tuple[int, ...] | None = None
+        agreed: Stamp | None = None
+        reference = 0
+        if form == _IN_FULL:
+            (count,) = _COUNT.unpack_from(packet, offset)
+            if count > MAX_RINGS:
+                raise BadDatagram("count", f"a vector of {count}")
+            vector = _VECTORS[count].unpack_from(packet, offset + 2)
+            offset += 2 + 8 * count
+            agreed = Stamp._make(_STAMP.unpack_from(packet, offset))
+            offset += _STAMP.size
+        elif form == _BY_REFERENCE:
+            (reference,) = _REFERENCE.unpack_from(packet, offset)
+            offset += _REFERENCE.size
+    except struct.error:
+        raise BadDatagram("short", f"a data packet of {len(packet)} bytes") from None
+    _check(kind, form, number, previous, reference)
+    bundles = decode_bundles_untrusted(packet, offset)
+    if not bundles:
+        raise BadDatagram("count", "a data packet without bundles")
+    decoded = DataPacket(
+        ring=ring,
+        number=number,
+        time=time,
+        daemon=daemon,
+        previous=previous,
+        vector=vector,
+        agreed=agreed,
+        reference=reference,
+        bundles=bundles,
+        raw=packet,
+    )
+    for place, bundle in enumerate(bundles):
+        bundle.packet = decoded
+        bundle.place = place
+    return decoded
+
+
+def _check(kind: int, form: int, number: int, previous: int, reference: int) -> None:
+    if kind != _DATA or form > _BY_REFERENCE:
+        raise BadDatagram("kind", f"a data packet of kind {kind}, form {form}")
+    if previous >= number or reference >= number or (form == _BY_REFERENCE and not reference):
+        raise BadDatagram("number", f"packet {number} follows {previous}, refers to {reference}")
