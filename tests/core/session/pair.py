@@ -1,0 +1,61 @@
+"""Both ends of one session, and a daemon that delivers what it gets to the same client."""
+
+from groupcomm.clocks.stamp import ViewId
+from groupcomm.events import Event
+from groupcomm.level import ServiceLevel
+from groupcomm.session.client import ClientSession
+from groupcomm.session.daemon import DaemonSession, SessionLimits, Submit
+from groupcomm.session.frames import encode_delivery
+from groupcomm.wire.bundle import Bundle
+
+VIEW = ViewId(3, "d1", 0xABC)
+PLENTY = 1 << 30
+
+
+class Pair:
+    """An open session of user ann at daemon d1."""
+
+    def __init__(
+        self,
+        *,
+        bundle_limit: int = 1200,
+        start_message: int = 0,
+        connection: int = 1,
+        limits: SessionLimits | None = None,
+    ) -> None:
+        self.client = ClientSession("ann", start_message=start_message)
+        self.daemon = DaemonSession(connection, limits=limits or SessionLimits())
+        self.time = 0
+        self.daemon.receive(self.client.take(PLENTY))
+        self.daemon.welcome("#ann#d1", bundle_limit, VIEW)
+        self.opening = self.events()
+
+    def submits(self) -> list[Submit]:
+        """What the daemon gets of all that the client has sent."""
+        requests = self.daemon.receive(self.client.take(PLENTY))
+        assert all(isinstance(request, Submit) for request in requests)
+        return [request for request in requests if isinstance(request, Submit)]
+
+    def bundles(self) -> list[Bundle]:
+        return [submit.bundle for submit in self.submits()]
+
+    def delivery(self, bundle: Bundle) -> bytes:
+        """The bundle at the next position."""
+        self.time += 1
+        unreliable = bundle.level == ServiceLevel.UNRELIABLE
+        return encode_delivery(
+            "#ann#d1",
+            self.daemon.connection,
+            None if unreliable else (self.time, 2, 5),
+            bundle.body,
+        )
+
+    def events(self) -> list[Event]:
+        """What the client is told by all that the daemon has for it."""
+        return self.client.receive(self.daemon.take(PLENTY))
+
+    def echo(self) -> list[Event]:
+        """Send all, deliver all."""
+        for bundle in self.bundles():
+            self.daemon.push(self.delivery(bundle))
+        return self.events()
