@@ -9,7 +9,6 @@ datagram. In this form the view never changes; membership will start and end wha
 """
 
 from collections.abc import Sequence
-from math import inf
 
 from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.clocks.ring_clock import RingClock
@@ -138,6 +137,7 @@ class DaemonCore:
             now=now,
         )
         self._changed: set[int] = set()  # foreign streams that may have new gaps
+        self._moved = False  # something came that may make something deliverable
         self._out: list[Transmission] = []
         self._now = now
         self.deadline = now
@@ -171,7 +171,8 @@ class DaemonCore:
             self._receive(datagram)
         for event in clients:
             self.desk.feed(event)
-        self._send_unreliable()
+        if clients:
+            self._send_unreliable()
         self._step(now)
         self.counters.sent += len(out)
         return out
@@ -191,15 +192,25 @@ class DaemonCore:
         if self._handover is not None:
             for destination, packet in self._handover.requests(now):
                 self.send(destination, packet)
+        if self._moved:
+            self._moved = False
+            self._deliver()
+        deadline = self.ring.deadline
+        if self._handover is not None and self._handover.deadline < deadline:
+            deadline = self._handover.deadline
+        self.deadline = deadline
+
+    def _deliver(self) -> None:
+        """Give out what packets, blocks or frontiers have made deliverable since the last time."""
         order = self.order
         order.drain()
         self.groups.settle(order.progress)
-        for bundle in self._waits.take(order.blocks.least, order.frontiers.least):
+        least = order.frontiers.least
+        for bundle in self._waits.take(order.blocks.least, least):
             self.desk.tell_position(bundle)
         for stream in self.streams:
-            stream.forget(order.frontiers.least)
-        handover = self._handover
-        self.deadline = min(self.ring.deadline, inf if handover is None else handover.deadline)
+            if stream.packets:
+                stream.forget(least)
 
     def _look_for_gaps(self, now: float) -> None:
         for gaps in self._gaps:
@@ -268,6 +279,7 @@ class DaemonCore:
         held_before = stream.held
         if not stream.accept(packet):
             return False
+        self._moved = True
         self._clock.follow(packet.time)
         self._probe.held(packet.ring, packet.number, packet.time)
         if self.order.accept(packet, held_before):
@@ -298,7 +310,7 @@ class DaemonCore:
         self._clock.follow(notice.horizon)
         self.ring.on_rest(notice, self._now)
         self._count(notice.ring, notice.horizon, notice.last)
-        self.order.frontiers.raise_to(notice.ring, min(notice.frontiers))
+        self._reach(notice.ring, min(notice.frontiers))
 
     def _on_horizon(self, packet: bytes) -> None:
         notice = decode_horizon_untrusted(packet)
@@ -307,7 +319,7 @@ class DaemonCore:
         self._clock.follow(notice.horizon)
         self.streams[ring].learn(notice.upto)
         self._count(ring, notice.horizon, notice.upto)
-        self.order.frontiers.raise_to(ring, notice.frontier)
+        self._reach(ring, notice.frontier)
         if ring == self._own_ring:
             self.ring.notices.issued(self._now, notice.frontier)
         else:
@@ -316,7 +328,12 @@ class DaemonCore:
         self._pass_on(ring, packet)
 
     def _count(self, ring: int, value: int, upto: int) -> None:
-        self.order.blocks.announce(ring, value, upto, self.streams[ring].held)
+        if self.order.blocks.announce(ring, value, upto, self.streams[ring].held):
+            self._moved = True
+
+    def _reach(self, ring: int, frontier: int) -> None:
+        if self.order.frontiers.raise_to(ring, frontier):
+            self._moved = True
 
     def _on_resend(self, packet: bytes) -> None:
         request = decode_resend_untrusted(packet)
@@ -343,10 +360,7 @@ class DaemonCore:
             self.groups.release_unreliable(bundle)
 
     def _send_unreliable(self) -> None:
-        bundles = self.desk.take_unreliable()
-        if not bundles:
-            return
-        for packet in self._packer.unreliable(bundles):
+        for packet in self._packer.unreliable(self.desk.take_unreliable()):
             self._release_unreliable(packet)
             raw = packet.encode(self._view.key)
             self.send(RING, raw)
@@ -394,7 +408,7 @@ class DaemonCore:
 
     def ring_frontier(self, value: int) -> None:
         """Note the least frontier of the ring's daemons."""
-        self.order.frontiers.raise_to(self._own_ring, value)
+        self._reach(self._own_ring, value)
 
     def send(self, destination: int, packet: bytes) -> None:
         """Seal and send a packet to a daemon of the view, or to RING."""

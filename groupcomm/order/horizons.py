@@ -27,16 +27,20 @@ class Blocks:
         self._counted = counted
         self._pending: list[deque[tuple[int, int]]] = [deque() for _ in range(rings)]
 
-    def announce(self, ring: int, value: int, upto: int, held: int) -> None:
-        """Take a ring's notice; it counts once packets up to `upto` are held, maybe at once."""
+    def announce(self, ring: int, value: int, upto: int, held: int) -> bool:
+        """Take a ring's notice, which counts once packets up to `upto` are held.
+
+        Returns:
+            Whether the ring's block has moved.
+        """
         if upto <= held:
-            self._count(ring, value, upto)
-            return
+            return self._count(ring, value, upto)
         pending = self._pending[ring]
         if not pending or upto > pending[-1][0]:
             pending.append((upto, value))
         elif upto == pending[-1][0]:
             pending[-1] = (upto, max(value, pending[-1][1]))
+        return False
 
     def stream_advanced(self, ring: int, held: int, time: int) -> None:
         """All packets up to `held` are here, the last of them stamped `time`."""
@@ -46,10 +50,12 @@ class Blocks:
             upto, value = pending.popleft()
             self._count(ring, value, upto)
 
-    def _count(self, ring: int, value: int, upto: int) -> None:
-        if value > self.values[ring]:
-            self._raise(ring, value)
-            self._counted(ring, value, upto)
+    def _count(self, ring: int, value: int, upto: int) -> bool:
+        if value <= self.values[ring]:
+            return False
+        self._raise(ring, value)
+        self._counted(ring, value, upto)
+        return True
 
     def _raise(self, ring: int, value: int) -> None:
         if value > self.values[ring]:
@@ -70,8 +76,10 @@ class Frontiers:
         self.values = [clock] * rings
         self.least = clock
 
-    def raise_to(self, ring: int, value: int) -> None:
-        """Move a ring's frontier up to `value`, if it is not there already."""
-        if value > self.values[ring]:
-            self.values[ring] = value
-            self.least = min(self.values)
+    def raise_to(self, ring: int, value: int) -> bool:
+        """Move a ring's frontier up to `value`; False if it is there already."""
+        if value <= self.values[ring]:
+            return False
+        self.values[ring] = value
+        self.least = min(self.values)
+        return True

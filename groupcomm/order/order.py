@@ -92,7 +92,7 @@ class Order:
         invariants.assert_stamps_rise(stream, packet)
         if packet.number > held_before:
             invariants.assert_promise_kept(packet, self.blocks.values[ring])
-        top = _RELIABLE
+        top: int = _RELIABLE
         for bundle in packet.bundles:
             level = bundle.level
             if level == _RELIABLE:

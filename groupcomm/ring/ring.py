@@ -93,6 +93,7 @@ class Ring:
         "_shown",
         "_stream",
         "_streams",
+        "_timeout_s",
         "_token",
         "_wanted",
         "deadline",
@@ -144,6 +145,7 @@ class Ring:
         self._copy_wait_s = 0.0  # doubles with every copy, as does the wait between requests
         self._ask_at = inf
         self._ask_wait_s = 0.0
+        self._timeout_s = config.timing.token_timeout_s
         self._heard_at = now
         self._notice_at = now
         self._round_at = now
@@ -416,7 +418,7 @@ class Ring:
             self._copy_at = now + self._copy_wait_s
             self.token_retransmissions += 1
             self._host.send(self._copy_to, self._copy)
-        if now >= self._heard_at + self._config.timing.token_timeout_s:
+        if now >= self._heard_at + self._timeout_s:
             self._heard_at = now
             self.token_losses += 1
         if self._wants_token(now):
@@ -428,9 +430,10 @@ class Ring:
         if self._packer.waiting:
             ahead = self._stream.known - self._far_least()
             return ahead < self._config.windows.stream_packets
-        if any(gaps.deadline <= now for gaps in self._gaps):
+        if self._gaps and self._gap_deadline() <= now:
             return True
-        return self._noted_frontier < self._host.lowest_safe <= self._host.frontier
+        lowest_safe = self._host.lowest_safe
+        return self._noted_frontier < lowest_safe <= self._host.frontier
 
     def _ask(self, now: float) -> None:
         """Request a resting token at once; one that goes round, only when it fails to come by."""
@@ -450,10 +453,12 @@ class Ring:
         if self.state is State.RESTING:
             self.deadline = self._rest_deadline(now)
             return
-        deadline = min(self._heard_at + self._config.timing.token_timeout_s, self._ask_at)
-        if self._copy is not None:
-            deadline = min(deadline, self._copy_at)
-        if self._ask_at == inf:
+        deadline = self._heard_at + self._timeout_s
+        if self._copy is not None and self._copy_at < deadline:
+            deadline = self._copy_at
+        if self._ask_at < deadline:
+            deadline = self._ask_at
+        elif self._gaps and self._ask_at == inf:
             deadline = min(deadline, self._gap_deadline())
         self.deadline = deadline
 

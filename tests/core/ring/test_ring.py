@@ -1,0 +1,399 @@
+"""The token's way: numbering, repair, rest, requests, copies, windows, horizon notices."""
+
+from math import inf
+
+from groupcomm.clocks.physical import PhysicalClock
+from groupcomm.clocks.ring_clock import RingClock
+from groupcomm.clocks.stamp import Stamp, ViewId
+from groupcomm.config.core import CoreConfig, Windows
+from groupcomm.config.view import RING, DaemonId, Incarnation, View
+from groupcomm.level import ServiceLevel
+from groupcomm.ring.ring import ACCELERATED_PACKETS, Ring, State
+from groupcomm.stream.gaps import Gaps
+from groupcomm.stream.packer import Causes, Packer
+from groupcomm.stream.stream import Stream
+from groupcomm.wire.bundle import BundleKind, decode_body_untrusted, encode_body
+from groupcomm.wire.data import DataPacket, decode_data_untrusted
+from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
+from groupcomm.wire.messages import encode_messages
+from groupcomm.wire.packet import PacketKind
+from groupcomm.wire.request import TokenRequest, decode_request_untrusted
+from groupcomm.wire.rest import RestNotice, decode_rest_untrusted
+from groupcomm.wire.token import Token, decode_token_untrusted
+
+
+def make_view(*rings: tuple[int, ...]) -> View:
+    count = sum(len(ring) for ring in rings)
+    daemons = tuple(DaemonId(f"d{index:02}", Incarnation(1, index)) for index in range(count))
+    delay = 0.04 if len(rings) > 1 else 0.0
+    return View(id=ViewId(1, "d00", 0), daemons=daemons, rings=rings, longest_delay_s=delay)
+
+
+class Daemon:
+    """One daemon's ring with a host that notes what it is told; `sent` is cleared by `take`."""
+
+    def __init__(self, view: View, me: int, config: CoreConfig | None = None) -> None:
+        self.sent: list[tuple[int, bytes]] = []
+        self.promises: list[tuple[int, int]] = []
+        self.frontier = 0
+        self.lowest_safe = 0
+        self.frontiers: list[int] = []
+        self.causes: Causes = ((0,) * len(view.rings), Stamp(0, 0))
+        self.streams = [Stream(ring, 0) for ring in range(len(view.rings))]
+        self.clock = RingClock(PhysicalClock(0.0, 0.0))
+        self.packer = Packer(view, me, self.clock, base=0, unreliable_base=0)
+        self.own = self.streams[view.ring_of[me]]
+        foreign = [stream for stream in self.streams if stream is not self.own]
+        is_gateway = view.gateway(view.ring_of[me]) == me
+        self.gaps = [] if is_gateway else [Gaps(s, delay_s=0.01, retry_s=0.1) for s in foreign]
+        self.ring = Ring(
+            view,
+            me,
+            config or CoreConfig(),
+            streams=self.streams,
+            clock=self.clock,
+            packer=self.packer,
+            gaps=self.gaps,
+            host=self,
+            now=0.0,
+        )
+
+    @property
+    def holds_packets(self) -> bool:
+        return any(stream.packets for stream in self.streams)
+
+    def originate(self, packet: DataPacket) -> None:
+        self.own.accept(packet)
+
+    def publish(self, packet: DataPacket) -> None:
+        self.sent.append((RING, packet.raw))
+
+    def promise(self, value: int, upto: int) -> None:
+        self.promises.append((value, upto))
+
+    def ring_frontier(self, value: int) -> None:
+        self.frontiers.append(value)
+
+    def send(self, destination: int, packet: bytes) -> None:
+        self.sent.append((destination, packet))
+
+    def send_rings(self, packet: bytes) -> None:
+        self.sent.append((-2, packet))
+
+    def submit(self, count: int = 1, size: int = 10) -> None:
+        for _ in range(count):
+            payload = encode_messages([(0, bytes(size))])
+            body = encode_body(BundleKind.MESSAGES, ServiceLevel.AGREED, 0, 1, ("g",), payload)
+            bundle = decode_body_untrusted(body)
+            bundle.address(1, "u", ())
+            self.packer.waiting.append(bundle)
+
+    def step(self, now: float) -> list[tuple[int, bytes]]:
+        self.ring.step(now)
+        sent, self.sent = self.sent, []
+        return sent
+
+    def hear(self, packets: list[tuple[int, bytes]], now: float) -> None:
+        """Receive what another has sent, as a core would hand it on."""
+        for destination, packet in packets:
+            kind = packet[0]
+            if kind == PacketKind.DATA:
+                data = decode_data_untrusted(packet)
+                if self.own.accept(data):
+                    self.ring.on_packet(data.number)
+                    self.frontier = self.own.packets[self.own.held].time if self.own.held else 0
+            elif kind == PacketKind.TOKEN:
+                self.ring.on_token(decode_token_untrusted(packet), now)
+            elif kind == PacketKind.REST:
+                self.ring.on_rest(decode_rest_untrusted(packet), now)
+            elif kind == PacketKind.REQUEST:
+                self.ring.on_request(decode_request_untrusted(packet))
+            else:
+                assert destination != RING
+
+
+def kinds(sent: list[tuple[int, bytes]]) -> list[PacketKind]:
+    return [PacketKind(packet[0]) for _, packet in sent]
+
+
+def token_in(sent: list[tuple[int, bytes]]) -> Token:
+    tokens = [packet for _, packet in sent if packet[0] == PacketKind.TOKEN]
+    assert len(tokens) == 1
+    return decode_token_untrusted(tokens[0])
+
+
+def target_of_token(sent: list[tuple[int, bytes]]) -> int:
+    return next(target for target, packet in sent if packet[0] == PacketKind.TOKEN)
+
+
+def trio(config: CoreConfig | None = None) -> list[Daemon]:
+    view = make_view((0, 1, 2))
+    return [Daemon(view, me, config) for me in range(3)]
+
+
+def test_the_lowest_daemon_starts_with_the_token_and_says_so() -> None:
+    a, b, _ = trio()
+    assert (a.ring.state, b.ring.state) == (State.RESTING, State.AWAY)
+    sent = a.step(0.0)
+    assert kinds(sent) == [PacketKind.REST]
+    assert a.ring.deadline == CoreConfig().timing.rest_interval_s
+    assert a.promises == [(decode_rest_untrusted(sent[0][1]).horizon, 0)]
+
+
+def test_a_round_after_one_packet_and_then_rest_with_its_sender() -> None:
+    a, b, c = trio()
+    a.step(0.0)
+    a.submit()
+    sent = a.step(1.0)
+    assert kinds(sent) == [PacketKind.DATA, PacketKind.TOKEN], "a lone packet goes first"
+    assert target_of_token(sent) == 1
+    b.hear(sent, 1.0)
+    second = b.step(1.0)
+    c.hear(sent[:1] + second, 1.0)
+    third = c.step(1.0)
+    assert target_of_token(third) == 0
+    a.hear(third, 1.0)
+    fourth = a.step(1.0)
+    assert kinds(fourth) == [PacketKind.REST]
+    assert a.ring.state is State.RESTING
+    notice = decode_rest_untrusted(fourth[0][1])
+    assert (notice.last, notice.hop) == (1, 3)
+    assert min(notice.frontiers[1:]) == a.own.packets[1].time
+
+
+def test_a_request_brings_the_resting_token_straight_and_others_queue() -> None:
+    a, b, c = trio()
+    notice = a.step(0.0)
+    requests = []
+    for daemon in (c, b):
+        daemon.hear(notice, 0.0)
+        daemon.submit()
+        sent = daemon.step(0.1)
+        assert kinds(sent) == [PacketKind.REQUEST], "at once: the token is known to rest"
+        requests += sent
+    a.hear(requests, 0.1)
+    passed = a.step(0.1)
+    assert target_of_token(passed) == 2
+    assert token_in(passed).wanted == [1]
+    c.hear(passed, 0.1)
+    assert target_of_token(c.step(0.1)) == 1
+
+
+def test_a_daemon_that_knows_the_token_moves_waits_before_it_asks() -> None:
+    a, b, _ = trio()
+    b.hear(a.step(0.0), 0.0)
+    a.submit()
+    b.hear(a.step(0.1), 0.1)
+    assert target_of_token(b.step(0.1)) == 2
+    b.submit()
+    assert b.step(0.1) == []
+    assert kinds(b.step(0.1 + CoreConfig().timing.request_retry_s)) == [PacketKind.REQUEST]
+
+
+def test_a_request_is_repeated_until_the_token_comes() -> None:
+    a, b, _ = trio()
+    b.hear(a.step(0.0), 0.0)
+    b.submit()
+    now, asked = 0.0, 0
+    while now < 0.1:
+        asked += len(b.step(now))
+        now = b.ring.deadline
+    assert 3 <= asked <= 10
+
+
+def test_a_passed_token_is_copied_until_something_proves_that_it_moved_on() -> None:
+    a, b, c = trio()
+    a.step(0.0)
+    a.submit()
+    sent = a.step(0.0)
+    copy = a.step(a.ring.deadline)
+    assert copy == [packet for packet in sent if packet[1][0] == PacketKind.TOKEN], "identical"
+    b.hear(sent, 0.0)
+    b.submit()
+    a.hear([packet for packet in b.step(0.0) if packet[1][0] == PacketKind.DATA], 0.0)
+    assert a.ring.deadline > 0
+    a.step(0.05)
+    assert a.ring.deadline > 0.5, "packet 2 can only be of a later holder"
+    assert a.ring.token_retransmissions == 1
+    assert c.ring.state is State.AWAY
+
+
+def test_a_copy_of_the_token_changes_nothing() -> None:
+    a, b, _ = trio()
+    a.step(0.0)
+    a.submit()
+    sent = a.step(0.0)
+    b.hear(sent, 0.0)
+    b.step(0.0)
+    b.hear(sent[1:], 0.0)
+    assert b.ring.state is State.AWAY
+    assert b.step(0.0) == []
+    assert b.ring.duplicate_tokens == 1
+
+
+def test_a_copy_that_meets_the_resting_token_is_answered_with_a_notice() -> None:
+    a, b, c = trio()
+    a.step(0.0)
+    a.submit()
+    first = a.step(0.0)
+    b.hear(first, 0.0)
+    second = b.step(0.0)
+    c.hear(first[:1] + second, 0.0)
+    third = c.step(0.0)
+    a.hear(third, 0.0)
+    a.step(0.0)
+    a.hear(third, 0.01)
+    assert kinds(a.step(0.01)) == [PacketKind.REST]
+
+
+def test_a_gap_is_asked_for_only_if_the_visit_before_showed_it() -> None:
+    a, b, c = trio()
+    a.step(0.0)
+    a.submit()
+    first = a.step(0.0)
+    b.hear(first[1:], 0.0)  # the packet is lost to b
+    second = b.step(0.0)
+    assert token_in(second).requests == []
+    c.hear(first[:1] + second, 0.0)
+    a.hear(c.step(0.0), 0.0)
+    again = a.step(0.0)
+    assert kinds(again) == [PacketKind.TOKEN], "b does not hold the stream: no rest"
+    b.hear(again, 0.0)
+    asked = b.step(0.0)
+    assert token_in(asked).requests == [(0, 1, 1)]
+    c.hear(asked, 0.0)
+    answer = c.step(0.0)
+    assert kinds(answer) == [PacketKind.DATA, PacketKind.TOKEN]
+    assert token_in(answer).requests == []
+    b.hear(answer[:1], 0.0)
+    assert b.own.held == 1
+
+
+def test_a_long_burst_lets_the_token_overtake_its_last_packets() -> None:
+    a, _, _ = trio()
+    a.step(0.0)
+    a.submit(count=100, size=1000)
+    sent = a.step(0.0)
+    assert kinds(sent).index(PacketKind.TOKEN) == 100 - ACCELERATED_PACKETS
+    assert token_in(sent).last == 100, "it never owns numbers that the token does not show"
+
+
+def test_windows_limit_a_visit_and_a_rotation() -> None:
+    config = CoreConfig(windows=Windows(visit_bytes=5000, ring_bytes=8000))
+    a, b, _ = trio(config)
+    a.step(0.0)
+    a.submit(count=50, size=1000)
+    first = a.step(0.0)
+    assert kinds(first).count(PacketKind.DATA) == 5
+    b.submit(count=50, size=1000)
+    b.hear(first, 0.0)
+    assert kinds(b.step(0.0)).count(PacketKind.DATA) == 3
+
+
+def test_a_ring_that_falls_behind_stops_the_numbering() -> None:
+    config = CoreConfig(windows=Windows(stream_packets=10))
+    a, _, _ = trio(config)
+    a.step(0.0)
+    a.submit(count=50, size=1000)
+    first = a.step(0.0)
+    token = token_in(first)
+    assert token.last > 10
+    token.hop += 5
+    a.hear([(0, token.encode(bytes(16)))], 0.1)
+    assert PacketKind.DATA not in kinds(a.step(0.1)), "nobody else holds anything yet"
+
+
+def test_stamps_rise_above_everything_that_was_seen_or_promised() -> None:
+    a, _, _ = trio()
+    a.step(0.0)
+    a.clock.follow(10**15)
+    a.submit()
+    packet = decode_data_untrusted(a.step(0.0)[0][1])
+    assert packet.time > 10**15
+    assert all(packet.time > value for value, _ in a.promises)
+
+
+def test_the_token_is_late_only_after_its_timeout() -> None:
+    _, b, _ = trio()
+    b.step(0.0)
+    assert b.ring.deadline == CoreConfig().timing.token_timeout_s
+    b.step(0.59)
+    assert b.ring.token_losses == 0
+    b.step(0.6)
+    assert b.ring.token_losses == 1
+
+
+def test_a_ring_of_one_sends_nothing_but_its_packets() -> None:
+    view = make_view((0,))
+    alone = Daemon(view, 0)
+    assert alone.step(0.0) == []
+    assert alone.ring.deadline == inf
+    alone.submit(count=3)
+    assert kinds(alone.step(1.0)) == [PacketKind.DATA]
+    assert alone.ring.state is State.RESTING
+
+
+def test_horizon_notices_come_often_in_use_and_rarely_in_silence() -> None:
+    timing = CoreConfig().timing
+    holder = Daemon(make_view((0, 1), (2,)), 0)
+    assert PacketKind.HORIZON not in kinds(holder.step(0.0))
+    holder.ring.notices.agreed_at = 1.0
+    sent = holder.step(1.0)
+    assert kinds(sent).count(PacketKind.HORIZON) == 2, "at once after silence: ring and others"
+    assert holder.ring.deadline == 1.0 + timing.horizon_interval_max_s
+    now, notices = 1.0, 0
+    while now < 4.0:
+        notices += kinds(holder.step(now)).count(PacketKind.HORIZON) // 2
+        now = holder.ring.deadline
+    assert abs(notices - 2.0 / timing.horizon_interval_max_s) < 5, "for two seconds, then none"
+
+
+def test_a_fellows_horizon_notice_counts_as_the_rings() -> None:
+    holder = Daemon(make_view((0, 1), (2,)), 0)
+    holder.step(0.0)
+    holder.ring.notices.agreed_at = 1.0
+    holder.ring.notices.issued(1.0, 0)
+    assert PacketKind.HORIZON not in kinds(holder.step(1.001))
+
+
+def test_a_frontier_that_safe_waits_for_is_told_at_once() -> None:
+    holder = Daemon(make_view((0,), (1,)), 0)
+    holder.step(0.0)
+    holder.submit()
+    holder.step(1.0)
+    holder.ring.notices.agreed_at = 1.0
+    sent = holder.step(1.0)
+    holder.lowest_safe = holder.own.packets[1].time
+    holder.frontier = holder.lowest_safe
+    sent = holder.step(1.002)
+    notices = [decode_horizon_untrusted(p) for _, p in sent if p[0] == PacketKind.HORIZON]
+    assert [notice.frontier for notice in notices] == [holder.frontier]
+
+
+def test_a_foreign_gap_wakes_the_token_and_the_gateway_takes_it_over() -> None:
+    view = make_view((0, 1), (2,))
+    gateway, member = Daemon(view, 0), Daemon(view, 1)
+    member.hear(gateway.step(0.0), 0.0)
+    member.streams[1].learn(3)
+    member.gaps[0].update(0.0)
+    now, sent = 0.0, list[tuple[int, bytes]]()
+    while not sent:
+        now = member.ring.deadline
+        sent = member.step(now)
+    assert kinds(sent) == [PacketKind.REQUEST]
+    gateway.hear(sent, now)
+    member.hear(gateway.step(now), now)
+    asked = member.step(now)
+    assert token_in(asked).requests == [(1, 1, 3)]
+    gateway.hear(asked, now)
+    rest = gateway.step(now)
+    assert PacketKind.REST in kinds(rest), "the gateway fetches them; the token need not go round"
+
+
+def test_rest_notice_and_request_survive_their_encoding() -> None:
+    notice = RestNotice(ring=1, hop=2, holder=3, last=4, horizon=5, frontiers=[6, 7])
+    assert decode_rest_untrusted(notice.encode(bytes(16))).frontiers == [6, 7]
+    request = decode_request_untrusted(TokenRequest(ring=1, daemon=2, hop=3).encode(bytes(16)))
+    assert (request.ring, request.daemon, request.hop) == (1, 2, 3)
+    horizon = HorizonNotice(ring=1, horizon=2, upto=3, frontier=4, held=[5, 6])
+    assert decode_horizon_untrusted(horizon.encode(bytes(16))).held == [5, 6]
