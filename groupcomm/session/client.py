@@ -107,7 +107,7 @@ class ClientSession:
     def multicast(
         self,
         groups: str | Sequence[str],
-        data: bytes,
+        data: bytes | bytearray | memoryview,
         *,
         level: ServiceLevel,
         type: int = 0,
@@ -118,7 +118,7 @@ class ClientSession:
 
         Args:
             groups: the destination or up to 255 of them: groups and private names.
-            data: up to MAX_MESSAGE_BYTES.
+            data: up to MAX_MESSAGE_BYTES; anything but bytes is copied.
             level: what it is promised.
             type: a tag for the receivers, 0 to 65,535.
             self_discard: the sender does not get it, member or not.
@@ -129,6 +129,8 @@ class ClientSession:
         """
         if self.state is not State.OPEN:
             raise self._not_open()
+        if not isinstance(data, bytes):
+            data = bytes(memoryview(data))
         names = (groups,) if isinstance(groups, str) else tuple(groups)
         if not (
             0 <= type <= 65535
@@ -139,7 +141,7 @@ class ClientSession:
             raise _bad_argument(len(data), level, type)
         number = self._number + 1
         flags = SELF_DISCARD if self_discard else 0
-        self._bundler.add_message(number, type, bytes(data), names, level, flags, ordered)
+        self._bundler.add_message(number, type, data, names, level, flags, ordered)
         self._number = number
         return number
 

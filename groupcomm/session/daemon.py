@@ -51,7 +51,7 @@ class SessionLimits:
     """What one client may make its daemon keep, in bytes."""
 
     unreliable_drop_bytes: int = 4 * 1024 * 1024  # waiting output; UNRELIABLE is dropped above it
-    output_cap_bytes: int = MAX_MESSAGE_BYTES + 16 * 1024 * 1024  # a message, and a window
+    output_cap_bytes: int = 2 * MAX_MESSAGE_BYTES  # one message with its heads, and a window
     backlog_cap_bytes: int = 256 * 1024  # bundles without a number; a visit of the token's worth
 
     def __attrs_post_init__(self) -> None:
