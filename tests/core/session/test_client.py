@@ -222,7 +222,7 @@ def test_all_that_a_daemon_tells() -> None:
         Undeliverable(number=4, target="#bob#d2", position=POSITION),
         Closed(code=0, reason="bye"),
     ]
-    assert client.receive(stream) == expected
+    assert client.receive(stream + encode_ordered(1, POSITION)) == expected
     assert client.receive(stream) == []
     client = open_client()
     assert [event for byte in stream for event in client.receive(bytes((byte,)))] == expected

@@ -218,7 +218,9 @@ def test_reading_stops_at_the_cap_and_goes_on_below_it() -> None:
         sizes.append(submit.bundle.size)
     assert pair.daemon.backlog_bytes == sum(sizes)
     assert sum(sizes[:-1]) < 3000 <= sum(sizes)
-    pair.daemon.backlog_bytes -= sizes[0]
+    pair.daemon.backlog_bytes = 3000
+    assert not pair.daemon.reading
+    pair.daemon.backlog_bytes -= 1
     assert pair.daemon.reading
 
 
