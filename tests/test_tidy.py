@@ -28,7 +28,7 @@ PURE = frozenset(
 
 PURE_EXCEPTIONS = {
     "sim": frozenset({"random"}),  # only ever Random(seed)
-    "sim/campaign.py": frozenset({"concurrent", "multiprocessing"}),  # many seeds on many cores
+    "sim/campaign.py": frozenset({"concurrent", "multiprocessing", "signal"}),  # many cores
 }
 
 IMPURE_CALLS = frozenset({"open", "print", "input", "eval", "exec", "hash"})
@@ -47,7 +47,6 @@ LAYERS = (
     {"membership"},
     {"groups"},
     {"session"},
-    {"core_probe"},
     {"core"},
     {"sim"},
 )

@@ -81,7 +81,7 @@ class Network:
         receivers: per daemon what takes an arriving datagram.
 
     Attributes:
-        observer: is told of every datagram sent; None by default.
+        observers: are told of every datagram sent.
         paths: by (source, target).
     """
 
@@ -95,7 +95,7 @@ class Network:
     ) -> None:
         self._loop = loop
         self._seed = seed
-        self.observer: Observer | None = None
+        self.observers: list[Observer] = []
         self.paths: dict[tuple[int, int], Path] = {}
         self._fellows: dict[int, list[tuple[int, Path]]] = {}
         places = sorted((daemon, ring) for ring, members in enumerate(rings) for daemon in members)
@@ -117,15 +117,15 @@ class Network:
     def unicast(self, source: int, target: int, datagram: bytes) -> None:
         """Send to one daemon."""
         goes_on = self.paths[source, target].send(datagram)
-        if self.observer is not None:
-            self.observer(source, target, datagram, goes_on)
+        for observer in self.observers:
+            observer(source, target, datagram, goes_on)
 
     def multicast(self, source: int, datagram: bytes) -> None:
         """Send to all other daemons of the source's ring."""
         for target, path in self._fellows[source]:
             goes_on = path.send(datagram)
-            if self.observer is not None:
-                self.observer(source, target, datagram, goes_on)
+            for observer in self.observers:
+                observer(source, target, datagram, goes_on)
 
     def start_faults(self, faults: Faults) -> None:
         """Let datagrams suffer from now on."""

@@ -1,0 +1,66 @@
+"""The `groupcomm` command: one verb for each thing to do.
+
+Exit status: 0 done, 1 failed, 2 wrong usage, 3 cannot connect, 130 stopped by ^C. Results go to
+standard output, messages to standard error.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from groupcomm.errors import ConfigError, GroupCommError
+from groupcomm_client.commands import demo, simulate
+
+FAILED, USAGE, STOPPED = 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return STOPPED
+    except ConfigError as error:
+        return _fail(options, error, USAGE)
+    except (GroupCommError, OSError) as error:
+        return _fail(options, error, FAILED)
+    except Exception as error:
+        if options.debug:
+            raise
+        what = f"internal error: {type(error).__name__}: {error}; --debug shows where"
+        return _fail(options, GroupCommError(what), FAILED)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All verbs with their options."""
+    parser = argparse.ArgumentParser(
+        prog="groupcomm",
+        description="Group communication with selectable service levels.",
+        epilog="example: groupcomm simulate --seeds 1:20",
+    )
+    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (simulate, demo):
+        verb = verbs.add_parser(
+            command.NAME,
+            help=command.HELP,
+            description=command.HELP,
+            epilog=f"example: {command.EXAMPLE}",
+        )
+        verb.add_argument("--debug", action="store_true", help="show where an error came from")
+        verb.set_defaults(run=command.run)
+        command.add_options(verb)
+    return parser
+
+
+def _fail(options: argparse.Namespace, error: Exception, status: int) -> int:
+    if options.debug:
+        raise error
+    print(f"groupcomm: {error}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""`groupcomm simulate`: clusters in virtual time, with faults, judged by the oracles."""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from groupcomm.errors import ConfigError
+from groupcomm.sim.campaign import Totals, run_campaign
+from groupcomm.sim.faults import FAULT_NAMES
+from groupcomm.sim.known_bugs import KNOWN_BUGS, find_known_bug
+from groupcomm.sim.run import RunResult
+from groupcomm.sim.settings import MAX_DAEMONS, Options
+from groupcomm_client.commands.progress import Progress, say
+
+NAME: Final = "simulate"
+HELP: Final = "run clusters of daemons and clients in virtual time and judge what happened"
+EXAMPLE: Final = "groupcomm simulate --daemons 5 --seeds 1:20 --faults loss,storm"
+
+SHOWN_FAILURES = 3
+STOPPED = 130
+"""Exit status after ^C."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    faults = ", ".join(FAULT_NAMES)
+    bugs = ", ".join(bug.name for bug in KNOWN_BUGS) or "there are none"
+    parser.add_argument(
+        "--daemons",
+        type=int,
+        metavar="N",
+        help=f"1 to {MAX_DAEMONS}; drawn for each seed if absent",
+    )
+    parser.add_argument(
+        "--rings", type=int, metavar="R", help="sites; if absent 1 for most seeds, else 2 or 3"
+    )
+    parser.add_argument(
+        "--seeds",
+        type=parse_seeds,
+        default=range(1, 2),
+        metavar="A:B",
+        help="which runs: seeds A to B, both included, or one seed (default: 1)",
+    )
+    parser.add_argument(
+        "--faults",
+        default="all",
+        metavar="all|none|NAME,...",
+        help=f"all: each with probability 1/2; or names: {faults} (default: all)",
+    )
+    parser.add_argument(
+        "--duration-s",
+        type=float,
+        default=10.0,
+        metavar="T",
+        help="simulated seconds of load and faults for each seed (default: 10)",
+    )
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="write everything that happened as JSON lines"
+    )
+    parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+    parser.add_argument(
+        "--known-bug", default="", metavar="NAME", help=f"run a deliberately wrong core: {bugs}"
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes that share the seeds (default: one for each processor)",
+    )
+
+
+def parse_seeds(text: str) -> range:
+    """``A:B`` or ``A`` as seeds, both ends included."""
+    first, colon, last = text.partition(":")
+    try:
+        seeds = range(int(first), int(last if colon else first) + 1)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form A:B, as in 1:20") from None
+    if not seeds:
+        raise argparse.ArgumentTypeError(f"{text!r} holds no seed: A must not be above B")
+    return seeds
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run all seeds; 0 if every property holds in every run."""
+    chosen = Options(
+        daemons=options.daemons,
+        rings=options.rings,
+        faults=options.faults,
+        duration_s=options.duration_s,
+        known_bug=options.known_bug,
+    )
+    if options.known_bug:
+        find_known_bug(options.known_bug)
+    if options.workers < 1:
+        raise ConfigError(f"workers is {options.workers}; it must be at least 1")
+    totals, started = Totals(), time.monotonic()
+    stopped = False
+    try:
+        if options.trace is None:
+            _run_all(options, chosen, totals, None)
+        else:
+            with options.trace.open("wb") as file:
+                _run_all(options, chosen, totals, file.write)
+    except KeyboardInterrupt:
+        stopped = True
+        say("stopped; so far:")
+    for result in totals.failed[:SHOWN_FAILURES]:
+        show_failure(result, options)
+    _show_totals(totals, time.monotonic() - started, options.json)
+    if stopped:
+        return STOPPED
+    return 1 if totals.failed else 0
+
+
+def _run_all(
+    options: argparse.Namespace,
+    chosen: Options,
+    totals: Totals,
+    write: Callable[[bytes], object] | None,
+) -> None:
+    progress = Progress(len(options.seeds))
+    results = run_campaign(options.seeds, chosen, workers=options.workers, write=write)
+    with closing(results), progress:
+        for result in results:
+            totals.add(result)
+            progress.show(totals)
+
+
+def show_failure(result: RunResult, options: argparse.Namespace) -> None:
+    """Tell on standard error what was found in one run, and how to see it again."""
+    seed = result.settings.seed
+    say(f"seed {seed}: {len(result.findings)} violations")
+    for line in result.last_events:
+        say(f"  {line}")
+    for finding in result.findings:
+        say(f"seed {seed} violates {finding.property}: {finding.text}")
+    again = [f"groupcomm simulate --seeds {seed}:{seed} --duration-s {options.duration_s:g}"]
+    for name in ("daemons", "rings", "known_bug"):
+        if value := getattr(options, name):
+            again.append(f"--{name.replace('_', '-')} {value}")
+    if options.faults != "all":
+        again.append(f"--faults {options.faults}")
+    say("see it again with: " + " ".join(again))
+
+
+def _show_totals(totals: Totals, wall_s: float, as_json: bool) -> None:
+    figures = {
+        "seeds": totals.seeds,
+        "events": totals.events,
+        "violations": totals.violations,
+        "simulated_s": round(totals.simulated_s, 6),
+        "wall_s": round(wall_s, 3),
+        "events_per_s": round(totals.events / wall_s) if wall_s else 0,
+        "trace_hash": totals.trace_hash(),
+        "views": totals.views,
+        "sent": totals.sent,
+        "deliveries": totals.deliveries,
+        "failed_seeds": [result.settings.seed for result in totals.failed],
+    }
+    if as_json:
+        print(json.dumps(figures))
+        return
+    speed = totals.simulated_s / wall_s if wall_s else 0.0
+    print(
+        f"{totals.seeds} seeds, {totals.events} events, {totals.sent} messages sent,"
+        f" {totals.deliveries} delivered, {totals.violations} violations"
+    )
+    print(f"{totals.simulated_s:.1f} s simulated in {wall_s:.1f} s ({speed:.0f} times real time)")
+    print(f"trace hash {figures['trace_hash']}")

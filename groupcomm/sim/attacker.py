@@ -1,0 +1,79 @@
+"""A malicious peer on the network: hears and sends everything, and has no key."""
+
+import struct
+from collections.abc import Callable, Sequence
+from random import Random
+
+from groupcomm.security.sealing import HEAD_BYTES
+from groupcomm.sim.loop import SECOND, Loop
+from groupcomm.sim.path_faults import Forged, corrupt
+
+INTERVAL_US = SECOND // 50
+REMEMBERED = 500
+
+_U64 = struct.Struct("!Q")
+_SENDER_AT = HEAD_BYTES - 32  # sender, restarts, random id and counter end the header
+_COUNTER_AT = HEAD_BYTES - 8
+_EDGES = (0, 1, 2**31, 2**32, 2**63, 2**64 - 1)
+
+
+class Attacker:
+    """Captures datagrams and sends daemons replays, forgeries and nonsense.
+
+    Args:
+        loop: virtual time.
+        rng: this attacker's source.
+        targets: what takes a datagram, per daemon.
+    """
+
+    def __init__(self, loop: Loop, rng: Random, targets: Sequence[Callable[[bytes], None]]) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._targets = targets
+        self._captured: list[bytes] = []
+        self._seen = 0
+        self._running = True
+        loop.at(loop.now + INTERVAL_US, self._next)
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._running = False
+
+    def observe(self, source: int, target: int, datagram: bytes, goes_on: bool) -> None:
+        """Capture a datagram; a sample of all so far is remembered, old and new alike."""
+        self._seen += 1
+        if len(self._captured) < REMEMBERED:
+            self._captured.append(datagram)
+        elif (place := int(self._rng.random() * self._seen)) < REMEMBERED:
+            self._captured[place] = datagram
+
+    def _next(self, _: None) -> None:
+        if not self._running:
+            return
+        self._loop.at(self._loop.now + 1 + self._rng.randrange(2 * INTERVAL_US), self._next)
+        if self._captured:
+            datagram = self._rng.choice(self._captured)
+            act = self._rng.choice((self._replay, self._spoof, self._craft, self._count_forward))
+            self._rng.choice(self._targets)(act(datagram))
+
+    def _replay(self, datagram: bytes) -> bytes:
+        return datagram
+
+    def _spoof(self, datagram: bytes) -> bytes:
+        """The same under the name of another sender."""
+        other = self._rng.choice(self._captured)[_SENDER_AT : _SENDER_AT + 8]
+        forged = datagram[:_SENDER_AT] + other + datagram[_SENDER_AT + 8 :]
+        return Forged(forged) if forged != datagram else corrupt(self._rng, datagram)
+
+    def _count_forward(self, datagram: bytes) -> bytes:
+        """The same with another counter: accepted, it would move the window away from the truth."""
+        counter = _U64.unpack_from(datagram, _COUNTER_AT)[0] + self._rng.randint(1, 2**40)
+        number = _U64.pack(counter % 2**64)
+        return Forged(datagram[:_COUNTER_AT] + number + datagram[_COUNTER_AT + 8 :])
+
+    def _craft(self, datagram: bytes) -> bytes:
+        """A true header, and in front of the body a field at its edge."""
+        edge = _U64.pack(self._rng.choice(_EDGES))
+        at = self._rng.randrange(HEAD_BYTES, max(HEAD_BYTES + 1, len(datagram) - 8))
+        forged = datagram[:at] + edge + datagram[at + 8 :]
+        return Forged(forged) if forged != datagram else corrupt(self._rng, datagram)

@@ -1,0 +1,95 @@
+"""Many seeds on all cores; the results come in the order of the seeds, whatever the timing."""
+
+import hashlib
+import multiprocessing
+import signal
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+
+import attrs
+
+from groupcomm.sim.run import RunResult, run_seed
+from groupcomm.sim.settings import Options
+
+
+@attrs.define(kw_only=True)
+class Totals:
+    """Sums over the runs of a campaign.
+
+    Attributes:
+        seeds: how many runs there were.
+        events: trace events.
+        sent: messages sent by clients.
+        deliveries: messages received by clients.
+        views: views of daemons installed.
+        simulated_s: virtual seconds.
+        failed: the results with findings.
+    """
+
+    seeds: int = 0
+    events: int = 0
+    sent: int = 0
+    deliveries: int = 0
+    views: int = 0
+    simulated_s: float = 0.0
+    failed: list[RunResult] = attrs.field(factory=list)
+    _hashes: list[str] = attrs.field(factory=list)
+
+    def add(self, result: RunResult) -> None:
+        """Add one run; the order matters for the hash."""
+        self.seeds += 1
+        self.events += result.events
+        self.sent += result.sent
+        self.deliveries += result.deliveries
+        self.views += result.views
+        self.simulated_s += result.simulated_s
+        self._hashes.append(result.trace_hash)
+        if result.findings:
+            self.failed.append(result)
+
+    @property
+    def violations(self) -> int:
+        """How many properties did not hold, over all runs."""
+        return sum(len(result.findings) for result in self.failed)
+
+    def trace_hash(self) -> str:
+        """The hash of the one trace, or a hash over those of all runs in their order."""
+        if len(self._hashes) == 1:
+            return self._hashes[0]
+        return hashlib.blake2b("".join(self._hashes).encode(), digest_size=16).hexdigest()
+
+
+def run_campaign(
+    seeds: Sequence[int],
+    options: Options,
+    *,
+    workers: int,
+    write: Callable[[bytes], object] | None = None,
+) -> Generator[RunResult, None, None]:
+    """Run every seed, one after the other or `workers` at a time; yield results in their order.
+
+    Args:
+        seeds: what to run.
+        options: for all of them.
+        workers: processes, at least 1; with 1, or one seed, everything runs in this process.
+        write: takes the traces as JSON lines; then everything runs in this process.
+    """
+    if workers == 1 or len(seeds) == 1 or write is not None:
+        for seed in seeds:
+            yield run_seed(seed, options, write)
+        return
+    # A fork server: forking this process would copy the threads that it may have by now.
+    context = multiprocessing.get_context("forkserver")
+    with ProcessPoolExecutor(
+        min(workers, len(seeds)), mp_context=context, initializer=_ignore_interrupt
+    ) as pool:
+        try:
+            yield from pool.map(partial(run_seed, options=options), seeds)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _ignore_interrupt() -> None:
+    """^C reaches a whole group of processes; the one that waits for the others answers it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,243 @@
+"""Simulated programs: the real client session over a simulated connection.
+
+Whatever a program asks for and gets is recorded, so that the oracles can judge it.
+"""
+
+from collections.abc import Callable, Sequence
+
+import google_crc32c
+
+from groupcomm.events import (
+    Closed,
+    Connected,
+    Event,
+    GroupView,
+    Message,
+    Ordered,
+    Undeliverable,
+)
+from groupcomm.level import ServiceLevel
+from groupcomm.names import private_name
+from groupcomm.session.client import ClientSession
+from groupcomm.sim.loop import Loop
+from groupcomm.sim.pipe import Pipe
+from groupcomm.sim.probe import Record, trace_position
+from groupcomm.sim.trace import Ask, Bounce, Deliver, Member, Order, Send
+
+
+def digest_of(kind: int, data: bytes) -> int:
+    """What stands in a trace for a message's type and data: a CRC32C, started with the type."""
+    return int(google_crc32c.extend(kind, data))
+
+
+class Client:
+    """One program, connected to one daemon; made by `Cluster.connect`.
+
+    Args:
+        loop: virtual time.
+        record: takes the trace.
+        user: its user name.
+        daemon: index of its daemon in the view.
+        daemon_name: the name of that daemon.
+        start_message: where its count of messages starts.
+
+    Attributes:
+        daemon: index of its daemon.
+        name: its private name.
+        identity: its identity in traces.
+        connected: the daemon has admitted it.
+        alive: it has not left, crashed or been closed.
+        groups: what it is a member of, as its last views say.
+        told: how many events it was told.
+        events: all it was told, unless `on_event` was replaced.
+        on_event: is called with everything it is told.
+        on_end: is called once when its session is over, for whatever reason.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        record: Record,
+        user: str,
+        daemon: int,
+        daemon_name: str,
+        start_message: int = 0,
+    ) -> None:
+        self._loop = loop
+        self._record = record
+        self._session = ClientSession(user, start_message=start_message)
+        self._start_message = start_message
+        self._up: Pipe | None = None
+        self._down: Pipe | None = None
+        self.user = user
+        self.daemon = daemon
+        self.name = private_name(user, daemon_name)
+        self.identity = ""
+        self.connected = False
+        self.alive = False
+        self.groups: set[str] = set()
+        self.told = 0
+        self.events: list[Event] = []
+        self.on_event: Callable[[Event], None] = self.events.append
+        self.on_end: Callable[[], None] = lambda: None
+
+    # ---- what a program does ----
+
+    def multicast(
+        self,
+        groups: Sequence[str],
+        data: bytes,
+        *,
+        level: ServiceLevel = ServiceLevel.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        ordered: bool = False,
+    ) -> int:
+        """Send to groups and private names; returns the message's number.
+
+        Raises:
+            LocalProtocolError: see ClientSession.multicast.
+        """
+        number = self._session.multicast(
+            groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
+        )
+        self._record(
+            Send(
+                self._loop.now,
+                self.identity,
+                number,
+                level,
+                tuple(groups),
+                digest_of(type, data),
+                self_discard,
+            )
+        )
+        self.flush()
+        return number
+
+    def join(self, group: str) -> int:
+        """Ask to become a member; the view that says so comes as an event."""
+        number = self._session.join(group)
+        self._record(Ask(self._loop.now, self.identity, "join", group, number))
+        self.flush()
+        return number
+
+    def leave(self, group: str) -> int:
+        """Ask to be no member any more."""
+        number = self._session.leave(group)
+        self._record(Ask(self._loop.now, self.identity, "leave", group, number))
+        self.flush()
+        return number
+
+    def disconnect(self) -> None:
+        """End the session in order: what was sent before is still delivered."""
+        self._session.close()
+        self._record(Ask(self._loop.now, self.identity, "disconnect", "", 0))
+        self.connected = False
+        self.flush()
+
+    def crash(self) -> None:
+        """The program dies; what it has not read is lost, what the kernel has is still sent."""
+        self._record(Ask(self._loop.now, self.identity, "crash", "", 0))
+        assert self._up is not None
+        assert self._down is not None
+        self._up.close()
+        self._end()
+
+    def set_reading(self, reading: bool) -> None:
+        """Stop reading, or read on: a program that is busy with something else."""
+        assert self._down is not None
+        self._down.set_reading(reading)
+
+    @property
+    def writable(self) -> bool:
+        """Whether a polite program would send more now."""
+        return self.connected and self._session.writable
+
+    # ---- what its daemon and connection call ----
+
+    def attach(self, up: Pipe, down: Pipe, connection: int) -> None:
+        """The connection is there: say hello."""
+        self._up, self._down = up, down
+        self.identity = f"{self.name}/{connection}"
+        self.alive = True
+        self._record(Ask(self._loop.now, self.identity, "connect", "", self._start_message))
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what waits, as far as the connection takes it."""
+        session, up = self._session, self._up
+        while session.pending_bytes and up is not None and (room := up.room()):
+            up.write(session.take(room))
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the daemon."""
+        self._tell(self._session.receive(data))
+        self.flush()
+
+    def ended(self) -> None:
+        """The daemon has closed the connection."""
+        self._tell(self._session.connection_lost())
+        self._end()
+
+    def _tell(self, events: list[Event]) -> None:
+        self.told += len(events)
+        for event in events:
+            self._trace(event)
+            self.on_event(event)
+
+    def _end(self) -> None:
+        self.connected = self.alive = False
+        self.groups.clear()
+        assert self._down is not None
+        self._down.break_off()
+        self.on_end()
+
+    def _trace(self, event: Event) -> None:
+        now, me = self._loop.now, self.identity
+        match event:
+            case Message(sender=sender, position=position):
+                place = None if position is None else trace_position(position)
+                self._record(
+                    Deliver(
+                        now,
+                        me,
+                        f"{sender.name}/{sender.connection}",
+                        event.number,
+                        event.level,
+                        event.groups,
+                        digest_of(event.type, event.data),
+                        place,
+                    )
+                )
+            case GroupView():
+                self._on_group_view(event)
+            case Ordered():
+                self._record(Order(now, me, event.number, trace_position(event.position)))
+            case Undeliverable():
+                place = trace_position(event.position)
+                self._record(Bounce(now, me, event.number, event.target, place))
+            case Connected(member=member):
+                assert str(member) == me, f"the daemon calls {me} {member}"
+                self.connected = True
+            case Closed():
+                self.connected = False
+
+    def _on_group_view(self, view: GroupView) -> None:
+        members = tuple(map(str, view.members))
+        if self.identity in members:
+            self.groups.add(view.group)
+        else:
+            self.groups.discard(view.group)
+        self._record(
+            Member(
+                self._loop.now,
+                self.identity,
+                view.group,
+                trace_position(view.id),
+                members,
+                view.cause.name.lower(),
+                tuple(map(str, view.changed)),
+                tuple(map(str, view.vs_set)),
+            )
+        )

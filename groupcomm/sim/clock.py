@@ -1,0 +1,51 @@
+"""A simulated daemon's clocks: a monotonic one of any rate, and a wall clock that jumps."""
+
+import math
+from random import Random
+
+from groupcomm.sim.loop import SECOND
+
+EPOCH_S = 1_800_000_000.0
+"""What a correct wall clock shows at the start of a run."""
+
+DAY_S = 86_400.0
+
+
+class Clock:
+    """Turns virtual time into what one daemon reads off its clocks.
+
+    Args:
+        rng: this daemon's source.
+        rate: the monotonic clock runs up to so much too fast or too slow, 0 to 0.1; with a rate
+            above 0 the wall clock also starts wrong and jumps.
+    """
+
+    __slots__ = ("_base", "_rate", "_rng", "_wall")
+
+    def __init__(self, rng: Random, rate: float) -> None:
+        self._rng = rng
+        self._base = rng.uniform(0.0, 100_000.0)  # machines have been up for differing times
+        self._rate = 1.0 + rng.uniform(-rate, rate)
+        self._wall = EPOCH_S + (rng.uniform(-2.0, 2.0) if rate else rng.uniform(-0.005, 0.005))
+
+    def monotonic(self, now: int) -> float:
+        """Seconds on the monotonic clock at a virtual time."""
+        return self._base + now * self._rate / SECOND
+
+    def wall(self, now: int) -> float:
+        """Seconds since 1970 as this machine believes."""
+        return self._wall + now / SECOND
+
+    def jump(self) -> None:
+        """The wall clock jumps by up to a day, either way."""
+        self._wall += self._rng.uniform(-DAY_S, DAY_S)
+
+    def when(self, deadline: float, now: int) -> int:
+        """The first virtual time, `now` at the earliest, at which `deadline` is reached.
+
+        `deadline` is in seconds on the monotonic clock, and finite.
+        """
+        time = max(now, math.floor((deadline - self._base) * SECOND / self._rate))
+        while self.monotonic(time) < deadline:
+            time += 1
+        return time

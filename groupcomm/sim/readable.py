@@ -1,0 +1,98 @@
+"""Trace events as lines for people."""
+
+from groupcomm.level import LEVELS
+from groupcomm.sim.loop import SECOND
+from groupcomm.sim.trace import (
+    Accept,
+    Ask,
+    Bounce,
+    Conf,
+    Count,
+    Deliver,
+    Hold,
+    Horizon,
+    Member,
+    Order,
+    Quiet,
+    Rejects,
+    Release,
+    Send,
+    Stamped,
+    Table,
+    TraceEvent,
+    TracePosition,
+)
+
+
+def readable(event: TraceEvent) -> str:
+    """One line for one event: seconds, who, what."""
+    return f"{event.t / SECOND:11.6f}  {_who(event):24} {_what(event)}"
+
+
+def _who(event: TraceEvent) -> str:
+    if isinstance(event, Quiet):
+        return "harness"
+    return event.c if isinstance(event, Send | Deliver | Ask | Member | Order | Bounce) else event.p
+
+
+def _what(event: TraceEvent) -> str:
+    if isinstance(event, Send | Deliver | Ask | Member | Order | Bounce):
+        return _client(event)
+    return _daemon(event)
+
+
+def _client(event: Send | Deliver | Ask | Member | Order | Bounce) -> str:
+    match event:
+        case Send(m=number, level=level, to=to, discard=discard):
+            text = f"sends {number} {LEVELS[level].name} to {', '.join(to)}"
+            return text + (", not to itself" if discard else "")
+        case Deliver(s=sender, m=number, level=level, to=to, pos=pos):
+            text = f"receives {sender}:{number} {LEVELS[level].name} to {', '.join(to)}"
+            return text if pos is None else f"{text} at {_position(pos)}"
+        case Ask(what=what, group=group, m=number):
+            return f"asks: {what} {group} ({number})".replace("  ", " ")
+        case Member(group=group, members=members, cause=cause, changed=changed, pos=pos):
+            who = f"{cause} of {', '.join(changed)}" if changed else cause
+            return (
+                f"sees {group} = {', '.join(members) or 'nobody'} after {who} at {_position(pos)}"
+            )
+        case Order(m=number, pos=pos):
+            return f"learns that {number} is at {_position(pos)}"
+        case Bounce(m=number, target=target, pos=pos):
+            return f"learns that {number} did not reach {target}, at {_position(pos)}"
+
+
+def _daemon(
+    event: Conf | Accept | Stamped | Hold | Horizon | Count | Release | Table | Rejects | Quiet,
+) -> str:
+    match event:
+        case Conf(view=view, rings=rings):
+            return f"installs view {view}: {' | '.join(', '.join(ring) for ring in rings)}"
+        case Accept(c=client, first=first, last=last):
+            return f"takes {_numbers(first, last)} of {client}"
+        case (
+            Stamped(ring=ring, number=number, time=time) | Hold(ring=ring, number=number, time=time)
+        ):
+            verb = "numbers" if isinstance(event, Stamped) else "holds"
+            return f"{verb} packet {number} of ring {ring}, stamp {time}"
+        case Horizon(ring=ring, value=value, upto=upto):
+            return f"promises nothing at or below {value} after packet {upto} of ring {ring}"
+        case Count(ring=ring, value=value, upto=upto):
+            return f"counts horizon {value} of ring {ring} (packets to {upto})"
+        case Release(c=client, first=first, last=last, level=level, time=time, ring=ring):
+            name = LEVELS[level].name
+            return f"releases {_numbers(first, last)} of {client} {name} at {time}/{ring}"
+        case Table(pos=pos, digest=digest):
+            return f"has the group table {digest[:8]} at {_position(pos)}"
+        case Rejects(bad=bad, injected=injected):
+            return f"dropped {bad} bad datagrams of {injected}"
+        case Quiet():
+            return "ended all faults and load; everything has settled"
+
+
+def _numbers(first: int, last: int) -> str:
+    return f"{first}" if first == last else f"{first} to {last}"
+
+
+def _position(position: TracePosition) -> str:
+    return "/".join(str(part) for part in position[1:])

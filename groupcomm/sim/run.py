@@ -1,0 +1,132 @@
+"""One seed, one run: draw the settings, load and faults, then peace, then the verdict."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import attrs
+
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.known_bugs import find_known_bug
+from groupcomm.sim.loop import SECOND, microseconds, random_for
+from groupcomm.sim.process import CoreFailure
+from groupcomm.sim.readable import readable
+from groupcomm.sim.recorder import Recorder
+from groupcomm.sim.settings import Options, Settings, draw_settings
+from groupcomm.sim.storm import Storm
+from groupcomm.sim.workload import Workload
+
+SLICE_S = 0.1
+"""After so much simulated time a run looks whether an oracle has found something, and stops."""
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """A property that does not hold in a run.
+
+    Attributes:
+        property: its id; ``assert`` if a core broke an invariant of its own.
+        text: what happened, with the identities involved.
+    """
+
+    property: str
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class RunResult:
+    """What came out of one run; the same seed and options always give an equal one.
+
+    Attributes:
+        settings: what was drawn.
+        events: how many trace events there were.
+        sent: how many messages clients sent.
+        deliveries: how many messages clients received.
+        views: how many views of daemons were installed.
+        simulated_s: virtual seconds.
+        trace_hash: BLAKE2b over the trace as JSON lines.
+        findings: properties that do not hold; empty if all is well.
+        last_events: the end of the trace, readable, if there are findings.
+    """
+
+    settings: Settings
+    events: int
+    sent: int
+    deliveries: int
+    views: int
+    simulated_s: float
+    trace_hash: str
+    findings: tuple[Finding, ...]
+    last_events: tuple[str, ...]
+
+
+def run_seed(
+    seed: int, options: Options, write: Callable[[bytes], object] | None = None
+) -> RunResult:
+    """Run one seed.
+
+    Args:
+        seed: of everything random.
+        options: what is not to be drawn from it.
+        write: takes the trace as JSON lines, some at a time.
+
+    Raises:
+        ConfigError: options name a bug that does not exist.
+    """
+    bug = find_known_bug(options.known_bug).active() if options.known_bug else nullcontext()
+    with bug:
+        return run(draw_settings(seed, options), write)
+
+
+def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> RunResult:
+    """Run with these settings: load and faults, then peace until nothing moves, then the verdict.
+
+    A run stops early when an oracle finds something, or a core breaks one of its invariants.
+    """
+    recorder = Recorder(write)
+    findings: list[Finding] = []
+    cluster = Cluster(settings, recorder.record)
+    workload = make_workload(cluster)
+    try:
+        _play(cluster, workload)
+    except CoreFailure as failure:
+        findings.append(Finding(property="assert", text=str(failure)))
+    trace_hash = recorder.trace_hash()
+    return RunResult(
+        settings=settings,
+        events=recorder.events,
+        sent=workload.sent,
+        deliveries=recorder.deliveries,
+        views=1,
+        simulated_s=cluster.loop.now / SECOND,
+        trace_hash=trace_hash,
+        findings=tuple(findings),
+        last_events=tuple(map(readable, recorder.last_events())) if findings else (),
+    )
+
+
+def make_workload(cluster: Cluster) -> Workload:
+    """The programs of a run."""
+    settings = cluster.settings
+    return Workload(
+        cluster.loop,
+        random_for(settings.seed, "workload"),
+        cluster.connect,
+        [daemon.name for daemon in cluster.view.daemons],
+        settings.clients,
+        settings.packet_limit,
+    )
+
+
+def _play(cluster: Cluster, workload: Workload) -> None:
+    settings = cluster.settings
+    storm: Storm | None = None
+    if settings.faults.storm:
+        storm = Storm(cluster.loop, random_for(settings.seed, "storm"), workload)
+    end = microseconds(settings.duration_s)
+    while cluster.loop.now < end:
+        cluster.run(min(SLICE_S, (end - cluster.loop.now) / SECOND))
+    workload.stop()
+    if storm is not None:
+        storm.stop()
+    cluster.end_faults()
+    cluster.settle()

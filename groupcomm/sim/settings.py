@@ -1,0 +1,168 @@
+"""Settings of one run: what the command line fixes, the seed draws the rest."""
+
+from itertools import pairwise
+from random import Random
+
+import attrs
+
+from groupcomm.config.core import CounterStarts
+from groupcomm.errors import ConfigError
+from groupcomm.session.daemon import SessionLimits
+from groupcomm.sim.faults import Faults, draw_faults, fault_names
+from groupcomm.sim.loop import random_for
+
+MAX_DAEMONS = 26
+LEAST_RING_DELAY_S = 0.04
+LONGEST_RING_DELAY_S = 0.12
+STORM_CAP_BYTES = 600_000
+"""Above the largest message of a storm, and low enough for clients to be too slow for it."""
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    """What a user fixes for all seeds.
+
+    Attributes:
+        daemons: how many; None draws 2 to 7 for each seed.
+        rings: how many; None draws 1 for three of four seeds, else 2 or 3, at least 40 ms apart.
+        faults: ``all``, ``none`` or names with commas between them, see faults.py.
+        duration_s: simulated seconds with faults and load, before everything settles.
+        known_bug: name of a deliberate bug to run with, see known_bugs.py; empty for none.
+    """
+
+    daemons: int | None = None
+    rings: int | None = None
+    faults: str = "all"
+    duration_s: float = 10.0
+    known_bug: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        fault_names(self.faults)  # raises ConfigError
+        daemons = MAX_DAEMONS if self.daemons is None else self.daemons
+        if not 1 <= daemons <= MAX_DAEMONS:
+            raise ConfigError(f"daemons is {daemons}; a simulated cluster has 1 to {MAX_DAEMONS}")
+        if self.rings is not None and not 1 <= self.rings <= daemons:
+            raise ConfigError(f"rings is {self.rings}; there are 1 to {daemons}, one daemon each")
+        if not self.duration_s > 0:
+            raise ConfigError(f"duration_s is {self.duration_s}; it must be above 0")
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """Everything that one run is made from.
+
+    Attributes:
+        seed: of all random sources.
+        rings: per ring the indices of its daemons.
+        ring_delays_s: one-way delays in seconds between rings, from the first index to the second.
+        faults: what goes wrong.
+        suite: 1 if datagrams are encrypted, 0 if they have a checksum only.
+        packet_limit: bytes of a packet before sealing.
+        starts: where counters start.
+        session_cap_bytes: output that may wait for one client before it counts as too slow.
+        start_message: where the clients' counts of messages start.
+        duration_s: simulated seconds of load.
+        clients: how many programs are connected most of the time.
+    """
+
+    seed: int
+    rings: tuple[tuple[int, ...], ...]
+    ring_delays_s: tuple[tuple[float, ...], ...]
+    faults: Faults = attrs.field(factory=Faults)
+    suite: int = 0
+    packet_limit: int = 1340
+    starts: CounterStarts = attrs.field(factory=CounterStarts)
+    session_cap_bytes: int = SessionLimits().output_cap_bytes
+    start_message: int = 0
+    duration_s: float = 10.0
+    clients: int = 10
+
+    @property
+    def daemons(self) -> int:
+        """How many daemons there are."""
+        return sum(map(len, self.rings))
+
+
+def draw_settings(seed: int, options: Options) -> Settings:
+    """Draw what `options` leave open."""
+    rng = random_for(seed, "settings")
+    rings = _draw_rings(rng, options)
+    faults = draw_faults(random_for(seed, "fault settings"), options.faults)
+    below = rng.randint(0, 100)
+    start = max(0, 2**faults.counter_bits - 1 - below) if faults.counter_bits else 0
+    return Settings(
+        seed=seed,
+        rings=rings,
+        ring_delays_s=draw_ring_delays(rng, len(rings)),
+        faults=faults,
+        # Who has no key can forge a checksum, so an attacker meets encrypted datagrams only.
+        suite=1 if faults.attacker or rng.random() < 0.25 else 0,
+        packet_limit=rng.choice((1340, 1340, 1340, 8000)),
+        starts=counter_starts(start),
+        session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,
+        start_message=start,
+        duration_s=options.duration_s,
+    )
+
+
+def plain_settings(
+    *,
+    daemons: int = 3,
+    rings: int = 1,
+    seed: int = 1,
+    ring_delay_s: float = 0.05,
+    faults: Faults | None = None,
+) -> Settings:
+    """Settings for an experiment: nothing is drawn, nothing goes wrong unless it is asked for.
+
+    Args:
+        daemons: how many, 1 to MAX_DAEMONS.
+        rings: over how many sites they are spread, as evenly as possible.
+        seed: of what stays random: jitter, and what faults hit.
+        ring_delay_s: one-way delay between any two rings.
+        faults: what goes wrong; nothing by default.
+
+    Raises:
+        ConfigError: too many daemons or rings.
+    """
+    Options(daemons=daemons, rings=rings)  # checks both
+    delays = tuple(
+        tuple(0.0 if near == far else ring_delay_s for far in range(rings)) for near in range(rings)
+    )
+    return Settings(
+        seed=seed,
+        rings=split_rings(daemons, rings),
+        ring_delays_s=delays,
+        faults=faults or Faults(),
+    )
+
+
+def counter_starts(start: int) -> CounterStarts:
+    """All counters of a core from one number on."""
+    return CounterStarts(**dict.fromkeys(attrs.fields_dict(CounterStarts), start))
+
+
+def split_rings(daemons: int, rings: int) -> tuple[tuple[int, ...], ...]:
+    """Share `daemons` among `rings` as evenly as possible, in order."""
+    bounds = [daemons * ring // rings for ring in range(rings + 1)]
+    return tuple(tuple(range(first, last)) for first, last in pairwise(bounds))
+
+
+def draw_ring_delays(rng: Random, rings: int) -> tuple[tuple[float, ...], ...]:
+    """One-way delays between rings, the same in both directions, 0 from a ring to itself."""
+    delays = [[0.0] * rings for _ in range(rings)]
+    for near in range(rings):
+        for far in range(near):
+            delay = rng.uniform(LEAST_RING_DELAY_S, LONGEST_RING_DELAY_S)
+            delays[near][far] = delays[far][near] = delay
+    return tuple(map(tuple, delays))
+
+
+def _draw_rings(rng: Random, options: Options) -> tuple[tuple[int, ...], ...]:
+    lot, several, daemons = rng.random(), rng.randint(2, 3), rng.randint(2, 7)
+    if options.daemons is not None:
+        daemons = options.daemons
+    elif options.rings is not None:
+        daemons = max(daemons, options.rings)
+    rings = options.rings or (1 if lot < 0.75 else min(several, daemons))
+    return split_rings(daemons, rings)

@@ -1,0 +1,85 @@
+"""Client storms: programs that crash, stop reading, and do everything at once."""
+
+from functools import partial
+from random import Random
+
+from groupcomm.level import LEVELS
+from groupcomm.sim.clients import Client
+from groupcomm.sim.loop import SECOND, Loop
+from groupcomm.sim.workload import GROUPS, Workload
+
+INTERVAL_US = SECOND // 4
+LARGEST_BYTES = 200_000
+MANY_GROUPS = tuple(f"storm{number}" for number in range(30))
+
+
+class Storm:
+    """Does one rough thing to a workload's clients every quarter of a second on average."""
+
+    def __init__(self, loop: Loop, rng: Random, workload: Workload) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._workload = workload
+        self._running = True
+        self._paused: list[Client] = []
+        self._acts = (
+            Client.crash,
+            Client.disconnect,
+            self._join_many,
+            self._leave_all,
+            self._stop_reading,
+            self._send_large,
+            self._send_many,
+        )
+        loop.at(loop.now + INTERVAL_US, self._next)
+
+    def stop(self) -> None:
+        """Let all who stopped reading read on, and do nothing more."""
+        self._running = False
+        for client in self._paused:
+            self._read_on(client)
+        self._paused.clear()
+
+    def _next(self, _: None) -> None:
+        if not self._running:
+            return
+        self._loop.at(self._loop.now + self._workload.after(INTERVAL_US), self._next)
+        clients = self._workload.connected()
+        if clients:
+            self._rng.choice(self._acts)(self._rng.choice(clients))
+
+    def _join_many(self, client: Client) -> None:
+        for group in MANY_GROUPS:
+            if group not in client.groups:
+                client.join(group)
+
+    def _leave_all(self, client: Client) -> None:
+        for group in sorted(client.groups):
+            client.leave(group)
+        client.join(self._rng.choice(GROUPS))
+
+    def _stop_reading(self, client: Client) -> None:
+        client.set_reading(False)
+        self._paused.append(client)
+        pause = self._workload.after(SECOND)
+        self._loop.at(self._loop.now + pause, partial(self._end_pause, client))
+
+    def _end_pause(self, client: Client, _: None) -> None:
+        if client in self._paused:
+            self._paused.remove(client)
+            self._read_on(client)
+
+    def _read_on(self, client: Client) -> None:
+        if client.alive:
+            client.set_reading(True)
+
+    def _send_large(self, client: Client) -> None:
+        if client.writable:
+            level = self._rng.choice(LEVELS)
+            self._workload.send(client, level, self._rng.randint(20_000, LARGEST_BYTES))
+
+    def _send_many(self, client: Client) -> None:
+        level = self._rng.choice(LEVELS)
+        for _ in range(100):
+            if client.writable:
+                self._workload.send(client, level, self._rng.randint(0, 300))

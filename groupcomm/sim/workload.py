@@ -1,0 +1,165 @@
+"""What simulated programs do: messages of every level and kind, joins, leaves, side channels.
+
+About 25 multicasts per simulated second from ten clients, each of them usually in two of three
+groups, so that a multicast reaches between six and seven clients on average.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+from groupcomm.events import Connected, Event, Message
+from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm.names import private_name
+from groupcomm.sim.clients import Client
+from groupcomm.sim.loop import SECOND, Loop
+
+GROUPS = ("chat", "prices", "zürich/日本")
+SEND_INTERVAL_US = SECOND // 24
+CHURN_INTERVAL_US = SECOND // 2
+RECONNECT_US = SECOND // 5
+SIDE_CHANNEL_SHARE = 0.015
+FROM_AGREED = (ServiceLevel.AGREED, ServiceLevel.SAFE)
+
+Connect = Callable[[str, int], Client]
+"""Connects a user to a daemon, by its index."""
+
+
+class Workload:
+    """Keeps the clients of a cluster busy until it is stopped.
+
+    Args:
+        loop: virtual time.
+        rng: this run's source for what clients do.
+        connect: how to get a client.
+        daemons: the names of the daemons.
+        users: how many programs there are.
+        fragment_bytes: what no longer fits one packet.
+
+    Attributes:
+        clients: per user the present session, or the last one.
+        sent: multicasts so far.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        rng: Random,
+        connect: Connect,
+        daemons: list[str],
+        users: int,
+        fragment_bytes: int,
+    ) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._open = connect
+        self._daemons = daemons
+        self._fragment_bytes = fragment_bytes
+        self._running = True
+        self.clients: dict[int, Client] = {}
+        self.sent = 0
+        for user in range(users):
+            loop.at(loop.now + user * 5_000, self.connect, user)
+        loop.at(loop.now + self.after(SEND_INTERVAL_US), self._send_next)
+        loop.at(loop.now + self.after(CHURN_INTERVAL_US), self._churn)
+
+    def stop(self) -> None:
+        """Ask for nothing new."""
+        self._running = False
+
+    def after(self, mean_us: int) -> int:
+        """A random time with this mean, as between independent events."""
+        return 1 + int(self._rng.expovariate(1.0 / mean_us))
+
+    def connected(self) -> list[Client]:
+        """The clients that can ask for something now."""
+        return [client for client in self.clients.values() if client.connected]
+
+    # ---- clients come and go ----
+
+    def connect(self, user: int) -> None:
+        """Open a session of a user who has none, at any daemon."""
+        old = self.clients.get(user)
+        if self._running and (old is None or not old.alive):
+            client = self._open(f"user{user}", self._rng.randrange(len(self._daemons)))
+            client.on_event = partial(self._on_event, client)
+            client.on_end = partial(self._on_end, user)
+            self.clients[user] = client
+
+    def _on_end(self, user: int) -> None:
+        self._loop.at(self._loop.now + self.after(RECONNECT_US), self.connect, user)
+
+    def _on_event(self, client: Client, event: Event) -> None:
+        if not self._running:
+            return
+        if isinstance(event, Message):
+            if self._rng.random() < SIDE_CHANNEL_SHARE:
+                self._loop.at(self._loop.now + self.after(50), self._side_channel, client.daemon)
+        elif isinstance(event, Connected):
+            for group in self._rng.sample(GROUPS, 2):
+                client.join(group)
+
+    def _churn(self, _: None) -> None:
+        """Let somebody join what he is not in, or leave what he is in; joins as often as leaves."""
+        if not self._running:
+            return
+        self._loop.at(self._loop.now + self.after(CHURN_INTERVAL_US), self._churn)
+        clients = self.connected()
+        if clients:
+            client, group = self._rng.choice(clients), self._rng.choice(GROUPS)
+            if group not in client.groups:
+                client.join(group)
+            elif len(client.groups) > 1 and self._rng.random() < 0.5:
+                client.leave(group)
+
+    # ---- messages ----
+
+    def _send_next(self, _argument: None) -> None:
+        if not self._running:
+            return
+        self._loop.at(self._loop.now + self.after(SEND_INTERVAL_US), self._send_next)
+        clients = [client for client in self.connected() if client.writable]
+        if clients:
+            client = self._rng.choice(clients)
+            for _ in range(self._rng.randint(5, 20) if self._rng.random() < 0.01 else 1):
+                self.send(client, self._rng.choice(LEVELS), self._size())
+
+    def _side_channel(self, daemon: int) -> None:
+        """Somebody was told by telephone what a client of `daemon` has received, and reacts."""
+        others = [client for client in self.connected() if client.daemon != daemon]
+        if others and self._running:
+            self.send(self._rng.choice(others), self._rng.choice(FROM_AGREED), 20)
+
+    def send(self, client: Client, level: ServiceLevel, size: int) -> None:
+        """Have a client send one message to a random destination."""
+        rng = self._rng
+        self.sent += 1
+        client.multicast(
+            self._destination(),
+            rng.randbytes(size),
+            level=level,
+            type=rng.randrange(65536),
+            self_discard=rng.random() < 0.05,
+            ordered=level in FROM_AGREED and rng.random() < 0.1,
+        )
+
+    def _destination(self) -> tuple[str, ...]:
+        rng, lot = self._rng, self._rng.random()
+        if lot < 0.06:  # to one client, who may have gone
+            return (self._private_name(),)
+        if lot < 0.08:
+            return (rng.choice(GROUPS), self._private_name())
+        if lot < 0.18:
+            return tuple(rng.sample(GROUPS, 2))
+        return (rng.choice(GROUPS),)
+
+    def _private_name(self) -> str:
+        if self._rng.random() < 0.1:
+            return private_name("nobody", self._rng.choice(self._daemons))
+        return self._rng.choice(list(self.clients.values())).name
+
+    def _size(self) -> int:
+        lot = self._rng.random()
+        if lot < 0.015:
+            return self._rng.randint(1, 6) * self._fragment_bytes + self._rng.randint(-60, 60)
+        return self._rng.randint(100, 1000) if lot < 0.3 else self._rng.randint(0, 100)
