@@ -35,10 +35,10 @@ class DaemonId:
     name: str
     incarnation: Incarnation
 
-    @property
-    def number(self) -> int:
-        """The 64 bits that stand for the name in datagrams."""
-        return daemon_number(self.name)
+    number: int = attrs.field(init=False, repr=False, eq=False)  # stands for it in datagrams
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "number", daemon_number(self.name))
 
 
 @attrs.frozen(kw_only=True)

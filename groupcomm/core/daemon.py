@@ -414,7 +414,8 @@ class DaemonCore:
         """Seal and send a packet to a daemon of the view, or to RING."""
         if destination == RING and len(self._view.rings[self._own_ring]) == 1:
             return
-        self._out.append((destination, self._sealer.seal(packet)))
+        receiver = None if destination == RING else self._view.daemons[destination].number
+        self._out.append((destination, self._sealer.seal(packet, receiver)))
 
     def send_rings(self, packet: bytes) -> None:
         """Seal and send a packet towards every other ring."""

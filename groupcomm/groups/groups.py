@@ -158,8 +158,10 @@ class Groups:
                 continue
             if self._gone.get(MemberId(name, connection), (0, 0, 0)) > place:
                 continue
-            position = self._position(bundle)
-            self._audience.bounce(bundle.session, bundle.message, name, position)
+            whole = 1 if bundle.kind == _FRAGMENT else bundle.count
+            for index in range(whole):
+                position = self._position(bundle)._replace(message=index)
+                self._audience.bounce(bundle.session, bundle.message + index, name, position)
 
     # ---- control ----
 

@@ -2,8 +2,12 @@
 
 A datagram is a head in the clear and a sealed packet. The head is authenticated with it::
 
-    version u8, suite u8, key id u16, cluster u64, sender u64,
-    restarts u64, random id u64, counter u64                       44 bytes
+    version u8, suite u8, scope u8, key id u16, cluster u64, sender u64,
+    restarts u64, random id u64, counter u64                       45 bytes
+
+Scope 0 is for whoever hears it, scope 1 for one daemon, whose number is authenticated but not
+sent: else a captured token could be given to a daemon that it was not meant for, whose replay
+window has never seen it.
 
 Suite 1 is AES-256-GCM (NIST SP 800-38D) with the counter as nonce; suite 0 adds a CRC32C and
 protects against accidents only. Counters rise by one and belong to one key, so no nonce repeats.
@@ -31,23 +35,26 @@ MAX_DATAGRAM_BYTES: Final = 65_507
 MAX_PEERS: Final = 1024
 """Starts of daemons that a receiver remembers; each costs a key and a window."""
 
-HEAD_BYTES: Final = 44
+HEAD_BYTES: Final = 45
 SEAL_BYTES: Final = 16
 """What a seal adds to head and packet, at most."""
 
-_HEAD = struct.Struct("!BBHQQQQQ")
-_PEER: Final = slice(2, 36)  # key id, cluster, sender, restarts, random id
-_FIXED: Final = 36
+_HEAD = struct.Struct("!BBBHQQQQQ")
+_PEER: Final = slice(3, 37)  # key id, cluster, sender, restarts, random id
+_FIXED: Final = 37
+_SCOPE: Final = 2
+_FOR_ALL: Final = 0
+_FOR_ONE: Final = 1
 _COUNTER = struct.Struct("!Q")
 _NONCE_START: Final = bytes(4)
 _CRC = struct.Struct("!I")
-_RECEIVER_CLASS: Final = b"groupcomm datagram v1"
+_PURPOSE: Final = b"groupcomm datagram v1"
 
 
 class Sealer:
     """Seals what one start of one daemon sends."""
 
-    __slots__ = ("_counter", "_encrypt", "_start")
+    __slots__ = ("_counter", "_encrypt", "_for_all", "_for_one")
 
     def __init__(
         self,
@@ -76,6 +83,7 @@ class Sealer:
         head = _HEAD.pack(
             VERSION,
             suite,
+            _FOR_ALL,
             key_id,
             cluster,
             sender,
@@ -83,17 +91,28 @@ class Sealer:
             incarnation.random_id,
             0,
         )
-        self._start = head[:_FIXED]
+        self._for_all = head[:_FIXED]
+        self._for_one = b"%b%c%b" % (head[:_SCOPE], _FOR_ONE, head[_SCOPE + 1 : _FIXED])
         self._counter = counter
 
-    def seal(self, packet: bytes) -> bytes:
-        """A datagram with this packet; each has the next counter."""
+    def seal(self, packet: bytes, receiver: int | None = None) -> bytes:
+        """A datagram with this packet; each has the next counter.
+
+        Args:
+            packet: the content.
+            receiver: the number of the one daemon that may open it; None for all that hear it.
+        """
         self._counter += 1
         counter = _COUNTER.pack(self._counter)
-        head = self._start + counter
+        if receiver is None:
+            head = self._for_all + counter
+            context = head + _PURPOSE
+        else:
+            head = self._for_one + counter
+            context = head + _PURPOSE + _COUNTER.pack(receiver)
         if self._encrypt is None:
-            return b"%b%b%b" % (head, packet, _CRC.pack(google_crc32c.value(head + packet)))
-        return head + self._encrypt(_NONCE_START + counter, packet, head + _RECEIVER_CLASS)
+            return b"%b%b%b" % (head, packet, _CRC.pack(google_crc32c.value(context + packet)))
+        return head + self._encrypt(_NONCE_START + counter, packet, context)
 
 
 class Opened:
@@ -139,7 +158,7 @@ class Opener:
         failed_opens: datagrams with a wrong seal.
     """
 
-    __slots__ = ("_cluster", "_keys", "_own", "_peers", "_suite", "failed_opens")
+    __slots__ = ("_cluster", "_for_me", "_keys", "_own", "_peers", "_suite", "failed_opens")
 
     def __init__(
         self, suite: int, keys: KeyRing | None, cluster: int, own: tuple[int, Incarnation]
@@ -149,6 +168,7 @@ class Opener:
         self._keys = keys
         self._cluster = cluster
         self._own = own
+        self._for_me = _PURPOSE + _COUNTER.pack(own[0])
         self._peers: dict[bytes, _Peer] = {}
         self.failed_opens = 0
 
@@ -188,7 +208,7 @@ class Opener:
 
     def _meet(self, datagram: bytes) -> _Peer:
         """A peer not heard before; it is kept only if this datagram proves authentic."""
-        _, _, key_id, cluster, sender, restarts, random_id, _ = _HEAD.unpack_from(datagram)
+        _, _, _, key_id, cluster, sender, restarts, random_id, _ = _HEAD.unpack_from(datagram)
         if cluster != self._cluster:
             raise BadDatagram("cluster", f"{cluster:x}")
         incarnation = Incarnation(restarts, random_id)
@@ -209,15 +229,15 @@ class Opener:
 
     def _open(self, peer: _Peer, datagram: bytes) -> bytes:
         head = datagram[:HEAD_BYTES]
+        context = head + _PURPOSE if head[_SCOPE] == _FOR_ALL else head + self._for_me
         if peer.decrypt is None:
-            if len(datagram) >= HEAD_BYTES + _CRC.size:
-                (crc,) = _CRC.unpack_from(datagram, len(datagram) - _CRC.size)
-                if crc == google_crc32c.value(datagram[: -_CRC.size]):
-                    return datagram[HEAD_BYTES : -_CRC.size]
+            packet, end = datagram[HEAD_BYTES : -_CRC.size], datagram[-_CRC.size :]
+            long_enough = len(datagram) >= HEAD_BYTES + _CRC.size
+            if long_enough and end == _CRC.pack(google_crc32c.value(context + packet)):
+                return packet
         else:
-            nonce = _NONCE_START + head[_FIXED:]
             try:
-                return peer.decrypt(nonce, datagram[HEAD_BYTES:], head + _RECEIVER_CLASS)
+                return peer.decrypt(_NONCE_START + head[_FIXED:], datagram[HEAD_BYTES:], context)
             except InvalidTag:
                 pass  # counted below, with datagrams too short for a tag or a sum
         self.failed_opens += 1
