@@ -3,14 +3,17 @@
 import hashlib
 import multiprocessing
 import signal
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from concurrent.futures import Future, ProcessPoolExecutor
 
 import attrs
 
 from groupcomm.sim.run import RunResult, run_seed
 from groupcomm.sim.settings import Options
+
+AHEAD = 4
+"""Runs for each worker that may wait for an earlier and longer one."""
 
 
 @attrs.define(kw_only=True)
@@ -81,13 +84,19 @@ def run_campaign(
         return
     # A fork server: forking this process would copy the threads that it may have by now.
     context = multiprocessing.get_context("forkserver")
-    with ProcessPoolExecutor(
+    pool = ProcessPoolExecutor(
         min(workers, len(seeds)), mp_context=context, initializer=_ignore_interrupt
-    ) as pool:
-        try:
-            yield from pool.map(partial(run_seed, options=options), seeds)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    )
+    waiting: deque[Future[RunResult]] = deque()
+    try:
+        for seed in seeds:
+            waiting.append(pool.submit(run_seed, seed, options))
+            if len(waiting) > AHEAD * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _ignore_interrupt() -> None:

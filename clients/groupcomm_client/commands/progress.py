@@ -7,7 +7,6 @@ from types import TracebackType
 from groupcomm.sim.campaign import Totals
 
 TERMINAL_INTERVAL_S = 0.2
-LINE_INTERVAL_S = 5.0
 
 
 def say(text: str) -> None:
@@ -20,11 +19,13 @@ class Progress:
 
     Args:
         seeds: how many runs there will be.
+        interval_s: seconds between lines, where there is no terminal.
     """
 
-    def __init__(self, seeds: int) -> None:
+    def __init__(self, seeds: int, interval_s: float) -> None:
         self._seeds = seeds
         self._terminal = sys.stderr.isatty()
+        self._interval_s = TERMINAL_INTERVAL_S if self._terminal else interval_s
         self._started = self._shown = time.monotonic()
         self._open_line = False
 
@@ -43,7 +44,7 @@ class Progress:
     def show(self, totals: Totals) -> None:
         """Show the state, unless that was done a moment ago."""
         now = time.monotonic()
-        if now - self._shown < (TERMINAL_INTERVAL_S if self._terminal else LINE_INTERVAL_S):
+        if now - self._shown < self._interval_s:
             return
         self._shown = now
         speed = totals.simulated_s / (now - self._started)

@@ -73,6 +73,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="processes that share the seeds (default: one for each processor)",
     )
+    parser.add_argument(
+        "--progress-s",
+        type=float,
+        default=5.0,
+        metavar="T",
+        help="seconds between lines of progress on standard error (default: 5)",
+    )
 
 
 def parse_seeds(text: str) -> range:
@@ -125,7 +132,7 @@ def _run_all(
     totals: Totals,
     write: Callable[[bytes], object] | None,
 ) -> None:
-    progress = Progress(len(options.seeds))
+    progress = Progress(len(options.seeds), options.progress_s)
     results = run_campaign(options.seeds, chosen, workers=options.workers, write=write)
     with closing(results), progress:
         for result in results:

@@ -1,0 +1,130 @@
+"""The `groupcomm` command as a user meets it: options, output, exit status."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from groupcomm_client.cli import main
+
+FAST = ["--duration-s", "0.5", "--workers", "1"]
+
+
+def test_simulate_tells_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--seeds", "1:3", "--faults", "none", *FAST]) == 0
+    output = capsys.readouterr()
+    assert output.out.startswith("3 seeds, ")
+    assert "0 violations" in output.out
+    assert output.err == ""
+
+
+def test_simulate_ends_with_one_object_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--seeds", "1:2", "--faults", "none", "--json", *FAST]) == 0
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert figures["seeds"] == 2
+    assert figures["violations"] == 0
+    assert figures["events"] > 100
+    assert figures["deliveries"] > 10
+    assert figures["views"] == 2
+    assert figures["simulated_s"] > 1.0
+    assert figures["wall_s"] > 0.0
+    assert figures["events_per_s"] > 0
+    assert len(figures["trace_hash"]) == 32
+
+
+def test_a_recorded_trace_has_one_event_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.jsonl"
+    command = ["simulate", "--seeds", "4", "--faults", "none", "--json", "--trace", str(trace)]
+    assert main([*command, *FAST]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    events = [json.loads(line) for line in trace.read_text().splitlines()]
+    assert len(events) == figures["events"]
+    assert sum(event["e"] == "dlv" for event in events) == figures["deliveries"]
+    assert events[-1]["e"] == "quiet"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seeds", "5:1"], "'5:1' holds no seed: A must not be above B"),
+        (["--seeds", "few"], "'few' is not of the form A:B, as in 1:20"),
+        (["--faults", "rain"], "no fault is named 'rain'; there are: all, none, loss"),
+        (["--daemons", "0"], "daemons is 0; a simulated cluster has 1 to"),
+        (["--daemons", "2", "--rings", "3"], "rings is 3; there are 1 to 2"),
+        (["--known-bug", "rain"], "no known bug is named 'rain'; there are: "),
+        (["--duration-s", "0"], "duration_s is 0.0; it must be above 0"),
+        (["--workers", "0"], "workers is 0; it must be at least 1"),
+    ],
+)
+def test_wrong_usage_is_named_and_ends_with_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        status: object = main(["simulate", *arguments])
+    except SystemExit as stop:  # how argparse ends
+        status = stop.code
+    output = capsys.readouterr()
+    assert status == 2
+    assert message in output.err
+    assert output.out == ""
+
+
+def test_a_file_that_cannot_be_written_is_named_without_a_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", "--trace", str(tmp_path / "no" / "folder"), *FAST]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("groupcomm: ")
+    assert "No such file" in error
+    assert "Traceback" not in error
+
+
+def test_debug_shows_where_an_error_came_from(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        main(["simulate", "--debug", "--trace", str(tmp_path / "no" / "folder"), *FAST])
+
+
+@pytest.mark.parametrize("verb", ["simulate", "demo"])
+def test_help_has_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([verb, "--help"])
+    assert stop.value.code == 0
+    assert f"example: groupcomm {verb}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_demo_ends_with_one_agreed_order(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo"]) == 0
+    story = capsys.readouterr().out
+    assert "lost: packet" in story
+    assert "repaired: " in story
+    assert story.rstrip().endswith("All 5 members saw one agreed order.")
+    table = story[story.index("    position") :].splitlines()
+    assert len(table) >= 8
+    assert "  1      1      1      1      1" in table[1]
+
+
+def test_interrupting_tells_what_was_done_and_ends_with_130() -> None:
+    command = [sys.executable, "-m", "groupcomm_client.cli", "simulate", "--seeds", "1:100000"]
+    with subprocess.Popen(
+        [*command, "--workers", "2", "--duration-s", "0.2", "--progress-s", "0.1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        os.killpg(process.pid, signal.SIGINT)
+        output, errors = process.communicate(timeout=20)
+    assert "/100000 seeds, 0 violations, " in first
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert "stopped; so far:" in errors
+    assert output.split()[1] == "seeds,"
+    assert int(output.split()[0]) > 0

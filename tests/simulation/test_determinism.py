@@ -1,0 +1,79 @@
+"""One seed, one run: the same trace bit for bit, on any machine and in any process."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from groupcomm.sim.campaign import Totals, run_campaign
+from groupcomm.sim.run import run_seed
+from groupcomm.sim.settings import Options, draw_settings
+
+SHORT = Options(duration_s=1.0)
+
+HASH_OF_SEED = """
+import sys
+from groupcomm.sim.run import run_seed
+from groupcomm.sim.settings import Options
+print(run_seed(int(sys.argv[1]), Options(duration_s=1.0)).trace_hash)
+"""
+
+
+def test_a_seed_gives_the_same_trace_twice() -> None:
+    first: list[bytes] = []
+    second: list[bytes] = []
+    a = run_seed(5, SHORT, first.append)
+    b = run_seed(5, SHORT, second.append)
+    assert a == b
+    assert b"".join(first) == b"".join(second)
+    assert b"".join(first).count(b"\n") == a.events > 100
+
+
+def test_other_seeds_give_other_traces() -> None:
+    assert len({run_seed(seed, SHORT).trace_hash for seed in range(1, 6)}) == 5
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_the_trace_does_not_depend_on_the_hash_seed_of_python(seed: int) -> None:
+    hashes = {
+        subprocess.run(
+            [sys.executable, "-c", HASH_OF_SEED, str(seed)],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for hash_seed in ("1", "2")
+    }
+    assert hashes == {run_seed(seed, SHORT).trace_hash}
+
+
+def test_many_workers_find_what_one_finds_in_the_same_order() -> None:
+    options = Options(duration_s=0.3)
+    sums = []
+    for workers in (1, 2):
+        totals = Totals()
+        for result in run_campaign(range(1, 7), options, workers=workers):
+            totals.add(result)
+        sums.append((totals.trace_hash(), totals.events, totals.deliveries, totals.simulated_s))
+    assert sums[0] == sums[1]
+
+
+def test_naming_a_fault_leaves_its_strength_and_everything_else_as_drawn() -> None:
+    for seed in range(1, 30):
+        drawn = draw_settings(seed, Options())
+        if drawn.faults.loss:
+            named = draw_settings(seed, Options(faults="loss"))
+            assert named.faults.loss == drawn.faults.loss
+            assert named.rings == drawn.rings
+
+
+def test_one_ring_in_three_of_four_seeds_and_never_more_rings_than_daemons() -> None:
+    all_settings = [draw_settings(seed, Options()) for seed in range(400)]
+    assert 270 < sum(len(settings.rings) == 1 for settings in all_settings) < 330
+    assert {settings.daemons for settings in all_settings} == set(range(2, 8))
+    for settings in all_settings:
+        assert all(settings.rings)
+        for near, delays in enumerate(settings.ring_delays_s):
+            assert all(delay >= 0.04 for far, delay in enumerate(delays) if far != near)
