@@ -63,8 +63,8 @@ def check_request(request: TokenRequest, view: View, ring: int) -> None:
 def check_horizon(notice: HorizonNotice, view: View) -> None:
     """A horizon notice is of a ring of the view, with a held number for each stream."""
     rings = len(view.rings)
-    _require(notice.ring < rings, f"horizon notice of ring {notice.ring}")
-    _require(len(notice.held) == rings, f"horizon notice with {len(notice.held)} held numbers")
+    if notice.ring >= rings or len(notice.held) != rings:
+        raise RemoteProtocolError(f"horizon notice of ring {notice.ring} of {len(notice.held)}")
 
 
 def check_resend(request: ResendRequest, view: View) -> None:

@@ -54,6 +54,7 @@ class DaemonCore:
         desk: the local sessions; the shell takes their output.
         counters: what happened so far.
         ring, order, groups, streams: the parts, for status pages and tests to read.
+        holds_packets: whether any packet, of any stream, is not yet forgotten here.
     """
 
     def __init__(
@@ -138,6 +139,7 @@ class DaemonCore:
         )
         self._changed: set[int] = set()  # foreign streams that may have new gaps
         self._moved = False  # something came that may make something deliverable
+        self.holds_packets = False
         self._out: list[Transmission] = []
         self._now = now
         self.deadline = now
@@ -209,8 +211,8 @@ class DaemonCore:
         for bundle in self._waits.take(order.blocks.least, least):
             self.desk.tell_position(bundle)
         for stream in self.streams:
-            if stream.packets:
-                stream.forget(least)
+            stream.forget(least)
+        self.holds_packets = any(stream.packets for stream in self.streams)
 
     def _look_for_gaps(self, now: float) -> None:
         for gaps in self._gaps:
@@ -279,7 +281,7 @@ class DaemonCore:
         held_before = stream.held
         if not stream.accept(packet):
             return False
-        self._moved = True
+        self._moved = self.holds_packets = True
         self._clock.follow(packet.time)
         self._probe.held(packet.ring, packet.number, packet.time)
         if self.order.accept(packet, held_before):
@@ -324,7 +326,8 @@ class DaemonCore:
             self.ring.notices.issued(self._now, notice.frontier)
         else:
             self.ring.hear_held(ring, notice.held[self._own_ring])
-            self._changed.add(ring)
+            if self.streams[ring].known > self.streams[ring].held:
+                self._changed.add(ring)
         self._pass_on(ring, packet)
 
     def _count(self, ring: int, value: int, upto: int) -> None:
@@ -382,11 +385,6 @@ class DaemonCore:
     def lowest_safe(self) -> int:
         """The lowest stamp of a SAFE packet that waits here; 0 if none does."""
         return self.order.lowest_safe
-
-    @property
-    def holds_packets(self) -> bool:
-        """Whether any packet, of any stream, is not yet forgotten here."""
-        return any(stream.packets for stream in self.streams)
 
     def originate(self, packet: DataPacket) -> None:
         """Take a packet that was numbered just now as received."""

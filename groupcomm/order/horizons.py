@@ -58,9 +58,11 @@ class Blocks:
         return True
 
     def _raise(self, ring: int, value: int) -> None:
-        if value > self.values[ring]:
+        before = self.values[ring]
+        if value > before:
             self.values[ring] = value
-            self.least = min(self.values)
+            if before == self.least:
+                self.least = min(self.values)
 
 
 class Frontiers:
@@ -78,8 +80,10 @@ class Frontiers:
 
     def raise_to(self, ring: int, value: int) -> bool:
         """Move a ring's frontier up to `value`; False if it is there already."""
-        if value <= self.values[ring]:
+        before = self.values[ring]
+        if value <= before:
             return False
         self.values[ring] = value
-        self.least = min(self.values)
+        if before == self.least:
+            self.least = min(self.values)
         return True

@@ -74,6 +74,7 @@ class Ring:
         "_copy_to",
         "_copy_wait_s",
         "_far_held",
+        "_frontier",
         "_gaps",
         "_heard_at",
         "_hop",
@@ -133,6 +134,7 @@ class Ring:
         self._stream = streams[self._ring]
         self.notices = NoticeSchedule(config.timing, view.longest_delay_s)
         self._far_held = [self._stream.held] * len(streams)  # of this stream, by other rings
+        self._frontier = 0  # of the ring, by the token when it was here last
         self._hop = config.starts.hop  # highest hop that anything has shown
         self._last_hop = self._hop  # hop of the token that was here last
         self._rest_hop = self._hop  # hop of the last rest notice
@@ -301,7 +303,8 @@ class Ring:
         row = token.rows[self._place]
         row.frontier = self._host.frontier
         row.held = [stream.held for stream in self._streams]
-        self._host.ring_frontier(least_frontier(token))
+        self._frontier = least_frontier(token)
+        self._host.ring_frontier(self._frontier)
 
     def _merge_wanted(self, token: Token) -> None:
         """Queue those who asked for the token; it is here, so the own wish is answered."""
@@ -351,7 +354,7 @@ class Ring:
         if self._wanted or (self._packer.waiting and self._budget(token) > 0):
             return True
         host = self._host
-        if not self._is_gateway and any(gaps.deadline <= now for gaps in self._gaps):
+        if self._gap_deadline() <= now:
             return True
         written = token.rows[self._place].frontier
         if host.frontier <= written:
@@ -382,17 +385,16 @@ class Ring:
 
     def _announce_horizon(self, now: float) -> None:
         token = self._token
-        frontier = least_frontier(token)
         horizon = self._clock.advance(now)
         notice = HorizonNotice(
             ring=self._ring,
             horizon=horizon,
             upto=token.last,
-            frontier=frontier,
+            frontier=self._frontier,
             held=[held_by_ring(token, ring) for ring in range(len(self._streams))],
         )
         packet = notice.encode(self._key)
-        self.notices.issued(now, frontier)
+        self.notices.issued(now, self._frontier)
         self._host.promise(horizon, token.last)
         if not self._alone:
             self._host.send(RING, packet)
@@ -405,7 +407,7 @@ class Ring:
         host = self._host
         return self.notices.due_at(
             now,
-            frontier=least_frontier(self._token),
+            frontier=self._frontier,
             lowest_safe=host.lowest_safe,
             holds_packets=host.holds_packets,
         )
@@ -474,4 +476,8 @@ class Ring:
         return deadline
 
     def _gap_deadline(self) -> float:
-        return min((gaps.deadline for gaps in self._gaps), default=inf)
+        deadline = inf
+        for gaps in self._gaps:
+            if gaps.deadline < deadline:
+                deadline = gaps.deadline
+        return deadline

@@ -37,6 +37,7 @@ class Daemon:
         self.promises: list[tuple[int, int]] = []
         self.frontier = 0
         self.lowest_safe = 0
+        self.holds_packets = False
         self.frontiers: list[int] = []
         self.causes: Causes = ((0,) * len(view.rings), Stamp(0, 0))
         self.streams = [Stream(ring, 0) for ring in range(len(view.rings))]
@@ -57,10 +58,6 @@ class Daemon:
             host=self,
             now=0.0,
         )
-
-    @property
-    def holds_packets(self) -> bool:
-        return any(stream.packets for stream in self.streams)
 
     def originate(self, packet: DataPacket) -> None:
         self.own.accept(packet)
