@@ -12,6 +12,7 @@ INTERVAL_US = SECOND // 50
 REMEMBERED = 500
 
 _U64 = struct.Struct("!Q")
+_SCOPE_AT = 2
 _SENDER_AT = HEAD_BYTES - 32  # sender, restarts, random id and counter end the header
 _COUNTER_AT = HEAD_BYTES - 8
 _EDGES = (0, 1, 2**31, 2**32, 2**63, 2**64 - 1)
@@ -30,7 +31,7 @@ class Attacker:
         self._loop = loop
         self._rng = rng
         self._targets = targets
-        self._captured: list[bytes] = []
+        self._captured: list[tuple[bytes, int]] = []  # and whom it was for
         self._seen = 0
         self._running = True
         loop.at(loop.now + INTERVAL_US, self._next)
@@ -43,25 +44,27 @@ class Attacker:
         """Capture a datagram; a sample of all so far is remembered, old and new alike."""
         self._seen += 1
         if len(self._captured) < REMEMBERED:
-            self._captured.append(datagram)
+            self._captured.append((datagram, target))
         elif (place := int(self._rng.random() * self._seen)) < REMEMBERED:
-            self._captured[place] = datagram
+            self._captured[place] = (datagram, target)
 
     def _next(self, _: None) -> None:
         if not self._running:
             return
         self._loop.at(self._loop.now + 1 + self._rng.randrange(2 * INTERVAL_US), self._next)
         if self._captured:
-            datagram = self._rng.choice(self._captured)
-            act = self._rng.choice((self._replay, self._spoof, self._craft, self._count_forward))
-            self._rng.choice(self._targets)(act(datagram))
-
-    def _replay(self, datagram: bytes) -> bytes:
-        return datagram
+            datagram, meant_for = self._rng.choice(self._captured)
+            victim = self._rng.randrange(len(self._targets))
+            act = self._rng.choice((None, self._spoof, self._craft, self._count_forward))
+            if act is not None:
+                datagram = act(datagram)
+            elif datagram[_SCOPE_AT] and victim != meant_for:
+                datagram = Forged(datagram)  # sealed for one daemon, it is worth nothing to others
+            self._targets[victim](datagram)
 
     def _spoof(self, datagram: bytes) -> bytes:
         """The same under the name of another sender."""
-        other = self._rng.choice(self._captured)[_SENDER_AT : _SENDER_AT + 8]
+        other = self._rng.choice(self._captured)[0][_SENDER_AT : _SENDER_AT + 8]
         forged = datagram[:_SENDER_AT] + other + datagram[_SENDER_AT + 8 :]
         return Forged(forged) if forged != datagram else corrupt(self._rng, datagram)
 

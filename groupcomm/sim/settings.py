@@ -88,8 +88,6 @@ def draw_settings(seed: int, options: Options) -> Settings:
     rng = random_for(seed, "settings")
     rings = _draw_rings(rng, options)
     faults = draw_faults(random_for(seed, "fault settings"), options.faults)
-    below = rng.randint(0, 100)
-    start = max(0, 2**faults.counter_bits - 1 - below) if faults.counter_bits else 0
     return Settings(
         seed=seed,
         rings=rings,
@@ -98,9 +96,9 @@ def draw_settings(seed: int, options: Options) -> Settings:
         # Who has no key can forge a checksum, so an attacker meets encrypted datagrams only.
         suite=1 if faults.attacker or rng.random() < 0.25 else 0,
         packet_limit=rng.choice((1340, 1340, 1340, 8000)),
-        starts=counter_starts(start),
+        starts=_draw_starts(random_for(seed, "starts"), faults.counter_bits),
         session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,
-        start_message=start,
+        start_message=_draw_start(random_for(seed, "messages"), faults.counter_bits),
         duration_s=options.duration_s,
     )
 
@@ -137,11 +135,6 @@ def plain_settings(
     )
 
 
-def counter_starts(start: int) -> CounterStarts:
-    """All counters of a core from one number on."""
-    return CounterStarts(**dict.fromkeys(attrs.fields_dict(CounterStarts), start))
-
-
 def split_rings(daemons: int, rings: int) -> tuple[tuple[int, ...], ...]:
     """Share `daemons` among `rings` as evenly as possible, in order."""
     bounds = [daemons * ring // rings for ring in range(rings + 1)]
@@ -166,3 +159,15 @@ def _draw_rings(rng: Random, options: Options) -> tuple[tuple[int, ...], ...]:
         daemons = max(daemons, options.rings)
     rings = options.rings or (1 if lot < 0.75 else min(several, daemons))
     return split_rings(daemons, rings)
+
+
+def _draw_starts(rng: Random, bits: int) -> CounterStarts:
+    return CounterStarts(
+        **{name: _draw_start(rng, bits) for name in attrs.fields_dict(CounterStarts)}
+    )
+
+
+def _draw_start(rng: Random, bits: int) -> int:
+    """A little below 2 to the power of `bits`, so that most runs step over it; 0 without bits."""
+    below = int(10 ** rng.uniform(0.0, 2.0))
+    return 2**bits - below if bits else 0
