@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.errors import ConfigError
 
 
@@ -42,7 +43,22 @@ class KnownBug:
             setattr(self.owner, self.attribute, right)
 
 
-KNOWN_BUGS: tuple[KnownBug, ...] = ()
+def _follow_nothing(_right: object) -> object:
+    def follow(_clock: RingClock, _time: int) -> None:
+        """Forget the stamp."""
+
+    return follow
+
+
+KNOWN_BUGS: tuple[KnownBug, ...] = (
+    KnownBug(
+        name="clock-ignores-stamps",
+        sentence="A holder of the token does not set its clock above the stamps it has received.",
+        owner=RingClock,
+        attribute="follow",
+        variant=_follow_nothing,
+    ),
+)
 """All of them, sorted by name."""
 
 
