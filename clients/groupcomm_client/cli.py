@@ -5,6 +5,7 @@ standard output, messages to standard error.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -25,6 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return STOPPED
     except ConfigError as error:
         return _fail(options, error, USAGE)
+    except BrokenPipeError:
+        # Who reads our output has enough of it; writing the rest at exit must not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
     except (GroupCommError, OSError) as error:
         return _fail(options, error, FAILED)
     except Exception as error:

@@ -27,9 +27,11 @@ _FIFO, _CAUSAL = ServiceLevel.FIFO, ServiceLevel.CAUSAL
 
 Line = tuple[int, ServiceLevel, str]
 
-SCENES: tuple[tuple[str, tuple[Line, ...]], ...] = (
+# What happens, seconds between two lines, who says what at which level.
+SCENES: tuple[tuple[str, float, tuple[Line, ...]], ...] = (
     (
         "Five say something at the same moment. AGREED: nobody may see another order.",
+        0.0,
         (
             (0, _AGREED, "the soup needs salt"),
             (1, _AGREED, "I salt the soup"),
@@ -40,10 +42,12 @@ SCENES: tuple[tuple[str, tuple[Line, ...]], ...] = (
     ),
     (
         "SAFE: nobody is told before every daemon has it, so nobody acts alone.",
+        0.0,
         ((4, _SAFE, "fire in the oven"), (0, _SAFE, "I call the fire brigade")),
     ),
     (
         "FIFO and CAUSAL wait for less; UNRELIABLE waits for nothing and is never repaired.",
+        0.01,
         (
             (1, _FIFO, "stirring, first round"),
             (1, _FIFO, "stirring, second round"),
@@ -90,12 +94,13 @@ class Story:
         for client in self._clients:
             client.join(GROUP)
         self.cluster.run(0.5)
-        for title, lines in SCENES:
+        for title, pause_s, lines in SCENES:
             self._tell(f"\n{title}\n")
             for speaker, level, text in lines:
                 data = text.encode()
                 self._clients[speaker].multicast([GROUP], data, level=level, ordered=level == _SAFE)
                 self._line(f"{USERS[speaker]:6} says {text!r} [{level.name}]")
+                self.cluster.run(pause_s)
             self.cluster.run(0.5)
         self.cluster.end_faults()
         self.cluster.settle()
@@ -145,6 +150,8 @@ class Story:
 
     def _close(self) -> bool:
         self._tell(f"\n{self._losses} datagrams were lost, {self._repairs} packets repaired.")
+        self._tell(self._unreliable())
+        self._tell("\nAGREED and SAFE messages by position, and as which each member got them:\n")
         for line in self._table():
             self._tell(line)
         orders = {tuple(map(_key, self._agreed(user))) for user in USERS}
@@ -155,6 +162,14 @@ class Story:
             else "\nThe members saw DIFFERENT orders: this is a bug."
         )
         return one
+
+    def _unreliable(self) -> str:
+        got = {
+            user: sum(message.level == ServiceLevel.UNRELIABLE for message in self._received[user])
+            for user in USERS
+        }
+        counts = ", ".join(f"{user} {count}" for user, count in got.items())
+        return f"Of the three UNRELIABLE messages got: {counts}."
 
     def _agreed(self, user: str) -> list[Message]:
         return [message for message in self._received[user] if message.level >= _AGREED]
