@@ -5,6 +5,7 @@ socket's buffer; so a slow daemon takes many at once.
 """
 
 from math import inf
+from typing import NamedTuple
 
 from groupcomm.config.view import RING
 from groupcomm.core import ClientBytes, ClientGone, ClientInput, ClientOpened, DaemonCore
@@ -12,6 +13,7 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.clock import Clock
 from groupcomm.sim.loop import SECOND, Loop
 from groupcomm.sim.network import Network
+from groupcomm.sim.path_faults import Forged
 from groupcomm.sim.pipe import Pipe
 
 STEP_US = 10
@@ -25,29 +27,27 @@ WALL_INTERVAL_US = SECOND
 
 
 class CoreFailure(Exception):
-    """A core broke one of its own invariants.
+    """A core broke one of its own invariants; the text names the daemon, the error and its place.
 
-    Attributes:
-        process: identity of its daemon.
-        error: what it raised.
+    The place is that of the innermost frame: a file below ``groupcomm/`` and a line.
     """
 
     def __init__(self, process: str, error: Exception) -> None:
-        super().__init__(f"{process}: {type(error).__name__}: {error}")
-        self.process = process
-        self.error = error
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        place = "nowhere"
+        if trace is not None:
+            file = trace.tb_frame.f_code.co_filename.rpartition("groupcomm/")[2]
+            place = f"{file}:{trace.tb_lineno}"
+        super().__init__(f"{process}: {type(error).__name__}: {error} (in {place})")
 
 
-class Connection:
-    """The daemon's end of one client's connection."""
+class Pipes(NamedTuple):
+    """The two directions of one client's connection."""
 
-    __slots__ = ("client", "down", "number", "up")
-
-    def __init__(self, number: int, client: Client, up: Pipe, down: Pipe) -> None:
-        self.number = number
-        self.client = client
-        self.up = up
-        self.down = down
+    up: Pipe
+    down: Pipe
 
 
 class Daemon:
@@ -86,7 +86,7 @@ class Daemon:
         self._datagrams: list[bytes] = []
         self._forged: list[bytes] = []
         self._inputs: list[ClientInput] = []
-        self._connections: dict[int, Connection] = {}
+        self._pipes: dict[int, Pipes] = {}
         self._paused: set[int] = set()
         self._closing: set[int] = set()  # the core is done, output may still wait
         self._busy_until = 0
@@ -99,10 +99,10 @@ class Daemon:
 
     def arrive(self, datagram: bytes) -> None:
         """A datagram has come."""
-        if type(datagram) is bytes:
-            self._datagrams.append(datagram)
-        else:
+        if type(datagram) is Forged:
             self._forged.append(datagram)
+        else:
+            self._datagrams.append(datagram)
         if not self._step_waits:
             self._wake()
 
@@ -116,7 +116,7 @@ class Daemon:
             lambda: self._on_end(number),
         )
         down = Pipe(self._loop, client.receive, lambda: self._write(number), client.ended)
-        self._connections[number] = Connection(number, client, up, down)
+        self._pipes[number] = Pipes(up, down)
         self._input(ClientOpened(number))
         client.attach(up, down, number)
 
@@ -126,7 +126,7 @@ class Daemon:
             self._wake()
 
     def _on_end(self, number: int) -> None:
-        self._connections[number].down.break_off()
+        self._pipes[number].down.break_off()
         self._input(ClientGone(number))
 
     # ---- steps ----
@@ -191,14 +191,14 @@ class Daemon:
             self._write(number)
         closed, desk.closed = desk.closed, []
         for number in closed:
-            self._connections[number].up.break_off()
+            self._pipes[number].up.break_off()
             self._closing.add(number)
             self._write(number)
 
     def _write(self, number: int) -> None:
         """Hand a session's output to its connection, as far as there is room."""
         session = self.core.desk.sessions.get(number)
-        down = self._connections[number].down
+        down = self._pipes[number].down
         while session is not None and session.output_bytes and (room := down.room()):
             down.write(session.take(room))
         if number in self._closing and (session is None or not session.output_bytes):
@@ -208,12 +208,12 @@ class Daemon:
 
     def _pause_and_resume(self, inputs: list[ClientInput]) -> None:
         sessions = self.core.desk.sessions
-        for number in {event.connection for event in inputs} | self._paused:
+        for number in sorted({event.connection for event in inputs} | self._paused):
             session = sessions.get(number)
             reading = session is None or session.reading
             if reading == (number in self._paused):
                 self._paused ^= {number}
-                self._connections[number].up.set_reading(reading)
+                self._pipes[number].up.set_reading(reading)
 
     # ---- time ----
 

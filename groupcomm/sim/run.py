@@ -80,7 +80,8 @@ def run_seed(
 def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> RunResult:
     """Run with these settings: load and faults, then peace until nothing moves, then the verdict.
 
-    A run stops early when an oracle finds something, or a core breaks one of its invariants.
+    A run stops early when an oracle finds something, or a core or a session breaks one of its
+    invariants.
     """
     recorder = Recorder(write)
     findings: list[Finding] = []
@@ -90,6 +91,8 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
         _play(cluster, workload)
     except CoreFailure as failure:
         findings.append(Finding(property="assert", text=str(failure)))
+    except AssertionError as error:  # of a client's session
+        findings.append(Finding(property="assert", text=str(CoreFailure("client", error))))
     trace_hash = recorder.trace_hash()
     return RunResult(
         settings=settings,
