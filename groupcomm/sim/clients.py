@@ -110,6 +110,7 @@ class Client:
                 tuple(groups),
                 digest_of(type, data),
                 self_discard,
+                ordered,
             )
         )
         self.flush()
@@ -161,7 +162,7 @@ class Client:
         self._up, self._down = up, down
         self.identity = f"{self.name}/{connection}"
         self.alive = True
-        self._record(Ask(self._loop.now, self.identity, "connect", "", self._start_message))
+        self._record(Ask(self._loop.now, self.identity, "connect", "", 0))
         self.flush()
 
     def flush(self) -> None:

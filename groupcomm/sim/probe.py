@@ -21,7 +21,8 @@ from groupcomm.wire.bundle import Bundle, BundleKind
 Record = Callable[[TraceEvent], None]
 """Takes the events of a run in the order in which they happen."""
 
-_MESSAGES = BundleKind.MESSAGES
+_MESSAGES = int(BundleKind.MESSAGES)
+_FRAGMENT = int(BundleKind.FRAGMENT)
 
 
 def trace_position(position: Position) -> TracePosition:
@@ -73,8 +74,9 @@ class TraceProbe:
         self, ring: int, number: int, time: int, bundle_index: int, bundle: Bundle, sender: str
     ) -> None:
         """See Probe."""
+        kind = bundle.kind
         first = bundle.message
-        last = first + bundle.count - 1 if bundle.kind == _MESSAGES else first
+        last = first + bundle.count - 1 if kind == _MESSAGES else first
         client = f"{sender}/{bundle.session}"
         self._record(
             Release(
@@ -84,10 +86,13 @@ class TraceProbe:
                 number,
                 time,
                 bundle_index,
+                kind,
                 bundle.level,
                 client,
                 first,
                 last,
+                bundle.index,
+                bundle.count if kind == _FRAGMENT else 1,
             )
         )
 

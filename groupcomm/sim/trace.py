@@ -82,8 +82,10 @@ class Count(_Event, frozen=True, tag="count", gc=False):
 class Release(_Event, frozen=True, tag="release", gc=False):
     """Daemon `p` delivered one bundle to its local recipients, if any.
 
-    `number` is 0 for UNRELIABLE, which has no place in a stream. `c` is the sender, `first` to
-    `last` its messages in the bundle (a fragment names its message in both).
+    `number` is 0 for UNRELIABLE, which has no place in a stream. `kind` is the bundle's: 0
+    messages, 1 a fragment, 2 connect, 3 join, 4 leave, 5 disconnect. `c` is the sender, `first` to
+    `last` its messages in the bundle (a fragment, join or leave names its one in both; connect and
+    disconnect have 0). A fragment is part `index` of `count`; otherwise these are 0 and 1.
     """
 
     p: str
@@ -91,10 +93,13 @@ class Release(_Event, frozen=True, tag="release", gc=False):
     number: int
     time: int
     bundle: int
+    kind: int
     level: int
     c: str
     first: int
     last: int
+    index: int
+    count: int
 
 
 class Table(_Event, frozen=True, tag="table", gc=False):
@@ -129,6 +134,7 @@ class Send(_Event, frozen=True, tag="send", gc=False):
     to: tuple[str, ...]
     digest: int
     discard: bool  # SELF_DISCARD
+    ordered: bool  # the sender waits for its position
 
 
 class Deliver(_Event, frozen=True, tag="dlv", gc=False):
@@ -146,8 +152,8 @@ class Deliver(_Event, frozen=True, tag="dlv", gc=False):
 class Ask(_Event, frozen=True, tag="ask", gc=False):
     """Client `c` asked to ``connect``, ``join``, ``leave`` or ``disconnect``, or ``crash``-ed.
 
-    `m` is the message number of the request, on the same count as its messages; for a crash it
-    is 0: what of earlier requests reached the daemon is told by `Accept`.
+    `m` is the message number of a join or leave, on the same count as the client's messages; 0 for
+    the others. What of all this reached the daemon is told by `Accept`.
     """
 
     c: str
