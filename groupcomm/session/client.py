@@ -71,6 +71,7 @@ class ClientSession:
     __slots__ = (
         "_bundler",
         "_inbox",
+        "_joined",
         "_number",
         "_reader",
         "state",
@@ -97,6 +98,7 @@ class ClientSession:
         self.user = check_user(user)
         self.state = State.GREETING
         self._number = start_message
+        self._joined: set[str] = set()  # groups, as far as this session has asked
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._bundler = Bundler()
         self._inbox = Inbox(reassembly_cap_bytes)
@@ -146,11 +148,20 @@ class ClientSession:
         return number
 
     def join(self, group: str) -> int:
-        """Ask to become a member; a GroupView with `own` tells when. Returns the number."""
+        """Ask to become a member; a GroupView with `own` tells when. Returns the number.
+
+        Raises:
+            LocalProtocolError: a bad name, the session is not open, or it has joined the group
+                already, or asked to: nothing would answer a second time.
+        """
         return self._control(BundleKind.JOIN, group)
 
     def leave(self, group: str) -> int:
-        """Ask to be a member no longer; a GroupView with `own` tells when."""
+        """Ask to be a member no longer; a GroupView with `own` tells when. Returns the number.
+
+        Raises:
+            LocalProtocolError: a bad name, the session is not open, or it has not joined the group.
+        """
         return self._control(BundleKind.LEAVE, group)
 
     def close(self) -> None:
@@ -163,6 +174,11 @@ class ClientSession:
         if self.state is not State.OPEN:
             raise self._not_open()
         check_group(group)
+        if kind == BundleKind.JOIN and group in self._joined:
+            raise LocalProtocolError(f"this session has joined {group!r} already; leave it first")
+        if kind == BundleKind.LEAVE and group not in self._joined:
+            raise LocalProtocolError(f"this session has not joined {group!r}")
+        self._joined ^= {group}
         self._number += 1
         body = encode_body(kind, _AGREED, 0, self._number, (group,), b"")
         self._bundler.add_frame(encode_bundle_head(len(body), False) + body)

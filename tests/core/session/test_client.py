@@ -362,3 +362,14 @@ def test_a_refusal_is_told() -> None:
     pair.daemon.close(Code.REJECT_NOT_UNIQUE, "there is an ann")
     (closed,) = client.receive(pair.daemon.take(PLENTY))
     assert closed == Closed(code=-6, reason="there is an ann")
+
+
+def test_a_group_is_joined_once_and_left_once() -> None:
+    client = open_client()
+    with pytest.raises(LocalProtocolError, match="has not joined 'g'"):
+        client.leave("g")
+    client.join("g")
+    with pytest.raises(LocalProtocolError, match="has joined 'g' already"):
+        client.join("g")
+    client.leave("g")
+    assert client.join("g") == client.leave("g") - 1
