@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from groupcomm.errors import ConfigError, GroupCommError
-from groupcomm_client.commands import demo, simulate
+from groupcomm_client.commands import check, demo, simulate
 
 FAILED, USAGE, STOPPED = 1, 2, 130
 
@@ -47,7 +47,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog="example: groupcomm simulate --seeds 1:20",
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (simulate, demo):
+    for command in (simulate, check, demo):
         verb = verbs.add_parser(
             command.NAME,
             help=command.HELP,

@@ -48,6 +48,7 @@ class Client:
         connected: the daemon has admitted it.
         alive: it has not left, crashed or been closed.
         groups: what it is a member of, as its last views say.
+        asked: what it will be a member of once all that it has asked for is answered.
         told: how many events it was told.
         events: all it was told, unless `on_event` was replaced.
         on_event: is called with everything it is told.
@@ -76,6 +77,7 @@ class Client:
         self.connected = False
         self.alive = False
         self.groups: set[str] = set()
+        self.asked: set[str] = set()
         self.told = 0
         self.events: list[Event] = []
         self.on_event: Callable[[Event], None] = self.events.append
@@ -119,6 +121,7 @@ class Client:
     def join(self, group: str) -> int:
         """Ask to become a member; the view that says so comes as an event."""
         number = self._session.join(group)
+        self.asked.add(group)
         self._record(Ask(self._loop.now, self.identity, "join", group, number))
         self.flush()
         return number
@@ -126,6 +129,7 @@ class Client:
     def leave(self, group: str) -> int:
         """Ask to be no member any more."""
         number = self._session.leave(group)
+        self.asked.discard(group)
         self._record(Ask(self._loop.now, self.identity, "leave", group, number))
         self.flush()
         return number

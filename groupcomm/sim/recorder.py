@@ -2,20 +2,23 @@
 
 import hashlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from groupcomm.sim.trace import Deliver, TraceEvent
+from groupcomm.sim.trace import Count, Deliver, Horizon, TraceEvent
 
 BATCH = 512
 LAST_EVENTS = 30
+REMEMBERED = 4096
+"""Events among which the last ones are looked for; most of an idle cluster's are horizons."""
 
 
 class Recorder:
     """Takes the events of one run in their order.
 
     Args:
+        judge: is given every event as it happens.
         write: is given the trace as JSON lines, some at a time; None to keep no trace.
 
     Attributes:
@@ -23,15 +26,17 @@ class Recorder:
         deliveries: how many of them are deliveries to clients.
     """
 
-    __slots__ = ("_batch", "_encode", "_hash", "_last", "_write", "deliveries", "events")
+    __slots__ = ("_batch", "_encode", "_hash", "_judge", "_last", "_write", "deliveries", "events")
 
     def __init__(
         self,
+        judge: Callable[[TraceEvent], None],
         write: Callable[[bytes], object] | None = None,
     ) -> None:
         self.events = 0
         self.deliveries = 0
-        self._last: deque[TraceEvent] = deque(maxlen=LAST_EVENTS)
+        self._last: deque[TraceEvent] = deque(maxlen=REMEMBERED)
+        self._judge = judge
         self._write = write
         self._batch: list[TraceEvent] = []
         self._encode = msgspec.json.Encoder().encode_lines
@@ -45,10 +50,12 @@ class Recorder:
             self.deliveries += 1
         if len(batch) >= BATCH:
             self._flush()
+        self._judge(event)
 
-    def last_events(self) -> list[TraceEvent]:
-        """The most recent events, oldest first."""
-        return [*self._last, *self._batch][-LAST_EVENTS:]
+    def last_events(self) -> Sequence[TraceEvent]:
+        """The most recent events but for horizons, oldest first."""
+        events = [*self._last, *self._batch]
+        return [event for event in events if not isinstance(event, Horizon | Count)][-LAST_EVENTS:]
 
     def trace_hash(self) -> str:
         """A BLAKE2b digest over all lines so far, in hexadecimal."""
@@ -59,7 +66,7 @@ class Recorder:
         batch, self._batch = self._batch, []
         lines = self._encode(batch)
         self.events += len(batch)
-        self._last.extend(batch[-LAST_EVENTS:])
+        self._last.extend(batch)
         self._hash.update(lines)
         if self._write is not None:
             self._write(lines)

@@ -8,6 +8,7 @@ import attrs
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.known_bugs import find_known_bug
 from groupcomm.sim.loop import SECOND, microseconds, random_for
+from groupcomm.sim.oracles import Oracles
 from groupcomm.sim.process import CoreFailure
 from groupcomm.sim.readable import readable
 from groupcomm.sim.recorder import Recorder
@@ -26,10 +27,12 @@ class Finding:
     Attributes:
         property: its id; ``assert`` if a core broke an invariant of its own.
         text: what happened, with the identities involved.
+        evidence: readable events that prove it.
     """
 
     property: str
     text: str
+    evidence: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -83,16 +86,27 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
     A run stops early when an oracle finds something, or a core or a session breaks one of its
     invariants.
     """
-    recorder = Recorder(write)
+    oracles = Oracles()
+    recorder = Recorder(oracles.feed, write)
     findings: list[Finding] = []
     cluster = Cluster(settings, recorder.record)
     workload = make_workload(cluster)
     try:
-        _play(cluster, workload)
+        _play(cluster, workload, oracles)
     except CoreFailure as failure:
         findings.append(Finding(property="assert", text=str(failure)))
     except AssertionError as error:  # of a client's session
         findings.append(Finding(property="assert", text=str(CoreFailure("client", error))))
+    else:
+        oracles.finish()
+    findings += [
+        Finding(
+            property=found.property,
+            text=found.text,
+            evidence=tuple(map(readable, found.events)),
+        )
+        for found in oracles.violations
+    ]
     trace_hash = recorder.trace_hash()
     return RunResult(
         settings=settings,
@@ -120,16 +134,17 @@ def make_workload(cluster: Cluster) -> Workload:
     )
 
 
-def _play(cluster: Cluster, workload: Workload) -> None:
+def _play(cluster: Cluster, workload: Workload, oracles: Oracles) -> None:
     settings = cluster.settings
     storm: Storm | None = None
     if settings.faults.storm:
         storm = Storm(cluster.loop, random_for(settings.seed, "storm"), workload)
     end = microseconds(settings.duration_s)
-    while cluster.loop.now < end:
+    while cluster.loop.now < end and not oracles.violations:
         cluster.run(min(SLICE_S, (end - cluster.loop.now) / SECOND))
     workload.stop()
     if storm is not None:
         storm.stop()
     cluster.end_faults()
-    cluster.settle()
+    if not oracles.violations:
+        cluster.settle()

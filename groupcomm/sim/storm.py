@@ -50,11 +50,11 @@ class Storm:
 
     def _join_many(self, client: Client) -> None:
         for group in MANY_GROUPS:
-            if group not in client.groups:
+            if group not in client.asked:
                 client.join(group)
 
     def _leave_all(self, client: Client) -> None:
-        for group in sorted(client.groups):
+        for group in sorted(client.asked):
             client.leave(group)
         client.join(self._rng.choice(GROUPS))
 

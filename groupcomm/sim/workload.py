@@ -107,9 +107,9 @@ class Workload:
         clients = self.connected()
         if clients:
             client, group = self._rng.choice(clients), self._rng.choice(GROUPS)
-            if group not in client.groups:
+            if group not in client.asked:
                 client.join(group)
-            elif len(client.groups) > 1 and self._rng.random() < 0.5:
+            elif len(client.asked) > 1 and self._rng.random() < 0.5:
                 client.leave(group)
 
     # ---- messages ----

@@ -90,7 +90,55 @@ def test_debug_shows_where_an_error_came_from(tmp_path: Path) -> None:
         main(["simulate", "--debug", "--trace", str(tmp_path / "no" / "folder"), *FAST])
 
 
-@pytest.mark.parametrize("verb", ["simulate", "demo"])
+def test_check_judges_a_recorded_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "trace.jsonl"
+    assert main(["simulate", "--seeds", "4", "--trace", str(trace), *FAST]) == 0
+    assert main(["check", str(trace)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(" events, 0 violations")
+
+
+def test_check_finds_what_was_changed_in_a_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.jsonl"
+    command = ["simulate", "--seeds", "4", "--faults", "none", "--trace", str(trace)]
+    assert main([*command, *FAST]) == 0
+    lines = trace.read_bytes().splitlines(keepends=True)
+    delivery = next(line for line in lines if b'"e":"dlv"' in line)
+    lines.insert(lines.index(delivery), delivery)
+    trace.write_bytes(b"".join(lines))
+    capsys.readouterr()
+    assert main(["check", "--json", str(trace)]) == 1
+    output = capsys.readouterr()
+    figures = json.loads(output.out)
+    assert figures["properties"] == ["D2"]
+    assert figures["events"] == len(lines)
+    assert f"{trace} violates D2: " in output.err
+    assert "receives #user" in output.err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"hello\n", ":1: not an event"),
+        (b'{"e":"quiet","t":-1.5}\n', ":1: not an event"),
+        (None, "No such file"),
+    ],
+)
+def test_check_names_a_file_that_is_no_trace(
+    content: bytes | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.jsonl"
+    if content is not None:
+        trace.write_bytes(content)
+    assert main(["check", str(trace)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("groupcomm: ")
+    assert str(trace) in error
+    assert message in error
+
+
+@pytest.mark.parametrize("verb", ["simulate", "check", "demo"])
 def test_help_has_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main([verb, "--help"])

@@ -148,6 +148,8 @@ def show_failure(result: RunResult, options: argparse.Namespace) -> None:
         say(f"  {line}")
     for finding in result.findings:
         say(f"seed {seed} violates {finding.property}: {finding.text}")
+        for line in finding.evidence:
+            say(f"  {line}")
     again = [f"groupcomm simulate --seeds {seed}:{seed} --duration-s {options.duration_s:g}"]
     for name in ("daemons", "rings", "known_bug"):
         if value := getattr(options, name):
