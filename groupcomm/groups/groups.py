@@ -40,6 +40,7 @@ class Groups:
         "_me",
         "_names",
         "_open",
+        "_open_unreliable",
         "_view",
         "table",
     )
@@ -52,6 +53,7 @@ class Groups:
         self._names = [daemon.name for daemon in view.daemons]
         self._ids: dict[tuple[int, int, str], MemberId] = {}
         self._open = OpenMessages()
+        self._open_unreliable = OpenMessages()  # apart: a newer one ends the older ones
         self._highest = [0] * len(view.daemons)  # connection number that a CONNECT has shown
         self._gone: dict[MemberId, Place] = {}  # disconnected since the last `settle`
         self._checks: list[tuple[Place, Bundle]] = []  # heap: own private messages below AGREED
@@ -64,7 +66,7 @@ class Groups:
             self._control(bundle)
             return
         daemon = bundle.packet.daemon
-        self._send_out(bundle, daemon)
+        self._send_out(bundle, daemon, self._open)
         if bundle.privates and daemon == self._me and bundle.index in (0, bundle.count - 1):
             self._watch_private(bundle)
 
@@ -76,14 +78,14 @@ class Groups:
             return
         if bundle.kind == _FRAGMENT:
             key = (daemon, bundle.session, bundle.message)
-            self._abort(self.sender(bundle), self._open.end_older(key))
-        self._send_out(bundle, daemon)
+            self._abort(self.sender(bundle), self._open_unreliable.end_older(key))
+        self._send_out(bundle, daemon, self._open_unreliable)
 
-    def _send_out(self, bundle: Bundle, daemon: int) -> None:
+    def _send_out(self, bundle: Bundle, daemon: int, open_messages: OpenMessages) -> None:
         recipients = self._recipients(bundle, daemon)
         if bundle.kind == _FRAGMENT:
             key = (daemon, bundle.session, bundle.message)
-            recipients, gone = self._open.recipients(key, recipients, bundle.count)
+            recipients, gone = open_messages.recipients(key, recipients, bundle.count)
             self._abort(self.sender(bundle), [(bundle.message, gone)])
         if recipients:
             self._audience.deliver(recipients, bundle, self.sender(bundle))
@@ -201,7 +203,8 @@ class Groups:
 
     def _disconnect(self, member: Member, bundle: Bundle) -> None:
         connection = member.id.connection
-        self._abort(member.id, self._open.end_session(member.daemon, connection))
+        for open_messages in (self._open, self._open_unreliable):
+            self._abort(member.id, open_messages.end_session(member.daemon, connection))
         for group in list(member.groups):
             self.table.leave(member, group)
             self._show(bundle, group, Cause.DISCONNECT, member, self.table.member_ids(group))
