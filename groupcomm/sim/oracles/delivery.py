@@ -114,7 +114,8 @@ class Delivery:
             self._report.add("X3", f"{client} never gets {item}, sent after its join", event)
 
     def _check_item(self, item: Item, daemons: int, event: Quiet) -> None:
-        if item.level >= _RELIABLE and item.released < daemons:
+        cut = item.accepted < item.count
+        if item.level >= _RELIABLE and item.released < daemons and not cut:
             self._report.add("R", f"{item} is released at {item.released} daemons only", event)
         if item.sender.ended:
             return

@@ -126,8 +126,10 @@ class Oracles:
         client = self._world.client(event.c)
         for number in range(event.first, event.last + 1):
             item = client.sent.get(number)
-            if item is not None and not item.accepted:
-                item.accepted = True
+            if item is None:
+                continue
+            item.accepted += 1
+            if item.accepted == 1:
                 if item.level >= _FIFO:
                     self._sender_order.accepted(item)
                 self._private.accepted(self._world.daemons[event.p], item)
@@ -174,6 +176,7 @@ class Oracles:
     def _release_fragment(self, item: Item | None, daemon: Daemon, event: Release) -> None:
         if item is None:
             return
+        item.count = event.count
         if event.index == event.count - 1:
             if item.position is None:
                 position = (event.time, event.ring, event.bundle, 0)

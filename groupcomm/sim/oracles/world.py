@@ -31,7 +31,8 @@ class Item:
         ordered: the sender waits for its position.
         is_request: a join or leave.
         joins: a join.
-        accepted: its daemon has taken it.
+        accepted: how often its daemon has taken it; once for each fragment.
+        count: in how many fragments it comes, as the first of them that was released says.
         rank: among the accepted items of its sender at FIFO or above.
         targets: per private name the client that it means; None for nobody.
         sent_at: count of events when it was sent.
@@ -57,6 +58,7 @@ class Item:
         "causes",
         "claims",
         "copies",
+        "count",
         "digest",
         "discard",
         "floor",
@@ -89,7 +91,8 @@ class Item:
         self.ordered = False
         self.is_request = False
         self.joins = False
-        self.accepted = False
+        self.accepted = 0
+        self.count = 1
         self.rank = -1
         self.targets: dict[str, Client | None] | None = None
         self.sent_at = 0
