@@ -5,12 +5,12 @@ oracles: every property holds in it. Messages overtake each other wherever a lev
 queues are served in a random order, some of the time.
 """
 
-from collections import deque
 from random import Random
 
 import msgspec
 
-from groupcomm.sim.history_daemon import (
+from groupcomm.sim.histories.daemon import Daemon
+from groupcomm.sim.histories.records import (
     AGREED,
     CONNECT,
     DISCONNECT,
@@ -20,10 +20,10 @@ from groupcomm.sim.history_daemon import (
     LEAVE,
     MESSAGES,
     Bundle,
-    Daemon,
     Log,
     Notice,
     Packet,
+    Program,
     Sent,
     Session,
 )
@@ -44,24 +44,6 @@ NAMES = ("alfa", "bravo", "charlie", "delta", "echo")
 GROUPS = ("red", "green", "red/green")
 WINDOW = 4
 """So many packets may overtake each other on the way to one daemon."""
-
-Request = Sent | tuple[int, str, int]
-"""A message, or (kind, group, number) of a join or leave, or (DISCONNECT, "", 0)."""
-
-
-class Program:
-    """A client with its queue towards its daemon."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.up: deque[Request] = deque()
-        self.number = 0
-        self.part = 0  # how many fragments of the first message in the queue are accepted
-        self.open = False  # welcomed, and neither leaving nor crashed
-        self.silent = False  # nothing more comes from it
-        self.crashed = False
-        self.asked: set[str] = set()  # groups it is in or wants to be in
-        self.inside: set[str] = set()  # groups it has seen itself in
 
 
 class History:
@@ -156,10 +138,11 @@ class History:
         daemon = rng.choice(self._daemons)
         self._connections += 1
         user = rng.choice(("ann", "bob"))
-        if any(s.name == f"#{user}#{daemon.name}" for s in daemon.sessions - daemon.gone):
+        desk = daemon.desk
+        if any(s.name == f"#{user}#{daemon.name}" for s in desk.sessions - desk.gone):
             user = f"user{self._connections}"
-        session = Session(f"#{user}#{daemon.name}/{self._connections}", daemon)
-        daemon.sessions.add(session)
+        session = Session(f"#{user}#{daemon.name}/{self._connections}", daemon.identity)
+        desk.sessions.add(session)
         self._programs.append(Program(session))
         self.log.add(Ask(self.log.tick(), session.identity, "connect", "", 0))
         self._queue(session, CONNECT, "", 0)
@@ -189,7 +172,7 @@ class History:
         leaving = (DISCONNECT, "", 0) in program.up
         for _ in range(self._rng.randint(0, len(program.up))):
             leaving &= program.up.pop() != (DISCONNECT, "", 0)
-        if not leaving and program.session not in program.session.daemon.left:
+        if not leaving and program.session not in self._home(program.session).desk.left:
             program.up.append((DISCONNECT, "", 0))
 
     def _join_or_leave(self, program: Program) -> None:
@@ -245,6 +228,9 @@ class History:
 
     # ---- what daemons do ----
 
+    def _home(self, session: Session) -> Daemon:
+        return next(daemon for daemon in self._daemons if daemon.identity == session.home)
+
     def _accept(self, program: Program) -> None:
         """A daemon takes the next bundle of a client."""
         if not program.up:
@@ -253,7 +239,7 @@ class History:
         if isinstance(request, tuple):
             kind, group, number = program.up.popleft()  # type: ignore[misc]
             if kind == DISCONNECT:
-                session.daemon.left.add(session)
+                self._home(session).desk.left.add(session)
             else:
                 self._record_accept(session, number, number)
             self._queue(session, kind, group, number)
@@ -290,9 +276,9 @@ class History:
 
     def _submit(self, bundle: Bundle) -> None:
         session = bundle.client
-        daemon = session.daemon
+        daemon = self._home(session)
         self._record_accept(session, bundle.first, bundle.last)
-        names = daemon.names
+        names = daemon.desk.names
         bundle.targets = [
             (name, names.get(name)) for name in bundle.messages[0].to if name[0] == "#"
         ]
@@ -308,8 +294,7 @@ class History:
         daemon.waiting.append(bundle)
 
     def _record_accept(self, session: Session, first: int, last: int) -> None:
-        daemon = session.daemon.identity
-        self.log.add(Accept(self.log.tick(), daemon, session.identity, first, last))
+        self.log.add(Accept(self.log.tick(), session.home, session.identity, first, last))
 
     def _queue(self, session: Session, kind: int, group: str, number: int) -> None:
         """Let a request wait for its number."""
@@ -318,7 +303,7 @@ class History:
         bundle.first = bundle.last = number
         session.ranks += 1
         bundle.rank = session.ranks
-        session.daemon.waiting.append(bundle)
+        self._home(session).waiting.append(bundle)
 
     def _number(self, daemon: Daemon) -> None:
         """A daemon makes a packet of what waits, and sends it."""
