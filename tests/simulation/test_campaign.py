@@ -1,0 +1,28 @@
+"""A hundred seeds with faults, each of them judged by all oracles: no property is violated."""
+
+import pytest
+
+from groupcomm.sim.campaign import run_campaign
+from groupcomm.sim.settings import Options
+
+SEEDS = 100
+AT_ONCE = 10
+
+
+@pytest.mark.parametrize("first", range(1, SEEDS + 1, AT_ONCE))
+def test_no_property_is_violated(first: int) -> None:
+    seeds = range(first, first + AT_ONCE)
+    for result in run_campaign(seeds, Options(), workers=1):
+        seed = result.settings.seed
+        found = "\n".join(f"{finding.property}: {finding.text}" for finding in result.findings)
+        assert not found, f"groupcomm simulate --seeds {seed}:{seed} finds\n{found}"
+        assert result.deliveries >= 5 * 20  # a run that does nothing proves nothing
+
+
+def test_the_workload_is_heavy_enough_to_mean_something() -> None:
+    options = Options(faults="none", daemons=5, rings=1)
+    results = list(run_campaign(range(1, 6), options, workers=1))
+    sent = sum(result.sent for result in results)
+    seconds = sum(result.settings.duration_s for result in results)
+    assert sent / seconds >= 20
+    assert sum(result.deliveries for result in results) / sent >= 5
