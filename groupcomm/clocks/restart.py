@@ -1,0 +1,94 @@
+"""Clocks that survive the restarts of their nodes, without a write to disk per event.
+
+A queue is replicated over nodes by quorums: each message is written to some of the nodes, and each
+of these gives it a count. All counts of a message are its clock; a consumer keeps the maximum of
+what it has and asks for whatever is after that. A node that forgot its count would give old counts
+to new messages, and the consumer would never see them. So a count is (restarts, events since the
+restart), and only the restarts are on disk, written once before the first event.
+
+Vectors of such counts compare as those of `vector`; see there for the source.
+"""
+
+from typing import Generic, NamedTuple
+
+from groupcomm.clocks.vector import Member, Relation, relate
+
+
+class RestartCount(NamedTuple):
+    """One node's count of an event; restarts decide first.
+
+    Attributes:
+        restarts: how often the node has started, 1 at least for a node that runs.
+        events: since that start, from 1. Both 0 to 2**64 - 1, neither ever wraps.
+    """
+
+    restarts: int
+    events: int
+
+
+NOTHING = RestartCount(0, 0)
+"""Before every event of a node."""
+
+
+class NodeClock:
+    """What one node counts with, from one start to the next.
+
+    Attributes:
+        value: count of the latest event of this start.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, restarts: int) -> None:
+        """Start; `restarts` is one more than at the last start, and on disk already."""
+        self.value = RestartCount(restarts, 0)
+
+    def tick(self) -> RestartCount:
+        """Count an event; after every one of this node in this and all earlier starts."""
+        self.value = RestartCount(self.value.restarts, self.value.events + 1)
+        return self.value
+
+
+class RestartClock(Generic[Member]):
+    """Counts of several nodes: the clock of a message, or what a consumer has seen."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self) -> None:
+        self._counts: dict[Member, RestartCount] = {}
+
+    def __getitem__(self, node: Member) -> RestartCount:
+        return self._counts.get(node, NOTHING)
+
+    def observe(self, node: Member, count: RestartCount) -> None:
+        """Raise a node's count to `count`; does nothing where it is as high already."""
+        if count > self[node]:
+            self._counts[node] = count
+
+    def merge(self, other: "RestartClock[Member]") -> None:
+        """Raise every node's count to that of `other`."""
+        for node, count in other._counts.items():
+            self.observe(node, count)
+
+    def copy(self) -> "RestartClock[Member]":
+        """The same counts, which stay as they are when these go on."""
+        twin: RestartClock[Member] = RestartClock()
+        twin._counts = self._counts.copy()
+        return twin
+
+    def compare(self, other: "RestartClock[Member]") -> Relation:
+        """How this clock stands to `other`; nodes that one of them lacks count nothing there."""
+        return relate(self._counts, other._counts, NOTHING)
+
+    def covers(self, other: "RestartClock[Member]") -> bool:
+        """Whether a consumer with this clock has seen the message with the clock `other`.
+
+        Holds where each node gives out its messages in the order of its counts.
+        """
+        return self.compare(other) in (Relation.EQUAL, Relation.AFTER)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(
+            f"{node}: {count.restarts}.{count.events}" for node, count in self._counts.items()
+        )
+        return f"<RestartClock {counts}>"

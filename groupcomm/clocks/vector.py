@@ -1,0 +1,115 @@
+"""Vector clocks: one count per process, equal to happens-before and not only in line with it.
+
+Source: K. Birman, A. Schiper, P. Stephenson, "Lightweight Causal and Atomic Group Multicast", ACM
+TOCS 9(3), 1991, section 5. Here a vector counts broadcasts: those sent by its owner, and those
+delivered from each other member. Members come and go; what a stamp says about somebody who is no
+member of the receiver's vector is passed over, because no message of his can still be waited for.
+"""
+
+import enum
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+from groupcomm.errors import LocalProtocolError
+
+Member = TypeVar("Member", bound=Hashable)
+Count = TypeVar("Count", int, tuple[int, int])
+
+
+class Relation(enum.Enum):
+    """How one event or message stands to another."""
+
+    BEFORE = enum.auto()
+    EQUAL = enum.auto()
+    AFTER = enum.auto()
+    CONCURRENT = enum.auto()
+
+
+def relate(first: Mapping[Any, Count], second: Mapping[Any, Count], nothing: Count) -> Relation:
+    """Compare two vectors; `nothing` is the count of whoever is missing in one of them."""
+    members = first.keys() | second.keys()
+    less = any(first.get(one, nothing) < second.get(one, nothing) for one in members)
+    more = any(first.get(one, nothing) > second.get(one, nothing) for one in members)
+    if less:
+        return Relation.CONCURRENT if more else Relation.BEFORE
+    return Relation.AFTER if more else Relation.EQUAL
+
+
+class VectorClock(Generic[Member]):
+    """The counts of one process, or the copy of them that a message carries."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self, members: Iterable[Member] = ()) -> None:
+        """Start with a count of 0 for each member."""
+        self._counts: dict[Member, int] = dict.fromkeys(members, 0)
+
+    def __getitem__(self, member: Member) -> int:
+        return self._counts.get(member, 0)
+
+    def __contains__(self, member: Member) -> bool:
+        return member in self._counts
+
+    def add(self, member: Member, count: int = 0) -> None:
+        """A member has joined; `count` (0 to 2**64 - 1) of its broadcasts need not be waited for.
+
+        Raises:
+            LocalProtocolError: it is a member already.
+        """
+        if member in self._counts:
+            raise LocalProtocolError(f"{member!r} is a member already; drop it first")
+        self._counts[member] = count
+
+    def drop(self, member: Member) -> None:
+        """A member has left.
+
+        Raises:
+            LocalProtocolError: it is none.
+        """
+        self._check(member)
+        del self._counts[member]
+
+    def tick(self, member: Member) -> int:
+        """Count a broadcast of a member: the owner's as it sends, another's as it is delivered.
+
+        Raises:
+            LocalProtocolError: it is no member.
+        """
+        self._check(member)
+        self._counts[member] += 1
+        return self._counts[member]
+
+    def merge(self, other: "VectorClock[Member]") -> None:
+        """Raise every member's count to that of `other`."""
+        for member, count in self._counts.items():
+            if other[member] > count:
+                self._counts[member] = other[member]
+
+    def copy(self) -> "VectorClock[Member]":
+        """What a message must carry: the clock itself goes on counting while it is on its way."""
+        twin: VectorClock[Member] = VectorClock()
+        twin._counts = self._counts.copy()
+        return twin
+
+    def compare(self, other: "VectorClock[Member]") -> Relation:
+        """How this vector stands to `other`; a member that one of them lacks counts 0 there."""
+        return relate(self._counts, other._counts, 0)
+
+    def deliverable(self, stamp: "VectorClock[Member]", sender: Member) -> bool:
+        """Whether a message is next: the sender's next broadcast, and all its causes are here.
+
+        Messages of somebody who is no member yet wait for the join.
+        """
+        if sender not in self._counts or stamp[sender] != self._counts[sender] + 1:
+            return False
+        return all(
+            stamp[member] <= count for member, count in self._counts.items() if member != sender
+        )
+
+    def _check(self, member: Member) -> None:
+        if member not in self._counts:
+            raise LocalProtocolError(f"{member!r} is no member; add it first")
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{member}: {count}" for member, count in self._counts.items())
+        return f"<VectorClock {counts}>"
