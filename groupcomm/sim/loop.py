@@ -4,8 +4,9 @@ Time is an int so that sums are exact and a trace is the same on every machine. 
 same microsecond run in the order in which they were asked for.
 """
 
-import heapq
+import itertools
 from collections.abc import Callable
+from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
@@ -32,29 +33,24 @@ class Loop:
 
     Attributes:
         now: microseconds since the start; stands still while a call runs.
-        calls: how many calls have run.
     """
 
-    __slots__ = ("_heap", "_order", "calls", "now")
+    __slots__ = ("_heap", "_next", "now")
 
     def __init__(self) -> None:
         self.now = 0
-        self.calls = 0
-        self._order = 0
+        self._next = itertools.count().__next__
         self._heap: list[tuple[int, int, Callable[[Any], None], Any]] = []
 
     def at(self, time: int, call: Callable[[Any], None], argument: Any = None) -> None:
         """Have ``call(argument)`` run at a time, which must not have passed."""
         assert time >= self.now, f"asked at {self.now} us for a call at {time} us"
-        self._order += 1
-        heapq.heappush(self._heap, (time, self._order, call, argument))
+        heappush(self._heap, (time, self._next(), call, argument))
 
     def run(self, until: int) -> None:
         """Run everything due up to and including `until`, then stand at that time."""
         heap = self._heap
-        pop = heapq.heappop
         while heap and heap[0][0] <= until:
-            self.now, _, call, argument = pop(heap)
-            self.calls += 1
+            self.now, _, call, argument = heappop(heap)
             call(argument)
         self.now = max(self.now, until)

@@ -46,8 +46,6 @@ class Recorder:
         """Take one event."""
         batch = self._batch
         batch.append(event)
-        if type(event) is Deliver:
-            self.deliveries += 1
         if len(batch) >= BATCH:
             self._flush()
         self._judge(event)
@@ -66,6 +64,7 @@ class Recorder:
         batch, self._batch = self._batch, []
         lines = self._encode(batch)
         self.events += len(batch)
+        self.deliveries += sum(type(event) is Deliver for event in batch)
         self._last.extend(batch)
         self._hash.update(lines)
         if self._write is not None:
