@@ -38,12 +38,14 @@ def check_token(token: Token, view: View, ring: int) -> None:
     """A token is of this ring, with a whole row for each daemon."""
     members = view.rings[ring]
     rings = len(view.rings)
-    _require(token.ring == ring, f"token of ring {token.ring}")
-    _require(len(token.rows) == len(members), f"token with {len(token.rows)} rows")
-    _require(all(len(row.held) == rings for row in token.rows), "token with a short row")
-    _require(token.last_sender in members, f"last sender {token.last_sender}")
-    _require(all(daemon in members for daemon in token.wanted), "token wanted from outside")
-    _require(all(request[0] < rings for request in token.requests), "request of no ring")
+    if token.ring != ring or token.last_sender not in members:
+        raise RemoteProtocolError(f"token of ring {token.ring}, last sender {token.last_sender}")
+    if len(token.rows) != len(members) or len(token.rows[0].held) != rings:
+        raise RemoteProtocolError(f"token with {len(token.rows)} rows, or short ones")
+    if token.wanted and not all(daemon in members for daemon in token.wanted):
+        raise RemoteProtocolError(f"token wanted by {token.wanted}")
+    if token.requests and any(request[0] >= rings for request in token.requests):
+        raise RemoteProtocolError("a request in the token is of no ring")
 
 
 def check_rest(notice: RestNotice, view: View, ring: int) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.view import RING, View
+from groupcomm.config.view import RING, Incarnation, View
 from groupcomm.core import checks
 from groupcomm.core.counters import Counters
 from groupcomm.core.desk import ClientInput, Desk
@@ -27,7 +27,7 @@ from groupcomm.order.order import Order
 from groupcomm.ring.ring import Ring
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.replay import ReplayWindow
-from groupcomm.security.sealing import Opener, Sealer
+from groupcomm.security.sealing import Opened, Opener, Sealer
 from groupcomm.session.daemon import SessionLimits
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Causes, Packer
@@ -91,6 +91,8 @@ class DaemonCore:
         self._members = {
             (daemon.number, daemon.incarnation): index for index, daemon in enumerate(view.daemons)
         }
+        self._fellows: dict[int, Incarnation] = {}
+        self._key = view.key
         self._sealer = Sealer(
             config.suite, keys, cluster, own.number, own.incarnation, starts.datagram
         )
@@ -208,11 +210,14 @@ class DaemonCore:
         order.drain()
         self.groups.settle(order.progress)
         least = order.frontiers.least
-        for bundle in self._waits.take(order.blocks.least, least):
-            self.desk.tell_position(bundle)
+        if self._waits.waiting:
+            for bundle in self._waits.take(order.blocks.least, least):
+                self.desk.tell_position(bundle)
+        self.holds_packets = False
         for stream in self.streams:
-            stream.forget(least)
-        self.holds_packets = any(stream.packets for stream in self.streams)
+            if stream.packets:
+                stream.forget(least)
+                self.holds_packets |= bool(stream.packets)
 
     def _look_for_gaps(self, now: float) -> None:
         for gaps in self._gaps:
@@ -229,16 +234,22 @@ class DaemonCore:
         self.counters.received += 1
         try:
             opened = self._opener.open_untrusted(datagram)
-            if (opened.sender, opened.incarnation) not in self._members:
-                raise BadDatagram("sender", "not a daemon of this view")
+            if opened.incarnation is not self._fellows.get(opened.sender):
+                self._check_fellow(opened)
             kind, key = peek_untrusted(opened.packet)
-            if key != self._view.key:
+            if key != self._key:
                 raise BadDatagram("view", "a packet of another view")
             self._dispatch(kind, opened.packet)
         except BadDatagram as error:
             self.counters.rejected[error.reason] += 1
         except RemoteProtocolError:
             self.counters.violations += 1
+
+    def _check_fellow(self, opened: Opened) -> None:
+        """Remember the incarnation object of a daemon's start, so that identity tells it next."""
+        if (opened.sender, opened.incarnation) not in self._members:
+            raise BadDatagram("sender", "not a daemon of this view")
+        self._fellows[opened.sender] = opened.incarnation
 
     def _dispatch(self, kind: int, packet: bytes) -> None:
         if kind == PacketKind.DATA:

@@ -15,17 +15,23 @@ _SAFE = ServiceLevel.SAFE
 
 
 class OrderedWaits:
-    """Own bundles that are numbered and whose positions their senders wait for."""
+    """Own bundles that are numbered and whose positions their senders wait for.
 
-    __slots__ = ("_agreed", "_safe")
+    Attributes:
+        waiting: how many there are.
+    """
+
+    __slots__ = ("_agreed", "_safe", "waiting")
 
     def __init__(self) -> None:
+        self.waiting = 0
         self._agreed: list[tuple[int, int, Bundle]] = []  # heaps by (time, place)
         self._safe: list[tuple[int, int, Bundle]] = []
 
     def add(self, bundle: Bundle) -> None:
         """Wait for a bundle that has just been numbered."""
         heap = self._safe if bundle.level == _SAFE else self._agreed
+        self.waiting += 1
         heappush(heap, (bundle.packet.time, bundle.place, bundle))
 
     def take(self, least_block: int, least_frontier: int) -> list[Bundle]:
@@ -34,4 +40,5 @@ class OrderedWaits:
         for heap, reached in ((self._agreed, least_block), (self._safe, least_frontier)):
             while heap and heap[0][0] <= reached:
                 ready.append(heappop(heap)[2])
+        self.waiting -= len(ready)
         return ready

@@ -149,7 +149,8 @@ class Groups:
         """The agreed order is delivered up to `progress`: judge the private messages below it."""
         while self._checks and self._checks[0][0][0] <= progress:
             self._bounce(heappop(self._checks)[1])
-        self._gone.clear()
+        if self._gone:
+            self._gone.clear()
 
     def _bounce(self, bundle: Bundle) -> None:
         privates = [group for group in bundle.groups if group[0] == "#"]

@@ -86,6 +86,7 @@ class Ring:
         "_members",
         "_noted_frontier",
         "_notice_at",
+        "_notice_due",
         "_packer",
         "_place",
         "_rest_hop",
@@ -135,6 +136,7 @@ class Ring:
         self.notices = NoticeSchedule(config.timing, view.longest_delay_s)
         self._far_held = [self._stream.held] * len(streams)  # of this stream, by other rings
         self._frontier = 0  # of the ring, by the token when it was here last
+        self._notice_due = inf  # when the next horizon notice is owed, as of the last step
         self._hop = config.starts.hop  # highest hop that anything has shown
         self._last_hop = self._hop  # hop of the token that was here last
         self._rest_hop = self._hop  # hop of the last rest notice
@@ -236,22 +238,21 @@ class Ring:
     def _visit(self, now: float, *, leave: bool = False) -> None:
         token = self._token
         self._clock.advance(now)
-        windows = self._config.windows
-        answers, token.requests = answer_requests(
-            token.requests, self._streams, windows.repair_bytes
-        )
-        for raw in answers:
-            self._host.send(RING, raw)
+        if token.requests:
+            self._answer(token)
         add_requests(token, self._ring, self._stream.missing(self._shown))
         self._ask_foreign(token, now)
         packets = self._number(token)
         self._shown = token.last
         self._write_row(token)
-        self._merge_wanted(token)
+        self._ask_at = inf
+        if token.wanted or self._wanted:
+            self._merge_wanted(token)
         early = max(len(packets) - ACCELERATED_PACKETS, 0) or len(packets)
         for packet in packets[:early]:
             self._host.publish(packet)
-        if self._horizon_due(now) <= now:
+        self._notice_due = self._horizon_due(now)
+        if self._notice_due <= now:
             self._announce_horizon(now)
         if self._may_rest(token) and not leave:
             self._rest(now)
@@ -260,13 +261,19 @@ class Ring:
         for packet in packets[early:]:
             self._host.publish(packet)
 
+    def _answer(self, token: Token) -> None:
+        """Multicast what others ask for and is held here."""
+        budget = self._config.windows.repair_bytes
+        answers, token.requests = answer_requests(token.requests, self._streams, budget)
+        for raw in answers:
+            self._host.send(RING, raw)
+
     def _ask_foreign(self, token: Token, now: float) -> None:
         """Ask the ring for packets of other streams; the gateway has other ways to ask."""
-        if self._is_gateway:
+        if self._is_gateway and token.requests:
             # What the gateway lacks the whole ring lacks: it asks the other ring, and multicasts
             # what comes, so nobody keeps the token going round for it.
             token.requests = [request for request in token.requests if request[0] == self._ring]
-            return
         for gaps in self._gaps:
             add_requests(token, gaps.stream.ring, gaps.take_due(now))
 
@@ -275,8 +282,8 @@ class Ring:
         row = token.rows[self._place]
         token.burst -= row.sent
         row.sent = 0
-        budget = self._budget(token)
-        if budget <= 0 or not self._packer.waiting:
+        budget = self._budget(token) if self._packer.waiting else 0
+        if budget <= 0:
             return []
         packets = self._packer.fill(token.last, budget, self._host.causes)
         for packet in packets:
@@ -308,7 +315,6 @@ class Ring:
 
     def _merge_wanted(self, token: Token) -> None:
         """Queue those who asked for the token; it is here, so the own wish is answered."""
-        self._ask_at = inf
         queue = token.wanted + [daemon for daemon in self._wanted if daemon not in token.wanted]
         token.wanted = [daemon for daemon in queue if daemon != self._me]
         self._wanted.clear()
@@ -345,7 +351,8 @@ class Ring:
     def _stay(self, now: float) -> None:
         if now >= self._notice_at:
             self._announce_rest(now)
-        if self._horizon_due(now) <= now:
+        self._notice_due = self._horizon_due(now)
+        if self._notice_due <= now:
             self._announce_horizon(now)
 
     def _has_reason(self, now: float) -> bool:
@@ -354,7 +361,7 @@ class Ring:
         if self._wanted or (self._packer.waiting and self._budget(token) > 0):
             return True
         host = self._host
-        if self._gap_deadline() <= now:
+        if self._gaps and self._gap_deadline() <= now:
             return True
         written = token.rows[self._place].frontier
         if host.frontier <= written:
@@ -395,6 +402,7 @@ class Ring:
         )
         packet = notice.encode(self._key)
         self.notices.issued(now, self._frontier)
+        self._notice_due = self._horizon_due(now)
         self._host.promise(horizon, token.last)
         if not self._alone:
             self._host.send(RING, packet)
@@ -467,9 +475,11 @@ class Ring:
     def _rest_deadline(self, now: float) -> float:
         if self._packer.waiting and self._budget(self._token) > 0:
             return now
-        deadline = min(self._gap_deadline(), self._horizon_due(now))
-        if not self._alone:
-            deadline = min(deadline, self._notice_at)
+        deadline = self._notice_due
+        if self._notice_at < deadline and not self._alone:
+            deadline = self._notice_at
+        if self._gaps:
+            deadline = min(deadline, self._gap_deadline())
         risen = self._host.frontier > self._token.rows[self._place].frontier
         if risen and self._host.holds_packets:
             deadline = min(deadline, self._round_at)

@@ -8,13 +8,13 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.loop import SECOND, Loop
 from groupcomm.sim.workload import GROUPS, Workload
 
-INTERVAL_US = SECOND // 4
-LARGEST_BYTES = 200_000
+INTERVAL_US = SECOND // 2
+LARGEST_BYTES = 100_000
 MANY_GROUPS = tuple(f"storm{number}" for number in range(30))
 
 
 class Storm:
-    """Does one rough thing to a workload's clients every quarter of a second on average."""
+    """Does one rough thing to a workload's clients every half second on average."""
 
     def __init__(self, loop: Loop, rng: Random, workload: Workload) -> None:
         self._loop = loop
@@ -76,10 +76,10 @@ class Storm:
     def _send_large(self, client: Client) -> None:
         if client.writable:
             level = self._rng.choice(LEVELS)
-            self._workload.send(client, level, self._rng.randint(20_000, LARGEST_BYTES))
+            self._workload.send(client, level, self._rng.randint(10_000, LARGEST_BYTES))
 
     def _send_many(self, client: Client) -> None:
         level = self._rng.choice(LEVELS)
-        for _ in range(100):
+        for _ in range(40):
             if client.writable:
                 self._workload.send(client, level, self._rng.randint(0, 300))
