@@ -83,7 +83,8 @@ class RestartClock(Generic[Member]):
     def covers(self, other: "RestartClock[Member]") -> bool:
         """Whether a consumer with this clock has seen the message with the clock `other`.
 
-        Holds where each node gives out its messages in the order of its counts.
+        Holds if it asks all nodes of a quorum with one clock, and merges what they give after that:
+        one node's answer may already cover what only the next one would have given.
         """
         return self.compare(other) in (Relation.EQUAL, Relation.AFTER)
 
