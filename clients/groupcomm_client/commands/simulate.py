@@ -105,6 +105,8 @@ def run(options: argparse.Namespace) -> int:
     )
     if options.known_bug:
         find_known_bug(options.known_bug)
+    if options.trace is not None and len(options.seeds) > 1:
+        raise ConfigError("--trace writes the trace of one run: give one seed, as in --seeds 7")
     if options.workers < 1:
         raise ConfigError(f"workers is {options.workers}; it must be at least 1")
     totals, started = Totals(), time.monotonic()
