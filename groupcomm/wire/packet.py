@@ -2,7 +2,7 @@
 
 import enum
 import struct
-from typing import Final
+from typing import Any, Final
 
 from groupcomm.errors import BadDatagram
 
@@ -31,18 +31,18 @@ def peek_untrusted(packet: bytes) -> tuple[int, bytes]:
 
 
 class Reader:
-    """Takes fields from a packet in turn; every shortage is a BadDatagram."""
+    """Takes fields from a packet in turn, its head first; every shortage is a BadDatagram."""
 
     __slots__ = ("_offset", "_packet")
 
     def __init__(self, packet: bytes, kind: int) -> None:
-        if len(packet) < HEAD_BYTES or packet[0] != kind:
+        if not packet or packet[0] != kind:
             raise BadDatagram("kind", f"not a packet of kind {kind}")
         self._packet = packet
-        self._offset = HEAD_BYTES
+        self._offset = 0
 
-    def take(self, fields: struct.Struct) -> tuple[int, ...]:
-        """The next fields."""
+    def take(self, fields: struct.Struct) -> tuple[Any, ...]:
+        """The next fields: numbers, and bytes where the struct says so."""
         try:
             values = fields.unpack_from(self._packet, self._offset)
         except struct.error:

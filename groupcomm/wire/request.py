@@ -11,7 +11,6 @@ from typing import Final
 from groupcomm.wire.packet import PacketKind, Reader
 
 _HEAD = struct.Struct("!B16sHHQ")
-_FIELDS = struct.Struct("!HHQ")
 _REQUEST: Final = int(PacketKind.REQUEST)
 
 
@@ -39,6 +38,6 @@ class TokenRequest:
 def decode_request_untrusted(packet: bytes) -> TokenRequest:
     """Decode a whole packet; raises only BadDatagram."""
     reader = Reader(packet, _REQUEST)
-    ring, daemon, hop = reader.take(_FIELDS)
+    _, _, ring, daemon, hop = reader.take(_HEAD)
     reader.end()
     return TokenRequest(ring=ring, daemon=daemon, hop=hop)

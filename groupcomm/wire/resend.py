@@ -15,7 +15,6 @@ from groupcomm.wire.packet import PacketKind, Reader
 MAX_RANGES: Final = 256
 
 _HEAD = struct.Struct("!B16sHHH")
-_FIELDS = struct.Struct("!HHH")
 _RANGE = struct.Struct("!QQ")
 _RESEND: Final = int(PacketKind.RESEND)
 
@@ -46,7 +45,7 @@ class ResendRequest:
 def decode_resend_untrusted(packet: bytes) -> ResendRequest:
     """Decode a whole packet; raises only BadDatagram."""
     reader = Reader(packet, _RESEND)
-    ring, asker, count = reader.take(_FIELDS)
+    _, _, ring, asker, count = reader.take(_HEAD)
     ranges = [(first, last) for first, last in reader.take_many(count, MAX_RANGES, _RANGE)]
     reader.end()
     if not ranges or any(first > last for first, last in ranges):

@@ -14,7 +14,6 @@ from groupcomm.errors import BadDatagram
 from groupcomm.wire.packet import PacketKind, Reader
 
 _HEAD = struct.Struct("!B16sHQHQQH")
-_FIELDS = struct.Struct("!HQHQQH")
 _FRONTIER = struct.Struct("!Q")
 _REST: Final = int(PacketKind.REST)
 
@@ -55,7 +54,7 @@ class RestNotice:
 def decode_rest_untrusted(packet: bytes) -> RestNotice:
     """Decode a whole packet; raises only BadDatagram."""
     reader = Reader(packet, _REST)
-    ring, hop, holder, last, horizon, count = reader.take(_FIELDS)
+    _, _, ring, hop, holder, last, horizon, count = reader.take(_HEAD)
     frontiers = [frontier for (frontier,) in reader.take_many(count, MAX_DAEMONS, _FRONTIER)]
     reader.end()
     if not frontiers:

@@ -18,7 +18,6 @@ from groupcomm.wire.packet import PacketKind, Reader
 MAX_REQUESTS: Final = 512
 
 _HEAD = struct.Struct("!B16sHQQHQQHH")
-_FIELDS = struct.Struct("!HQQHQQHH")
 _COUNT = struct.Struct("!H")
 _REQUEST = struct.Struct("!HQQ")
 _DAEMON = struct.Struct("!H")
@@ -122,7 +121,7 @@ class Token:
 def decode_token_untrusted(packet: bytes) -> Token:
     """Decode a whole packet; raises only BadDatagram."""
     reader = Reader(packet, _TOKEN)
-    ring, hop, last, last_sender, clock, burst, rings, rows = reader.take(_FIELDS)
+    _, _, ring, hop, last, last_sender, clock, burst, rings, rows = reader.take(_HEAD)
     if rings > MAX_RINGS or not rows:
         raise BadDatagram("count", f"{rows} rows of {rings} rings")
     table = [
