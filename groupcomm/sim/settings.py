@@ -152,7 +152,7 @@ def draw_ring_delays(rng: Random, rings: int) -> tuple[tuple[float, ...], ...]:
 
 
 def _draw_rings(rng: Random, options: Options) -> tuple[tuple[int, ...], ...]:
-    lot, several, daemons = rng.random(), rng.randint(2, 3), rng.randint(2, 7)
+    lot, several, daemons = rng.random(), rng.choice((2, 2, 3)), rng.randint(2, 7)
     if options.daemons is not None:
         daemons = options.daemons
     elif options.rings is not None:

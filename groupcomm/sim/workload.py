@@ -1,6 +1,6 @@
 """What simulated programs do: messages of every level and kind, joins, leaves, side channels.
 
-About 25 multicasts per simulated second from ten clients, each of them usually in two of three
+About 23 multicasts per simulated second from ten clients, each of them usually in two of three
 groups, so that a multicast reaches between six and seven clients on average.
 """
 
@@ -15,7 +15,7 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.loop import SECOND, Loop
 
 GROUPS = ("chat", "prices", "zürich/日本")
-SEND_INTERVAL_US = SECOND // 24
+SEND_INTERVAL_US = SECOND // 18
 CHURN_INTERVAL_US = SECOND // 2
 RECONNECT_US = SECOND // 5
 SIDE_CHANNEL_SHARE = 0.015
