@@ -12,7 +12,6 @@ from groupcomm.level import ServiceLevel
 from groupcomm.wire import bundle as module
 from groupcomm.wire.bundle import (
     BODY_HEAD_BYTES,
-    SELF_DISCARD,
     Bundle,
     BundleKind,
     body_payload,
@@ -22,47 +21,8 @@ from groupcomm.wire.bundle import (
     encode_body,
     encode_bundles,
 )
-from groupcomm.wire.messages import encode_fragment, encode_messages
-
-NAMES = st.sampled_from(["a", "news", "größe", "#ann#d1", "#bob#d2", "x" * 255, "a#b"])
-COUNTERS = st.one_of(
-    st.integers(0, 2**64 - 10),
-    *[st.integers(edge - 3, edge + 3) for edge in (2**31, 2**32, 2**63)],
-)
-
-
-@st.composite
-def bundles(draw: st.DrawFn) -> Bundle:
-    kind = draw(st.sampled_from(BundleKind))
-    message = draw(COUNTERS)
-    if kind > BundleKind.FRAGMENT:
-        name = draw(st.sampled_from(["a", "news", "y" * 255]))
-        groups: tuple[str, ...] = (name,) if kind in (BundleKind.JOIN, BundleKind.LEAVE) else ()
-        body = encode_body(kind, ServiceLevel.AGREED, 0, message, groups, b"")
-    else:
-        groups = tuple(draw(st.lists(NAMES, min_size=1, max_size=9)))
-        level = draw(st.sampled_from(ServiceLevel))
-        flags = draw(st.sampled_from([0, SELF_DISCARD]))
-        if kind == BundleKind.MESSAGES:
-            items = [
-                (type_, b"x" * type_)
-                for type_ in draw(st.lists(st.integers(0, 9), min_size=1, max_size=9))
-            ]
-            payload, index, count = encode_messages(items), 0, len(items)
-        else:
-            payload = encode_fragment(7, 2**40, draw(st.binary(max_size=20)))
-            count = draw(st.integers(1, 2**32 - 1))
-            index = draw(st.integers(0, count - 1))
-        body = encode_body(kind, level, flags, message, groups, payload, index, count)
-    bundle = decode_body_untrusted(body)
-    targets = tuple(draw(COUNTERS) for name in groups if name[0] == "#")
-    bundle.address(draw(COUNTERS), draw(st.sampled_from(["u", "ä" * 100])), targets)
-    return bundle
-
-
-def fields(bundle: Bundle) -> tuple[object, ...]:
-    skipped = ("packet", "place")
-    return tuple(getattr(bundle, name) for name in Bundle.__slots__ if name not in skipped)
+from groupcomm.wire.messages import encode_messages
+from tests.core.wire.packets import bundles, fields
 
 
 @given(sent=st.lists(bundles(), max_size=5), head=st.binary(max_size=9))

@@ -1,0 +1,242 @@
+"""Packets of every kind for tests: how to draw them, and one plain example of each."""
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import attrs
+from hypothesis import strategies as st
+
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.config.view import MAX_RINGS
+from groupcomm.level import ServiceLevel
+from groupcomm.wire.bundle import (
+    SELF_DISCARD,
+    Bundle,
+    BundleKind,
+    decode_body_untrusted,
+    encode_body,
+)
+from groupcomm.wire.control import ControlPacket, decode_control_untrusted
+from groupcomm.wire.data import DataPacket, decode_data_untrusted
+from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
+from groupcomm.wire.messages import encode_fragment, encode_messages
+from groupcomm.wire.packet import PacketKind
+from groupcomm.wire.request import TokenRequest, decode_request_untrusted
+from groupcomm.wire.resend import ResendRequest, decode_resend_untrusted
+from groupcomm.wire.rest import RestNotice, decode_rest_untrusted
+from groupcomm.wire.token import Row, Token, decode_token_untrusted
+from groupcomm.wire.unreliable import UnreliablePacket, decode_unreliable_untrusted
+
+KEY: Final = bytes(range(16))
+EDGES: Final = (2**31, 2**32, 2**63)
+U16 = st.integers(0, 2**16 - 1)
+U64 = st.one_of(
+    st.integers(0, 2**64 - 1), *[st.integers(edge - 3, edge + 3) for edge in (*EDGES, 2**64 - 4)]
+)
+NAMES = st.sampled_from(["a", "news", "größe", "#ann#d1", "#bob#d2", "x" * 255, "a#b"])
+
+
+class Packet(Protocol):
+    """What all packets can do."""
+
+    def encode(self, key: bytes, /) -> bytes: ...
+
+
+@attrs.frozen
+class Codec:
+    """One kind of packet: how to decode it, how to draw it, and a plain example."""
+
+    kind: PacketKind
+    decode: Callable[[bytes], Packet]
+    packets: st.SearchStrategy[Packet] = attrs.field(repr=False)
+    example: Packet = attrs.field(repr=False)
+
+
+def fields(value: object) -> Any:
+    """Everything that a packet says, comparable; not what the order notes in it."""
+    if isinstance(value, list):
+        return [fields(one) for one in value]
+    slots = getattr(type(value), "__slots__", ())
+    if not slots or isinstance(value, tuple):
+        return value
+    skipped = {"packet", "place", "raw"}
+    return {name: fields(getattr(value, name)) for name in slots if name not in skipped}
+
+
+@st.composite
+def bundles(draw: st.DrawFn) -> Bundle:
+    kind = draw(st.sampled_from(BundleKind))
+    message = draw(st.integers(0, 2**64 - 10) | U64.map(lambda number: min(number, 2**64 - 10)))
+    if kind > BundleKind.FRAGMENT:
+        name = draw(st.sampled_from(["a", "news", "y" * 255]))
+        groups: tuple[str, ...] = (name,) if kind in (BundleKind.JOIN, BundleKind.LEAVE) else ()
+        body = encode_body(kind, ServiceLevel.AGREED, 0, message, groups, b"")
+    else:
+        groups = tuple(draw(st.lists(NAMES, min_size=1, max_size=9)))
+        level = draw(st.sampled_from(ServiceLevel))
+        flags = draw(st.sampled_from([0, SELF_DISCARD]))
+        if kind == BundleKind.MESSAGES:
+            items = [
+                (type_, b"x" * type_)
+                for type_ in draw(st.lists(st.integers(0, 9), min_size=1, max_size=9))
+            ]
+            payload, index, count = encode_messages(items), 0, len(items)
+        else:
+            payload = encode_fragment(7, 2**40, draw(st.binary(max_size=20)))
+            count = draw(st.integers(1, 2**32 - 1))
+            index = draw(st.integers(0, count - 1))
+        body = encode_body(kind, level, flags, message, groups, payload, index, count)
+    bundle = decode_body_untrusted(body)
+    targets = tuple(draw(U64) for name in groups if name[0] == "#")
+    bundle.address(draw(U64), draw(st.sampled_from(["u", "ä" * 100])), targets)
+    return bundle
+
+
+BUNDLES = st.lists(bundles(), min_size=1, max_size=4)
+
+
+@st.composite
+def data_packets(draw: st.DrawFn) -> DataPacket:
+    number = draw(st.integers(1, 2**64 - 1) | U64.filter(bool))
+    vector, agreed, reference = None, None, 0
+    form = draw(st.sampled_from(["none", "full", "reference"]))
+    if form == "full":
+        vector = tuple(draw(st.lists(U64, max_size=MAX_RINGS)))
+        agreed = Stamp(draw(U64), draw(U16))
+    elif form == "reference" and number > 1:
+        reference = draw(st.integers(1, number - 1))
+    return DataPacket(
+        ring=draw(U16),
+        number=number,
+        time=draw(U64),
+        daemon=draw(U16),
+        previous=draw(st.integers(0, number - 1)),
+        bundles=draw(BUNDLES),
+        vector=vector,
+        agreed=agreed,
+        reference=reference,
+    )
+
+
+def ranges(ring: bool) -> st.SearchStrategy[Any]:
+    """(first, last), with a ring in front if wanted."""
+    pairs = st.tuples(U64, U64).map(lambda pair: (min(pair), max(pair)))
+    return st.tuples(U16, pairs).map(lambda both: (both[0], *both[1])) if ring else pairs
+
+
+@st.composite
+def tokens(draw: st.DrawFn) -> Token:
+    rings = draw(st.integers(0, MAX_RINGS))
+    held = st.lists(U64, min_size=rings, max_size=rings)
+    rows = st.builds(Row, frontier=U64, sent=U64, held=held)
+    return Token(
+        ring=draw(U16),
+        hop=draw(U64),
+        last=draw(U64),
+        last_sender=draw(U16),
+        clock=draw(U64),
+        burst=draw(U64),
+        rows=draw(st.lists(rows, min_size=1, max_size=3)),
+        requests=draw(st.lists(ranges(ring=True), max_size=4)),
+        wanted=draw(st.lists(U16, max_size=4)),
+    )
+
+
+def example_bundle(groups: tuple[str, ...] = ("g", "#ann#d1")) -> Bundle:
+    payload = encode_messages([(3, b"hello"), (4, b"")])
+    body = encode_body(BundleKind.MESSAGES, ServiceLevel.SAFE, 0, 7, groups, payload, 0, 2)
+    bundle = decode_body_untrusted(body)
+    bundle.address(5, "bob", tuple(range(bundle.privates)))
+    return bundle
+
+
+def example_data() -> DataPacket:
+    return DataPacket(
+        ring=1,
+        number=9,
+        time=2**50,
+        daemon=2,
+        previous=8,
+        bundles=[example_bundle(), example_bundle(("g",))],
+        vector=(3, 4),
+        agreed=Stamp(2**50 - 1, 1),
+    )
+
+
+def example_token() -> Token:
+    rows = [Row(frontier=6, sent=7, held=[8, 9]), Row(frontier=2**50, sent=0, held=[1, 2])]
+    return Token(
+        ring=0,
+        hop=5,
+        last=9,
+        last_sender=1,
+        clock=2**50,
+        burst=7,
+        rows=rows,
+        requests=[(0, 3, 4), (1, 5, 5)],
+        wanted=[1, 0],
+    )
+
+
+U64_LISTS = st.lists(U64, min_size=1, max_size=9)
+
+CODECS: Final = (
+    Codec(PacketKind.DATA, decode_data_untrusted, data_packets(), example_data()),
+    Codec(
+        PacketKind.UNRELIABLE,
+        decode_unreliable_untrusted,
+        st.builds(UnreliablePacket, daemon=U16, counter=U64, bundles=BUNDLES),
+        UnreliablePacket(daemon=3, counter=4, bundles=[example_bundle()]),
+    ),
+    Codec(PacketKind.TOKEN, decode_token_untrusted, tokens(), example_token()),
+    Codec(
+        PacketKind.REST,
+        decode_rest_untrusted,
+        st.builds(
+            RestNotice,
+            ring=U16,
+            hop=U64,
+            holder=U16,
+            last=U64,
+            horizon=U64,
+            frontiers=U64_LISTS,
+        ),
+        RestNotice(ring=0, hop=5, holder=1, last=9, horizon=2**50, frontiers=[6, 7]),
+    ),
+    Codec(
+        PacketKind.REQUEST,
+        decode_request_untrusted,
+        st.builds(TokenRequest, ring=U16, daemon=U16, hop=U64),
+        TokenRequest(ring=0, daemon=1, hop=5),
+    ),
+    Codec(
+        PacketKind.HORIZON,
+        decode_horizon_untrusted,
+        st.builds(
+            HorizonNotice,
+            ring=U16,
+            horizon=U64,
+            upto=U64,
+            frontier=U64,
+            held=st.lists(U64, max_size=MAX_RINGS),
+        ),
+        HorizonNotice(ring=0, horizon=2**50, upto=9, frontier=6, held=[8, 9]),
+    ),
+    Codec(
+        PacketKind.RESEND,
+        decode_resend_untrusted,
+        st.builds(
+            ResendRequest,
+            ring=U16,
+            asker=U16,
+            ranges=st.lists(ranges(ring=False), min_size=1, max_size=9),
+        ),
+        ResendRequest(ring=1, asker=0, ranges=[(2, 3), (5, 5)]),
+    ),
+    Codec(
+        PacketKind.CONTROL,
+        decode_control_untrusted,
+        st.builds(ControlPacket, kind=st.integers(0, 255), payload=st.binary(max_size=40)),
+        ControlPacket(kind=2, payload=b"payload"),
+    ),
+)
