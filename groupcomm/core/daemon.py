@@ -336,7 +336,7 @@ class DaemonCore:
         if ring == self._own_ring:
             self.ring.notices.issued(self._now, notice.frontier)
         else:
-            self.ring.hear_held(ring, notice.held[self._own_ring])
+            self.ring.flow.hear_held(ring, notice.held[self._own_ring])
             if self.streams[ring].known > self.streams[ring].held:
                 self._changed.add(ring)
         self._pass_on(ring, packet)

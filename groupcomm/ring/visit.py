@@ -2,10 +2,28 @@
 
 from groupcomm.stream.ranges import merge_ranges
 from groupcomm.stream.stream import Stream
-from groupcomm.wire.token import MAX_REQUESTS, Token
+from groupcomm.wire.token import MAX_REQUESTS, Row, Token
 
 Request = tuple[int, int, int]
 """(ring of the stream, first number, last number), asked for by somebody in the token."""
+
+
+def first_token(
+    ring: int, members: tuple[int, ...], *, hop: int, clock: int, streams: list[Stream]
+) -> Token:
+    """The token with which a view's ring starts, at its lowest daemon."""
+    held = [stream.held for stream in streams]
+    return Token(
+        ring=ring,
+        hop=hop,
+        last=held[ring],
+        last_sender=members[0],
+        clock=clock,
+        burst=0,
+        rows=[Row(frontier=0, sent=0, held=list(held)) for _ in members],
+        requests=[],
+        wanted=[],
+    )
 
 
 def answer_requests(

@@ -211,7 +211,7 @@ def test_a_passed_token_is_copied_until_something_proves_that_it_moved_on() -> N
     assert a.ring.deadline > 0
     a.step(0.05)
     assert a.ring.deadline > 0.5, "packet 2 can only be of a later holder"
-    assert a.ring.token_retransmissions == 1
+    assert a.ring.away.token_retransmissions == 1
     assert c.ring.state is State.AWAY
 
 
@@ -315,9 +315,9 @@ def test_the_token_is_late_only_after_its_timeout() -> None:
     b.step(0.0)
     assert b.ring.deadline == CoreConfig().timing.token_timeout_s
     b.step(0.59)
-    assert b.ring.token_losses == 0
+    assert b.ring.away.token_losses == 0
     b.step(0.6)
-    assert b.ring.token_losses == 1
+    assert b.ring.away.token_losses == 1
 
 
 def test_a_ring_of_one_sends_nothing_but_its_packets() -> None:

@@ -1,0 +1,162 @@
+"""While the token is elsewhere: see to it that it moved on, ask for it, notice that it is lost.
+
+Pure. ``now`` is in seconds. A passed token is sent again until something proves that it arrived;
+it is then the next holder's to care for. A wish for the token is told by a request: at once if the
+token is known to rest, else only if it fails to come by.
+"""
+
+from math import inf
+
+from groupcomm.config.core import Timing
+from groupcomm.config.view import RING
+from groupcomm.ring.flow import Flow
+from groupcomm.ring.host import Host
+from groupcomm.ring.repeater import Repeater
+from groupcomm.stream.gaps import Gaps
+from groupcomm.stream.packer import Packer
+from groupcomm.wire.request import TokenRequest
+
+
+class Away:
+    """What one daemon knows of a token that it does not have.
+
+    Attributes:
+        hop: the highest hop that anything has shown.
+        deadline: when `wait` has something to do.
+        token_losses: how often nothing was heard of the token for a whole token timeout.
+        token_retransmissions: copies sent of tokens that nothing showed to have arrived.
+    """
+
+    __slots__ = (
+        "_asking",
+        "_copy",
+        "_copy_to",
+        "_flow",
+        "_gaps",
+        "_heard_at",
+        "_host",
+        "_key",
+        "_me",
+        "_noted_frontier",
+        "_packer",
+        "_repeats",
+        "_rest_hop",
+        "_ring",
+        "_timeout_s",
+        "deadline",
+        "hop",
+        "token_losses",
+        "token_retransmissions",
+    )
+
+    def __init__(
+        self,
+        ring: int,
+        me: int,
+        key: bytes,
+        timing: Timing,
+        *,
+        hop: int,
+        flow: Flow,
+        packer: Packer,
+        gaps: list[Gaps],
+        host: Host,
+        now: float,
+    ) -> None:
+        self._ring = ring
+        self._me = me
+        self._key = key
+        self._flow = flow
+        self._packer = packer
+        self._gaps = gaps
+        self._host = host
+        self._timeout_s = timing.token_timeout_s
+        self._repeats = Repeater(timing.token_retransmit_s, timing.longest_wait_s)
+        self._asking = Repeater(timing.request_retry_s, timing.longest_wait_s)
+        self._copy = b""  # the token as it was passed on, until it is known to have arrived
+        self._copy_to = me
+        self._noted_frontier = 0  # the own frontier in the last rest notice
+        self._rest_hop = hop  # hop of the last rest notice
+        self._heard_at = now
+        self.hop = hop
+        self.deadline = inf
+        self.token_losses = 0
+        self.token_retransmissions = 0
+
+    # ---- what is heard ----
+
+    def passed_on(self, packet: bytes, to: int, hop: int, now: float) -> None:
+        """The token has just left for another daemon."""
+        self.hop = hop
+        self._copy = packet
+        self._copy_to = to
+        self._repeats.start(now)
+        self._asking.stop()
+        self._heard_at = now
+
+    def heard(self, now: float) -> None:
+        """The token, or a notice of it, was heard."""
+        self._heard_at = now
+
+    def came_by(self, hop: int) -> None:
+        """The token is here; the own wish for it is fulfilled."""
+        self.hop = hop
+        self._repeats.stop()
+        self._asking.stop()
+
+    def rests(self, hop: int, own_frontier: int, now: float) -> None:
+        """The token has come to rest elsewhere, or here."""
+        self.hop = self._rest_hop = hop
+        self._noted_frontier = own_frontier
+        self._repeats.stop()
+        if self._packer.waiting:
+            self._asking.start(now, at_once=True)  # it has not passed here
+
+    def moved_on(self) -> None:
+        """Something proves that the token that was passed on has arrived."""
+        self._repeats.stop()
+
+    # ---- what is done ----
+
+    def wait(self, now: float) -> None:
+        """Repeat, ask, watch: whatever it is time for."""
+        if self._repeats.take(now):
+            self.token_retransmissions += 1
+            self._host.send(self._copy_to, self._copy)
+        if now >= self._heard_at + self._timeout_s:
+            self._heard_at = now
+            self.token_losses += 1
+        if self._wants_token(now):
+            self._ask(now)
+        else:
+            self._asking.stop()
+        self._set_deadline()
+
+    def _wants_token(self, now: float) -> bool:
+        if self._packer.waiting:
+            return self._flow.may_number()
+        if self._gaps and self._gap_deadline() <= now:
+            return True
+        return self._noted_frontier < self._host.lowest_safe <= self._host.frontier
+
+    def _ask(self, now: float) -> None:
+        """Request a resting token at once; one that goes round, only when it fails to come by."""
+        if self._asking.at == inf:
+            at_rest = self._rest_hop == self.hop
+            self._asking.start(now, at_once=at_rest and bool(self._packer.waiting))
+        if self._asking.take(now):
+            request = TokenRequest(ring=self._ring, daemon=self._me, hop=self.hop)
+            self._host.send(RING, request.encode(self._key))
+
+    def _set_deadline(self) -> None:
+        deadline = self._heard_at + self._timeout_s
+        if self._repeats.at < deadline:
+            deadline = self._repeats.at
+        if self._asking.at < deadline:
+            deadline = self._asking.at
+        elif self._gaps and self._asking.at == inf:
+            deadline = min(deadline, self._gap_deadline())
+        self.deadline = deadline
+
+    def _gap_deadline(self) -> float:
+        return min(gaps.deadline for gaps in self._gaps)
