@@ -1,0 +1,53 @@
+"""Throw bytes at every decoder, guided by what they reach: ``make fuzz``.
+
+The first byte of an input chooses the target, the rest is for the target. Inputs that reached
+something new are kept in fuzz/corpus, so the next run goes on from there; what breaks a decoder is
+written to fuzz/. Options are libFuzzer's: ``-atheris_runs=1000000``, ``-max_total_time=60``, or
+the name of a file to try again.
+"""
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent.parent
+FOLDER = ROOT / "fuzz"
+
+
+def main() -> None:
+    """Fuzz until libFuzzer is content; it ends the process."""
+    atheris: Any = importlib.import_module("atheris")  # of the extra [fuzz]; without types
+    sys.path.insert(0, str(ROOT))
+    with atheris.instrument_imports(include=["groupcomm"]):
+        targets = importlib.import_module("tests.fuzz.targets")
+    seeds = importlib.import_module("tests.fuzz.seeds")
+    names = sorted(targets.TARGETS)
+    corpus = FOLDER / "corpus"
+    corpus.mkdir(parents=True, exist_ok=True)
+    for name, raw in seeds.SEEDS.items():
+        (corpus / f"seed-{name}").write_bytes(bytes((names.index(name),)) + raw)
+
+    def one_input(data: bytes) -> None:
+        if data:
+            targets.run(names[data[0] % len(names)], data[1:])
+
+    options = [option for option in sys.argv[1:] if option.startswith("-")]
+    files = [option for option in sys.argv[1:] if not option.startswith("-")]
+    print(f"{len(names)} targets, {len(list(corpus.iterdir()))} inputs in {corpus}")
+    atheris.Setup(
+        [
+            sys.argv[0],
+            "-max_len=2048",
+            f"-artifact_prefix={FOLDER}/",
+            "-print_final_stats=1",  # runs per second among them
+            *options,
+            *(files or [str(corpus)]),
+        ],
+        one_input,
+    )
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

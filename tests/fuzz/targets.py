@@ -1,0 +1,204 @@
+"""Every decoder of bytes from outside, with what must hold for its result.
+
+A target takes any bytes. It may raise the errors in `REFUSALS`; any other exception, AssertionError
+included, is a bug. Packets get past their seal here: a fuzzer cannot forge one.
+"""
+
+import contextlib
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from groupcomm.clocks.stamp import ViewId
+from groupcomm.config.view import Incarnation
+from groupcomm.errors import BadDatagram, SessionError
+from groupcomm.security.sealing import SUITE_NONE, Opener
+from groupcomm.session import frames, view_frame
+from groupcomm.session.client import ClientSession
+from groupcomm.session.daemon import DaemonSession, SessionLimits
+from groupcomm.session.frame_reader import FrameReader
+from groupcomm.wire import (
+    bundle,
+    control,
+    data,
+    horizon,
+    messages,
+    packet,
+    request,
+    resend,
+    rest,
+    token,
+    unreliable,
+)
+
+Target = Callable[[bytes], None]
+
+REFUSALS: Final = (BadDatagram, SessionError)
+_VIEW: Final = ViewId(1, "d1", 2)
+
+
+def _exact(decode: Callable[[bytes], Any], encode: Callable[[Any, bytes], bytes]) -> Target:
+    """What decodes has one encoding; `encode` takes the value and the bytes that it came from."""
+
+    def target(raw: bytes) -> None:
+        assert encode(decode(raw), raw) == raw
+
+    return target
+
+
+def _packet(decode: Callable[[bytes], Any]) -> Target:
+    return _exact(decode, lambda value, raw: value.encode(raw[1 : packet.HEAD_BYTES]))
+
+
+def _frame(decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]) -> Target:
+    """What decodes stays as it is when a daemon or client encodes it; a frame has a kind."""
+
+    def target(raw: bytes) -> None:
+        value = decode(raw or b"\0")
+        assert decode(encode(value)[4:]) == value
+
+    return target
+
+
+def _numbered(raw: bytes) -> tuple[int, bytes]:
+    """A count u32, as a bundle's body has it, and the payload that is said to hold so many."""
+    return int.from_bytes(raw[:4], "big"), raw[4:]
+
+
+def _messages(raw: bytes) -> None:
+    count, payload = _numbered(raw)
+    assert messages.encode_messages(messages.decode_messages_untrusted(payload, count)) == payload
+
+
+def _body(value: bundle.Bundle, raw: bytes) -> bytes:
+    return bundle.encode_body(
+        value.kind,
+        value.level,
+        value.flags,
+        value.message,
+        value.groups,
+        bundle.body_payload(raw),
+        value.index,
+        value.count,
+    )
+
+
+def _hello(value: tuple[int, str]) -> bytes:
+    version, user = value
+    if version != frames.PROTOCOL_VERSION:
+        raise BadDatagram("version", str(version))  # of another version nothing more is known
+    return frames.encode_hello(user)
+
+
+def _opened(raw: bytes) -> None:
+    own = (0, Incarnation(0, 0))
+    opener = Opener(SUITE_NONE, None, cluster=0, own=own)
+    opened = opener.open_untrusted(raw)
+    assert opened.packet in raw
+
+
+def _pieces(raw: bytes) -> None:
+    """However a stream is cut, the same frames come out."""
+    cut = raw[0] if raw else 0
+    limit = 64
+    whole = list(_frames_of([raw[1:]], limit))
+    assert list(_frames_of([raw[1 : 1 + cut], raw[1 + cut :]], limit)) == whole
+
+
+def _frames_of(pieces: list[bytes], limit: int) -> Iterator[bytes]:
+    reader = FrameReader(limit)
+    with contextlib.suppress(BadDatagram):
+        for piece in pieces:
+            yield from reader.feed(piece)
+
+
+def _client(raw: bytes) -> None:
+    session = ClientSession("u", reassembly_cap_bytes=4096)
+    session.receive(raw)
+
+
+def _daemon(raw: bytes) -> None:
+    session = DaemonSession(1, limits=SessionLimits())
+    hello = frames.encode_hello("u")
+    session.receive(hello)
+    session.welcome("#u#d1", 1000, _VIEW)
+    session.receive(raw)
+
+
+TARGETS: Final[dict[str, Target]] = {
+    "wire.packet.peek": _exact(
+        packet.peek_untrusted,
+        lambda value, raw: b"%c%b%b" % (*value, raw[packet.HEAD_BYTES :]),
+    ),
+    "wire.data.data": _packet(data.decode_data_untrusted),
+    "wire.unreliable.unreliable": _packet(unreliable.decode_unreliable_untrusted),
+    "wire.token.token": _packet(token.decode_token_untrusted),
+    "wire.rest.rest": _packet(rest.decode_rest_untrusted),
+    "wire.request.request": _packet(request.decode_request_untrusted),
+    "wire.horizon.horizon": _packet(horizon.decode_horizon_untrusted),
+    "wire.resend.resend": _packet(resend.decode_resend_untrusted),
+    "wire.control.control": _packet(control.decode_control_untrusted),
+    "wire.bundle.body": _exact(bundle.decode_body_untrusted, _body),
+    "wire.bundle.bundles": _exact(
+        lambda raw: bundle.decode_bundles_untrusted(raw, 0),
+        lambda value, _: bundle.encode_bundles(value),
+    ),
+    "wire.messages.messages": _messages,
+    "wire.messages.fragment": _exact(
+        messages.decode_fragment_untrusted, lambda value, _: messages.encode_fragment(*value)
+    ),
+    "security.sealing.open": _opened,
+    "session.frames.hello": _frame(frames.decode_hello_untrusted, _hello),
+    "session.frames.welcome": _frame(
+        frames.decode_welcome_untrusted,
+        lambda value: frames.encode_welcome(value.member, value.bundle_limit),
+    ),
+    "session.frames.view_id": _frame(frames.decode_view_id_untrusted, frames.encode_view_id),
+    "session.frames.delivery": _frame(
+        frames.decode_delivery_untrusted,
+        lambda value: frames.encode_delivery(value[0].name, value[0].connection, *value[1:]),
+    ),
+    "session.frames.ordered": _frame(
+        lambda raw: frames.decode_ordered_untrusted(raw, _VIEW),
+        lambda value: frames.encode_ordered(value.number, value.position),
+    ),
+    "session.frames.undeliverable": _frame(
+        lambda raw: frames.decode_undeliverable_untrusted(raw, _VIEW),
+        lambda value: frames.encode_undeliverable(value.number, value.target, value.position),
+    ),
+    "session.frames.abort": _frame(
+        frames.decode_abort_untrusted, lambda value: frames.encode_abort(*value)
+    ),
+    "session.frames.closed": _frame(
+        frames.decode_closed_untrusted,
+        lambda value: frames.encode_closed(value.code, value.reason),
+    ),
+    "session.view_frame.view": _frame(
+        lambda raw: view_frame.decode_view_untrusted(raw, _VIEW), view_frame.encode_view
+    ),
+    "session.frame_reader": _pieces,
+    "session.client": _client,
+    "session.daemon": _daemon,
+}
+"""By name: the decoder ``decode_x_untrusted`` of module m is m.x; the last three are machines."""
+
+
+def run(name: str, raw: bytes) -> None:
+    """Give these bytes to one target; raises whatever is a bug."""
+    with contextlib.suppress(*REFUSALS):
+        TARGETS[name](raw)
+
+
+def untrusted() -> Iterator[str]:
+    """Names of all functions and methods of groupcomm that take bytes from outside."""
+    package = importlib.import_module("groupcomm")
+    for info in pkgutil.walk_packages(package.__path__, "groupcomm."):
+        module = importlib.import_module(info.name)
+        owners = [module, *[one for _, one in inspect.getmembers(module, inspect.isclass)]]
+        for owner in owners:
+            for name, member in inspect.getmembers(owner, inspect.isfunction):
+                if name.endswith("_untrusted") and member.__module__ == info.name:
+                    short = name.removeprefix("decode_").removesuffix("_untrusted")
+                    yield f"{info.name.removeprefix('groupcomm.')}.{short}"

@@ -1,0 +1,53 @@
+"""The fuzzer's targets: none is missing, each takes its seed, and any bytes do no harm."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupcomm.errors import BadDatagram
+from tests.fuzz import targets
+from tests.fuzz.seeds import SEEDS
+from tests.fuzz.targets import TARGETS, run, untrusted
+
+each_target = pytest.mark.parametrize("name", sorted(TARGETS))
+
+
+def test_no_decoder_is_missing() -> None:
+    missing = set(untrusted()) - TARGETS.keys()
+    assert not missing, f"give these a place in tests/fuzz/targets.py: {sorted(missing)}"
+    assert len(set(untrusted())) > 20, "the search finds decoders"
+    assert SEEDS.keys() == TARGETS.keys(), "every target has a seed"
+
+
+@each_target
+def test_a_seed_is_accepted_and_gets_behind_the_first_checks(name: str) -> None:
+    TARGETS[name](SEEDS[name])
+
+
+@each_target
+@given(raw=st.binary(max_size=200))
+def test_any_bytes_decode_or_are_refused(name: str, raw: bytes) -> None:
+    run(name, raw)
+
+
+@each_target
+@given(data=st.data())
+def test_a_seed_with_changes_decodes_or_is_refused(name: str, data: st.DataObject) -> None:
+    raw = bytearray(SEEDS[name])
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(raw)))
+        end = data.draw(st.integers(start, min(len(raw), start + 8)))
+        raw[start:end] = data.draw(st.binary(max_size=8))
+    run(name, bytes(raw))
+
+
+def test_a_decoder_that_raises_anything_else_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(raw: bytes) -> None:
+        if len(raw) < 2:
+            raise BadDatagram("short")
+        raw[100]
+
+    monkeypatch.setitem(targets.TARGETS, "careless", careless)
+    run("careless", b"")
+    with pytest.raises(IndexError):
+        run("careless", b"ab")
