@@ -29,7 +29,7 @@ format: .venv/.test  ## rewrite the sources in the common format
 	@$(PYTHON) -m ruff format
 	@$(PYTHON) -m ruff check --fix
 
-fuzz: .venv/.fuzz  ## throw random bytes at every decoder for FUZZ_SECONDS (60) each
+fuzz: .venv/.fuzz  ## throw bytes at every decoder for FUZZ_SECONDS (60), guided by coverage
 	@$(PYTHON) tests/fuzz/fuzz_decoders.py -max_total_time=$(FUZZ_SECONDS)
 
 soak: .venv/.test  ## hunt every known bug anew, then new seeds for SOAK_MINUTES (60); resumes
