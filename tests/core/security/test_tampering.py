@@ -1,0 +1,68 @@
+"""No datagram of any kind survives a change, and none changes what the receiver knows."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupcomm.errors import BadDatagram
+from groupcomm.security.sealing import HEAD_BYTES
+from tests.core.security.daemons import BOB, SUITES, each_suite, opener, refused, sealer
+from tests.core.wire.packets import CODECS, KEY, Codec
+
+each_kind = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.kind.name)
+each_scope = pytest.mark.parametrize("receiver", [None, BOB], ids=["for all", "for one"])
+
+EXPECTED = {"version", "suite", "cluster", "key", "tag"}
+
+
+@each_suite
+@each_scope
+@each_kind
+def test_each_flipped_bit_is_noticed(suite: int, receiver: int | None, codec: Codec) -> None:
+    packet = codec.example.encode(KEY)
+    datagram = sealer(suite).seal(packet, receiver)
+    target = opener(suite)
+    for bit in range(8 * len(datagram)):
+        flipped = bytearray(datagram)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert refused(target, bytes(flipped)) in EXPECTED
+    assert target.open_untrusted(datagram).packet == packet
+
+
+@each_suite
+@each_scope
+@each_kind
+def test_each_truncation_and_extension_is_noticed(
+    suite: int, receiver: int | None, codec: Codec
+) -> None:
+    packet = codec.example.encode(KEY)
+    datagram = sealer(suite).seal(packet, receiver)
+    target = opener(suite)
+    for size in range(len(datagram)):
+        assert refused(target, datagram[:size]) == ("short" if size < HEAD_BYTES else "tag")
+    for more in (b"\0", b"\xff", bytes(4), bytes(16), datagram):
+        assert refused(target, datagram + more) == "tag"
+    assert target.open_untrusted(datagram).packet == packet
+
+
+@given(suite=st.sampled_from(SUITES), datagram=st.binary(max_size=100), data=st.data())
+def test_any_bytes_are_bad(suite: int, datagram: bytes, data: st.DataObject) -> None:
+    """Also behind a true head, where they reach the cipher."""
+    target = opener(suite)
+    head = sealer(suite).seal(b"")[: data.draw(st.integers(1, HEAD_BYTES))]
+    for one in (datagram, head + datagram):
+        with pytest.raises(BadDatagram):
+            target.open_untrusted(one)
+
+
+@each_suite
+def test_parts_of_two_datagrams_do_not_fit_together(suite: int) -> None:
+    sender, target = sealer(suite), opener(suite)
+    first, second = sender.seal(b"one packet"), sender.seal(b"two packet")
+    for at in range(HEAD_BYTES - 8, len(first)):
+        mixed = first[:at] + second[at:]
+        with contextlib.suppress(BadDatagram):
+            assert target.open_untrusted(mixed).packet in {b"one packet", b"two packet"}
+            assert mixed in {first, second}
