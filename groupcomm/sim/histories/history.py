@@ -278,10 +278,10 @@ class History:
         session = bundle.client
         daemon = self._home(session)
         self._record_accept(session, bundle.first, bundle.last)
-        names = daemon.desk.names
-        bundle.targets = [
-            (name, names.get(name)) for name in bundle.messages[0].to if name[0] == "#"
-        ]
+        names, message = daemon.desk.names, bundle.messages[0]
+        if bundle.index == 0:
+            message.targets = [(name, names.get(name)) for name in message.to if name[0] == "#"]
+        bundle.targets = message.targets
         if bundle.level == 0:
             daemon.take_unreliable(bundle)
             for other in self._daemons:

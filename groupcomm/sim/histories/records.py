@@ -32,7 +32,7 @@ class Log:
 class Sent:
     """One message as its client sent it."""
 
-    __slots__ = ("digest", "discard", "level", "number", "ordered", "parts", "to")
+    __slots__ = ("digest", "discard", "level", "number", "ordered", "parts", "targets", "to")
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class Sent:
         self.discard = discard
         self.ordered = ordered
         self.parts = parts  # fragments; 1 if it needs none
+        self.targets: list[tuple[str, Session | None]] = []  # set when its daemon takes it
 
 
 class Session:
