@@ -6,8 +6,11 @@ written to fuzz/. Options are libFuzzer's: ``-atheris_runs=1000000``, ``-max_tot
 the name of a file to try again.
 """
 
+import atexit
 import importlib
+import itertools
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +31,18 @@ def main() -> None:
     for name, raw in seeds.SEEDS.items():
         (corpus / f"seed-{name}").write_bytes(bytes((names.index(name),)) + raw)
 
+    runs, started = itertools.count(), time.monotonic()
+
     def one_input(data: bytes) -> None:
+        next(runs)
         if data:
             targets.run(names[data[0] % len(names)], data[1:])
 
+    def report() -> None:  # libFuzzer itself reports only when its time is up
+        count, elapsed = next(runs), time.monotonic() - started
+        print(f"{count} runs in {elapsed:.0f} s, {count / elapsed:.0f} per second", flush=True)
+
+    atexit.register(report)
     options = [option for option in sys.argv[1:] if option.startswith("-")]
     files = [option for option in sys.argv[1:] if not option.startswith("-")]
     print(f"{len(names)} targets, {len(list(corpus.iterdir()))} inputs in {corpus}")
@@ -40,7 +51,7 @@ def main() -> None:
             sys.argv[0],
             "-max_len=2048",
             f"-artifact_prefix={FOLDER}/",
-            "-print_final_stats=1",  # runs per second among them
+            "-print_final_stats=1",
             *options,
             *(files or [str(corpus)]),
         ],
