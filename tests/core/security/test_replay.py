@@ -67,3 +67,10 @@ def test_a_check_changes_nothing() -> None:
     assert window.check(6)
     window.accept(6)
     assert window.check(4)
+
+
+def test_the_window_does_not_grow() -> None:
+    window = ReplayWindow()
+    for counter in range(0, 20 * WINDOW, WINDOW - 1):
+        window.accept(counter)
+    assert window._seen.bit_length() <= WINDOW
