@@ -1,38 +1,63 @@
-"""`make fuzz`: search for bytes that break a decoder, guided by the code that they reach.
+"""Throw bytes at every decoder, guided by what they reach: ``make fuzz``.
 
-Arguments are libFuzzer's, for example ``-atheris_runs=1000000`` or ``-max_total_time=60``. A file
-named ``crash-...`` holds bytes that broke a decoder; give it as an argument to run it again.
+The first byte of an input chooses the target, the rest is for the target. Inputs that reached
+something new are kept in fuzz/corpus, so the next run goes on from there; what breaks a decoder is
+written to fuzz/. Options are libFuzzer's: ``-atheris_runs=1000000``, ``-max_total_time=60``, or
+the name of a file to try again.
 """
 
+import atexit
+import importlib
+import itertools
 import sys
-import tempfile
+import time
 from pathlib import Path
+from typing import Any
 
-import atheris
-
-with atheris.instrument_imports(include=["groupcomm", "tests.fuzz.targets"]):
-    from tests.fuzz import targets
-from tests.core.wire.packets import CODECS, KEY
-
-MAX_BYTES = 1500
-
-
-def write_seeds(folder: Path) -> None:
-    """A valid packet of each kind to start from, as it is and sealed."""
-    for codec in CODECS:
-        example = codec.example.encode(KEY)
-        packet = bytes((targets.TARGETS.index(targets.packet),))
-        sealed = bytes((targets.TARGETS.index(targets.sealed_packet),)) + bytes(16)
-        (folder / f"packet-{codec.kind.name}").write_bytes(packet + example)
-        (folder / f"sealed-{codec.kind.name}").write_bytes(sealed + example)
+ROOT = Path(__file__).parent.parent.parent
+FOLDER = ROOT / "fuzz"
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        write_seeds(Path(folder))
-        arguments = [sys.argv[0], f"-max_len={MAX_BYTES}", *sys.argv[1:], folder]
-        atheris.Setup(arguments, targets.run)
-        atheris.Fuzz()
+    """Fuzz until libFuzzer is content; it ends the process."""
+    atheris: Any = importlib.import_module("atheris")  # of the extra [fuzz]; without types
+    sys.path.insert(0, str(ROOT))
+    with atheris.instrument_imports(include=["groupcomm"]):
+        targets = importlib.import_module("tests.fuzz.targets")
+    seeds = importlib.import_module("tests.fuzz.seeds")
+    names = sorted(targets.TARGETS)
+    corpus = FOLDER / "corpus"
+    corpus.mkdir(parents=True, exist_ok=True)
+    for name, raw in seeds.SEEDS.items():
+        (corpus / f"seed-{name}").write_bytes(bytes((names.index(name),)) + raw)
+
+    runs, started = itertools.count(), time.monotonic()
+
+    def one_input(data: bytes) -> None:
+        next(runs)
+        if data:
+            targets.run(names[data[0] % len(names)], data[1:])
+
+    def report() -> None:  # libFuzzer itself reports only when its time is up
+        count, elapsed = next(runs), time.monotonic() - started
+        print(f"{count} runs in {elapsed:.0f} s, {count / elapsed:.0f} per second", flush=True)
+
+    atexit.register(report)
+    options = [option for option in sys.argv[1:] if option.startswith("-")]
+    files = [option for option in sys.argv[1:] if not option.startswith("-")]
+    print(f"{len(names)} targets, {len(list(corpus.iterdir()))} inputs in {corpus}")
+    atheris.Setup(
+        [
+            sys.argv[0],
+            "-max_len=2048",
+            f"-artifact_prefix={FOLDER}/",
+            "-print_final_stats=1",
+            *options,
+            *(files or [str(corpus)]),
+        ],
+        one_input,
+    )
+    atheris.Fuzz()
 
 
 if __name__ == "__main__":

@@ -1,193 +1,204 @@
-"""One target for every decoder: bytes go in, and nothing but BadDatagram may come out.
+"""Every decoder of bytes from outside, with what must hold for its result.
 
-What does decode must encode back: to the same bytes for packets, which have one form only; to the
-same value for frames of a session, where a peer may say the same in two ways.
+A target takes any bytes. It may raise the errors in `REFUSALS`; any other exception, AssertionError
+included, is a bug. Packets get past their seal here: a fuzzer cannot forge one.
 """
 
 import contextlib
-from collections.abc import Callable
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.view import Incarnation
-from groupcomm.errors import BadDatagram, RemoteProtocolError, SessionError
-from groupcomm.events import MemberId
-from groupcomm.security.sealing import SUITE_NONE, Opener, Sealer
-from groupcomm.session import frames
+from groupcomm.errors import BadDatagram, SessionError
+from groupcomm.security.sealing import SUITE_NONE, Opener
+from groupcomm.session import frames, view_frame
 from groupcomm.session.client import ClientSession
 from groupcomm.session.daemon import DaemonSession, SessionLimits
 from groupcomm.session.frame_reader import FrameReader
-from groupcomm.session.view_frame import decode_view_untrusted, encode_view
-from groupcomm.wire import bundle, messages
-from groupcomm.wire.control import decode_control_untrusted
-from groupcomm.wire.data import decode_data_untrusted
-from groupcomm.wire.horizon import decode_horizon_untrusted
-from groupcomm.wire.packet import HEAD_BYTES, PacketKind, peek_untrusted
-from groupcomm.wire.request import decode_request_untrusted
-from groupcomm.wire.resend import decode_resend_untrusted
-from groupcomm.wire.rest import decode_rest_untrusted
-from groupcomm.wire.token import decode_token_untrusted
-from groupcomm.wire.unreliable import decode_unreliable_untrusted
+from groupcomm.wire import (
+    bundle,
+    control,
+    data,
+    horizon,
+    messages,
+    packet,
+    request,
+    resend,
+    rest,
+    token,
+    unreliable,
+)
 
-VIEW: Final = ViewId(1, "d", 2)
-CLUSTER: Final = 5
-OWN: Final = (9, Incarnation(1, 1))
-FRAME_LIMIT: Final = 300
+Target = Callable[[bytes], None]
 
-PACKETS: Final[dict[int, Callable[[bytes], Any]]] = {
-    PacketKind.DATA: decode_data_untrusted,
-    PacketKind.UNRELIABLE: decode_unreliable_untrusted,
-    PacketKind.TOKEN: decode_token_untrusted,
-    PacketKind.REST: decode_rest_untrusted,
-    PacketKind.REQUEST: decode_request_untrusted,
-    PacketKind.HORIZON: decode_horizon_untrusted,
-    PacketKind.RESEND: decode_resend_untrusted,
-    PacketKind.CONTROL: decode_control_untrusted,
-}
+REFUSALS: Final = (BadDatagram, SessionError)
+_VIEW: Final = ViewId(1, "d1", 2)
 
 
-def packet(data: bytes) -> None:
-    kind, key = peek_untrusted(data)
-    if kind in PACKETS:
-        assert PACKETS[kind](data).encode(key) == data
+def _exact(decode: Callable[[bytes], Any], encode: Callable[[Any, bytes], bytes]) -> Target:
+    """What decodes has one encoding; `encode` takes the value and the bytes that it came from."""
 
-
-def keyed_packet(data: bytes) -> None:
-    """The same without a key to find: the first byte is the kind, the body follows."""
-    packet(data[:1] + bytes(HEAD_BYTES - 1) + data[1:])
-
-
-def datagram(data: bytes) -> None:
-    """Open what nobody sealed."""
-    Opener(SUITE_NONE, None, CLUSTER, OWN).open_untrusted(data)
-
-
-def sealed_packet(data: bytes) -> None:
-    """A sealed packet of any sender with any counter, its CRC right, for all or for one."""
-    sender, counter = int.from_bytes(data[:8]), int.from_bytes(data[8:15])
-    content = data[16:]
-    sealer = Sealer(SUITE_NONE, None, CLUSTER, sender, Incarnation(0, 0), counter)
-    receiver = OWN[0] if data[15:16] == b"\1" else None
-    opened = Opener(SUITE_NONE, None, CLUSTER, OWN).open_untrusted(sealer.seal(content, receiver))
-    assert (opened.sender, opened.counter, opened.packet) == (sender, counter + 1, content)
-    packet(content)
-
-
-def body(data: bytes) -> None:
-    made = bundle.decode_body_untrusted(data)
-    payload = bundle.body_payload(data)
-    head = (made.kind, made.level, made.flags, made.message, made.groups)
-    assert bundle.encode_body(*head, payload, made.index, made.count) == data
-    if made.kind == bundle.BundleKind.MESSAGES:
-        items = messages.decode_messages_untrusted(payload, made.count)
-        assert messages.encode_messages(items) == payload
-    elif made.kind == bundle.BundleKind.FRAGMENT:
-        assert messages.encode_fragment(*messages.decode_fragment_untrusted(payload)) == payload
-
-
-def bundles(data: bytes) -> None:
-    assert bundle.encode_bundles(bundle.decode_bundles_untrusted(data, 0)) == data
-
-
-def payload_of_messages(data: bytes) -> None:
-    count = int.from_bytes(data[:4])
-    if count:
-        made = messages.decode_messages_untrusted(data[4:], count)
-        assert messages.encode_messages(made) == data[4:]
-
-
-def payload_of_fragment(data: bytes) -> None:
-    assert messages.encode_fragment(*messages.decode_fragment_untrusted(data)) == data
-
-
-def reader(data: bytes) -> None:
-    """A stream in two pieces, cut by the first byte, gives the frames of the whole."""
-    cut = data[0] if data else 0
-    whole, pieces = FrameReader(FRAME_LIMIT), FrameReader(FRAME_LIMIT)
-    found = list(whole.feed(data))
-    assert [*pieces.feed(data[:cut]), *pieces.feed(data[cut:])] == found
-
-
-def daemon_session(data: bytes) -> None:
-    """What a client sends, before and after its HELLO."""
-    session = DaemonSession(1, limits=SessionLimits())
-    if data[:1] != b"\0":  # the length of a frame that is not refused begins with 0
-        session.receive(frames.encode_hello("ann"))
-        session.welcome("#ann#d", 1000, VIEW)
-    with contextlib.suppress(SessionError):
-        session.receive(data[1:])
-
-
-def client_session(data: bytes) -> None:
-    """What a daemon sends behind its WELCOME; the client's side raises nothing at all."""
-    session = ClientSession("ann")
-    session.receive(frames.encode_welcome(MemberId("#ann#d", 1), 1000))
-    try:
-        session.receive(frames.encode_view_id(VIEW) + data)
-    except RemoteProtocolError as error:
-        raise AssertionError("the client's side must end with Closed") from error
-
-
-def frame(
-    decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]
-) -> Callable[[bytes], None]:
-    """A target for frames of one kind, which the caller of the decoder has looked at."""
-
-    def target(data: bytes) -> None:
-        if data:
-            value = decode(data)
-            assert decode(encode(value)[4:]) == value
+    def target(raw: bytes) -> None:
+        assert encode(decode(raw), raw) == raw
 
     return target
 
 
-TARGETS: Final[tuple[Callable[[bytes], None], ...]] = (
-    packet,
-    keyed_packet,
-    datagram,
-    sealed_packet,
-    body,
-    bundles,
-    payload_of_messages,
-    payload_of_fragment,
-    reader,
-    daemon_session,
-    client_session,
-    frame(
-        lambda data: frames.decode_hello_untrusted(data)[1],
-        frames.encode_hello,
+def _packet(decode: Callable[[bytes], Any]) -> Target:
+    return _exact(decode, lambda value, raw: value.encode(raw[1 : packet.HEAD_BYTES]))
+
+
+def _frame(decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]) -> Target:
+    """What decodes stays as it is when a daemon or client encodes it; a frame has a kind."""
+
+    def target(raw: bytes) -> None:
+        value = decode(raw or b"\0")
+        assert decode(encode(value)[4:]) == value
+
+    return target
+
+
+def _numbered(raw: bytes) -> tuple[int, bytes]:
+    """A count u32, as a bundle's body has it, and the payload that is said to hold so many."""
+    return int.from_bytes(raw[:4], "big"), raw[4:]
+
+
+def _messages(raw: bytes) -> None:
+    count, payload = _numbered(raw)
+    assert messages.encode_messages(messages.decode_messages_untrusted(payload, count)) == payload
+
+
+def _body(value: bundle.Bundle, raw: bytes) -> bytes:
+    return bundle.encode_body(
+        value.kind,
+        value.level,
+        value.flags,
+        value.message,
+        value.groups,
+        bundle.body_payload(raw),
+        value.index,
+        value.count,
+    )
+
+
+def _hello(value: tuple[int, str]) -> bytes:
+    version, user = value
+    if version != frames.PROTOCOL_VERSION:
+        raise BadDatagram("version", str(version))  # of another version nothing more is known
+    return frames.encode_hello(user)
+
+
+def _opened(raw: bytes) -> None:
+    own = (0, Incarnation(0, 0))
+    opener = Opener(SUITE_NONE, None, cluster=0, own=own)
+    opened = opener.open_untrusted(raw)
+    assert opened.packet in raw
+
+
+def _pieces(raw: bytes) -> None:
+    """However a stream is cut, the same frames come out."""
+    cut = raw[0] if raw else 0
+    limit = 64
+    whole = list(_frames_of([raw[1:]], limit))
+    assert list(_frames_of([raw[1 : 1 + cut], raw[1 + cut :]], limit)) == whole
+
+
+def _frames_of(pieces: list[bytes], limit: int) -> Iterator[bytes]:
+    reader = FrameReader(limit)
+    with contextlib.suppress(BadDatagram):
+        for piece in pieces:
+            yield from reader.feed(piece)
+
+
+def _client(raw: bytes) -> None:
+    session = ClientSession("u", reassembly_cap_bytes=4096)
+    session.receive(raw)
+
+
+def _daemon(raw: bytes) -> None:
+    session = DaemonSession(1, limits=SessionLimits())
+    hello = frames.encode_hello("u")
+    session.receive(hello)
+    session.welcome("#u#d1", 1000, _VIEW)
+    session.receive(raw)
+
+
+TARGETS: Final[dict[str, Target]] = {
+    "wire.packet.peek": _exact(
+        packet.peek_untrusted,
+        lambda value, raw: b"%c%b%b" % (*value, raw[packet.HEAD_BYTES :]),
     ),
-    frame(
+    "wire.data.data": _packet(data.decode_data_untrusted),
+    "wire.unreliable.unreliable": _packet(unreliable.decode_unreliable_untrusted),
+    "wire.token.token": _packet(token.decode_token_untrusted),
+    "wire.rest.rest": _packet(rest.decode_rest_untrusted),
+    "wire.request.request": _packet(request.decode_request_untrusted),
+    "wire.horizon.horizon": _packet(horizon.decode_horizon_untrusted),
+    "wire.resend.resend": _packet(resend.decode_resend_untrusted),
+    "wire.control.control": _packet(control.decode_control_untrusted),
+    "wire.bundle.body": _exact(bundle.decode_body_untrusted, _body),
+    "wire.bundle.bundles": _exact(
+        lambda raw: bundle.decode_bundles_untrusted(raw, 0),
+        lambda value, _: bundle.encode_bundles(value),
+    ),
+    "wire.messages.messages": _messages,
+    "wire.messages.fragment": _exact(
+        messages.decode_fragment_untrusted, lambda value, _: messages.encode_fragment(*value)
+    ),
+    "security.sealing.open": _opened,
+    "session.frames.hello": _frame(frames.decode_hello_untrusted, _hello),
+    "session.frames.welcome": _frame(
         frames.decode_welcome_untrusted,
-        lambda told: frames.encode_welcome(told.member, told.bundle_limit),
+        lambda value: frames.encode_welcome(value.member, value.bundle_limit),
     ),
-    frame(frames.decode_view_id_untrusted, frames.encode_view_id),
-    frame(
+    "session.frames.view_id": _frame(frames.decode_view_id_untrusted, frames.encode_view_id),
+    "session.frames.delivery": _frame(
         frames.decode_delivery_untrusted,
-        lambda told: frames.encode_delivery(told[0].name, told[0].connection, *told[1:]),
+        lambda value: frames.encode_delivery(value[0].name, value[0].connection, *value[1:]),
     ),
-    frame(
-        lambda data: decode_view_untrusted(data, VIEW),
-        encode_view,
+    "session.frames.ordered": _frame(
+        lambda raw: frames.decode_ordered_untrusted(raw, _VIEW),
+        lambda value: frames.encode_ordered(value.number, value.position),
     ),
-    frame(
-        lambda data: frames.decode_ordered_untrusted(data, VIEW),
-        lambda told: frames.encode_ordered(told.number, told.position),
+    "session.frames.undeliverable": _frame(
+        lambda raw: frames.decode_undeliverable_untrusted(raw, _VIEW),
+        lambda value: frames.encode_undeliverable(value.number, value.target, value.position),
     ),
-    frame(
-        lambda data: frames.decode_undeliverable_untrusted(data, VIEW),
-        lambda told: frames.encode_undeliverable(told.number, told.target, told.position),
+    "session.frames.abort": _frame(
+        frames.decode_abort_untrusted, lambda value: frames.encode_abort(*value)
     ),
-    frame(frames.decode_abort_untrusted, lambda told: frames.encode_abort(*told)),
-    frame(
+    "session.frames.closed": _frame(
         frames.decode_closed_untrusted,
-        lambda told: frames.encode_closed(told.code, told.reason),
+        lambda value: frames.encode_closed(value.code, value.reason),
     ),
-)
+    "session.view_frame.view": _frame(
+        lambda raw: view_frame.decode_view_untrusted(raw, _VIEW), view_frame.encode_view
+    ),
+    "session.frame_reader": _pieces,
+    "session.client": _client,
+    "session.daemon": _daemon,
+}
+"""By name: the decoder ``decode_x_untrusted`` of module m is m.x; the last three are machines."""
 
 
-def run(data: bytes) -> None:
-    """Give all but the first byte to the target that the first byte chooses."""
-    if data:
-        with contextlib.suppress(BadDatagram):
-            TARGETS[data[0] % len(TARGETS)](data[1:])
+def run(name: str, raw: bytes) -> None:
+    """Give these bytes to one target; raises whatever is a bug."""
+    with contextlib.suppress(*REFUSALS):
+        TARGETS[name](raw)
+
+
+def untrusted() -> Iterator[str]:
+    """Names of all functions and methods of groupcomm that take bytes from outside."""
+    package = importlib.import_module("groupcomm")
+    for info in pkgutil.walk_packages(package.__path__, "groupcomm."):
+        module = importlib.import_module(info.name)
+        owners = [module, *[one for _, one in inspect.getmembers(module, inspect.isclass)]]
+        for owner in owners:
+            for name, member in inspect.getmembers(owner, inspect.isfunction):
+                if name.endswith("_untrusted") and member.__module__ == info.name:
+                    short = name.removeprefix("decode_").removesuffix("_untrusted")
+                    yield f"{info.name.removeprefix('groupcomm.')}.{short}"
