@@ -14,7 +14,7 @@ from typing import Any, Final
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram, SessionError
-from groupcomm.security.sealing import SUITE_NONE, Opener
+from groupcomm.security.sealing import SUITE_NONE, Opener, Sealer
 from groupcomm.session import frames, view_frame
 from groupcomm.session.client import ClientSession
 from groupcomm.session.daemon import DaemonSession, SessionLimits
@@ -99,6 +99,18 @@ def _opened(raw: bytes) -> None:
     assert opened.packet in raw
 
 
+def _sealed(raw: bytes) -> None:
+    """The same behind a checksum that fits: any sender, counter and packet, for all or for one."""
+    start = Incarnation(int.from_bytes(raw[:7], "big"), 1)
+    sender, counter = int.from_bytes(raw[7:15], "big"), int.from_bytes(raw[15:22], "big")
+    receiver = 0 if raw[22:23] == b"\1" else None
+    sealer = Sealer(SUITE_NONE, None, 0, sender, start, counter)
+    opener = Opener(SUITE_NONE, None, cluster=0, own=(0, Incarnation(0, 0)))
+    opened = opener.open_untrusted(sealer.seal(raw[23:], receiver))
+    assert (opened.sender, opened.incarnation, opened.counter) == (sender, start, counter + 1)
+    assert opened.packet == raw[23:]
+
+
 def _pieces(raw: bytes) -> None:
     """However a stream is cut, the same frames come out."""
     cut = raw[0] if raw else 0
@@ -150,6 +162,7 @@ TARGETS: Final[dict[str, Target]] = {
         messages.decode_fragment_untrusted, lambda value, _: messages.encode_fragment(*value)
     ),
     "security.sealing.open": _opened,
+    "security.sealing.sealed": _sealed,
     "session.frames.hello": _frame(frames.decode_hello_untrusted, _hello),
     "session.frames.welcome": _frame(
         frames.decode_welcome_untrusted,
@@ -182,7 +195,10 @@ TARGETS: Final[dict[str, Target]] = {
     "session.client": _client,
     "session.daemon": _daemon,
 }
-"""By name: the decoder ``decode_x_untrusted`` of module m is m.x; the last three are machines."""
+"""By name: the decoder ``decode_x_untrusted`` of module m is m.x.
+
+Besides them: datagrams whose checksum fits, and the last three, which are machines.
+"""
 
 
 def run(name: str, raw: bytes) -> None:
