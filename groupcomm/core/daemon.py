@@ -13,34 +13,28 @@ from collections.abc import Sequence
 from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.view import RING, Incarnation, View
+from groupcomm.config.view import RING, View
 from groupcomm.core import checks
 from groupcomm.core.counters import Counters
+from groupcomm.core.delivery import Delivery
 from groupcomm.core.desk import ClientInput, Desk
+from groupcomm.core.gate import Gate
 from groupcomm.core.probe import NoProbe, Probe
-from groupcomm.core.waits import OrderedWaits
 from groupcomm.errors import BadDatagram, RemoteProtocolError
-from groupcomm.groups.groups import Groups
 from groupcomm.hop.handover import Handover
-from groupcomm.names import cluster_number
-from groupcomm.order.order import Order
 from groupcomm.ring.ring import Ring
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.replay import ReplayWindow
-from groupcomm.security.sealing import Opened, Opener, Sealer
 from groupcomm.session.daemon import SessionLimits
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Causes, Packer
-from groupcomm.stream.stream import Stream
-from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.horizon import decode_horizon_untrusted
-from groupcomm.wire.packet import PacketKind, peek_untrusted
+from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import decode_request_untrusted
 from groupcomm.wire.resend import decode_resend_untrusted
 from groupcomm.wire.rest import decode_rest_untrusted
 from groupcomm.wire.token import decode_token_untrusted
-from groupcomm.wire.unreliable import UnreliablePacket, decode_unreliable_untrusted
+from groupcomm.wire.unreliable import decode_unreliable_untrusted
 
 Transmission = tuple[int, bytes]
 """A sealed datagram and where it goes: a daemon's index in the view, or RING."""
@@ -53,8 +47,7 @@ class DaemonCore:
         deadline: call `handle` at this time even if nothing arrives; inf if never.
         desk: the local sessions; the shell takes their output.
         counters: what happened so far.
-        ring, order, groups, streams: the parts, for status pages and tests to read.
-        holds_packets: whether any packet, of any stream, is not yet forgotten here.
+        ring, delivery, streams: the parts, for status pages and tests to read.
     """
 
     def __init__(
@@ -82,25 +75,14 @@ class DaemonCore:
             probe: an observer for traces.
         """
         starts = config.starts
-        own = view.daemons[me]
-        cluster = cluster_number(config.cluster)
         self._view = view
         self._me = me
         self._own_ring = view.ring_of[me]
         self._probe = probe or NoProbe()
-        self._members = {
-            (daemon.number, daemon.incarnation): index for index, daemon in enumerate(view.daemons)
-        }
-        self._fellows: dict[int, Incarnation] = {}
-        self._key = view.key
-        self._sealer = Sealer(
-            config.suite, keys, cluster, own.number, own.incarnation, starts.datagram
-        )
-        self._opener = Opener(config.suite, keys, cluster, (own.number, own.incarnation))
+        self._gate = Gate(config, view, me, keys)
         self.counters = Counters()
         self._physical = PhysicalClock(now, wall)
         self._clock = RingClock(self._physical, starts.clock)
-        self.streams = [Stream(ring, starts.stream) for ring in range(len(view.rings))]
         self._packer = Packer(
             view, me, self._clock, base=starts.stream, unreliable_base=starts.unreliable
         )
@@ -112,17 +94,8 @@ class DaemonCore:
             limits=limits or SessionLimits(),
             probe=self._probe,
         )
-        self.groups = Groups(view, me, self.desk)
-        self.desk.attach(self.groups.table)
-        self.order = Order(
-            self.streams,
-            len(view.daemons),
-            clock=starts.clock,
-            release=self._release,
-            counted=self._probe.counted,
-        )
-        self._waits = OrderedWaits()
-        self._unreliable_seen = [ReplayWindow() for _ in view.daemons]
+        self.delivery = Delivery(view, me, starts, self._clock, self.desk, self._probe)
+        self.streams = self.delivery.streams
         is_gateway = view.gateway(self._own_ring) == me and len(view.rings) > 1
         self._handover: Handover | None = None
         if is_gateway:
@@ -140,8 +113,6 @@ class DaemonCore:
             now=now,
         )
         self._changed: set[int] = set()  # foreign streams that may have new gaps
-        self._moved = False  # something came that may make something deliverable
-        self.holds_packets = False
         self._out: list[Transmission] = []
         self._now = now
         self.deadline = now
@@ -196,28 +167,11 @@ class DaemonCore:
         if self._handover is not None:
             for destination, packet in self._handover.requests(now):
                 self.send(destination, packet)
-        if self._moved:
-            self._moved = False
-            self._deliver()
+        self.delivery.deliver()
         deadline = self.ring.deadline
         if self._handover is not None and self._handover.deadline < deadline:
             deadline = self._handover.deadline
         self.deadline = deadline
-
-    def _deliver(self) -> None:
-        """Give out what packets, blocks or frontiers have made deliverable since the last time."""
-        order = self.order
-        order.drain()
-        self.groups.settle(order.progress)
-        least = order.frontiers.least
-        if self._waits.waiting:
-            for bundle in self._waits.take(order.blocks.least, least):
-                self.desk.tell_position(bundle)
-        self.holds_packets = False
-        for stream in self.streams:
-            if stream.packets:
-                stream.forget(least)
-                self.holds_packets |= bool(stream.packets)
 
     def _look_for_gaps(self, now: float) -> None:
         for gaps in self._gaps:
@@ -233,23 +187,12 @@ class DaemonCore:
     def _receive(self, datagram: bytes) -> None:
         self.counters.received += 1
         try:
-            opened = self._opener.open_untrusted(datagram)
-            if opened.incarnation is not self._fellows.get(opened.sender):
-                self._check_fellow(opened)
-            kind, key = peek_untrusted(opened.packet)
-            if key != self._key:
-                raise BadDatagram("view", "a packet of another view")
-            self._dispatch(kind, opened.packet)
+            kind, packet = self._gate.open_untrusted(datagram)
+            self._dispatch(kind, packet)
         except BadDatagram as error:
             self.counters.rejected[error.reason] += 1
         except RemoteProtocolError:
             self.counters.violations += 1
-
-    def _check_fellow(self, opened: Opened) -> None:
-        """Remember the incarnation object of a daemon's start, so that identity tells it next."""
-        if (opened.sender, opened.incarnation) not in self._members:
-            raise BadDatagram("sender", "not a daemon of this view")
-        self._fellows[opened.sender] = opened.incarnation
 
     def _dispatch(self, kind: int, packet: bytes) -> None:
         if kind == PacketKind.DATA:
@@ -277,27 +220,20 @@ class DaemonCore:
         checks.check_data(packet, self._view)
         if packet.daemon == self._me:
             return
-        if not self._take(packet):
+        if not self.delivery.take(packet):
             self.counters.duplicates += 1
             return
+        self._note_use(packet)
         if packet.ring == self._own_ring:
             self.ring.on_packet(packet.number)
         else:
             self._changed.add(packet.ring)
         self._pass_on(packet.ring, packet.raw)
 
-    def _take(self, packet: DataPacket) -> bool:
-        """Enter a packet into its stream and the order; False if it is here already."""
-        stream = self.streams[packet.ring]
-        held_before = stream.held
-        if not stream.accept(packet):
-            return False
-        self._moved = self.holds_packets = True
-        self._clock.follow(packet.time)
-        self._probe.held(packet.ring, packet.number, packet.time)
-        if self.order.accept(packet, held_before):
+    def _note_use(self, packet: DataPacket) -> None:
+        """While the agreed order is in use, notices come often."""
+        if packet.in_agreed_order:
             self.ring.notices.agreed_at = self._now
-        return True
 
     def _pass_on(self, origin: int, packet: bytes) -> None:
         if self._handover is not None:
@@ -309,45 +245,35 @@ class DaemonCore:
         checks.check_unreliable(packet, self._view)
         if packet.daemon == self._me:
             return
-        window = self._unreliable_seen[packet.daemon]
-        if not window.check(packet.counter):
+        if not self.delivery.is_new(packet):
             self.counters.unreliable_duplicates += 1
             return
-        window.accept(packet.counter)
-        self._release_unreliable(packet)
+        self.delivery.release_unreliable(packet)
         self._pass_on(self._view.ring_of[packet.daemon], raw)
 
     def _on_rest(self, packet: bytes) -> None:
         notice = decode_rest_untrusted(packet)
         checks.check_rest(notice, self._view, self._own_ring)
-        self._clock.follow(notice.horizon)
         self.ring.on_rest(notice, self._now)
-        self._count(notice.ring, notice.horizon, notice.last)
-        self._reach(notice.ring, min(notice.frontiers))
+        self.delivery.count(notice.ring, notice.horizon, notice.last)
+        self.delivery.reach(notice.ring, min(notice.frontiers))
 
     def _on_horizon(self, packet: bytes) -> None:
         notice = decode_horizon_untrusted(packet)
         checks.check_horizon(notice, self._view)
         ring = notice.ring
-        self._clock.follow(notice.horizon)
         self.streams[ring].learn(notice.upto)
-        self._count(ring, notice.horizon, notice.upto)
-        self._reach(ring, notice.frontier)
+        self.delivery.count(ring, notice.horizon, notice.upto)
+        self.delivery.reach(ring, notice.frontier)
         if ring == self._own_ring:
             self.ring.notices.issued(self._now, notice.frontier)
         else:
             self.ring.flow.hear_held(ring, notice.held[self._own_ring])
+            if notice.unsettled:
+                self.ring.notices.asked = True
             if self.streams[ring].known > self.streams[ring].held:
                 self._changed.add(ring)
         self._pass_on(ring, packet)
-
-    def _count(self, ring: int, value: int, upto: int) -> None:
-        if self.order.blocks.announce(ring, value, upto, self.streams[ring].held):
-            self._moved = True
-
-    def _reach(self, ring: int, frontier: int) -> None:
-        if self.order.frontiers.raise_to(ring, frontier):
-            self._moved = True
 
     def _on_resend(self, packet: bytes) -> None:
         request = decode_resend_untrusted(packet)
@@ -356,26 +282,9 @@ class DaemonCore:
             for destination, raw in self._handover.answer(request):
                 self.send(destination, raw)
 
-    # ---- deliveries ----
-
-    def _release(self, bundle: Bundle) -> None:
-        packet: DataPacket = bundle.packet
-        sender = self.groups.sender(bundle)
-        self._probe.released(
-            packet.ring, packet.number, packet.time, bundle.place, bundle, sender.name
-        )
-        self.groups.release(bundle)
-
-    def _release_unreliable(self, packet: UnreliablePacket) -> None:
-        for bundle in packet.bundles:
-            bundle.packet = packet
-            sender = self.groups.sender(bundle)
-            self._probe.released(self._view.ring_of[packet.daemon], 0, 0, 0, bundle, sender.name)
-            self.groups.release_unreliable(bundle)
-
     def _send_unreliable(self) -> None:
         for packet in self._packer.unreliable(self.desk.take_unreliable()):
-            self._release_unreliable(packet)
+            self.delivery.release_unreliable(packet)
             raw = packet.encode(self._view.key)
             self.send(RING, raw)
             self._pass_on(self._own_ring, raw)
@@ -385,25 +294,27 @@ class DaemonCore:
     @property
     def frontier(self) -> int:
         """Everything at or below this time is held here, and nothing of it can still come."""
-        return self.order.blocks.least
+        return self.delivery.order.blocks.least
 
     @property
     def causes(self) -> Causes:
         """V and A of a packet numbered now."""
-        return self.order.causes
+        return self.delivery.order.causes
 
     @property
     def lowest_safe(self) -> int:
         """The lowest stamp of a SAFE packet that waits here; 0 if none does."""
-        return self.order.lowest_safe
+        return self.delivery.order.lowest_safe
+
+    @property
+    def holds_packets(self) -> bool:
+        """Whether any packet, of any stream, is not yet forgotten here."""
+        return self.delivery.holds_packets
 
     def originate(self, packet: DataPacket) -> None:
         """Take a packet that was numbered just now as received."""
-        self._probe.stamped(packet.ring, packet.number, packet.time)
-        self._take(packet)
-        for bundle in packet.bundles:
-            if self.desk.numbered(bundle):
-                self._waits.add(bundle)
+        self.delivery.originate(packet)
+        self._note_use(packet)
 
     def publish(self, packet: DataPacket) -> None:
         """Send an originated packet to the ring and towards every other ring."""
@@ -413,18 +324,17 @@ class DaemonCore:
     def promise(self, value: int, upto: int) -> None:
         """Count a horizon that this daemon has just announced for its ring."""
         self._probe.horizon(self._own_ring, value, upto)
-        self._count(self._own_ring, value, upto)
+        self.delivery.count(self._own_ring, value, upto)
 
     def ring_frontier(self, value: int) -> None:
         """Note the least frontier of the ring's daemons."""
-        self._reach(self._own_ring, value)
+        self.delivery.reach(self._own_ring, value)
 
     def send(self, destination: int, packet: bytes) -> None:
         """Seal and send a packet to a daemon of the view, or to RING."""
         if destination == RING and len(self._view.rings[self._own_ring]) == 1:
             return
-        receiver = None if destination == RING else self._view.daemons[destination].number
-        self._out.append((destination, self._sealer.seal(packet, receiver)))
+        self._out.append((destination, self._gate.seal(destination, packet)))
 
     def send_rings(self, packet: bytes) -> None:
         """Seal and send a packet towards every other ring."""

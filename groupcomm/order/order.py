@@ -77,16 +77,8 @@ class Order:
 
     # ---- what arrives ----
 
-    def accept(self, packet: DataPacket, held_before: int) -> bool:
-        """Take a packet that its stream has just accepted.
-
-        Args:
-            packet: the packet.
-            held_before: up to where the stream was held without it.
-
-        Returns:
-            Whether it has its place in the agreed order.
-        """
+    def accept(self, packet: DataPacket, held_before: int) -> None:
+        """Take a packet that its stream has just accepted; `held_before` is the stream's, then."""
         ring = packet.ring
         stream = self._streams[ring]
         invariants.assert_stamps_rise(stream, packet)
@@ -101,6 +93,7 @@ class Order:
                 packet.causal |= level == _CAUSAL
                 top = max(top, level)
         if top >= _AGREED:
+            packet.in_agreed_order = True
             packet.safe = top == _SAFE
             heappush(self._agreed, (packet.time, ring, packet))
             if packet.safe:
@@ -108,7 +101,6 @@ class Order:
         self._link(packet)
         if stream.held > held_before:
             self.blocks.stream_advanced(ring, stream.held, stream.packets[stream.held].time)
-        return top >= _AGREED
 
     def _link(self, packet: DataPacket) -> None:
         """Put a packet into its daemon's chain, and behind it those that waited for it."""

@@ -11,6 +11,7 @@ from groupcomm.config.core import Timing
 from groupcomm.config.view import RING
 from groupcomm.ring.flow import Flow
 from groupcomm.ring.host import Host
+from groupcomm.ring.notices import NoticeSchedule
 from groupcomm.ring.repeater import Repeater
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Packer
@@ -38,6 +39,7 @@ class Away:
         "_key",
         "_me",
         "_noted_frontier",
+        "_notices",
         "_packer",
         "_repeats",
         "_rest_hop",
@@ -60,6 +62,7 @@ class Away:
         flow: Flow,
         packer: Packer,
         gaps: list[Gaps],
+        notices: NoticeSchedule | None,
         host: Host,
         now: float,
     ) -> None:
@@ -69,6 +72,7 @@ class Away:
         self._flow = flow
         self._packer = packer
         self._gaps = gaps
+        self._notices = notices  # None with one ring, which needs none
         self._host = host
         self._timeout_s = timing.token_timeout_s
         self._repeats = Repeater(timing.token_retransmit_s, timing.longest_wait_s)
@@ -135,7 +139,7 @@ class Away:
     def _wants_token(self, now: float) -> bool:
         if self._packer.waiting:
             return self._flow.may_number()
-        if self._gaps and self._gap_deadline() <= now:
+        if self._missing_deadline() <= now:
             return True
         return self._noted_frontier < self._host.lowest_safe <= self._host.frontier
 
@@ -154,9 +158,16 @@ class Away:
             deadline = self._repeats.at
         if self._asking.at < deadline:
             deadline = self._asking.at
-        elif self._gaps and self._asking.at == inf:
-            deadline = min(deadline, self._gap_deadline())
+        elif self._asking.at == inf:
+            deadline = min(deadline, self._missing_deadline())
         self.deadline = deadline
 
-    def _gap_deadline(self) -> float:
-        return min(gaps.deadline for gaps in self._gaps)
+    def _missing_deadline(self) -> float:
+        """When a packet or a notice has been missing for too long; inf if nothing is."""
+        deadline = inf
+        for gaps in self._gaps:
+            if gaps.deadline < deadline:
+                deadline = gaps.deadline
+        if self._notices is not None and self._host.holds_packets:
+            deadline = min(deadline, self._notices.missed_at())
+        return deadline

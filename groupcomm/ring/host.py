@@ -7,13 +7,7 @@ from groupcomm.wire.data import DataPacket
 
 
 class Host(Protocol):
-    """The daemon, as its ring sees it.
-
-    Attributes:
-        holds_packets: whether any packet, of any stream, is not yet forgotten here.
-    """
-
-    holds_packets: bool
+    """The daemon, as its ring sees it."""
 
     @property
     def frontier(self) -> int:
@@ -26,6 +20,10 @@ class Host(Protocol):
     @property
     def lowest_safe(self) -> int:
         """The lowest stamp of a SAFE packet that waits here; 0 if none does."""
+
+    @property
+    def holds_packets(self) -> bool:
+        """Whether any packet, of any stream, is not yet forgotten here."""
 
     def originate(self, packet: DataPacket) -> None:
         """Take a packet that was numbered just now as received."""

@@ -15,17 +15,19 @@ class NoticeSchedule:
     Attributes:
         last_at: when the ring's last notice was issued or heard.
         agreed_at: when something of the agreed order was last seen in the view.
+        asked: another ring misses something, maybe a notice of this ring.
     """
 
-    __slots__ = ("_announced_frontier", "_interval_s", "_timing", "agreed_at", "last_at")
+    __slots__ = ("_announced_frontier", "_interval_s", "_timing", "agreed_at", "asked", "last_at")
 
-    def __init__(self, timing: Timing, longest_delay_s: float) -> None:
+    def __init__(self, timing: Timing, longest_delay_s: float, now: float) -> None:
         self._timing = timing
         least = timing.horizon_interval_min_s
         self._interval_s = max(least, min(timing.horizon_interval_max_s, longest_delay_s / 8))
         self._announced_frontier = 0
-        self.last_at = -inf
+        self.last_at = now
         self.agreed_at = -inf
+        self.asked = False
 
     def due_at(self, now: float, *, frontier: int, lowest_safe: int, holds_packets: bool) -> float:
         """The time of the next notice, maybe past; inf if none is owed.
@@ -41,11 +43,20 @@ class NoticeSchedule:
             return self.last_at + timing.horizon_interval_min_s
         if now - self.agreed_at <= timing.agreed_memory_s:
             return self.last_at + self._interval_s
-        if holds_packets:
+        if holds_packets or self.asked:
             return self.last_at + timing.rest_interval_s
         return inf
+
+    def missed_at(self) -> float:
+        """When a daemon that still holds packets begins to doubt that notices still come.
+
+        Whoever holds the token may have forgotten all, and so fallen silent, while a notice that
+        was lost on its last way keeps another daemon waiting.
+        """
+        return self.last_at + 2 * self._timing.rest_interval_s
 
     def issued(self, now: float, frontier: int) -> None:
         """A notice of the own ring with this frontier has gone out, from here or from a fellow."""
         self.last_at = now
+        self.asked = False
         self._announced_frontier = max(self._announced_frontier, frontier)

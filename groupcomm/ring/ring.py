@@ -129,7 +129,7 @@ class Ring:
         self._alone = len(self._members) == 1
         self._is_gateway = view.gateway(self._ring) == me
         self._stream = streams[self._ring]
-        self.notices = NoticeSchedule(config.timing, view.longest_delay_s)
+        self.notices = NoticeSchedule(config.timing, view.longest_delay_s, now)
         self.flow = Flow(config.windows, self._stream, len(streams))
         self.away = Away(
             self._ring,
@@ -140,6 +140,7 @@ class Ring:
             flow=self.flow,
             packer=packer,
             gaps=gaps,
+            notices=self.notices if len(streams) > 1 else None,
             host=host,
             now=now,
         )
@@ -359,6 +360,7 @@ class Ring:
             horizon=horizon,
             upto=token.last,
             frontier=self._frontier,
+            unsettled=self._host.holds_packets,
             held=[held_by_ring(token, ring) for ring in range(len(self._streams))],
         )
         packet = notice.encode(self._key)

@@ -49,6 +49,7 @@ class DataPacket:
         bundles: at least one.
         raw: the whole packet, as encoded, for retransmission.
         causal: it has a CAUSAL bundle. This and what follows is the order's own.
+        in_agreed_order: it has an AGREED or SAFE bundle.
         safe: it has a SAFE bundle.
         ready: its causes are delivered.
         pending: its FIFO and CAUSAL bundles that are not delivered.
@@ -59,6 +60,7 @@ class DataPacket:
         "bundles",
         "causal",
         "daemon",
+        "in_agreed_order",
         "number",
         "pending",
         "previous",
@@ -96,6 +98,7 @@ class DataPacket:
         self.bundles = bundles
         self.raw = raw
         self.causal = False
+        self.in_agreed_order = False
         self.safe = False
         self.ready = False
         self.pending = 0

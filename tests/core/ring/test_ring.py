@@ -392,5 +392,5 @@ def test_rest_notice_and_request_survive_their_encoding() -> None:
     assert decode_rest_untrusted(notice.encode(bytes(16))).frontiers == [6, 7]
     request = decode_request_untrusted(TokenRequest(ring=1, daemon=2, hop=3).encode(bytes(16)))
     assert (request.ring, request.daemon, request.hop) == (1, 2, 3)
-    horizon = HorizonNotice(ring=1, horizon=2, upto=3, frontier=4, held=[5, 6])
+    horizon = HorizonNotice(ring=1, horizon=2, upto=3, frontier=4, unsettled=False, held=[5, 6])
     assert decode_horizon_untrusted(horizon.encode(bytes(16))).held == [5, 6]

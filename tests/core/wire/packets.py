@@ -220,7 +220,7 @@ CODECS: Final = (
             frontier=U64,
             held=st.lists(U64, max_size=MAX_RINGS),
         ),
-        HorizonNotice(ring=0, horizon=2**50, upto=9, frontier=6, held=[8, 9]),
+        HorizonNotice(ring=0, horizon=2**50, upto=9, frontier=6, unsettled=False, held=[8, 9]),
     ),
     Codec(
         PacketKind.RESEND,

@@ -98,7 +98,9 @@ def test_a_rest_notice_has_one_frontier_a_daemon() -> None:
 
 
 def test_a_horizon_notice_holds_one_number_a_ring() -> None:
-    empty = HorizonNotice(ring=0, horizon=1, upto=0, frontier=0, held=[]).encode(KEY)
+    empty = HorizonNotice(ring=0, horizon=1, upto=0, frontier=0, unsettled=False, held=[]).encode(
+        KEY
+    )
     assert decode_horizon_untrusted(empty).held == []
     for count in (1, MAX_RINGS):
         encoded = empty[:-1] + bytes((count,)) + bytes(8 * count)

@@ -1,0 +1,143 @@
+"""From packets to local clients: streams, order, groups and desk of one daemon, wired together.
+
+What is received or numbered goes in by `take`, horizons and frontiers by `count` and `reach`;
+`deliver` then gives out all that has become deliverable, once per step.
+"""
+
+from groupcomm.clocks.ring_clock import RingClock
+from groupcomm.config.core import CounterStarts
+from groupcomm.config.view import View
+from groupcomm.core.desk import Desk
+from groupcomm.core.probe import Probe
+from groupcomm.core.waits import OrderedWaits
+from groupcomm.groups.groups import Groups
+from groupcomm.order.order import Order
+from groupcomm.security.replay import ReplayWindow
+from groupcomm.stream.stream import Stream
+from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.data import DataPacket
+from groupcomm.wire.unreliable import UnreliablePacket
+
+
+class Delivery:
+    """The deliveries of one daemon in one view.
+
+    Attributes:
+        streams: by ring.
+        order: what may be given out.
+        groups: to whom.
+        holds_packets: whether any packet, of any stream, is not yet forgotten here.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_desk",
+        "_moved",
+        "_probe",
+        "_ring_of",
+        "_unreliable_seen",
+        "_waits",
+        "groups",
+        "holds_packets",
+        "order",
+        "streams",
+    )
+
+    def __init__(
+        self, view: View, me: int, starts: CounterStarts, clock: RingClock, desk: Desk, probe: Probe
+    ) -> None:
+        self.streams = [Stream(ring, starts.stream) for ring in range(len(view.rings))]
+        self.order = Order(
+            self.streams,
+            len(view.daemons),
+            clock=starts.clock,
+            release=self._release,
+            counted=probe.counted,
+        )
+        self.groups = Groups(view, me, desk)
+        desk.attach(self.groups.table)
+        self.holds_packets = False
+        self._ring_of = view.ring_of
+        self._clock = clock
+        self._desk = desk
+        self._probe = probe
+        self._waits = OrderedWaits()
+        self._unreliable_seen = [ReplayWindow() for _ in view.daemons]
+        self._moved = False  # something came that may make something deliverable
+
+    # ---- what comes ----
+
+    def take(self, packet: DataPacket) -> bool:
+        """Enter a packet into its stream and the order; False if it is here already."""
+        stream = self.streams[packet.ring]
+        held_before = stream.held
+        if not stream.accept(packet):
+            return False
+        self._moved = self.holds_packets = True
+        self._clock.follow(packet.time)
+        self._probe.held(packet.ring, packet.number, packet.time)
+        self.order.accept(packet, held_before)
+        return True
+
+    def originate(self, packet: DataPacket) -> None:
+        """Take a packet that was numbered here, and note whose senders wait for its position."""
+        self._probe.stamped(packet.ring, packet.number, packet.time)
+        self.take(packet)
+        for bundle in packet.bundles:
+            if self._desk.numbered(bundle):
+                self._waits.add(bundle)
+
+    def count(self, ring: int, value: int, upto: int) -> None:
+        """Take a horizon of a ring."""
+        self._clock.follow(value)
+        if self.order.blocks.announce(ring, value, upto, self.streams[ring].held):
+            self._moved = True
+
+    def reach(self, ring: int, frontier: int) -> None:
+        """Take a frontier of a ring."""
+        if self.order.frontiers.raise_to(ring, frontier):
+            self._moved = True
+
+    def is_new(self, packet: UnreliablePacket) -> bool:
+        """Whether this datagram outside the streams comes for the first time."""
+        window = self._unreliable_seen[packet.daemon]
+        if not window.check(packet.counter):
+            return False
+        window.accept(packet.counter)
+        return True
+
+    # ---- what goes ----
+
+    def deliver(self) -> None:
+        """Give out what packets, blocks or frontiers have made deliverable since the last time."""
+        if not self._moved:
+            return
+        self._moved = False
+        order = self.order
+        order.drain()
+        self.groups.settle(order.progress)
+        least = order.frontiers.least
+        if self._waits.waiting:
+            for bundle in self._waits.take(order.blocks.least, least):
+                self._desk.tell_position(bundle)
+        self.holds_packets = False
+        for stream in self.streams:
+            if stream.packets:
+                stream.forget(least)
+                self.holds_packets |= bool(stream.packets)
+
+    def _release(self, bundle: Bundle) -> None:
+        packet: DataPacket = bundle.packet
+        sender = self.groups.sender(bundle)
+        self._probe.released(
+            packet.ring, packet.number, packet.time, bundle.place, bundle, sender.name
+        )
+        self.groups.release(bundle)
+
+    def release_unreliable(self, packet: UnreliablePacket) -> None:
+        """Give out a datagram outside the streams."""
+        for bundle in packet.bundles:
+            bundle.packet = packet
+            sender = self.groups.sender(bundle)
+            self._probe.released(self._ring_of[packet.daemon], 0, 0, 0, bundle, sender.name)
+            self.groups.release_unreliable(bundle)

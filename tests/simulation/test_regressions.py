@@ -1,0 +1,71 @@
+"""Runs that once went wrong, each directed at its cause: seeds drift, causes do not."""
+
+import pytest
+
+from groupcomm.level import ServiceLevel
+from groupcomm.security.sealing import HEAD_BYTES
+from groupcomm.sim.clients import Client
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.faults import Faults
+from groupcomm.sim.loop import random_for
+from groupcomm.sim.path_faults import PathFaults
+from groupcomm.sim.settings import plain_settings
+from groupcomm.wire.packet import PacketKind
+
+
+def members_of(cluster: Cluster, *daemons: int) -> list[Client]:
+    clients = [cluster.connect(f"user{daemon}", daemon) for daemon in daemons]
+    cluster.run(1.0)
+    for client in clients:
+        client.join("g")
+    cluster.run(1.0)
+    return clients
+
+
+def got(clients: list[Client]) -> list[int]:
+    return [sum(type(event).__name__ == "Message" for event in one.events) for one in clients]
+
+
+@pytest.mark.parametrize("phase", range(0, 40, 5))
+@pytest.mark.parametrize("daemons", [3, 6])
+def test_a_silent_ring_is_asked_for_the_notice_that_was_lost(phase: int, daemons: int) -> None:
+    """Ring 0 has forgotten all and says no more; its last notices were lost on their way."""
+    cluster = Cluster(plain_settings(daemons=daemons, rings=3, seed=phase + 1))
+    clients = members_of(cluster, *range(daemons))
+    clients[1].multicast(["g"], b"x", level=ServiceLevel.SAFE)
+    cluster.run(0.01 * (phase + 1))
+    ring = cluster.view.rings[0]
+    cut = [
+        path
+        for (near, far), path in cluster.network.paths.items()
+        if near in ring and far not in ring
+    ]
+    for path in cut:
+        path.faults = PathFaults(
+            cluster.loop, random_for(phase, "cut"), Faults(loss=1.0), path.transfer
+        )
+    cluster.run(5.0)
+    for path in cut:
+        path.faults = None
+    cluster.run(3.0)
+    assert got(clients) == [1] * daemons
+
+
+class WithoutNotices(PathFaults):
+    """Horizon notices are lost, all else arrives; datagrams must not be encrypted."""
+
+    def send(self, datagram: bytes) -> bool:
+        return datagram[HEAD_BYTES] != PacketKind.HORIZON and super().send(datagram)
+
+
+def test_a_daemon_that_missed_a_notice_asks_though_its_ring_has_settled() -> None:
+    """Its fellows have forgotten all; only it never heard that ring 1 can deliver, too."""
+    cluster = Cluster(plain_settings(daemons=4, rings=2))
+    clients = members_of(cluster, 0, 1, 2, 3)
+    path = cluster.network.paths[0, 1]
+    path.faults = WithoutNotices(cluster.loop, random_for(1, "cut"), Faults(), path.transfer)
+    clients[3].multicast(["g"], b"x", level=ServiceLevel.SAFE)
+    cluster.run(6.0)
+    path.faults = None
+    cluster.run(1.0)
+    assert got(clients) == [1] * 4
