@@ -43,6 +43,16 @@ Transmission = tuple[int, bytes]
 class DaemonCore:
     """One daemon in one view.
 
+    Args:
+        config: its settings; of one cluster all cores have the same.
+        view: the view, the same at all its daemons.
+        me: its index in the view.
+        keys: the key ring, needed with suite 1.
+        now: seconds of its monotonic clock.
+        wall: seconds of its wall clock.
+        limits: caps on sessions.
+        probe: an observer for traces.
+
     Attributes:
         deadline: call `handle` at this time even if nothing arrives; inf if never.
         desk: the local sessions; the shell takes their output.
@@ -62,18 +72,6 @@ class DaemonCore:
         limits: SessionLimits | None = None,
         probe: Probe | None = None,
     ) -> None:
-        """Start a daemon of a view.
-
-        Args:
-            config: its settings; of one cluster all cores have the same.
-            view: the view, the same at all its daemons.
-            me: its index in the view.
-            keys: the key ring, needed with suite 1.
-            now: seconds of its monotonic clock.
-            wall: seconds of its wall clock.
-            limits: caps on sessions.
-            probe: an observer for traces.
-        """
         starts = config.starts
         self._view = view
         self._me = me
