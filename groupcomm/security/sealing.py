@@ -188,7 +188,6 @@ class Opener:
             raise BadDatagram("suite", str(datagram[1]))
         peer_key = datagram[_PEER]
         peer = self._peers.get(peer_key)
-        known = peer is not None
         if peer is None:
             peer = self._meet(datagram)
         (counter,) = _COUNTER.unpack_from(datagram, _FIXED)
@@ -196,8 +195,7 @@ class Opener:
             raise BadDatagram("replay", f"counter {counter}")
         packet = self._open(peer, datagram)
         peer.window.accept(counter)
-        if not known:
-            self._peers[peer_key] = peer
+        self._peers[peer_key] = peer
         return Opened(peer, counter, packet)
 
     def forget(self, sender: int, incarnation: Incarnation) -> None:
