@@ -130,16 +130,17 @@ class Away:
         if now >= self._heard_at + self._timeout_s:
             self._heard_at = now
             self.token_losses += 1
-        if self._wants_token(now):
+        missing_at = self._missing_deadline()
+        if self._wants_token(missing_at <= now):
             self._ask(now)
         else:
             self._asking.stop()
-        self._set_deadline()
+        self._set_deadline(missing_at)
 
-    def _wants_token(self, now: float) -> bool:
+    def _wants_token(self, something_is_missing: bool) -> bool:
         if self._packer.waiting:
             return self._flow.may_number()
-        if self._missing_deadline() <= now:
+        if something_is_missing:
             return True
         return self._noted_frontier < self._host.lowest_safe <= self._host.frontier
 
@@ -152,14 +153,14 @@ class Away:
             request = TokenRequest(ring=self._ring, daemon=self._me, hop=self.hop)
             self._host.send(RING, request.encode(self._key))
 
-    def _set_deadline(self) -> None:
+    def _set_deadline(self, missing_at: float) -> None:
         deadline = self._heard_at + self._timeout_s
         if self._repeats.at < deadline:
             deadline = self._repeats.at
         if self._asking.at < deadline:
             deadline = self._asking.at
-        elif self._asking.at == inf:
-            deadline = min(deadline, self._missing_deadline())
+        elif missing_at < deadline and self._asking.at == inf:
+            deadline = missing_at
         self.deadline = deadline
 
     def _missing_deadline(self) -> float:
