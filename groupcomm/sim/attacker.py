@@ -1,6 +1,7 @@
 """A malicious peer on the network: hears and sends everything, and has no key."""
 
 import struct
+from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -10,6 +11,8 @@ from groupcomm.sim.path_faults import Forged, corrupt
 
 INTERVAL_US = SECOND // 50
 REMEMBERED = 500
+RECENT = 30
+"""Of the last ones: a token is worth a replay only while it is new."""
 
 _U64 = struct.Struct("!Q")
 _SCOPE_AT = 2
@@ -32,6 +35,7 @@ class Attacker:
         self._rng = rng
         self._targets = targets
         self._captured: list[tuple[bytes, int]] = []  # and whom it was for
+        self._recent: deque[tuple[bytes, int]] = deque(maxlen=RECENT)
         self._seen = 0
         self._running = True
         loop.at(loop.now + INTERVAL_US, self._next)
@@ -43,6 +47,7 @@ class Attacker:
     def observe(self, source: int, target: int, datagram: bytes, goes_on: bool) -> None:
         """Capture a datagram; a sample of all so far is remembered, old and new alike."""
         self._seen += 1
+        self._recent.append((datagram, target))
         if len(self._captured) < REMEMBERED:
             self._captured.append((datagram, target))
         elif (place := int(self._rng.random() * self._seen)) < REMEMBERED:
@@ -53,7 +58,7 @@ class Attacker:
             return
         self._loop.at(self._loop.now + 1 + self._rng.randrange(2 * INTERVAL_US), self._next)
         if self._captured:
-            datagram, meant_for = self._rng.choice(self._captured)
+            datagram, meant_for = self._rng.choice(self._rng.choice((self._captured, self._recent)))
             victim = self._rng.randrange(len(self._targets))
             act = self._rng.choice((None, self._spoof, self._craft, self._count_forward))
             if act is not None:

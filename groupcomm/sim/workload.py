@@ -16,6 +16,7 @@ from groupcomm.sim.loop import SECOND, Loop
 
 GROUPS = ("chat", "prices", "zürich/日本")
 SEND_INTERVAL_US = SECOND // 18
+SERIES_INTERVAL_US = SECOND // 300
 CHURN_INTERVAL_US = SECOND // 2
 RECONNECT_US = SECOND // 5
 SIDE_CHANNEL_SHARE = 0.015
@@ -120,9 +121,21 @@ class Workload:
         self._loop.at(self._loop.now + self.after(SEND_INTERVAL_US), self._send_next)
         clients = [client for client in self.connected() if client.writable]
         if clients:
-            client = self._rng.choice(clients)
-            for _ in range(self._rng.randint(5, 20) if self._rng.random() < 0.01 else 1):
+            client, lot = self._rng.choice(clients), self._rng.random()
+            if lot < 0.008:
+                self._send_large((client, self._rng.randint(1, 4)))
+                return
+            for _ in range(self._rng.randint(5, 20) if lot < 0.018 else 1):
                 self.send(client, self._rng.choice(LEVELS), self._size())
+
+    def _send_large(self, series: tuple[Client, int]) -> None:
+        """Send one of a series of large messages; their fragments and levels mix on the way."""
+        client, left = series
+        if self._running and client.connected and client.writable:
+            self.send(client, self._rng.choice(LEVELS), self._large())
+            if left > 1:
+                later = self._loop.now + self.after(SERIES_INTERVAL_US)
+                self._loop.at(later, self._send_large, (client, left - 1))
 
     def _side_channel(self, daemon: int) -> None:
         """Somebody was told by telephone what a client of `daemon` has received, and reacts."""
@@ -160,6 +173,10 @@ class Workload:
 
     def _size(self) -> int:
         lot = self._rng.random()
-        if lot < 0.015:
-            return self._rng.randint(1, 6) * self._fragment_bytes + self._rng.randint(-60, 60)
+        if lot < 0.005:
+            return self._large()
         return self._rng.randint(100, 1000) if lot < 0.3 else self._rng.randint(0, 100)
+
+    def _large(self) -> int:
+        """About as many bytes as fit so many fragments, or one more."""
+        return self._rng.randint(1, 6) * self._fragment_bytes + self._rng.randint(-60, 60)
