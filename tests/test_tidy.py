@@ -28,7 +28,6 @@ PURE = frozenset(
 
 PURE_EXCEPTIONS = {
     "sim": frozenset({"random"}),  # only ever Random(seed)
-    "sim/campaign.py": frozenset({"concurrent", "multiprocessing", "signal"}),  # many cores
 }
 
 IMPURE_CALLS = frozenset({"open", "print", "input", "eval", "exec", "hash"})
@@ -174,7 +173,6 @@ def test_no_test_is_skipped(path: Path) -> None:
         ("wire/data.py", "random.Random", "pure"),
         ("sim/network.py", "random.Random", None),
         ("sim/network.py", "multiprocessing.Pool", "pure"),
-        ("sim/campaign.py", "multiprocessing.Pool", None),
         ("ring/token_holder.py", "groupcomm.hop.link.Link", "beside"),
         ("wire/data.py", "groupcomm.stream.gaps.Gaps", "below"),
         ("core.py", "groupcomm.sim.trace.Send", "below"),

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from groupcomm.sim.campaign import run_campaign
 from groupcomm.sim.known_bugs import KNOWN_BUGS
 from groupcomm.sim.run import RunResult
 from groupcomm.sim.settings import Options
+from groupcomm_client.campaign import run_campaign
 
 ROOT = Path(__file__).parent.parent.parent
 HUNT_SEEDS = 1000

@@ -2,8 +2,8 @@
 
 import pytest
 
-from groupcomm.sim.campaign import run_campaign
 from groupcomm.sim.settings import Options
+from groupcomm_client.campaign import run_campaign
 
 SEEDS = 100
 AT_ONCE = 10

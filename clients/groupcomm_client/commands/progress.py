@@ -4,7 +4,7 @@ import sys
 import time
 from types import TracebackType
 
-from groupcomm.sim.campaign import Totals
+from groupcomm_client.campaign import Totals
 
 TERMINAL_INTERVAL_S = 0.2
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
-from groupcomm.sim.campaign import Totals, run_campaign
 from groupcomm.sim.faults import FAULT_NAMES
 from groupcomm.sim.known_bugs import KNOWN_BUGS, find_known_bug
 from groupcomm.sim.run import RunResult
 from groupcomm.sim.settings import MAX_DAEMONS, Options
+from groupcomm_client.campaign import Totals, run_campaign
 from groupcomm_client.commands.progress import Progress, say
 
 NAME: Final = "simulate"
