@@ -60,6 +60,7 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     sealer = Sealer(SUITE_NONE, None, cluster=0, sender=1, incarnation=Incarnation(1, 2))
     yield "security.sealing.open", sealer.seal(b"packet")
     yield "security.sealing.sealed", bytes(22) + b"\1packet"
+    yield "core.gate.open", b"\0\5body"
     to_client = _frames()
     hello = to_client.pop("hello")
     yield "session.frames.hello", hello[4:]

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from groupcomm.clocks.stamp import ViewId
-from groupcomm.config.view import Incarnation
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.view import RING, DaemonId, Incarnation, View
+from groupcomm.core.gate import Gate
 from groupcomm.errors import BadDatagram, SessionError
 from groupcomm.security.sealing import SUITE_NONE, Opener, Sealer
 from groupcomm.session import frames, view_frame
@@ -37,6 +39,11 @@ Target = Callable[[bytes], None]
 
 REFUSALS: Final = (BadDatagram, SessionError)
 _VIEW: Final = ViewId(1, "d1", 2)
+_FELLOWS: Final = View(
+    id=_VIEW,
+    daemons=(DaemonId("d1", Incarnation(1, 2)), DaemonId("d2", Incarnation(1, 3))),
+    rings=((0, 1),),
+)
 
 
 def _exact(decode: Callable[[bytes], Any], encode: Callable[[Any, bytes], bytes]) -> Target:
@@ -111,6 +118,17 @@ def _sealed(raw: bytes) -> None:
     assert opened.packet == raw[23:]
 
 
+def _gate(raw: bytes) -> None:
+    """A packet of this view by a fellow, to all or to one, goes in; what nobody sealed does not."""
+    config = CoreConfig(suite=SUITE_NONE)
+    sender, receiver = (Gate(config, _FELLOWS, me, None) for me in (0, 1))
+    with contextlib.suppress(BadDatagram):
+        receiver.open_untrusted(raw)
+    content = raw[1:2] + _FELLOWS.key + raw[2:]
+    sealed = sender.seal(RING if raw[:1] == b"\0" else 1, content)
+    assert receiver.open_untrusted(sealed) == (content[0], content)
+
+
 def _pieces(raw: bytes) -> None:
     """However a stream is cut, the same frames come out."""
     cut = raw[0] if raw else 0
@@ -163,6 +181,7 @@ TARGETS: Final[dict[str, Target]] = {
     ),
     "security.sealing.open": _opened,
     "security.sealing.sealed": _sealed,
+    "core.gate.open": _gate,
     "session.frames.hello": _frame(frames.decode_hello_untrusted, _hello),
     "session.frames.welcome": _frame(
         frames.decode_welcome_untrusted,
