@@ -12,6 +12,8 @@ class Daemons:
         self.found: set[str] = set()
         self.stamped: list[tuple[int, Stamped]] = []  # those that rise
         self._find_stamped()
+        self.holds: list[tuple[int, Hold]] = []  # first ones, of packets that were stamped so
+        self._find_holds()
         self.rings = sorted({event.ring for _, event in self.stamped})
 
     def _find_stamped(self) -> None:
@@ -24,13 +26,25 @@ class Daemons:
             else:
                 self.stamped.append((index, event))
 
+    def _find_holds(self) -> None:
+        for index, event in self.facts.all(Hold):
+            packets = self._packets(event.ring, index)
+            if (event.number, event.time) not in [(e.number, e.time) for e in packets]:
+                self.found.add("H1")
+            elif (event.p, event.ring, event.number) in [
+                (e.p, e.ring, e.number) for _, e in self.holds
+            ]:
+                self.found.add("D2")
+            else:
+                self.holds.append((index, event))
+
     def judge(self) -> set[str]:
         """The ids of violated properties."""
         for index, event in self.facts.all(Stamped):
             horizons = self._horizons(event.ring, index)
             if any(event.time <= horizon.value for horizon in horizons):
                 self.found.add("H3")
-            held = [e.time for i, e in self.facts.all(Hold) if i < index and e.p == event.p]
+            held = [e.time for i, e in self.holds if i < index and e.p == event.p]
             if any(event.time <= time for time in held):
                 self.found.add("H6")
         self._judge_horizons()
@@ -61,16 +75,11 @@ class Daemons:
                 self.found.add("H4")
 
     def _judge_holds(self) -> None:
-        for index, event in self.facts.all(Hold):
-            packets = self._packets(event.ring, index)
-            if (event.number, event.time) not in [(e.number, e.time) for e in packets]:
-                self.found.add("H1")
+        """H4, for what is released."""
         for index, release in self.facts.all(Release):
             key = (release.ring, release.number, release.time)
             held = [
-                (e.ring, e.number, e.time)
-                for i, e in self.facts.all(Hold)
-                if i < index and e.p == release.p
+                (e.ring, e.number, e.time) for i, e in self.holds if i < index and e.p == release.p
             ]
             if release.level > 0 and key not in held:
                 self.found.add("H4")
@@ -82,11 +91,7 @@ class Daemons:
         packets = self._packets(ring, before)
         if not packets:
             return -1
-        held = {
-            e.number
-            for i, e in self.facts.all(Hold)
-            if i < before and (e.p, e.ring) == (daemon, ring)
-        }
+        held = {e.number for i, e in self.holds if i < before and (e.p, e.ring) == (daemon, ring)}
         number = packets[0].number - 1
         while number + 1 in held:
             number += 1
@@ -100,7 +105,7 @@ class Daemons:
                 found.append(count.value)
         prefix = self.prefix(daemon, ring, before)
         packets = self._packets(ring, before)
-        for index, hold in self.facts.all(Hold):
+        for index, hold in self.holds:
             mine = index < before and (hold.p, hold.ring) == (daemon, ring)
             if mine and packets and packets[0].number <= hold.number <= prefix:
                 found.append(hold.time)

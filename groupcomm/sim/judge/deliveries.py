@@ -14,9 +14,9 @@ from groupcomm.sim.trace import (
     Ask,
     Bounce,
     Deliver,
-    Hold,
     Member,
     Order,
+    Quiet,
     Rejects,
     Release,
     Send,
@@ -109,6 +109,9 @@ class Deliveries:
         self._judge_kept()
         self._judge_uniqueness()
         self._judge_views()
+        for index, order in self.facts.all(Order):
+            if self.facts.sent.get((order.c, order.m), index) >= index:
+                self.found.add("D1")
         self._judge_life()
         self._judge_daemons()
         if self.facts.quiet:
@@ -163,9 +166,6 @@ class Deliveries:
             self.found.add("U" if event.level == 0 else "D2")
         if any(event.level == 0 and event.number != 0 for _, event in self.facts.all(Release)):
             self.found.add("U")
-        holds = [(event.p, event.ring, event.number) for _, event in self.facts.all(Hold)]
-        if len(holds) != len(set(holds)):
-            self.found.add("D2")
 
     def _judge_views(self) -> None:
         """D3."""
@@ -184,13 +184,14 @@ class Deliveries:
             self.found.add("D3")
 
     def _judge_life(self) -> None:
-        """D5: clocks do not fall, the dead do nothing, who says goodbye sends nothing more."""
+        """D5: time does not fall, nothing follows Quiet, a crash, or in part a goodbye."""
         kept = {index for index, _ in self.kept}
-        crashed, leaving, time = set(), set(), 0
+        times = [event.t for event in self.facts.events]
+        ends = [isinstance(event, Quiet) for event in self.facts.events]
+        if times != sorted(times) or True in ends[:-1]:
+            self.found.add("D5")
+        crashed, leaving = set(), set()
         for index, event in enumerate(self.facts.events):
-            if event.t < time:
-                self.found.add("D5")
-            time = event.t
             if not isinstance(event, CLIENT_EVENTS) or index in self.facts.reused:
                 continue
             if isinstance(event, Deliver) and index not in kept:
@@ -240,9 +241,13 @@ class Deliveries:
         return False
 
     def _judge_answers(self) -> None:
+        """L5."""
         facts = self.facts
-        orders = {(event.c, event.m) for _, event in facts.all(Order)}
+        orders = {(e.c, e.m) for i, e in facts.all(Order) if facts.sent.get((e.c, e.m), i) < i}
         unanswered = self._unanswered_joins()
+        for client, number in facts.sent:
+            if (client, number) not in facts.accepted and facts.ended_at(client) is None:
+                self.found.add("L5")
         for name in facts.accepted:
             if facts.ended_at(name[0]) is None:
                 item = facts.item(name)

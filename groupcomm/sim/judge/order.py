@@ -35,14 +35,19 @@ class Orders:
         facts = self.facts
         names = [n for n in facts.accepted if facts.level(n) >= FIFO]
         for daemon in facts.daemons:
-            released = {name: facts.released(name, daemon) for name in names}
-            for a in names:
-                for b in names:
-                    at, first = released[b], facts.accepted[a][0]
-                    if a[0] != b[0] or at is None or not facts.accepted[b][0] < at:
-                        continue
-                    is_before = (first, a[1]) < (facts.accepted[b][0], b[1])
-                    if is_before and (released[a] is None or (released[a] or 0) > at):
+            released: dict[Name, int] = {}
+            for name in names:
+                at = facts.released(name, daemon)
+                if at is not None and facts.accepted[name][0] < at:
+                    released[name] = at
+            for b, at in released.items():
+                for a in names:
+                    one, other = facts.accepted[a][0], facts.accepted[b][0]
+                    if (
+                        a[0] == b[0]
+                        and (one, a[1]) < (other, b[1])
+                        and released.get(a, at + 1) > at
+                    ):
                         self.found.add(self._which(a, b))
 
     def _which(self, a: Name, b: Name) -> str:
@@ -156,10 +161,12 @@ class Orders:
                     self.found.add("O3")
         for _, deliver in self.deliveries.kept:
             self._check_told((deliver.s, deliver.m), deliver.pos)
-        for _, told in self.facts.all(Order):
-            self._check_told((told.c, told.m), told.pos)
-        for _, bounce in self.facts.all(Bounce):
-            self._check_told((bounce.c, bounce.m), bounce.pos)
+        for index, order in self.facts.all(Order):
+            if self.facts.sent.get((order.c, order.m), index) < index:
+                self._check_told((order.c, order.m), order.pos)
+        for index, bounce in self.facts.all(Bounce):
+            if self.facts.sent.get((bounce.c, bounce.m), index) < index:
+                self._check_told((bounce.c, bounce.m), bounce.pos)
 
     def _check_told(self, name: Name, pos: tuple[str, int, int, int, int] | None) -> None:
         position = self.positions.get(name)

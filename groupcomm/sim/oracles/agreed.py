@@ -4,16 +4,16 @@ from collections import deque
 from itertools import combinations, pairwise
 
 from groupcomm.sim.oracles.report import Report
-from groupcomm.sim.oracles.world import Client, Daemon, Item, Place, Position
+from groupcomm.sim.oracles.world import KEPT, Client, Daemon, Item, Place, Position, World
 from groupcomm.sim.trace import Deliver, Member, Release
 
 
 class AgreedOrder:
     """Judges agreed bundles at daemons, AGREED and SAFE messages and views at clients."""
 
-    def __init__(self, report: Report, clients: dict[str, Client]) -> None:
+    def __init__(self, report: Report, world: World) -> None:
         self._report = report
-        self._clients = clients
+        self._world = world
         self._log: list[Place] = []  # agreed bundles, in the order of their first release
 
     def released(self, daemon: Daemon, place: Place, event: Release) -> None:
@@ -31,6 +31,16 @@ class AgreedOrder:
                 "O4", f"{daemon} releases {place} where others released {log[index]}", event
             )
         daemon.agreed = index + 1
+        if len(log) > 2 * KEPT:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Drop the oldest bundles of the log that every daemon has released."""
+        daemons = self._world.daemons.values()
+        count = min(KEPT, *(daemon.agreed for daemon in daemons))
+        del self._log[:count]
+        for daemon in daemons:
+            daemon.agreed -= count
 
     def delivered(self, client: Client, item: Item, position: Position, event: Deliver) -> None:
         """O1 at a client, for a message."""
@@ -59,7 +69,9 @@ class AgreedOrder:
         """Positions that rise everywhere, and are the same everywhere, leave no cycle."""
         if self._report.ids.isdisjoint(("O1", "O3")):
             return
-        sequences = [client.agreed for client in self._clients.values() if client.agreed]
+        sequences = [
+            list(dict.fromkeys(c.agreed)) for c in self._world.clients.values() if c.agreed
+        ]
         for one, other in combinations(sequences, 2):
             if not _same_order(one, other):
                 self._report.add(

@@ -4,32 +4,40 @@ The causes of a message are all that its sender knew. A cause that everybody has
 forgotten, so the sets stay as small as what is on its way.
 """
 
+from typing import Final
+
 from groupcomm.sim.oracles.report import Report
-from groupcomm.sim.oracles.world import Client, Daemon, Item
+from groupcomm.sim.oracles.world import Client, Item, World
 from groupcomm.sim.trace import Deliver
 
 _RELIABLE, _FIFO, _CAUSAL = 1, 2, 3
+
+MANY: Final = 64
+"""A set that has doubled, and is larger than this, is looked through for what to forget."""
 
 
 class Causes:
     """Judges messages at CAUSAL or above; call `sent` and `delivered` for every message."""
 
-    def __init__(self, report: Report, daemons: dict[str, Daemon]) -> None:
+    def __init__(self, report: Report, world: World) -> None:
         self._report = report
-        self._daemons = daemons
-
-    def _is_open(self, item: Item) -> bool:
-        """Whether somebody may still get it."""
-        return item.waiting > 0 or item.released < len(self._daemons)
+        self._world = world
 
     def sent(self, client: Client, item: Item) -> None:
         """Note the causes of a message, which is a cause of later ones."""
         if item.level >= _CAUSAL:
-            open_items = [known for known in client.knows if self._is_open(known)]
-            client.knows = dict.fromkeys(open_items)
-            item.causes = tuple(open_items)
+            item.causes = self._tidy(client)
         if item.level >= _FIFO:
             client.knows[item] = None
+
+    def _tidy(self, client: Client) -> tuple[Item, ...]:
+        """Forget what can be no cause any more; returns the rest."""
+        is_open = self._world.is_open
+        causes = tuple([item for item in client.knows if is_open(item)])
+        client.knows = dict.fromkeys(causes)
+        client.needs = {item for item in client.needs if is_open(item)}
+        client.tidy_at = 2 * len(causes) + MANY
+        return causes
 
     def delivered(self, client: Client, item: Item, event: Deliver) -> None:
         """A message that was owed is delivered."""
@@ -38,16 +46,17 @@ class Causes:
         needs = client.needs
         if needs and item in needs:
             needs.remove(item)
-            self._report.add(
-                "CA", f"{client} gets {item} after a message that it had caused", event
-            )
+            if not client.ended:
+                text = f"{client} gets {item} after a message that it had caused"
+                self._report.add("CA", text, event)
         knows = client.knows
         knows[item] = None
         if item.level >= _CAUSAL and item.causes:
+            is_open = self._world.is_open
             for cause in item.causes:
-                if self._is_open(cause):
+                if is_open(cause):
                     knows[cause] = None
                     if client not in cause.got:
                         needs.add(cause)
-            if len(needs) > 1000:
-                client.needs = {need for need in needs if self._is_open(need)}
+        if len(knows) > client.tidy_at:
+            self._tidy(client)

@@ -1,7 +1,7 @@
 """Who is owed what, and gets it: D1, D2, D6, R, G4, MG3, L5, X3."""
 
 from groupcomm.sim.oracles.report import Report
-from groupcomm.sim.oracles.world import Client, Daemon, Item
+from groupcomm.sim.oracles.world import Client, Daemon, Item, World
 from groupcomm.sim.trace import Deliver, Quiet, Release
 
 _RELIABLE, _FIFO, _AGREED = 1, 2, 4
@@ -10,8 +10,9 @@ _RELIABLE, _FIFO, _AGREED = 1, 2, 4
 class Delivery:
     """Judges deliveries against what daemons have released."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, world: World) -> None:
         self._report = report
+        self._world = world
 
     # ---- what is owed ----
 
@@ -69,6 +70,7 @@ class Delivery:
             client.ended = True
             for item in client.owed:
                 item.waiting -= 1
+            self._world.end(client)
 
     # ---- what is got ----
 
@@ -81,9 +83,8 @@ class Delivery:
                 item.waiting -= 1
             return True
         item.got.append(client)
-        if item.level >= 0:
-            which = "G4" if item.level >= _AGREED else "R"
-            self._report.add(which, f"{client} gets {item}, which it is not owed", event)
+        which = "G4" if item.level >= _AGREED else "R"
+        self._report.add(which, f"{client} gets {item}, which it is not owed", event)
         return False
 
     def in_no_group(self, client: Client, event: Deliver) -> None:
@@ -94,16 +95,18 @@ class Delivery:
 
     # ---- nothing may be missing ----
 
-    def quiet(self, clients: dict[str, Client], daemons: int, event: Quiet) -> None:
+    def quiet(self, event: Quiet) -> None:
         """Completeness, after all faults have ended."""
-        for client in clients.values():
+        for client in self._world.clients.values():
             if not client.ended:
                 for item in client.owed:
                     if item.level >= _RELIABLE:
                         self._missing(client, item, event)
             for item in client.sent.values():
                 if item.accepted:
-                    self._check_item(item, daemons, event)
+                    self._check_item(item, event)
+                elif not client.ended:
+                    self._report.add("L5", f"{item} was never taken", event)
 
     def _missing(self, client: Client, item: Item, event: Quiet) -> None:
         others = "G4" if item.level >= _AGREED else "R"
@@ -113,8 +116,8 @@ class Delivery:
         if joined and min(joined) < item.sent_at:
             self._report.add("X3", f"{client} never gets {item}, sent after its join", event)
 
-    def _check_item(self, item: Item, daemons: int, event: Quiet) -> None:
-        cut = item.accepted < item.count
+    def _check_item(self, item: Item, event: Quiet) -> None:
+        cut, daemons = item.accepted < item.count, len(self._world.daemons)
         if item.level >= _RELIABLE and item.released < daemons and not cut:
             self._report.add("R", f"{item} is released at {item.released} daemons only", event)
         if item.sender.ended:

@@ -14,10 +14,11 @@ from groupcomm.sim.oracles.delivery import Delivery
 from groupcomm.sim.oracles.groups import GroupViews
 from groupcomm.sim.oracles.positions import Positions
 from groupcomm.sim.oracles.private import Private
-from groupcomm.sim.oracles.report import Report, Violation
+from groupcomm.sim.oracles.releases import Releases
+from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.sender_order import SenderOrder
 from groupcomm.sim.oracles.stamps import Stamps
-from groupcomm.sim.oracles.world import Client, Daemon, Item, Position, World
+from groupcomm.sim.oracles.world import Client, Daemon, Item, World
 from groupcomm.sim.trace import (
     Accept,
     Ask,
@@ -40,7 +41,6 @@ from groupcomm.sim.trace import (
 )
 
 _FIFO, _AGREED, _SAFE = 2, 4, 5
-_MESSAGES, _FRAGMENT, _CONNECT, _JOIN, _LEAVE = range(5)
 
 
 class Oracles:
@@ -55,12 +55,25 @@ class Oracles:
         self._world = world = World()
         self._stamps = Stamps(world, report)
         self._sender_order = SenderOrder(report)
-        self._causes = Causes(report, world.daemons)
-        self._agreed = AgreedOrder(report, world.clients)
+        self._causes = Causes(report, world)
+        self._agreed = AgreedOrder(report, world)
         self._positions = Positions(report)
-        self._delivery = Delivery(report)
+        self._delivery = Delivery(report, world)
         self._views = GroupViews(world, report)
         self._private = Private(report)
+        self._releases = Releases(
+            report,
+            world,
+            stamps=self._stamps,
+            positions=self._positions,
+            agreed=self._agreed,
+            sender_order=self._sender_order,
+            delivery=self._delivery,
+            views=self._views,
+            private=self._private,
+        )
+        self._time = 0
+        self._quiet: Quiet | None = None
         self.violations = report.violations
         self._handlers: dict[type[TraceEvent], Callable[[Any], None]] = {
             Conf: self._on_conf,
@@ -69,7 +82,7 @@ class Oracles:
             Hold: self._on_hold,
             Horizon: self._on_horizon,
             Count: self._on_count,
-            Release: self._on_release,
+            Release: self._releases.released,
             Table: self._on_table,
             Rejects: self._on_rejects,
             Send: self._on_send,
@@ -82,13 +95,21 @@ class Oracles:
         }
 
     def feed(self, event: TraceEvent) -> None:
-        """Take the next event; every identity must be of a daemon with a Conf, or a client."""
+        """Take the next event of a trace that makes sense, see check.py."""
+        time = event.t
+        if time < self._time or self._quiet is not None:
+            self._report.add("D5", f"something happens at {time}, after {self._time}", event)
+        self._time = time
         self._world.events += 1
         self._handlers[type(event)](event)
 
     def finish(self) -> None:
-        """The trace ends here."""
+        """The trace ends here; if it ends with Quiet nothing may be missing."""
         self._agreed.finish()
+        if self._quiet is not None:
+            self._delivery.quiet(self._quiet)
+            self._private.quiet(self._quiet)
+            self._views.quiet(self._quiet)
 
     @property
     def ids(self) -> set[str]:
@@ -113,8 +134,9 @@ class Oracles:
         self._stamps.count(event, self._world.daemons[event.p])
 
     def _on_table(self, event: Table) -> None:
-        self._check_view(event.pos, self._world.daemons[event.p], event)
-        self._views.table(event)
+        daemon = self._world.daemons[event.p]
+        self._check_view(event.pos, daemon, event)
+        self._views.table(event, daemon)
 
     def _on_rejects(self, event: Rejects) -> None:
         if event.bad != event.injected:
@@ -127,6 +149,9 @@ class Oracles:
         for number in range(event.first, event.last + 1):
             item = client.sent.get(number)
             if item is None:
+                if number > client.forgotten:
+                    text = f"{event.p} takes {number} of {client}, which was not sent"
+                    self._report.add("D1", text, event)
                 continue
             item.accepted += 1
             if item.accepted == 1:
@@ -134,127 +159,38 @@ class Oracles:
                     self._sender_order.accepted(item)
                 self._private.accepted(self._world.daemons[event.p], item)
 
-    # ---- releases ----
-
-    def _on_release(self, event: Release) -> None:
-        daemon = self._world.daemons[event.p]
-        client = self._world.client(event.c)
-        if event.level == 0:
-            self._release_unreliable(event, daemon, client)
-            return
-        new = self._positions.place(event, 1 << daemon.index)
-        if event.level >= _AGREED:
-            self._stamps.agreed(event, event.time, daemon)
-            if event.level == _SAFE:
-                self._stamps.safe(event, daemon)
-            if new:
-                place = (event.time, event.ring, event.bundle)
-                self._agreed.released(daemon, place, event)
-        if not new:
-            return
-        kind = event.kind
-        if kind == _MESSAGES:
-            for number in range(event.first, event.last + 1):
-                item = client.sent.get(number)
-                if item is not None:
-                    self._release_message(item, number - event.first, daemon, event)
-        elif kind == _FRAGMENT:
-            self._release_fragment(client.sent.get(event.first), daemon, event)
-        else:
-            self._release_control(kind, client, daemon, event)
-
-    def _release_message(self, item: Item, index: int, daemon: Daemon, event: Release) -> None:
-        if item.position is None:
-            position = (event.time, event.ring, event.bundle, index)
-            self._positions.found(item, position, event)
-        if item.sender.daemon is daemon:
-            self._positions.found_at_home(item, event)
-        if item.level >= _FIFO:
-            self._sender_order.released(daemon, item, event)
-        self._delivery.released(daemon, item)
-
-    def _release_fragment(self, item: Item | None, daemon: Daemon, event: Release) -> None:
-        if item is None:
-            return
-        item.count = event.count
-        if event.index == event.count - 1:
-            if item.position is None:
-                position = (event.time, event.ring, event.bundle, 0)
-                self._positions.found(item, position, event)
-            if item.sender.daemon is daemon:
-                self._positions.found_at_home(item, event)
-        if self._delivery.fragment(daemon, item, event) and item.level >= _FIFO:
-            self._sender_order.released(daemon, item, event)
-
-    def _release_unreliable(self, event: Release, daemon: Daemon, client: Client) -> None:
-        if event.number:
-            self._report.add("U", f"{event.p} releases UNRELIABLE in a stream", event)
-        for number in range(event.first, event.last + 1):
-            item = client.sent.get(number)
-            if item is None:
-                continue
-            if item.copies is None:
-                item.copies = set()
-            if (daemon, event.index) in item.copies:
-                self._report.add("U", f"{daemon} releases {item} twice", event)
-                continue
-            item.copies.add((daemon, event.index))
-            if daemon in client.disconnected_at:
-                continue
-            if event.kind == _FRAGMENT:
-                self._delivery.fragment(daemon, item, event)
-            else:
-                self._delivery.released(daemon, item)
-
-    def _release_control(self, kind: int, client: Client, daemon: Daemon, event: Release) -> None:
-        if kind == _CONNECT:
-            self._private.connected(daemon, client, event)
-            return
-        if kind in (_JOIN, _LEAVE):
-            item = client.sent.get(event.first)
-            if item is None:
-                return
-            item.released += 1
-            self._sender_order.released(daemon, item, event)
-            if client.daemon is daemon:
-                members = daemon.members.setdefault(item.to[0], {})
-                if kind == _JOIN:
-                    members[client] = None
-                else:
-                    members.pop(client, None)
-            return
-        if client.disconnect is None:
-            client.disconnect = (event.time, event.ring, event.bundle)
-        self._private.disconnected(daemon, client)
-        if client.daemon is daemon:
-            for members in daemon.members.values():
-                members.pop(client, None)
-            self._delivery.end(client)
-
     # ---- clients ----
 
     def _on_send(self, event: Send) -> None:
-        client = self._alive(event.c, event)
-        known = client.sent.get(event.m)
-        if known is not None and known.level >= 0:
-            self._report.add("D4", f"{client} sends message {event.m} twice", event)
-            return
-        item = Item(client, event.m, event.level, event.to)
-        item.digest = event.digest
-        item.discard = event.discard
-        item.ordered = event.ordered
-        item.sent_at = self._world.events
-        client.sent[event.m] = item
-        self._positions.sent(client, item)
-        self._causes.sent(client, item)
+        client = self._world.client(event.c)
+        if self._is_new(client, event):
+            item = Item(client, event.m, event.level, event.to)
+            item.digest = event.digest
+            item.discard = event.discard
+            item.ordered = event.ordered
+            item.sent_at = self._world.events
+            self._world.remember(item)
+            self._positions.sent(client, item)
+            self._causes.sent(client, item)
+
+    def _is_new(self, client: Client, event: Send | Ask) -> bool:
+        """D4: whether a number is used for the first time; D5: nothing follows a goodbye."""
+        if event.m in client.sent or event.m <= client.forgotten:
+            self._report.add("D4", f"{client} uses number {event.m} twice", event)
+            return False
+        self._alive(event.c, event)
+        if client.leaving:
+            self._report.add("D5", f"{client} goes on after its goodbye", event)
+        return True
 
     def _on_deliver(self, event: Deliver) -> None:
         client = self._world.client(event.c)
         sender = self._world.client(event.s)
         item = sender.sent.get(event.m)
-        if item is None:  # a message that nobody sent
-            item = sender.sent[event.m] = Item(sender, event.m, -1, event.to)
-        elif item not in client.owed and client in item.got:
+        if item is None or item.is_request:
+            self._on_phantom(client, sender, event)
+            return
+        if item not in client.owed and client in item.got:
             self._report.add("D2", f"{client} gets {item} twice", event)
             return
         self._check_content(client, item, event)
@@ -264,13 +200,18 @@ class Oracles:
         if client.gone:
             self._views.delivered(client, item, event)
         owed = self._delivery.delivered(client, item, event)
-        if item.level < 0:
-            return
         if event.pos is not None:
             self._on_position(client, item, event.pos, event)
         if owed:
             self._causes.delivered(client, item, event)
         self._sender_order.delivered(client, item, event)
+
+    def _on_phantom(self, client: Client, sender: Client, event: Deliver) -> None:
+        """A message that is not there: never sent, or complete so long ago that it is forgotten."""
+        which, what = ("D1", "which was not sent")
+        if event.m <= sender.forgotten:
+            which, what = ("D2", "long after everybody has got it")
+        self._report.add(which, f"{client} gets {event.m} of {sender}, {what}", event)
 
     def _check_content(self, client: Client, item: Item, event: Deliver) -> None:
         if client.crashed:
@@ -294,18 +235,30 @@ class Oracles:
                 self._positions.high_x1 = position
 
     def _on_ask(self, event: Ask) -> None:
-        client = self._alive(event.c, event)
-        self._private.asked(client, event)
+        client = self._world.client(event.c)
         if event.what in ("join", "leave"):
-            item = Item(client, event.m, _AGREED, (event.group,))
-            item.is_request = True
-            item.joins = event.what == "join"
-            client.sent[event.m] = item
-            if item.joins:
-                client.joining.setdefault(event.group, deque()).append(item)
-        elif event.what == "crash":
+            if self._is_new(client, event):
+                self._request(client, event)
+            return
+        self._alive(event.c, event)
+        if event.what == "crash":
             client.crashed = True
             self._delivery.end(client)
+            return
+        if client.leaving:
+            self._report.add("D5", f"{client} goes on after its goodbye", event)
+        if event.what == "disconnect":
+            client.leaving = True
+        else:
+            self._private.connects(client, event)
+
+    def _request(self, client: Client, event: Ask) -> None:
+        item = Item(client, event.m, _AGREED, (event.group,))
+        item.is_request = True
+        item.joins = event.what == "join"
+        self._world.remember(item)
+        if item.joins:
+            client.joining.setdefault(event.group, deque()).append(item)
 
     def _on_member(self, event: Member) -> None:
         client = self._alive(event.c, event)
@@ -326,6 +279,12 @@ class Oracles:
         if item is not None:
             item.answered = True
             self._positions.told(item, position, event)
+            if item.level == _SAFE and client.daemon is not None:
+                self._stamps.safe(event, position[0], client.daemon)
+        elif event.m > client.forgotten:
+            self._report.add(
+                "D1", f"{client} learns where {event.m} is, which it did not send", event
+            )
         self._positions.high_x1 = max(self._positions.high_x1, position)
 
     def _on_bounce(self, event: Bounce) -> None:
@@ -350,8 +309,4 @@ class Oracles:
             self._report.add("D3", f"a position of view {pos[0]}, which is not current", event)
 
     def _on_quiet(self, event: Quiet) -> None:
-        self._delivery.quiet(self._world.clients, len(self._world.daemons), event)
-        self._private.quiet(event)
-
-
-__all__ = ["Oracles", "Position", "Violation"]
+        self._quiet = event

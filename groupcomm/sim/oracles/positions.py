@@ -1,12 +1,16 @@
 """Positions: one key per message (O3), above its causes (O2) and side channels (X1, X2)."""
 
-from bisect import insort
+from bisect import bisect_left, insort
+from collections import deque
 
 from groupcomm.sim.oracles.report import Report
-from groupcomm.sim.oracles.world import NOWHERE, Client, Item, Position
+from groupcomm.sim.oracles.world import KEPT, NOWHERE, Client, Item, Position
 from groupcomm.sim.trace import Bounce, Deliver, Order, Release, TraceEvent
 
 _AGREED = 4
+
+MANY = 500
+"""A client's messages are compared with so many before them, at least."""
 
 Content = tuple[int, int, int, str, int, int, int, int]
 
@@ -22,6 +26,7 @@ class Positions:
     def __init__(self, report: Report) -> None:
         self._report = report
         self._places: dict[tuple[int, int, int], tuple[Content, int]] = {}
+        self._order: deque[tuple[int, int, int]] = deque()
         self.high_x1 = NOWHERE
         self.high_x2 = NOWHERE
 
@@ -41,6 +46,9 @@ class Positions:
         known = self._places.get(key)
         if known is None:
             self._places[key] = (content, daemon_bit)
+            self._order.append(key)
+            if len(self._order) > 2 * KEPT:
+                del self._places[self._order.popleft()]
             return True
         if known[0] != content:
             self._report.add("O3", f"place {key} has other content at {event.p}", event)
@@ -80,16 +88,16 @@ class Positions:
             self._report.add(
                 "O2", f"{item} is at {position}, its sender had got {item.floor}", event
             )
-        sender = item.sender
-        numbers = sender.positioned
-        insort(numbers, item.number)
-        at = len(numbers) - 1 if numbers[-1] == item.number else numbers.index(item.number)
-        for low, high in ((at - 1, at), (at, at + 1)):
-            if low >= 0 and high < len(numbers):
-                lower = sender.sent[numbers[low]].position
-                higher = sender.sent[numbers[high]].position
-                if lower is not None and higher is not None and lower >= higher:
-                    self._report.add("O2", f"{item} is at {position}, out of its order", event)
+        item.at_home = True
+        entries = item.sender.positioned
+        entry = (item.number, position)
+        insort(entries, entry)
+        at = bisect_left(entries, entry)
+        before = entries[at - 1][1] if at else NOWHERE
+        if before >= position or (at + 1 < len(entries) and entries[at + 1][1] <= position):
+            self._report.add("O2", f"{item} is at {position}, out of its order", event)
+        if len(entries) > 2 * MANY:
+            del entries[:MANY]
 
     def told(self, item: Item, position: Position, event: Deliver | Order | Bounce) -> None:
         """O3: everybody is told the position of the release."""

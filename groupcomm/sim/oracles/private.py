@@ -1,7 +1,9 @@
 """Private names: whom they mean (P4), and what comes back (P2)."""
 
+from collections import deque
+
 from groupcomm.sim.oracles.report import Report
-from groupcomm.sim.oracles.world import Client, Daemon, Item
+from groupcomm.sim.oracles.world import KEPT, Client, Daemon, Item
 from groupcomm.sim.trace import Ask, Bounce, Quiet, Release
 
 _RELIABLE = 1
@@ -13,14 +15,13 @@ class Private:
     def __init__(self, report: Report) -> None:
         self._report = report
         self._connects: set[Client] = set()
-        self._messages: list[Item] = []  # with private names
+        self._messages: deque[Item] = deque()  # with private names
 
-    def asked(self, client: Client, event: Ask) -> None:
+    def connects(self, client: Client, event: Ask) -> None:
         """P4: an identity connects once."""
-        if event.what == "connect":
-            if client in self._connects:
-                self._report.add("P4", f"{client} connects twice", event)
-            self._connects.add(client)
+        if client in self._connects:
+            self._report.add("P4", f"{client} connects twice", event)
+        self._connects.add(client)
 
     def connected(self, daemon: Daemon, client: Client, event: Release) -> None:
         """A connect was released at a daemon."""
@@ -42,6 +43,10 @@ class Private:
             item.targets = {name: daemon.connected.get(name) for name in names}
             if item.level >= _RELIABLE:
                 self._messages.append(item)
+                if len(self._messages) > KEPT:
+                    oldest = self._messages.popleft()
+                    if _missing(oldest):
+                        self._messages.append(oldest)
 
     def bounced(self, client: Client, item: Item, event: Bounce) -> None:
         """P2: a message came back."""
@@ -55,17 +60,17 @@ class Private:
     def quiet(self, event: Quiet) -> None:
         """P2: all that should have come back has."""
         for item in self._messages:
-            sender = item.sender
-            if item.position is None or sender.ended or not _at_home(item):
-                continue
-            for name in item.targets or ():
-                if name not in (item.bounced or ()) and _comes_back(item, name):
-                    self._report.add("P2", f"{item} never comes back from {name}", event)
+            for name in _missing(item):
+                self._report.add("P2", f"{item} never comes back from {name}", event)
 
 
-def _at_home(item: Item) -> bool:
-    """Whether it was released at its sender's daemon, as far as it has a position there."""
-    return item.number in item.sender.positioned
+def _missing(item: Item) -> list[str]:
+    """The names from which a message should have come back, and has not."""
+    if item.sender.ended or not item.at_home:
+        return []
+    bounced = item.bounced or ()
+    names = item.targets or ()
+    return [name for name in names if name not in bounced and _comes_back(item, name)]
 
 
 def _comes_back(item: Item, name: str) -> bool:

@@ -15,9 +15,8 @@ class SenderOrder:
 
     def accepted(self, item: Item) -> None:
         """Give an item its rank in its sender's sequence."""
-        sequence = item.sender.sequence
-        item.rank = len(sequence)
-        sequence.append(item)
+        item.rank = item.sender.ranks
+        item.sender.ranks += 1
 
     def released(self, daemon: Daemon, item: Item, event: Release) -> None:
         """One item was released; all before it in its sequence must be."""
@@ -37,7 +36,8 @@ class SenderOrder:
             if item in missing:
                 missing.remove(item)
         else:
-            missing += item.sender.sequence[expected : item.rank]
+            between = range(expected, item.rank)
+            missing += [other for other in item.sender.sent.values() if other.rank in between]
         for earlier in missing:
             if earlier.rank < item.rank:
                 self._report.add(

@@ -1,21 +1,54 @@
 """Stamps and horizons (H1 to H6), and SAFE by what every daemon holds (S1)."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import deque
+from typing import Final
 
 from groupcomm.sim.oracles.report import Report
-from groupcomm.sim.oracles.world import Daemon, World
+from groupcomm.sim.oracles.world import KEPT, Daemon, World
 from groupcomm.sim.trace import Count, Hold, Horizon, Order, Release, Stamped
+
+_NOTHING: Final = -1
 
 
 class _Ring:
-    """What a ring has numbered and promised; `times` starts with packet `first`."""
+    """What a ring has numbered and promised.
 
-    __slots__ = ("first", "horizon", "times")
+    Attributes:
+        numbers: of its packets, rising.
+        times: their stamps, rising.
+        horizon: the highest it has announced.
+        announced: the latest KEPT pairs (value, upto) that it has announced.
+    """
+
+    __slots__ = ("announced", "horizon", "numbers", "order", "times")
 
     def __init__(self) -> None:
-        self.first = 0
+        self.numbers: list[int] = []
         self.times: list[int] = []
-        self.horizon = -1
+        self.horizon = _NOTHING
+        self.announced: set[tuple[int, int]] = set()
+        self.order: deque[tuple[int, int]] = deque()
+
+    def time_of(self, number: int) -> int:
+        """The stamp of a packet; -1 if there is none of that number."""
+        numbers = self.numbers
+        if not numbers:
+            return _NOTHING
+        at = number - numbers[0]
+        if not (0 <= at < len(numbers) and numbers[at] == number):
+            at = bisect_left(numbers, number)
+            if at == len(numbers) or numbers[at] != number:
+                return _NOTHING
+        return self.times[at]
+
+    def announce(self, value: int, upto: int) -> None:
+        """Note a promise."""
+        self.horizon = max(self.horizon, value)
+        self.announced.add((value, upto))
+        self.order.append((value, upto))
+        if len(self.order) > KEPT:
+            self.announced.discard(self.order.popleft())
 
 
 class Stamps:
@@ -32,42 +65,49 @@ class Stamps:
             ring = self._rings[index] = _Ring()
         return ring
 
+    # ---- numbering ----
+
     def stamped(self, event: Stamped, daemon: Daemon) -> None:
         """H1, H3, H6."""
         ring = self._ring(event.ring)
-        times = ring.times
-        if not times:
-            ring.first = event.number
+        number, time = event.number, event.time
+        if time <= ring.horizon:
+            self._report.add(
+                "H3", f"{daemon} stamps {time} below the horizon {ring.horizon}", event
+            )
+        if time <= daemon.held:
+            self._report.add("H6", f"{daemon} stamps {time}, having received {daemon.held}", event)
+        if not ring.numbers:
             for other in self._world.daemons.values():
-                other.prefix[event.ring] = event.number - 1
-        elif event.number != ring.first + len(times) or event.time <= times[-1]:
+                other.prefix[event.ring] = number - 1
+        elif number != ring.numbers[-1] + 1 or time <= ring.times[-1]:
             self._report.add(
                 "H1",
-                f"{daemon} numbers packet {event.number} of ring {event.ring} with stamp"
-                f" {event.time}, after packet {ring.first + len(times) - 1} with {times[-1]}",
+                f"{daemon} numbers packet {number} of ring {event.ring} with stamp {time},"
+                f" after packet {ring.numbers[-1]} with {ring.times[-1]}",
                 event,
             )
-        if event.time <= ring.horizon:
-            self._report.add(
-                "H3", f"{daemon} stamps {event.time} below the horizon {ring.horizon}", event
-            )
-        if event.time <= daemon.held:
-            self._report.add(
-                "H6", f"{daemon} stamps {event.time}, having received {daemon.held}", event
-            )
-        times.append(event.time)
+            if number <= ring.numbers[-1] or time <= ring.times[-1]:
+                return
+        ring.numbers.append(number)
+        ring.times.append(time)
 
     def hold(self, event: Hold, daemon: Daemon) -> None:
-        """Move the prefix and the block that follows from it."""
+        """H1 and D2; move the prefix and the block that follows from it."""
         number, time, index = event.number, event.time, event.ring
+        prefix = daemon.prefix[index]
+        early = daemon.early[index]
+        if self._ring(index).time_of(number) != time:
+            self._report.add("H1", f"{daemon} gets packet {number}, which nobody sent so", event)
+            return
+        if number <= prefix or number in early:
+            self._report.add("D2", f"{daemon} gets packet {number} of ring {index} twice", event)
+            return
         if time > daemon.held:
             daemon.held = time
-        prefix = daemon.prefix[index]
         if number != prefix + 1:
-            if number > prefix:
-                daemon.early[index][number] = time
+            early[number] = time
             return
-        early = daemon.early[index]
         while early and number + 1 in early:
             number += 1
             time = early.pop(number)
@@ -82,14 +122,16 @@ class Stamps:
             if before == daemon.block:
                 daemon.block = min(blocks)
 
+    # ---- horizons ----
+
     def horizon(self, event: Horizon, daemon: Daemon) -> None:
         """H2, and H3 for packets that were there already."""
         ring = self._ring(event.ring)
         if event.value < ring.horizon:
             self._report.add("H2", f"{daemon} announces {event.value} after {ring.horizon}", event)
-        ring.horizon = max(ring.horizon, event.value)
-        above = max(0, event.upto + 1 - ring.first)
-        if any(time <= event.value for time in ring.times[above:]):
+        ring.announce(event.value, event.upto)
+        above = bisect_right(ring.numbers, event.upto)
+        if above < len(ring.times) and ring.times[above] <= event.value:
             self._report.add(
                 "H3",
                 f"{daemon} promises {event.value} after packet {event.upto}, and a later packet"
@@ -99,19 +141,29 @@ class Stamps:
 
     def count(self, event: Count, daemon: Daemon) -> None:
         """H4."""
-        if daemon.prefix[event.ring] < event.upto and self._is_numbered(event):
+        ring = self._ring(event.ring)
+        numbered = bool(ring.numbers) and event.upto >= ring.numbers[0]
+        if numbered and daemon.prefix[event.ring] < event.upto:
             self._report.add(
                 "H4",
                 f"{daemon} counts a horizon up to packet {event.upto} of ring {event.ring},"
                 f" holding {daemon.prefix[event.ring]}",
                 event,
             )
+        if (event.value, event.upto) not in ring.announced:
+            self._report.add("H4", f"{daemon} counts a horizon that nobody announced", event)
         self._raise(daemon, event.ring, event.value)
 
-    def _is_numbered(self, event: Count) -> bool:
-        """Before a ring's first packet every horizon counts."""
-        ring = self._ring(event.ring)
-        return bool(ring.times) and event.upto >= ring.first
+    # ---- releases ----
+
+    def released(self, event: Release, daemon: Daemon) -> None:
+        """H4: a daemon releases what it holds."""
+        number, index = event.number, event.ring
+        held = number <= daemon.prefix[index] or number in daemon.early[index]
+        if not held or self._ring(index).time_of(number) != event.time:
+            self._report.add(
+                "H4", f"{daemon} releases packet {number} of ring {index}, not holding it", event
+            )
 
     def agreed(self, event: Release | Order, time: int, daemon: Daemon) -> None:
         """H5: nothing of the agreed order beyond a block."""
@@ -120,16 +172,17 @@ class Stamps:
                 "H5", f"{daemon} passes its block {daemon.block} with stamp {time}", event
             )
 
-    def safe(self, event: Release, daemon: Daemon) -> None:
+    def safe(self, event: Release | Order, time: int, daemon: Daemon) -> None:
         """S1: every daemon holds everything up to this stamp."""
         for index, ring in self._rings.items():
-            needed = ring.first + bisect_right(ring.times, event.time) - 1
+            below = bisect_right(ring.times, time)
+            needed = ring.numbers[below - 1] if below else _NOTHING
             for other in self._world.daemons.values():
                 if other.prefix[index] < needed:
                     self._report.add(
                         "S1",
-                        f"{daemon} releases SAFE {event.time}/{event.ring}, and {other} lacks"
-                        f" packet {other.prefix[index] + 1} of ring {index}",
+                        f"{daemon} passes SAFE at {time}, and {other} lacks packet"
+                        f" {other.prefix[index] + 1} of ring {index}",
                         event,
                     )
                     return

@@ -15,6 +15,12 @@ Place = tuple[int, int, int]
 Position = tuple[int, int, int, int]
 """A place and the message's index in its bundle."""
 
+KEPT: Final = 50_000
+"""So many records of a kind are remembered after they are complete; for later ones see D2."""
+
+KEPT_CLIENTS: Final = 1000
+"""Of so many clients that have ended everything is remembered, of earlier ones little."""
+
 NOWHERE: Final[Position] = (-1, -1, -1, -1)
 
 
@@ -24,7 +30,7 @@ class Item:
     Attributes:
         sender: who sent it.
         number: its number there.
-        level: as an int; AGREED for requests, -1 for a message that was never sent.
+        level: as an int; AGREED for requests.
         to: destinations; the group of a request.
         digest: of type and data.
         discard: SELF_DISCARD.
@@ -40,13 +46,14 @@ class Item:
         floor_x1: highest position that anyone had got of an agreed message (X1).
         floor_x2: the same of group views (X2).
         position: where it was released, once known.
+        at_home: it is released at its sender's daemon.
         claims: positions told before that.
         released: at how many daemons it is released.
         fragments: per daemon, of a message in fragments: how many were released, for whom.
         waiting: clients that are owed it, have not got it and not ended.
         got: who has got it.
         copies: of an UNRELIABLE one, (daemon, fragment) of its releases.
-        causes: of a CAUSAL or higher one, those that were not delivered everywhere.
+        causes: of a CAUSAL or higher one, those that were not complete everywhere.
         answered: its position was told.
         bounced: names for which it came back.
     """
@@ -54,6 +61,7 @@ class Item:
     __slots__ = (
         "accepted",
         "answered",
+        "at_home",
         "bounced",
         "causes",
         "claims",
@@ -106,6 +114,7 @@ class Item:
         self.got: list[Client] = []
         self.causes: tuple[Item, ...] = ()
         self.answered = False
+        self.at_home = False
         self.bounced: list[str] | None = None
 
     def __str__(self) -> str:
@@ -123,12 +132,15 @@ class Client:
         ended: it crashed, or its disconnect was released at its daemon.
         disconnected_at: where its disconnect was released.
         disconnect: the place of its disconnect.
-        sent: its items by number.
-        sequence: accepted items at FIFO or above, in order.
-        positioned: numbers of its messages whose positions are known, rising (O2).
+        sent: its items by number, but for those forgotten.
+        forgotten: the highest number of an item that is forgotten.
+        ranks: how many items at FIFO or above are accepted.
+        positioned: numbers and positions of its latest messages that are released at its daemon,
+            rising (O2).
         owed: what it is owed and has not got.
+        views: views that it is owed and has not seen, by group and position.
+        leaving: it said goodbye.
         groups: where its own views say that it is, with the count of events at that view.
-        seen: groups of which it ever had a view.
         gone: senders whose disconnect it was told.
         high: the highest position it was given (O2).
         last_agreed: position of the last AGREED or SAFE message it was given (O1).
@@ -137,6 +149,7 @@ class Client:
         joining: per group its joins that no view has answered.
         knows: what a message that it sends now has as causes (CA).
         needs: causes of what it has got that it has not got itself (CA).
+        tidy_at: how large `knows` may become before it is looked through.
         agreed: the AGREED and SAFE messages it was given, in order (O6, MG1).
     """
 
@@ -147,6 +160,7 @@ class Client:
         "disconnect",
         "disconnected_at",
         "ended",
+        "forgotten",
         "gone",
         "groups",
         "high",
@@ -156,13 +170,15 @@ class Client:
         "knows",
         "last_agreed",
         "last_view",
+        "leaving",
         "name",
         "needs",
         "owed",
         "positioned",
-        "seen",
+        "ranks",
         "sent",
-        "sequence",
+        "tidy_at",
+        "views",
     )
 
     def __init__(self, identity: str, name: str, daemon: "Daemon | None") -> None:
@@ -174,18 +190,21 @@ class Client:
         self.disconnected_at: set[Daemon] = set()
         self.disconnect: Place | None = None
         self.sent: dict[int, Item] = {}
-        self.sequence: list[Item] = []
-        self.positioned: list[int] = []
+        self.forgotten = -1
+        self.ranks = 0
+        self.leaving = False
+        self.positioned: list[tuple[int, Position]] = []
         self.owed: dict[Item, None] = {}
+        self.views: dict[tuple[str, Position], tuple[tuple[str, ...], str, tuple[str, ...]]] = {}
         self.groups: dict[str, int] = {}
         self.joining: dict[str, deque[Item]] = {}
-        self.seen: set[str] = set()
         self.gone: set[Client] = set()
         self.high = self.last_agreed = self.last_view = NOWHERE
         self.highest: dict[Client, Item] = {}
         self.knows: dict[Item, None] = {}
         self.needs: set[Item] = set()
-        self.agreed: list[Item] = []
+        self.tidy_at = 0
+        self.agreed: deque[Item] = deque(maxlen=KEPT)
 
     def __str__(self) -> str:
         return self.identity
@@ -198,7 +217,8 @@ class Daemon:
         identity: ``name/restarts``.
         view: the view it has installed, as text.
         index: from 0.
-        members: per group its clients there, by what it has released.
+        groups: the clients in each group, by what it has released, oldest first.
+        members: those of them that are its own.
         connected: its and other daemons' clients by name, by what it has released.
         next: per client the rank of the item at FIFO or above to be released next (F).
         missing: per client items that were passed over (F).
@@ -217,6 +237,7 @@ class Daemon:
         "blocks",
         "connected",
         "early",
+        "groups",
         "held",
         "identity",
         "index",
@@ -232,6 +253,7 @@ class Daemon:
         self.identity = identity
         self.index = index
         self.view = view
+        self.groups: dict[str, dict[Client, None]] = {}
         self.members: dict[str, dict[Client, None]] = {}
         self.connected: dict[str, Client] = {}
         self.next: dict[Client, int] = {}
@@ -264,6 +286,8 @@ class World:
         self.rings = 0
         self.events = 0
         self._by_name: dict[str, Daemon] = {}
+        self._items: deque[Item] = deque()
+        self._ended: deque[Client] = deque()
 
     def install(self, conf: Conf) -> Daemon:
         """Enter a daemon with its view."""
@@ -281,3 +305,44 @@ class World:
             daemon = self._by_name.get(name.rpartition("#")[2])
             client = self.clients[identity] = Client(identity, name, daemon)
         return client
+
+    def remember(self, item: Item) -> None:
+        """Enter an item; of those that are complete the oldest are forgotten."""
+        item.sender.sent[item.number] = item
+        items = self._items
+        items.append(item)
+        if len(items) > KEPT:
+            oldest = items.popleft()
+            if self._is_complete(oldest):
+                self._forget(oldest)
+            else:
+                items.append(oldest)
+
+    def _forget(self, item: Item) -> None:
+        sender = item.sender
+        sender.sent.pop(item.number, None)
+        sender.forgotten = max(sender.forgotten, item.number)
+        item.causes = ()
+        if item.waiting:  # UNRELIABLE, and somebody was too slow for it
+            for client in self.clients.values():
+                client.owed.pop(item, None)
+
+    def end(self, client: Client) -> None:
+        """Remember that a client has ended; of those long gone only the name is kept."""
+        self._ended.append(client)
+        if len(self._ended) > KEPT_CLIENTS:
+            oldest = self._ended.popleft()
+            for table in (oldest.owed, oldest.views, oldest.knows, oldest.highest):
+                table.clear()
+            oldest.needs.clear()
+            oldest.agreed.clear()
+
+    def is_open(self, item: Item) -> bool:
+        """Whether somebody may still get it."""
+        return item.waiting > 0 or item.released < len(self.daemons)
+
+    def _is_complete(self, item: Item) -> bool:
+        """Whether nothing more is expected of an item."""
+        if item.sender.ended and item.accepted < item.count:
+            return True  # never accepted, or cut
+        return item.level == 0 or not self.is_open(item)

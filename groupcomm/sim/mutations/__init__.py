@@ -1,0 +1,35 @@
+"""Ways to break a history, to see whether the oracles notice.
+
+A mutation takes a valid trace and gives back a changed one, or None where there is nothing of the
+kind to change. The result may happen to be valid still: who lowers a horizon that nobody needed
+breaks no promise. The events that are not changed stay as they are.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+from groupcomm.sim.mutations.clients import CLIENT_MUTATIONS
+from groupcomm.sim.mutations.daemons import DAEMON_MUTATIONS
+from groupcomm.sim.mutations.tools import Mutation, Trace
+from groupcomm.sim.trace import TraceEvent
+
+MUTATIONS: Final[dict[str, Mutation]] = {**DAEMON_MUTATIONS, **CLIENT_MUTATIONS}
+"""All kinds by name."""
+
+
+def mutate(rng: Random, trace: Sequence[TraceEvent], kind: str) -> Trace | None:
+    """Break a trace in one way.
+
+    Args:
+        rng: what is hit.
+        trace: a valid history.
+        kind: a key of MUTATIONS.
+
+    Returns:
+        The broken trace; None if there is nothing in it to break so.
+    """
+    return MUTATIONS[kind](rng, list(trace))
+
+
+__all__ = ["MUTATIONS", "mutate"]
