@@ -10,7 +10,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 def test_the_first_program_runs_and_both_members_agree() -> None:
     text = README.read_text()
-    indented = text[text.index("    from groupcomm.") : text.index("More in [examples]")]
+    indented = text[text.index("    from groupcomm.") : text.index("More in [")]
     program = textwrap.dedent(indented)
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False

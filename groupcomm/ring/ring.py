@@ -33,6 +33,7 @@ from groupcomm.ring.visit import (
     first_token,
     held_by_ring,
     least_frontier,
+    queue_wishes,
 )
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Packer
@@ -41,7 +42,7 @@ from groupcomm.wire.data import DataPacket
 from groupcomm.wire.horizon import HorizonNotice
 from groupcomm.wire.request import TokenRequest
 from groupcomm.wire.rest import RestNotice
-from groupcomm.wire.token import Token
+from groupcomm.wire.token import Token, request_room
 
 ACCELERATED_PACKETS = 16
 """Packets of a longer burst that follow the token. A short one goes first: overtaken, it would
@@ -88,6 +89,7 @@ class Ring:
         "_packer",
         "_place",
         "_ring",
+        "_room",
         "_round_at",
         "_shown",
         "_stream",
@@ -148,6 +150,7 @@ class Ring:
         self._notice_due = inf  # when the next horizon notice is owed, as of the last step
         self._last_hop = config.starts.hop  # hop of the token that was here last
         self._shown = self._stream.held  # last number that the token showed when it left here
+        self._room = request_room(len(self._members), len(streams), view.packet_limit)
         self._wanted: list[int] = []  # who asked for the token while it was here
         self._notice_at = now  # when the next rest notice is due
         self._round_at = now  # when the token may go round to collect frontiers only
@@ -215,13 +218,13 @@ class Ring:
         self._clock.advance(now)
         if token.requests:
             self._answer(token)
-        add_requests(token, self._ring, self._stream.missing(self._shown))
+        add_requests(token, self._ring, self._stream.missing(self._shown), self._room)
         self._ask_foreign(token, now)
         packets = self._number(token)
         self._shown = token.last
         self._write_row(token)
         if token.wanted or self._wanted:
-            self._merge_wanted(token)
+            queue_wishes(token, self._wanted, self._me)
         early = max(len(packets) - ACCELERATED_PACKETS, 0) or len(packets)
         for packet in packets[:early]:
             self._host.publish(packet)
@@ -249,7 +252,7 @@ class Ring:
             # what comes, so nobody keeps the token going round for it.
             token.requests = [request for request in token.requests if request[0] == self._ring]
         for gaps in self._gaps:
-            add_requests(token, gaps.stream.ring, gaps.take_due(now))
+            add_requests(token, gaps.stream.ring, gaps.take_due(now), self._room)
 
     def _number(self, token: Token) -> list[DataPacket]:
         """Give waiting bundles numbers, within the windows."""
@@ -274,12 +277,6 @@ class Ring:
         row.held = [stream.held for stream in self._streams]
         self._frontier = least_frontier(token)
         self._host.ring_frontier(self._frontier)
-
-    def _merge_wanted(self, token: Token) -> None:
-        """Queue those who asked for the token; it is here, so the own wish is answered."""
-        queue = token.wanted + [daemon for daemon in self._wanted if daemon not in token.wanted]
-        token.wanted = [daemon for daemon in queue if daemon != self._me]
-        self._wanted.clear()
 
     def _may_rest(self, token: Token) -> bool:
         return (

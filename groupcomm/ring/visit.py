@@ -2,7 +2,7 @@
 
 from groupcomm.stream.ranges import merge_ranges
 from groupcomm.stream.stream import Stream
-from groupcomm.wire.token import MAX_REQUESTS, Row, Token
+from groupcomm.wire.token import Row, Token
 
 Request = tuple[int, int, int]
 """(ring of the stream, first number, last number), asked for by somebody in the token."""
@@ -60,14 +60,24 @@ def answer_requests(
     return answers, remaining
 
 
-def add_requests(token: Token, ring: int, ranges: list[tuple[int, int]]) -> None:
-    """Ask for ranges of a stream in the token, on top of what others ask for."""
+def add_requests(token: Token, ring: int, ranges: list[tuple[int, int]], room: int) -> None:
+    """Ask for ranges of a stream in the token, on top of what others ask for.
+
+    What is beyond `room` requests is asked for at a later visit.
+    """
     if not ranges:
         return
     same = [(first, last) for asked, first, last in token.requests if asked == ring]
     others = [request for request in token.requests if request[0] != ring]
     united = [(ring, first, last) for first, last in merge_ranges(same + ranges)]
-    token.requests = (others + united)[:MAX_REQUESTS]
+    token.requests = (others + united)[:room]
+
+
+def queue_wishes(token: Token, wanted: list[int], me: int) -> None:
+    """Queue in the token those who asked here; the holder's own wish is fulfilled."""
+    queue = token.wanted + [daemon for daemon in wanted if daemon not in token.wanted]
+    token.wanted = [daemon for daemon in queue if daemon != me]
+    wanted.clear()
 
 
 def least_frontier(token: Token) -> int:

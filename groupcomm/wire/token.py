@@ -25,6 +25,16 @@ _ROWS: Final = tuple(struct.Struct(f"!{2 + rings}Q") for rings in range(MAX_RING
 _TOKEN: Final = int(PacketKind.TOKEN)
 
 
+def request_room(daemons: int, rings: int, limit: int) -> int:
+    """How many requests a token may carry in a packet of `limit` bytes, with all else it can hold.
+
+    At least one, however large the ring: a token must be able to ask for something.
+    """
+    rows = daemons * (_ROWS[rings].size + _DAEMON.size)
+    room = limit - _HEAD.size - rows - 2 * _COUNT.size
+    return max(1, min(MAX_REQUESTS, room // _REQUEST.size))
+
+
 class Row:
     """What one daemon has written into the token at its last visit.
 

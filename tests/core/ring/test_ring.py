@@ -394,3 +394,20 @@ def test_rest_notice_and_request_survive_their_encoding() -> None:
     assert (request.ring, request.daemon, request.hop) == (1, 2, 3)
     horizon = HorizonNotice(ring=1, horizon=2, upto=3, frontier=4, unsettled=False, held=[5, 6])
     assert decode_horizon_untrusted(horizon.encode(bytes(16))).held == [5, 6]
+
+
+def test_a_token_with_all_its_requests_fits_a_packet() -> None:
+    view = make_view(tuple(range(5)))
+    member = Daemon(view, 1)
+    token = Daemon(view, 0).ring._token
+    for number in range(2, 1000, 2):
+        packet = DataPacket(ring=0, number=number, time=number, daemon=0, previous=0, bundles=[])
+        member.own.accept(packet)
+    token.last = 1000
+    for hop in (1, 2):
+        token.hop = hop
+        member.hear([(1, token.encode(view.key))], 0.0)
+        sent = member.step(0.0)
+    packet_sizes = [len(packet) for _, packet in sent]
+    assert len(token_in(sent).requests) > 30
+    assert max(packet_sizes) <= view.packet_limit
