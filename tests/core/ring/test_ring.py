@@ -1,131 +1,15 @@
-"""The token's way: numbering, repair, rest, requests, copies, windows, horizon notices."""
+"""The token's way: numbering, repair, rest, requests, copies, windows."""
 
 from math import inf
 
-from groupcomm.clocks.physical import PhysicalClock
-from groupcomm.clocks.ring_clock import RingClock
-from groupcomm.clocks.stamp import Stamp, ViewId
 from groupcomm.config.core import CoreConfig, Windows
-from groupcomm.config.view import RING, DaemonId, Incarnation, View
-from groupcomm.level import ServiceLevel
-from groupcomm.ring.ring import ACCELERATED_PACKETS, Ring, State
-from groupcomm.stream.gaps import Gaps
-from groupcomm.stream.packer import Causes, Packer
-from groupcomm.stream.stream import Stream
-from groupcomm.wire.bundle import BundleKind, decode_body_untrusted, encode_body
+from groupcomm.ring.ring import ACCELERATED_PACKETS, State
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
-from groupcomm.wire.messages import encode_messages
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import TokenRequest, decode_request_untrusted
 from groupcomm.wire.rest import RestNotice, decode_rest_untrusted
-from groupcomm.wire.token import Token, decode_token_untrusted
-
-
-def make_view(*rings: tuple[int, ...]) -> View:
-    count = sum(len(ring) for ring in rings)
-    daemons = tuple(DaemonId(f"d{index:02}", Incarnation(1, index)) for index in range(count))
-    delay = 0.04 if len(rings) > 1 else 0.0
-    return View(id=ViewId(1, "d00", 0), daemons=daemons, rings=rings, longest_delay_s=delay)
-
-
-class Daemon:
-    """One daemon's ring with a host that notes what it is told; `sent` is cleared by `take`."""
-
-    def __init__(self, view: View, me: int, config: CoreConfig | None = None) -> None:
-        self.sent: list[tuple[int, bytes]] = []
-        self.promises: list[tuple[int, int]] = []
-        self.frontier = 0
-        self.lowest_safe = 0
-        self.holds_packets = False
-        self.frontiers: list[int] = []
-        self.causes: Causes = ((0,) * len(view.rings), Stamp(0, 0))
-        self.streams = [Stream(ring, 0) for ring in range(len(view.rings))]
-        self.clock = RingClock(PhysicalClock(0.0, 0.0))
-        self.packer = Packer(view, me, self.clock, base=0, unreliable_base=0)
-        self.own = self.streams[view.ring_of[me]]
-        foreign = [stream for stream in self.streams if stream is not self.own]
-        is_gateway = view.gateway(view.ring_of[me]) == me
-        self.gaps = [] if is_gateway else [Gaps(s, delay_s=0.01, retry_s=0.1) for s in foreign]
-        self.ring = Ring(
-            view,
-            me,
-            config or CoreConfig(),
-            streams=self.streams,
-            clock=self.clock,
-            packer=self.packer,
-            gaps=self.gaps,
-            host=self,
-            now=0.0,
-        )
-
-    def originate(self, packet: DataPacket) -> None:
-        self.own.accept(packet)
-
-    def publish(self, packet: DataPacket) -> None:
-        self.sent.append((RING, packet.raw))
-
-    def promise(self, value: int, upto: int) -> None:
-        self.promises.append((value, upto))
-
-    def ring_frontier(self, value: int) -> None:
-        self.frontiers.append(value)
-
-    def send(self, destination: int, packet: bytes) -> None:
-        self.sent.append((destination, packet))
-
-    def send_rings(self, packet: bytes) -> None:
-        self.sent.append((-2, packet))
-
-    def submit(self, count: int = 1, size: int = 10) -> None:
-        for _ in range(count):
-            payload = encode_messages([(0, bytes(size))])
-            body = encode_body(BundleKind.MESSAGES, ServiceLevel.AGREED, 0, 1, ("g",), payload)
-            bundle = decode_body_untrusted(body)
-            bundle.address(1, "u", ())
-            self.packer.waiting.append(bundle)
-
-    def step(self, now: float) -> list[tuple[int, bytes]]:
-        self.ring.step(now)
-        sent, self.sent = self.sent, []
-        return sent
-
-    def hear(self, packets: list[tuple[int, bytes]], now: float) -> None:
-        """Receive what another has sent, as a core would hand it on."""
-        for destination, packet in packets:
-            kind = packet[0]
-            if kind == PacketKind.DATA:
-                data = decode_data_untrusted(packet)
-                if self.own.accept(data):
-                    self.ring.on_packet(data.number)
-                    self.frontier = self.own.packets[self.own.held].time if self.own.held else 0
-            elif kind == PacketKind.TOKEN:
-                self.ring.on_token(decode_token_untrusted(packet), now)
-            elif kind == PacketKind.REST:
-                self.ring.on_rest(decode_rest_untrusted(packet), now)
-            elif kind == PacketKind.REQUEST:
-                self.ring.on_request(decode_request_untrusted(packet))
-            else:
-                assert destination != RING
-
-
-def kinds(sent: list[tuple[int, bytes]]) -> list[PacketKind]:
-    return [PacketKind(packet[0]) for _, packet in sent]
-
-
-def token_in(sent: list[tuple[int, bytes]]) -> Token:
-    tokens = [packet for _, packet in sent if packet[0] == PacketKind.TOKEN]
-    assert len(tokens) == 1
-    return decode_token_untrusted(tokens[0])
-
-
-def target_of_token(sent: list[tuple[int, bytes]]) -> int:
-    return next(target for target, packet in sent if packet[0] == PacketKind.TOKEN)
-
-
-def trio(config: CoreConfig | None = None) -> list[Daemon]:
-    view = make_view((0, 1, 2))
-    return [Daemon(view, me, config) for me in range(3)]
+from tests.core.ring.harness import Daemon, kinds, make_view, target_of_token, token_in, trio
 
 
 def test_the_lowest_daemon_starts_with_the_token_and_says_so() -> None:
@@ -328,43 +212,6 @@ def test_a_ring_of_one_sends_nothing_but_its_packets() -> None:
     alone.submit(count=3)
     assert kinds(alone.step(1.0)) == [PacketKind.DATA]
     assert alone.ring.state is State.RESTING
-
-
-def test_horizon_notices_come_often_in_use_and_rarely_in_silence() -> None:
-    timing = CoreConfig().timing
-    holder = Daemon(make_view((0, 1), (2,)), 0)
-    assert PacketKind.HORIZON not in kinds(holder.step(0.0))
-    holder.ring.notices.agreed_at = 1.0
-    sent = holder.step(1.0)
-    assert kinds(sent).count(PacketKind.HORIZON) == 2, "at once after silence: ring and others"
-    assert holder.ring.deadline == 1.0 + timing.horizon_interval_max_s
-    now, notices = 1.0, 0
-    while now < 4.0:
-        notices += kinds(holder.step(now)).count(PacketKind.HORIZON) // 2
-        now = holder.ring.deadline
-    assert abs(notices - 2.0 / timing.horizon_interval_max_s) < 5, "for two seconds, then none"
-
-
-def test_a_fellows_horizon_notice_counts_as_the_rings() -> None:
-    holder = Daemon(make_view((0, 1), (2,)), 0)
-    holder.step(0.0)
-    holder.ring.notices.agreed_at = 1.0
-    holder.ring.notices.issued(1.0, 0)
-    assert PacketKind.HORIZON not in kinds(holder.step(1.001))
-
-
-def test_a_frontier_that_safe_waits_for_is_told_at_once() -> None:
-    holder = Daemon(make_view((0,), (1,)), 0)
-    holder.step(0.0)
-    holder.submit()
-    holder.step(1.0)
-    holder.ring.notices.agreed_at = 1.0
-    sent = holder.step(1.0)
-    holder.lowest_safe = holder.own.packets[1].time
-    holder.frontier = holder.lowest_safe
-    sent = holder.step(1.002)
-    notices = [decode_horizon_untrusted(p) for _, p in sent if p[0] == PacketKind.HORIZON]
-    assert [notice.frontier for notice in notices] == [holder.frontier]
 
 
 def test_a_foreign_gap_wakes_the_token_and_the_gateway_takes_it_over() -> None:
