@@ -88,6 +88,8 @@ class Deliveries:
         before: set[tuple[str, Name]] = set()
         for index, event in self.facts.all(Deliver):
             name = (event.s, event.m)
+            if self.facts.home(event.s) is None:
+                self.found.add("D7")
             if name not in self.facts.messages() or self.facts.sent[name] > index:
                 self.found.add("D1")
                 continue
@@ -140,8 +142,6 @@ class Deliveries:
             assert isinstance(sent, Send)
             if (event.level, event.to, event.digest) != (sent.level, sent.to, sent.digest):
                 self.found.add("D1")
-            if self.facts.home(event.s) is None:
-                self.found.add("D7")
             if (event.level == 0) != (event.pos is None):
                 self.found.add("U")
             name = event.c.rpartition("/")[0]

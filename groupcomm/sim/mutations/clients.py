@@ -44,6 +44,25 @@ def swap_deliveries(rng: Random, trace: Trace) -> Trace | None:
     return swapped
 
 
+def swap_agreed(rng: Random, trace: Trace) -> Trace | None:
+    """Two neighbours among the AGREED and SAFE messages that one client gets change places."""
+    picked = pick(rng, trace, Deliver, lambda event: event.level >= _AGREED)
+    if picked is None:
+        return None
+    mine = [i for i, e in enumerate(trace) if isinstance(e, Deliver) and e.c == picked[1].c]
+    after = [i for i in mine if i > picked[0] and getattr(trace[i], "level", 0) >= _AGREED]
+    if not after:
+        return None
+    swapped = list(trace)
+    swapped[picked[0]] = replace(trace[after[0]], t=picked[1].t)
+    swapped[after[0]] = replace(picked[1], t=trace[after[0]].t)
+    return swapped
+
+
+def _from_outside(rng: Random, trace: Trace, event: Deliver) -> Deliver:
+    return replace(event, s="#ann#zulu/1")
+
+
 def _phantom(rng: Random, trace: Trace, event: Deliver) -> Deliver:
     return replace(event, m=event.m + 1000)
 
@@ -195,6 +214,7 @@ CLIENT_MUTATIONS: Final[dict[str, Mutation]] = {
     "delivery at other level": alter(Deliver, _other_level),
     "delivery early": earlier(Deliver),
     "delivery elsewhere": wrong_recipient,
+    "delivery from outside": alter(Deliver, _from_outside),
     "delivery in other view": alter(Deliver, _other_view, _has_position),
     "delivery late": later(Deliver),
     "delivery lost": drop(Deliver, _reliable),
@@ -203,6 +223,7 @@ CLIENT_MUTATIONS: Final[dict[str, Mutation]] = {
     "delivery of a phantom": phantom_delivery,
     "delivery repeated": repeat(Deliver),
     "delivery to a later owner": stale_name,
+    "deliveries of agreed ones swapped": swap_agreed,
     "deliveries swapped": swap_deliveries,
     "ordered early": earlier(Order),
     "ordered lost": drop(Order),

@@ -187,6 +187,8 @@ class Oracles:
         client = self._world.client(event.c)
         sender = self._world.client(event.s)
         item = sender.sent.get(event.m)
+        if sender.daemon is None:
+            self._report.add("D7", f"{sender} is of a daemon outside the view", event)
         if item is None or item.is_request:
             self._on_phantom(client, sender, event)
             return
@@ -216,8 +218,6 @@ class Oracles:
     def _check_content(self, client: Client, item: Item, event: Deliver) -> None:
         if client.crashed:
             self._report.add("D5", f"{client} gets {item} after its crash", event)
-        if item.sender.daemon is None:
-            self._report.add("D7", f"{item} is of a daemon outside the view", event)
         if (event.level, event.to, event.digest) != (item.level, item.to, item.digest):
             self._report.add("D1", f"{client} gets {item}, which was not sent so", event)
         if (event.level == 0) != (event.pos is None):

@@ -1,0 +1,183 @@
+"""The oracles against the slow judge, on generated histories: valid ones and broken ones."""
+
+import re
+from collections import Counter
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from groupcomm.sim.histories import History, make_history
+from groupcomm.sim.judge import judge
+from groupcomm.sim.mutations import MUTATIONS, mutate
+from groupcomm.sim.oracles import Oracles, agreed, groups, positions, private, stamps, world
+from groupcomm.sim.oracles.report import MAX_VIOLATIONS
+from groupcomm.sim.trace import Deliver, Send, TraceEvent, decode_event_untrusted, encode_event
+
+VALID = 400
+BROKEN = 9
+"""So many histories are broken in each way."""
+
+MAY_BE_HARMLESS = {
+    "delivery late": 0.2,  # nobody promises when a message comes
+    "view late": 0.2,
+    "deliveries swapped": 0.4,  # of RELIABLE and UNRELIABLE, or of different senders
+    "releases swapped": 0.4,
+    "delivery early": 0.4,
+    "release lost": 0.5,  # of UNRELIABLE
+    "table altered": 0.5,  # with one daemon there is none to differ from
+    "table lost": 0.5,
+}
+"""Mutations that the rules often allow, and how many of them must be noticed at least."""
+
+PROPERTIES = (Path(__file__).parents[2] / "docs" / "properties.md").read_text()
+
+
+@lru_cache(maxsize=VALID)
+def history(seed: int) -> tuple[TraceEvent, ...]:
+    return tuple(make_history(seed))
+
+
+def fast(events: list[TraceEvent]) -> Oracles:
+    oracles = Oracles()
+    for event in events:
+        oracles.feed(event)
+    oracles.finish()
+    return oracles
+
+
+def broken(kind: str, count: int = BROKEN) -> list[list[TraceEvent]]:
+    """Histories with one mutation of a kind."""
+    found: list[list[TraceEvent]] = []
+    for seed in range(VALID):
+        trace = mutate(Random(f"{kind} {seed}"), history(seed), kind)
+        if trace is not None and trace != list(history(seed)):
+            found.append(trace)
+            if len(found) == count:
+                break
+    return found
+
+
+@pytest.mark.parametrize("start", range(0, VALID, 100))
+def test_no_false_alarm_on_valid_histories(start: int) -> None:
+    for seed in range(start, start + 100):
+        events = list(history(seed))
+        assert not fast(events).violations, f"seed {seed}: {fast(events).violations[0]}"
+        assert not judge(events), f"seed {seed}"
+
+
+@pytest.mark.parametrize("kind", sorted(MUTATIONS))
+def test_mutations_are_noticed_and_both_judges_agree(kind: str) -> None:
+    traces = broken(kind)
+    assert len(traces) >= 3, "the histories have too little of this kind"
+    noticed = 0
+    for number, trace in enumerate(traces):
+        slow = judge(trace)
+        assert fast(trace).ids == slow, f"{kind}, number {number}"
+        noticed += bool(slow)
+    assert noticed >= MAY_BE_HARMLESS.get(kind, 0.7) * len(traces)
+
+
+def test_every_property_can_be_violated() -> None:
+    """No check is there that nothing sets off."""
+    documented = set(re.findall(r"^\| ([A-Z]+\d*) \| [^|]+ \|$", PROPERTIES, re.MULTILINE))
+    assert len(documented) > 40
+    found: set[str] = set()
+    for kind in MUTATIONS:
+        for trace in broken(kind, 40 if "agreed" in kind or "goodbye" in kind else 10):
+            found |= fast(trace).ids
+    assert found == documented
+
+
+def test_what_the_rules_allow_is_no_violation() -> None:
+    """UNRELIABLE may be lost, and RELIABLE messages may overtake each other."""
+    harmless = Counter[str]()
+    for seed in range(200):
+        events = list(history(seed))
+        for index, event in enumerate(events):
+            if isinstance(event, Deliver) and event.level == 0:
+                changed = [*events[:index], *events[index + 1 :]]
+                harmless["lost"] += 1
+            elif swapped := _swap_reliable(events, index):
+                changed = swapped
+                harmless["overtaken"] += 1
+            else:
+                continue
+            assert not fast(changed).violations, f"seed {seed}, event {index}"
+            assert not judge(changed), f"seed {seed}, event {index}"
+            break
+    assert min(harmless["lost"], harmless["overtaken"]) >= 5
+
+
+def _swap_reliable(events: list[TraceEvent], index: int) -> list[TraceEvent] | None:
+    """Two RELIABLE deliveries at one client, next to each other in the trace, change places."""
+    pair = events[index : index + 2]
+    one, other = (pair[0], pair[-1])
+    if not (isinstance(one, Deliver) and isinstance(other, Deliver) and one is not other):
+        return None
+    if (one.c, one.level, other.level) != (other.c, 1, 1):
+        return None
+    changed = list(events)
+    changed[index : index + 2] = [_at(other, one.t), _at(one, other.t)]
+    return changed
+
+
+def _at(event: Deliver, time: int) -> Deliver:
+    return Deliver(time, event.c, event.s, event.m, event.level, event.to, event.digest, event.pos)
+
+
+def test_long_histories_are_forgotten_without_false_alarms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (agreed, groups, positions, private, stamps, world):
+        monkeypatch.setattr(module, "KEPT", 300)
+    monkeypatch.setattr(world, "KEPT_CLIENTS", 10)
+    for seed in range(6):
+        long = History(seed, daemons=1 + seed % 4, rings=1 + seed % 2 * (seed > 1), clients=6)
+        long.play(150)
+        long.settle()
+        oracles = fast(long.log.events)
+        assert not oracles.violations, f"seed {seed}: {oracles.violations[0]}"
+
+
+def test_a_message_that_is_forgotten_may_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "KEPT", 5)
+    long = History(1, daemons=3, rings=1, clients=4)
+    long.play(60)
+    events = long.log.events
+    first = next(event for event in events if isinstance(event, Deliver))
+    oracles = fast([*events, _at(first, events[-1].t)])
+    assert [violation.property for violation in oracles.violations] == ["D2"]
+
+
+def test_a_violation_names_the_property_and_its_proof() -> None:
+    (trace, *_) = broken("delivery altered")
+    violation = fast(trace).violations[0]
+    assert violation.property == "D1"
+    assert str(violation).startswith("D1: #")
+    assert isinstance(violation.events[0], Deliver)
+
+
+def test_violations_are_capped_but_each_property_is_named() -> None:
+    events = list(history(1))
+    send = next(event for event in events if isinstance(event, Send))
+    many = [*events[:-1], *[Send(events[-1].t, *_rest(send))] * 300]
+    oracles = fast([*many, events[-1]])
+    assert len(oracles.violations) <= MAX_VIOLATIONS + len(oracles.ids)
+    assert "D4" in oracles.ids
+
+
+def _rest(send: Send) -> tuple[str, int, int, tuple[str, ...], int, bool, bool]:
+    return (send.c, send.m, send.level, send.to, send.digest, send.discard, send.ordered)
+
+
+def test_equal_seeds_give_equal_histories() -> None:
+    assert make_history(7) == make_history(7)
+    assert make_history(7) != make_history(8)
+
+
+def test_every_event_survives_its_line() -> None:
+    for seed in range(20):
+        for event in history(seed):
+            assert decode_event_untrusted(encode_event(event)) == event
