@@ -1,0 +1,124 @@
+"""Recorded traces: good ones, broken lines, and lines that make no sense."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from groupcomm.sim.check import MAX_BUNDLE, TraceError, check_trace, describe
+from groupcomm.sim.histories import make_history
+from groupcomm.sim.trace import (
+    Accept,
+    Ask,
+    Conf,
+    Deliver,
+    Hold,
+    Member,
+    Release,
+    Send,
+    TraceEvent,
+    encode_event,
+)
+
+EVENTS = make_history(5)
+
+
+def lines(events: list[TraceEvent]) -> list[bytes]:
+    return [encode_event(event) + b"\n" for event in events]
+
+
+def test_a_good_trace_holds() -> None:
+    result = check_trace("run.jsonl", lines(EVENTS))
+    assert result.holds
+    assert result.complete
+    assert (result.name, result.events) == ("run.jsonl", len(EVENTS))
+
+
+def test_a_trace_without_its_end_is_judged_as_far_as_it_goes() -> None:
+    result = check_trace("run.jsonl", lines(EVENTS[:-1]))
+    assert result.holds
+    assert not result.complete
+
+
+def test_an_empty_trace_holds_and_is_not_complete() -> None:
+    result = check_trace("empty", [])
+    assert (result.holds, result.complete, result.events) == (True, False, 0)
+
+
+def test_a_violation_is_found_in_a_recorded_trace() -> None:
+    index = next(i for i, e in enumerate(EVENTS) if isinstance(e, Deliver))
+    events = list(EVENTS)
+    events[index] = replace(EVENTS[index], digest=0)
+    result = check_trace("run.jsonl", lines(events))
+    assert not result.holds
+    assert [violation.property for violation in result.violations] == ["D1"]
+    assert result.violations[0].events == (events[index],)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b'{"e":"quiet","t":5', "cut off"),
+        (b"\n", "empty line"),
+        (b"\xff\xfe\n", "not an event"),
+        (b'{"e":"quiet"}\n', "missing required field `t`"),
+        (b'{"e":"nothing","t":5}\n', "Invalid value 'nothing'"),
+        (b'{"e":"quiet","t":"soon"}\n', "Expected `int`"),
+        (b"[]\n", "not an event"),
+    ],
+)
+def test_a_broken_line_is_named(line: bytes, why: str) -> None:
+    with pytest.raises(TraceError, match=r"^run\.jsonl:4: ") as caught:
+        check_trace("run.jsonl", [*lines(EVENTS[:3]), line])
+    assert why in str(caught.value)
+
+
+def first(kind: type[TraceEvent]) -> TraceEvent:
+    return next(event for event in EVENTS if isinstance(event, kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "why"),
+    [
+        (Conf, {"p": "zulu/1"}, "not in the view"),
+        (Conf, {"view": "8.alfa.1"}, "another view"),
+        (Conf, {}, "twice"),
+        (Hold, {"p": "zulu/1"}, "has not installed a view"),
+        (Hold, {"ring": 9}, "ring 9"),
+        (Hold, {"ring": -1}, "ring -1"),
+        (Release, {"kind": 6}, "kind 6"),
+        (Release, {"index": 1, "count": 1}, "part 1 of 1"),
+        (Accept, {"first": 1, "last": 1 + MAX_BUNDLE}, "a bundle of messages"),
+        (Accept, {"first": 2, "last": 1}, "a bundle of messages"),
+        (Accept, {"c": "ann"}, "#user#daemon/connection"),
+        (Ask, {"what": "dance"}, "'dance'"),
+        (Send, {"level": 6}, "level 6"),
+        (Send, {"to": ()}, "without a destination"),
+        (Send, {"to": ("",)}, "without a destination"),
+        (Deliver, {"s": "#a#b"}, "#user#daemon/connection"),
+        (Member, {"changed": ("x",)}, "#user#daemon/connection"),
+    ],
+)
+def test_an_event_that_makes_no_sense_is_refused(
+    kind: type[TraceEvent], change: dict[str, object], why: str
+) -> None:
+    strange = replace(first(kind), **change)
+    with pytest.raises(TraceError, match=rf"^run\.jsonl:{len(EVENTS) + 1}: ") as caught:
+        check_trace("run.jsonl", lines([*EVENTS, strange]))
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fits", "words"),
+    [
+        (lambda event: isinstance(event, Send), ("sends",)),
+        (lambda event: isinstance(event, Deliver), ("receives",)),
+        (lambda event: isinstance(event, Hold), ("holds packet",)),
+    ],
+)
+def test_events_are_described_in_one_line(
+    fits: Callable[[TraceEvent], bool], words: tuple[str, ...]
+) -> None:
+    line = describe(next(event for event in EVENTS if fits(event)))
+    assert "\n" not in line
+    assert all(word in line for word in words)
