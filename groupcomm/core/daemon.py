@@ -299,10 +299,9 @@ class DaemonCore:
         """V and A of a packet numbered now."""
         return self.delivery.order.causes
 
-    @property
-    def lowest_safe(self) -> int:
-        """The lowest stamp of a SAFE packet that waits here; 0 if none does."""
-        return self.delivery.order.lowest_safe
+    def safe_waits(self, above: int, upto: int) -> bool:
+        """Whether a SAFE packet waits here with a stamp above the one and not above the other."""
+        return self.delivery.order.safe_waits(above, upto)
 
     @property
     def holds_packets(self) -> bool:

@@ -9,6 +9,7 @@ for deliverability by a vector of counts (here of streams, not of processes); th
 follows bus1's rule that nothing is taken from behind a block.
 """
 
+from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -70,7 +71,7 @@ class Order:
         self._release = release
         self._chains = [Chain(daemon, streams[0].held, rings) for daemon in range(daemons)]
         self._agreed: list[tuple[int, int, DataPacket]] = []  # heap by stamp
-        self._safe: list[int] = []  # heap: stamps of SAFE packets not yet delivered
+        self._safe: list[int] = []  # stamps of SAFE packets not yet delivered, rising
         self._highest = [stream.held for stream in streams]  # V of what is numbered next
         self._low: list[list[int]] = [[] for _ in streams]  # heaps: packets with pending bundles
         self._gated: dict[int, Chain] = {}  # chains with a packet in their gate
@@ -97,7 +98,7 @@ class Order:
             packet.safe = top == _SAFE
             heappush(self._agreed, (packet.time, ring, packet))
             if packet.safe:
-                heappush(self._safe, packet.time)
+                insort(self._safe, packet.time)
         self._link(packet)
         if stream.held > held_before:
             self.blocks.stream_advanced(ring, stream.held, stream.packets[stream.held].time)
@@ -158,7 +159,7 @@ class Order:
             return None
         heappop(self._agreed)
         if packet.safe:
-            heappop(self._safe)
+            del self._safe[0]
         return packet
 
     def _deliver_agreed(self, packet: DataPacket) -> None:
@@ -258,7 +259,10 @@ class Order:
         least = self.blocks.least
         return min(least, self._agreed[0][0] - 1) if self._agreed else least
 
-    @property
-    def lowest_safe(self) -> int:
-        """The lowest stamp of a SAFE packet that waits here; 0 if none does."""
-        return self._safe[0] if self._safe else 0
+    def safe_waits(self, above: int, upto: int) -> bool:
+        """Whether a SAFE packet waits here with a stamp above the one and not above the other."""
+        safe = self._safe
+        if not safe:
+            return False
+        index = bisect_right(safe, above)
+        return index < len(safe) and safe[index] <= upto

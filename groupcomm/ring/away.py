@@ -142,7 +142,7 @@ class Away:
             return self._flow.may_number()
         if something_is_missing:
             return True
-        return self._noted_frontier < self._host.lowest_safe <= self._host.frontier
+        return self._host.safe_waits(self._noted_frontier, self._host.frontier)
 
     def _ask(self, now: float) -> None:
         """Request a resting token at once; one that goes round, only when it fails to come by."""

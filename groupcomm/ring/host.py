@@ -17,9 +17,8 @@ class Host(Protocol):
     def causes(self) -> Causes:
         """V and A of a packet numbered now."""
 
-    @property
-    def lowest_safe(self) -> int:
-        """The lowest stamp of a SAFE packet that waits here; 0 if none does."""
+    def safe_waits(self, above: int, upto: int) -> bool:
+        """Whether a SAFE packet waits here with a stamp above the one and not above the other."""
 
     @property
     def holds_packets(self) -> bool:

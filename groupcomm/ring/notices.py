@@ -15,31 +15,32 @@ class NoticeSchedule:
     Attributes:
         last_at: when the ring's last notice was issued or heard.
         agreed_at: when something of the agreed order was last seen in the view.
+        announced_frontier: the highest frontier in a notice of the ring.
         asked: another ring misses something, maybe a notice of this ring.
     """
 
-    __slots__ = ("_announced_frontier", "_interval_s", "_timing", "agreed_at", "asked", "last_at")
+    __slots__ = ("_interval_s", "_timing", "agreed_at", "announced_frontier", "asked", "last_at")
 
     def __init__(self, timing: Timing, longest_delay_s: float, now: float) -> None:
         self._timing = timing
         least = timing.horizon_interval_min_s
         self._interval_s = max(least, min(timing.horizon_interval_max_s, longest_delay_s / 8))
-        self._announced_frontier = 0
+        self.announced_frontier = 0
         self.last_at = now
         self.agreed_at = -inf
         self.asked = False
 
-    def due_at(self, now: float, *, frontier: int, lowest_safe: int, holds_packets: bool) -> float:
+    def due_at(self, now: float, *, safe_waits: bool, holds_packets: bool) -> float:
         """The time of the next notice, maybe past; inf if none is owed.
 
         Args:
             now: seconds.
-            frontier: of the ring.
-            lowest_safe: the lowest stamp that a SAFE packet waits with, 0 if none.
+            safe_waits: whether a SAFE packet waits that the ring's frontier has passed since the
+                last notice.
             holds_packets: whether some packet is not yet forgotten.
         """
         timing = self._timing
-        if self._announced_frontier < lowest_safe <= frontier:
+        if safe_waits:
             return self.last_at + timing.horizon_interval_min_s
         if now - self.agreed_at <= timing.agreed_memory_s:
             return self.last_at + self._interval_s
@@ -59,4 +60,4 @@ class NoticeSchedule:
         """A notice of the own ring with this frontier has gone out, from here or from a fellow."""
         self.last_at = now
         self.asked = False
-        self._announced_frontier = max(self._announced_frontier, frontier)
+        self.announced_frontier = max(self.announced_frontier, frontier)

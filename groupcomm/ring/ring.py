@@ -326,7 +326,7 @@ class Ring:
         written = token.rows[self._place].frontier
         if host.frontier <= written:
             return False
-        if written < host.lowest_safe <= host.frontier:
+        if host.safe_waits(written, host.frontier):
             return True
         return now >= self._round_at and host.holds_packets
 
@@ -375,8 +375,7 @@ class Ring:
         host = self._host
         return self.notices.due_at(
             now,
-            frontier=self._frontier,
-            lowest_safe=host.lowest_safe,
+            safe_waits=host.safe_waits(self.notices.announced_frontier, self._frontier),
             holds_packets=host.holds_packets,
         )
 

@@ -225,7 +225,8 @@ def test_progress_stops_below_what_waits() -> None:
     receiver.horizon(1, 90, 0)
     assert receiver.order.blocks.least == 50
     assert receiver.order.progress == 49
-    assert receiver.order.lowest_safe == 50
+    assert receiver.order.safe_waits(49, 50)
+    assert not receiver.order.safe_waits(50, 99)
 
 
 def test_the_invariants_stop_a_broken_promise() -> None:

@@ -33,7 +33,7 @@ class Daemon:
         self.sent: list[tuple[int, bytes]] = []
         self.promises: list[tuple[int, int]] = []
         self.frontier = 0
-        self.lowest_safe = 0
+        self.safe: list[int] = []
         self.holds_packets = False
         self.frontiers: list[int] = []
         self.causes: Causes = ((0,) * len(view.rings), Stamp(0, 0))
@@ -55,6 +55,9 @@ class Daemon:
             host=self,
             now=0.0,
         )
+
+    def safe_waits(self, above: int, upto: int) -> bool:
+        return any(above < time <= upto for time in self.safe)
 
     def originate(self, packet: DataPacket) -> None:
         self.own.accept(packet)

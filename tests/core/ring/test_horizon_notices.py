@@ -36,8 +36,8 @@ def test_a_frontier_that_safe_waits_for_is_told_at_once() -> None:
     holder.step(1.0)
     holder.ring.notices.agreed_at = 1.0
     sent = holder.step(1.0)
-    holder.lowest_safe = holder.own.packets[1].time
-    holder.frontier = holder.lowest_safe
+    holder.safe = [holder.own.packets[1].time]
+    holder.frontier = holder.safe[0]
     sent = holder.step(1.002)
     notices = [decode_horizon_untrusted(p) for _, p in sent if p[0] == PacketKind.HORIZON]
     assert [notice.frontier for notice in notices] == [holder.frontier]
