@@ -1,9 +1,13 @@
 """Recorded traces: good ones, broken lines, and lines that make no sense."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
 
+import msgspec
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from groupcomm.sim.check import MAX_BUNDLE, TraceError, check_trace, describe
 from groupcomm.sim.histories import make_history
@@ -122,3 +126,20 @@ def test_events_are_described_in_one_line(
     line = describe(next(event for event in EVENTS if fits(event)))
     assert "\n" not in line
     assert all(word in line for word in words)
+
+
+def test_the_documentation_names_every_event_with_its_fields() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "trace.md").read_text()
+    rows = re.findall(r"^\| ([a-z]+) \| ([a-z, ]*) ?\|", page, re.MULTILINE)
+    documented = {kind: tuple(re.findall(r"\w+", names)) for kind, names in rows}
+    del documented["e"]  # the heads of the tables
+    assert documented == {
+        str(struct_info(kind).tag): tuple(field.name for field in fields(kind) if field.name != "t")
+        for kind in get_args(TraceEvent)
+    }
+
+
+def struct_info(kind: type[TraceEvent]) -> msgspec.inspect.StructType:
+    info = msgspec.inspect.type_info(kind)
+    assert isinstance(info, msgspec.inspect.StructType)
+    return info
