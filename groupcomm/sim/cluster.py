@@ -35,9 +35,10 @@ NAMES = tuple(
     """
     alfa bravo charlie delta echo foxtrot golf hotel india juliett kilo lima mike november oscar
     papa quebec romeo sierra tango uniform victor whiskey xray yankee zulu
+    able baker cast dog easy fox george how item jig king love nan
     """.split()  # noqa: SIM905 - words read better than so many quoted lines
 )
-"""The daemons' names, in the order in which a view sorts them."""
+"""The daemons' names: today's spelling alphabet, then words of an older one."""
 
 SETTLED_S = 1.0
 """A cluster in which no client and no stream saw anything new for so long has settled."""
@@ -162,7 +163,7 @@ def make_view(settings: Settings) -> View:
     rng = random_for(settings.seed, "incarnations")
     daemons = tuple(
         DaemonId(name, Incarnation(rng.randint(1, 9), rng.getrandbits(64)))
-        for name in NAMES[: settings.daemons]
+        for name in sorted(NAMES[: settings.daemons])
     )
     return View(
         id=ViewId(1, daemons[0].name, daemons[0].incarnation.random_id),

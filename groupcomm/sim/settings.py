@@ -11,7 +11,7 @@ from groupcomm.session.daemon import SessionLimits
 from groupcomm.sim.faults import Faults, draw_faults, fault_names
 from groupcomm.sim.loop import random_for
 
-MAX_DAEMONS = 26
+MAX_DAEMONS = 39
 LEAST_RING_DELAY_S = 0.04
 LONGEST_RING_DELAY_S = 0.12
 STORM_CAP_BYTES = 600_000
