@@ -93,19 +93,20 @@ class Orders:
     # ---- the agreed order ----
 
     def _judge_agreed_at_daemons(self) -> None:
-        released: dict[str, list[Place]] = {}
+        released: dict[str, list[tuple[Place, int]]] = {}
         for daemon in self.facts.daemons:
             released[daemon] = [
-                (event.time, event.ring, event.bundle)
+                ((event.time, event.ring, event.bundle), event.number)
                 for _, event in self.facts.releases[daemon]
                 if event.level >= AGREED
             ]
-        everything = {place for places in released.values() for place in places}
-        for places in released.values():
-            for index, place in enumerate(places):
-                if any(earlier > place for earlier in places[:index]):
+        everything = {bundle for bundles in released.values() for bundle in bundles}
+        for bundles in released.values():
+            for index, (place, _) in enumerate(bundles):
+                if any(earlier > place for earlier, _ in bundles[:index]):
                     self.found.add("O1")
-                if any(lower < place and lower not in places[:index] for lower in everything):
+                lower = {bundle for bundle in everything if bundle[0] < place}
+                if not lower <= set(bundles[:index]):
                     self.found.add("O4")
 
     def _judge_agreed_at_clients(self) -> None:

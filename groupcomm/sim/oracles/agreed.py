@@ -4,7 +4,7 @@ from collections import deque
 from itertools import combinations, pairwise
 
 from groupcomm.sim.oracles.report import Report
-from groupcomm.sim.oracles.world import KEPT, Client, Daemon, Item, Place, Position, World
+from groupcomm.sim.oracles.world import KEPT, Bundle, Client, Daemon, Item, Position, World
 from groupcomm.sim.trace import Deliver, Member, Release
 
 
@@ -14,21 +14,21 @@ class AgreedOrder:
     def __init__(self, report: Report, world: World) -> None:
         self._report = report
         self._world = world
-        self._log: list[Place] = []  # agreed bundles, in the order of their first release
+        self._log: list[Bundle] = []  # in the order of their first release
 
-    def released(self, daemon: Daemon, place: Place, event: Release) -> None:
+    def released(self, daemon: Daemon, bundle: Bundle, event: Release) -> None:
         """O1 and O4 at a daemon: all daemons release one sequence."""
         log, index = self._log, daemon.agreed
-        if place < daemon.last:
-            self._report.add("O1", f"{daemon} releases {place} after {daemon.last}", event)
-            self._report.add("O4", f"{daemon} has released {daemon.last} before {place}", event)
+        if bundle < daemon.last and bundle[:3] < daemon.last[:3]:
+            self._report.add("O1", f"{daemon} releases {bundle} after {daemon.last}", event)
+            self._report.add("O4", f"{daemon} has released {daemon.last} before {bundle}", event)
         else:
-            daemon.last = place
+            daemon.last = bundle
         if index == len(log):
-            log.append(place)
-        elif log[index] != place:
+            log.append(bundle)
+        elif log[index] != bundle:
             self._report.add(
-                "O4", f"{daemon} releases {place} where others released {log[index]}", event
+                "O4", f"{daemon} releases {bundle} where others released {log[index]}", event
             )
         daemon.agreed = index + 1
         if len(log) > 2 * KEPT:

@@ -59,8 +59,8 @@ class Releases:
             if event.level == _SAFE:
                 self._stamps.safe(event, event.time, daemon)
             if new:
-                place = (event.time, event.ring, event.bundle)
-                self._agreed.released(daemon, place, event)
+                bundle = (event.time, event.ring, event.bundle, event.number)
+                self._agreed.released(daemon, bundle, event)
         if new:
             self._release_new(event, daemon, client, items)
 

@@ -12,6 +12,9 @@ from groupcomm.sim.trace import Conf
 Place = tuple[int, int, int]
 """(time, ring, bundle) of a Release."""
 
+Bundle = tuple[int, int, int, int]
+"""A place and the number of the packet, in case that two packets have one stamp."""
+
 Position = tuple[int, int, int, int]
 """A place and the message's index in its bundle."""
 
@@ -223,7 +226,7 @@ class Daemon:
         next: per client the rank of the item at FIFO or above to be released next (F).
         missing: per client items that were passed over (F).
         agreed: how many agreed bundles it has released (O4).
-        last: the place of the last of them (O1).
+        last: the highest of them (O1).
         prefix: per ring the number up to which it holds everything.
         early: per ring what it holds beyond, with times.
         blocks: per ring its block.
@@ -259,7 +262,7 @@ class Daemon:
         self.next: dict[Client, int] = {}
         self.missing: dict[Client, list[Item]] = {}
         self.agreed = 0
-        self.last: Place = (-1, -1, -1)
+        self.last: Bundle = (-1, -1, -1, -1)
         self.prefix: list[int] = [-1] * rings
         self.early: list[dict[int, int]] = [{} for _ in range(rings)]
         self.blocks: list[int] = [-1] * rings
