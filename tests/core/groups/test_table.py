@@ -1,0 +1,49 @@
+"""The group table: joins, leaves, names, and the digest that tells whether two are equal."""
+
+from groupcomm.events import MemberId
+from groupcomm.groups.table import GroupTable
+
+
+def table_with(*users: str) -> GroupTable:
+    table = GroupTable(0)
+    for number, user in enumerate(users, 1):
+        table.connect(number % 2, MemberId(f"#{user}#d{number % 2}", number))
+    return table
+
+
+def test_members_stand_in_the_order_of_their_joins() -> None:
+    table = table_with("a", "b", "c")
+    members = list(table.sessions.values())
+    for member in reversed(members):
+        table.join(member, "g")
+    assert [member.connection for member in table.member_ids("g")] == [3, 2, 1]
+    assert list(table.local["g"]) == [2], "of daemon 0"
+    assert table.member_ids("h") == ()
+
+
+def test_a_group_ends_with_its_last_member() -> None:
+    table = table_with("a", "b")
+    for member in table.sessions.values():
+        table.join(member, "g")
+    for member in list(table.sessions.values()):
+        table.leave(member, "g")
+    assert (table.groups, table.local) == ({}, {})
+
+
+def test_the_digest_depends_on_the_content_not_on_the_way_there() -> None:
+    one, other = table_with("a", "b"), table_with("a", "b")
+    empty = one.digest
+    for table, order in ((one, (1, 2)), (other, (2, 1))):
+        for number in order:
+            table.join(table.sessions[number % 2, number], "g")
+    assert one.digest == other.digest != empty
+    one.leave(one.sessions[1, 1], "g")
+    assert one.digest != other.digest
+
+
+def test_a_name_belongs_to_its_last_owner() -> None:
+    table = table_with("a")
+    old = table.names["#a#d1"]
+    table.connect(1, MemberId("#a#d1", 9))
+    table.disconnect(old)
+    assert table.names["#a#d1"].id.connection == 9
