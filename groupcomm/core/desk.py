@@ -68,7 +68,17 @@ ClientInput: TypeAlias = ClientOpened | ClientBytes | ClientGone
 class _Seat:
     """One session and how far it has come."""
 
-    __slots__ = ("early", "gone", "leaving", "member", "ordered", "session", "user", "welcomed")
+    __slots__ = (
+        "early",
+        "gone",
+        "leaving",
+        "member",
+        "ordered",
+        "session",
+        "targets",
+        "user",
+        "welcomed",
+    )
 
     def __init__(self, session: DaemonSession) -> None:
         self.session = session
@@ -78,6 +88,7 @@ class _Seat:
         self.leaving = False  # its DISCONNECT waits for a number
         self.gone = False  # its stream has ended
         self.early: list[tuple[bytes, bool]] = []  # delivered before the welcome
+        self.targets: tuple[int, ...] = ()  # whom the private names of its last message mean
         self.ordered: set[int] = set()  # messages whose positions it waits for
 
 
@@ -204,7 +215,9 @@ class Desk:
     def _submit(self, seat: _Seat, request: Submit) -> None:
         bundle = request.bundle
         if bundle.privates:
-            bundle.targets = self._targets(bundle)
+            if bundle.index == 0:
+                seat.targets = self._targets(bundle)
+            bundle.targets = seat.targets  # later fragments go to whom the first one meant
         assert seat.member is not None, "a session submits before its hello"
         whole = 1 if bundle.kind == _FRAGMENT else bundle.count
         last = bundle.message + whole - 1

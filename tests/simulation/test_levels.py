@@ -198,3 +198,16 @@ def test_a_message_to_several_groups_arrives_once_and_not_at_who_discards_it() -
     cluster.run(0.5)
     assert texts(sender) == ["once"]
     assert texts(receiver) == ["once", "not to me"]
+
+
+def test_a_name_that_appears_between_fragments_is_still_nobody() -> None:
+    """All fragments mean whom the first one meant: the message comes back, whole."""
+    cluster = Cluster(plain_settings(daemons=2))
+    (sender,) = members_of(cluster, 0)
+    name = "#heir#bravo"
+    sender.multicast([name], bytes(4_000_000), level=AGREED)
+    heir = cluster.connect("heir", 1)
+    cluster.run(3.0)
+    assert heir.connected
+    assert texts(heir) == []
+    assert [event.target for event in sender.events if isinstance(event, Undeliverable)] == [name]
