@@ -47,10 +47,17 @@ class Daemons:
             held = [e.time for i, e in self.holds if i < index and e.p == event.p]
             if any(event.time <= time for time in held):
                 self.found.add("H6")
+        self._judge_rings()
         self._judge_horizons()
         self._judge_holds()
         self._judge_blocks()
         return self.found
+
+    def _judge_rings(self) -> None:
+        """H1, for who may number and promise."""
+        for event in self.facts.events:
+            if isinstance(event, Stamped | Horizon) and self.facts.ring_of[event.p] != event.ring:
+                self.found.add("H1")
 
     def _horizons(self, ring: int, before: int) -> list[Horizon]:
         return [e for i, e in self.facts.all(Horizon) if i < before and e.ring == ring]

@@ -14,12 +14,14 @@ from groupcomm.sim.trace import (
     Ask,
     Bounce,
     Deliver,
+    Horizon,
     Member,
     Order,
     Quiet,
     Rejects,
     Release,
     Send,
+    Stamped,
     Table,
 )
 
@@ -111,30 +113,46 @@ class Deliveries:
         self._judge_kept()
         self._judge_uniqueness()
         self._judge_views()
-        for index, order in self.facts.all(Order):
-            if self.facts.sent.get((order.c, order.m), index) >= index:
-                self.found.add("D1")
+        self._judge_orders()
         self._judge_life()
         self._judge_daemons()
         if self.facts.quiet:
             self._judge_quiet()
         return self.found
 
+    def _judge_orders(self) -> None:
+        """D1 and D2 for positions that senders are told."""
+        told = []
+        for index, order in self.facts.all(Order):
+            name = (order.c, order.m)
+            item = self.facts.item(name) if self.facts.sent.get(name, index) < index else None
+            if not (isinstance(item, Send) and item.ordered):
+                self.found.add("D1")
+            elif name in told:
+                self.found.add("D2")
+            else:
+                told.append(name)
+
     def _judge_daemons(self) -> None:
         """D8, and D1 for what daemons accept and release."""
-        for index, accept in self.facts.all(Accept):
-            for number in range(accept.first, accept.last + 1):
-                if self.facts.sent.get((accept.c, number), index) >= index:
-                    self.found.add("D1")
         for index, release in self.facts.all(Release):
             if release.kind not in (CONNECT, DISCONNECT):
                 for number in range(release.first, release.last + 1):
-                    accepts = self.facts.accepted.get((release.c, number), [])
-                    if not any(accepted < index for accepted in accepts):
-                        self.found.add("D1")
+                    self._check_released((release.c, number), release, index)
+        for index, accept in self.facts.all(Accept):
+            if accept.p != self.facts.home(accept.c):
+                self.found.add("D1")
+            for number in range(accept.first, accept.last + 1):
+                if self.facts.sent.get((accept.c, number), index) >= index:
+                    self.found.add("D1")
         for _, rejects in self.facts.all(Rejects):
             if rejects.bad != rejects.injected:
                 self.found.add("D8")
+
+    def _check_released(self, name: Name, release: Release, index: int) -> None:
+        accepted = any(accept < index for accept in self.facts.accepted.get(name, []))
+        if not accepted or self.facts.level(name) != release.level:
+            self.found.add("D1")
 
     def _judge_kept(self) -> None:
         for index, event in self.kept:
@@ -175,6 +193,8 @@ class Deliveries:
                 self._check_view(positioned.pos[0], daemon)
             elif isinstance(positioned, Table):
                 self._check_view(positioned.pos[0], positioned.p)
+            elif isinstance(positioned, Stamped | Horizon):
+                self._check_view(positioned.view, positioned.p)
         for _, deliver in self.kept:
             if deliver.pos is not None:
                 self._check_view(deliver.pos[0], self.facts.home(deliver.c))
@@ -228,17 +248,13 @@ class Deliveries:
                     self.found.add("G6")
 
     def _had_joined(self, client: str, name: Name) -> bool:
-        """Whether the client had seen itself in a group before the Send, and stayed."""
-        for group in self.facts.to(name):
-            since = None
-            for index, event in own_views(self.facts.events, client):
-                if event.group == group and client not in event.members:
-                    since = None
-                elif event.group == group and since is None:
-                    since = index
-            if since is not None and since < self.facts.sent[name]:
-                return True
-        return False
+        """Whether the client had seen itself join one of the groups before the Send."""
+        return any(
+            index < self.facts.sent[name]
+            and event.group in self.facts.to(name)
+            and (event.cause, event.changed) == ("join", (client,))
+            for index, event in own_views(self.facts.events, client)
+        )
 
     def _judge_answers(self) -> None:
         """L5."""

@@ -44,6 +44,13 @@ class Facts:
         self._by_kind: dict[type, list[Any]] = {}
         self.daemons = [event.p for event in events if isinstance(event, Conf)]
         self.views = {event.p: event.view for event in events if isinstance(event, Conf)}
+        self.ring_of = {
+            event.p: index
+            for event in events
+            if isinstance(event, Conf)
+            for index, ring in enumerate(event.rings)
+            if event.p in ring
+        }
         self.ring_count = max(len(e.rings) for e in events if isinstance(e, Conf))
         self.quiet = any(isinstance(event, Quiet) for event in events)
         self.sent: dict[Name, int] = {}

@@ -11,10 +11,15 @@ from typing import Final
 
 from groupcomm.sim.mutations.clients import CLIENT_MUTATIONS
 from groupcomm.sim.mutations.daemons import DAEMON_MUTATIONS
+from groupcomm.sim.mutations.plausible import PLAUSIBLE_MUTATIONS
 from groupcomm.sim.mutations.tools import Mutation, Trace
 from groupcomm.sim.trace import TraceEvent
 
-MUTATIONS: Final[dict[str, Mutation]] = {**DAEMON_MUTATIONS, **CLIENT_MUTATIONS}
+MUTATIONS: Final[dict[str, Mutation]] = {
+    **DAEMON_MUTATIONS,
+    **CLIENT_MUTATIONS,
+    **PLAUSIBLE_MUTATIONS,
+}
 """All kinds by name."""
 
 

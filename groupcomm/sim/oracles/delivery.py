@@ -112,8 +112,7 @@ class Delivery:
         others = "G4" if item.level >= _AGREED else "R"
         which = "D6" if item.sender is client else others
         self._report.add(which, f"{client} never gets {item}", event)
-        joined = [client.groups[group] for group in item.to if group in client.groups]
-        if joined and min(joined) < item.sent_at:
+        if any(client.joined.get(group, item.sent_at) < item.sent_at for group in item.to):
             self._report.add("X3", f"{client} never gets {item}, sent after its join", event)
 
     def _check_item(self, item: Item, event: Quiet) -> None:

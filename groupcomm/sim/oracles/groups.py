@@ -96,12 +96,13 @@ class GroupViews:
         if event.group not in client.groups and not (joined and me in event.members):
             self._report.add("G5", f"{client} sees {event.group} without joining", event)
         if me in event.members:
-            client.groups.setdefault(event.group, self._world.events)
+            client.groups.add(event.group)
         else:
-            client.groups.pop(event.group, None)
+            client.groups.discard(event.group)
         if event.vs != _together(me, event):
             self._report.add("V3", f"{client} is said to come with {event.vs}", event)
         if joined:
+            client.joined.setdefault(event.group, self._world.events)
             joining = client.joining.get(event.group)
             if joining:
                 joining.popleft().answered = True

@@ -146,6 +146,8 @@ class Oracles:
 
     def _on_accept(self, event: Accept) -> None:
         client = self._world.client(event.c)
+        if client.daemon is None or event.p != client.daemon.identity:
+            self._report.add("D1", f"{event.p} takes from {client}, which is not its own", event)
         for number in range(event.first, event.last + 1):
             item = client.sent.get(number)
             if item is None:
@@ -157,7 +159,7 @@ class Oracles:
             if item.accepted == 1:
                 if item.level >= _FIFO:
                     self._sender_order.accepted(item)
-                self._private.accepted(self._world.daemons[event.p], item)
+                self._private.accepted(item)
 
     # ---- clients ----
 
@@ -277,7 +279,7 @@ class Oracles:
             self._stamps.agreed(event, position[0], client.daemon)
         item = client.sent.get(event.m)
         if item is not None:
-            item.answered = True
+            self._answer(item, event)
             self._positions.told(item, position, event)
             if item.level == _SAFE and client.daemon is not None:
                 self._stamps.safe(event, position[0], client.daemon)
@@ -286,6 +288,14 @@ class Oracles:
                 "D1", f"{client} learns where {event.m} is, which it did not send", event
             )
         self._positions.high_x1 = max(self._positions.high_x1, position)
+
+    def _answer(self, item: Item, event: Order) -> None:
+        if not item.ordered:
+            self._report.add("D1", f"{item} has its position told without asking", event)
+        elif item.answered:
+            self._report.add("D2", f"{item} has its position told twice", event)
+        else:
+            item.answered = True
 
     def _on_bounce(self, event: Bounce) -> None:
         client = self._alive(event.c, event)

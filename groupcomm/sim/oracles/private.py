@@ -36,11 +36,12 @@ class Private:
         if daemon.connected.get(client.name) is client:
             del daemon.connected[client.name]
 
-    def accepted(self, daemon: Daemon, item: Item) -> None:
-        """Find out whom the private names of a message mean."""
+    def accepted(self, item: Item) -> None:
+        """Find out whom the private names of a message mean, to the daemon of its sender."""
         names = [name for name in item.to if name[0] == "#"]
         if names:
-            item.targets = {name: daemon.connected.get(name) for name in names}
+            home = item.sender.daemon
+            item.targets = {name: home.connected.get(name) if home else None for name in names}
             if item.level >= _RELIABLE:
                 self._messages.append(item)
                 if len(self._messages) > KEPT:

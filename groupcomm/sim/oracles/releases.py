@@ -71,6 +71,9 @@ class Releases:
             item = client.sent.get(number)
             if item is not None:
                 items.append(item)
+                if item.accepted and item.level != event.level:
+                    text = f"{event.p} releases {item}, of level {item.level}, at {event.level}"
+                    self._report.add("D1", text, event)
             if (item is None or not item.accepted) and number > client.forgotten:
                 text = f"{event.p} releases {number} of {client}, which it had not taken"
                 self._report.add("D1", text, event)

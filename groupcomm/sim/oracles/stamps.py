@@ -65,10 +65,17 @@ class Stamps:
             ring = self._rings[index] = _Ring()
         return ring
 
+    def _check_ring(self, event: Stamped | Horizon, daemon: Daemon) -> None:
+        if event.view != daemon.view:
+            self._report.add("D3", f"{daemon} speaks for view {event.view}", event)
+        if event.ring != daemon.ring:
+            self._report.add("H1", f"{daemon} speaks for ring {event.ring}, not its own", event)
+
     # ---- numbering ----
 
     def stamped(self, event: Stamped, daemon: Daemon) -> None:
-        """H1, H3, H6."""
+        """D3, H1, H3, H6."""
+        self._check_ring(event, daemon)
         ring = self._ring(event.ring)
         number, time = event.number, event.time
         if time <= ring.horizon:
@@ -125,7 +132,8 @@ class Stamps:
     # ---- horizons ----
 
     def horizon(self, event: Horizon, daemon: Daemon) -> None:
-        """H2, and H3 for packets that were there already."""
+        """D3, H1, H2, and H3 for packets that were there already."""
+        self._check_ring(event, daemon)
         ring = self._ring(event.ring)
         if event.value < ring.horizon:
             self._report.add("H2", f"{daemon} announces {event.value} after {ring.horizon}", event)

@@ -143,7 +143,8 @@ class Client:
         owed: what it is owed and has not got.
         views: views that it is owed and has not seen, by group and position.
         leaving: it said goodbye.
-        groups: where its own views say that it is, with the count of events at that view.
+        groups: where its own views say that it is.
+        joined: per group the count of events when it first saw itself join (X3).
         gone: senders whose disconnect it was told.
         high: the highest position it was given (O2).
         last_agreed: position of the last AGREED or SAFE message it was given (O1).
@@ -169,6 +170,7 @@ class Client:
         "high",
         "highest",
         "identity",
+        "joined",
         "joining",
         "knows",
         "last_agreed",
@@ -199,7 +201,8 @@ class Client:
         self.positioned: list[tuple[int, Position]] = []
         self.owed: dict[Item, None] = {}
         self.views: dict[tuple[str, Position], tuple[tuple[str, ...], str, tuple[str, ...]]] = {}
-        self.groups: dict[str, int] = {}
+        self.groups: set[str] = set()
+        self.joined: dict[str, int] = {}
         self.joining: dict[str, deque[Item]] = {}
         self.gone: set[Client] = set()
         self.high = self.last_agreed = self.last_view = NOWHERE
@@ -220,6 +223,7 @@ class Daemon:
         identity: ``name/restarts``.
         view: the view it has installed, as text.
         index: from 0.
+        ring: the index of its ring.
         groups: the clients in each group, by what it has released, oldest first.
         members: those of them that are its own.
         connected: its and other daemons' clients by name, by what it has released.
@@ -249,12 +253,14 @@ class Daemon:
         "missing",
         "next",
         "prefix",
+        "ring",
         "view",
     )
 
-    def __init__(self, identity: str, index: int, view: str, rings: int) -> None:
+    def __init__(self, identity: str, index: int, view: str, ring: int, rings: int) -> None:
         self.identity = identity
         self.index = index
+        self.ring = ring
         self.view = view
         self.groups: dict[str, dict[Client, None]] = {}
         self.members: dict[str, dict[Client, None]] = {}
@@ -295,7 +301,8 @@ class World:
     def install(self, conf: Conf) -> Daemon:
         """Enter a daemon with its view."""
         self.rings = max(self.rings, len(conf.rings))
-        daemon = Daemon(conf.p, len(self.daemons), conf.view, len(conf.rings))
+        ring = next(index for index, ring in enumerate(conf.rings) if conf.p in ring)
+        daemon = Daemon(conf.p, len(self.daemons), conf.view, ring, len(conf.rings))
         self.daemons[conf.p] = daemon
         self._by_name[conf.p.rpartition("/")[0]] = daemon
         return daemon
