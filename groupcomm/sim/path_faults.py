@@ -86,8 +86,9 @@ class PathFaults:
         """Pass on what is left of a datagram; False if nothing is."""
         faults, rng = self._faults, self._rng
         self._sent += 1
-        self._free_overtaken()
-        if self._is_lost() or self._is_full():
+        if self._held:
+            self._free_overtaken()
+        if self._is_lost() or (faults.capacity_packets and self._is_full()):
             self.lost += 1
             return False
         if faults.corruption and rng.random() < faults.corruption:
@@ -131,8 +132,6 @@ class PathFaults:
         return faults.loss > 0.0 and rng.random() < faults.loss
 
     def _is_full(self) -> bool:
-        if not self._faults.capacity_packets:
-            return False
         flying = self._in_flight
         while flying and flying[0] <= self._loop.now:
             heapq.heappop(flying)
