@@ -19,6 +19,13 @@ from groupcomm.sim.workload import Workload
 SLICE_S = 0.1
 """After so much simulated time a run looks whether an oracle has found something, and stops."""
 
+SILENCE_S = 1.0
+"""Faults go on so long after the load; what is lost last, with nothing behind it to show that it
+is missing, is the hardest to repair."""
+
+LAST_WORD_S = 0.2
+"""And so long after one last message out of the silence, for which the token has to be fetched."""
+
 
 @attrs.frozen(kw_only=True)
 class Finding:
@@ -145,6 +152,10 @@ def _play(cluster: Cluster, workload: Workload, oracles: Oracles) -> None:
     workload.stop()
     if storm is not None:
         storm.stop()
+    if not oracles.violations:
+        cluster.run(SILENCE_S)
+        workload.send_something()
+        cluster.run(LAST_WORD_S)
     cluster.end_faults()
     if not oracles.violations:
         cluster.settle()

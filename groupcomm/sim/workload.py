@@ -119,6 +119,10 @@ class Workload:
         if not self._running:
             return
         self._loop.at(self._loop.now + self.after(SEND_INTERVAL_US), self._send_next)
+        self.send_something()
+
+    def send_something(self) -> None:
+        """Have some client send: a message, or a burst of them, or a series of large ones."""
         clients = [client for client in self.connected() if client.writable]
         if clients:
             client, lot = self._rng.choice(clients), self._rng.random()
