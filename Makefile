@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 SOAK_MINUTES ?= 60
 FUZZ_SECONDS ?= 60
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types unit format fuzz soak clean
+.PHONY: help run test lint types unit format figures fuzz soak clean
 
 help:  ## this list
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -28,6 +28,9 @@ unit: .venv/.test  ## the tests alone
 format: .venv/.test  ## rewrite the sources in the common format
 	@$(PYTHON) -m ruff format
 	@$(PYTHON) -m ruff check --fix
+
+figures: .venv/.test  ## measure the simulator, the delay of every level, and the oracles
+	@$(PYTHON) tests/simulation/bench_simulator.py
 
 fuzz: .venv/.fuzz  ## throw bytes at every decoder for FUZZ_SECONDS (60), guided by coverage
 	@$(PYTHON) tests/fuzz/fuzz_decoders.py -max_total_time=$(FUZZ_SECONDS)

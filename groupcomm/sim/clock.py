@@ -17,16 +17,18 @@ class Clock:
     Args:
         rng: this daemon's source.
         rate: the monotonic clock runs up to so much too fast or too slow, 0 to 0.1; with a rate
-            above 0 the wall clock also starts wrong and jumps.
+            above 0 the wall clock also starts up to 2 s wrong, and jumps.
+        error_s: else the wall clock is up to so many seconds wrong.
     """
 
     __slots__ = ("_base", "_rate", "_rng", "_wall")
 
-    def __init__(self, rng: Random, rate: float) -> None:
+    def __init__(self, rng: Random, rate: float, error_s: float = 0.005) -> None:
         self._rng = rng
         self._base = rng.uniform(0.0, 100_000.0)  # machines have been up for differing times
         self._rate = 1.0 + rng.uniform(-rate, rate)
-        self._wall = EPOCH_S + (rng.uniform(-2.0, 2.0) if rate else rng.uniform(-0.005, 0.005))
+        error_s = 2.0 if rate else error_s
+        self._wall = EPOCH_S + rng.uniform(-error_s, error_s)
 
     def monotonic(self, now: int) -> float:
         """Seconds on the monotonic clock at a virtual time."""

@@ -132,7 +132,8 @@ class Cluster:
     def _make_daemon(self, index: int) -> Daemon:
         settings, view = self.settings, self.view
         process = process_name(view.daemons[index])
-        clock = Clock(self._random(f"clock {index}"), settings.faults.clock_rate)
+        rng = self._random(f"clock {index}")
+        clock = Clock(rng, settings.faults.clock_rate, settings.clock_error_s)
         core = DaemonCore(
             CoreConfig(suite=settings.suite, starts=settings.starts),
             view,

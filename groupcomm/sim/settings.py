@@ -61,6 +61,7 @@ class Settings:
         starts: where counters start.
         session_cap_bytes: output that may wait for one client before it counts as too slow.
         start_message: where the clients' counts of messages start.
+        clock_error_s: how wrong wall clocks are, either way, while no fault makes them worse.
         duration_s: simulated seconds of load.
         clients: how many programs are connected most of the time.
     """
@@ -74,6 +75,7 @@ class Settings:
     starts: CounterStarts = attrs.field(factory=CounterStarts)
     session_cap_bytes: int = SessionLimits().output_cap_bytes
     start_message: int = 0
+    clock_error_s: float = 0.005
     duration_s: float = 10.0
     clients: int = 10
 
