@@ -8,7 +8,7 @@ once, then everything that can be delivered is. So the work for a burst is done 
 datagram. In this form the view never changes; membership will start and end what is built here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.clocks.ring_clock import RingClock
@@ -112,8 +112,21 @@ class DaemonCore:
         )
         self._changed: set[int] = set()  # foreign streams that may have new gaps
         self._out: list[Transmission] = []
+        self._handlers = self._all_handlers()
         self._now = now
         self.deadline = now
+
+    def _all_handlers(self) -> dict[int, Callable[[bytes], None]]:
+        """What takes each kind of packet; control packets have no place in a fixed view."""
+        return {
+            PacketKind.DATA: self._on_data,
+            PacketKind.UNRELIABLE: self._on_unreliable,
+            PacketKind.TOKEN: self._on_token,
+            PacketKind.REST: self._on_rest,
+            PacketKind.REQUEST: self._on_request,
+            PacketKind.HORIZON: self._on_horizon,
+            PacketKind.RESEND: self._on_resend,
+        }
 
     def _foreign_gaps(self, config: CoreConfig) -> list[Gaps]:
         """In the ring one asks soon, and rarely again: the gateway may have to fetch it first."""
@@ -193,28 +206,23 @@ class DaemonCore:
             self.counters.violations += 1
 
     def _dispatch(self, kind: int, packet: bytes) -> None:
-        if kind == PacketKind.DATA:
-            self._on_data(decode_data_untrusted(packet))
-        elif kind == PacketKind.HORIZON:
-            self._on_horizon(packet)
-        elif kind == PacketKind.TOKEN:
-            token = decode_token_untrusted(packet)
-            checks.check_token(token, self._view, self._own_ring)
-            self.ring.on_token(token, self._now)
-        elif kind == PacketKind.REST:
-            self._on_rest(packet)
-        elif kind == PacketKind.REQUEST:
-            request = decode_request_untrusted(packet)
-            checks.check_request(request, self._view, self._own_ring)
-            self.ring.on_request(request)
-        elif kind == PacketKind.UNRELIABLE:
-            self._on_unreliable(packet)
-        elif kind == PacketKind.RESEND:
-            self._on_resend(packet)
-        else:
+        handler = self._handlers.get(kind)
+        if handler is None:
             raise RemoteProtocolError(f"packet of kind {kind} has no place in a fixed view")
+        handler(packet)
 
-    def _on_data(self, packet: DataPacket) -> None:
+    def _on_token(self, packet: bytes) -> None:
+        token = decode_token_untrusted(packet)
+        checks.check_token(token, self._view, self._own_ring)
+        self.ring.on_token(token, self._now)
+
+    def _on_request(self, packet: bytes) -> None:
+        request = decode_request_untrusted(packet)
+        checks.check_request(request, self._view, self._own_ring)
+        self.ring.on_request(request)
+
+    def _on_data(self, raw: bytes) -> None:
+        packet = decode_data_untrusted(raw)
         checks.check_data(packet, self._view)
         if packet.daemon == self._me:
             return
