@@ -107,4 +107,4 @@ def _start_worker() -> None:
     makes many small objects and no cycles to speak of, so the collector need not look often.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(200_000, 50, 100)
