@@ -201,12 +201,9 @@ class Telephone:
     def _on_event(self, event: Event) -> None:
         self._told.events.append(event)
         if isinstance(event, self._cause):
-            self.hang_up()
+            self._told.on_event = self._told.events.append
             self.heard_before = f"{self._text}?" in texts(self._answers)
             self._answers.multicast(["g"], f"{self._text}!".encode())
-
-    def hang_up(self) -> None:
-        self._told.on_event = self._told.events.append
 
 
 @pytest.mark.parametrize("level", [AGREED, SAFE])
