@@ -178,10 +178,13 @@ class DaemonCore:
         if self._handover is not None:
             for destination, packet in self._handover.requests(now):
                 self.send(destination, packet)
+        waiting = len(self._packer.waiting)
         self.delivery.deliver()
         deadline = self.ring.deadline
         if self._handover is not None and self._handover.deadline < deadline:
             deadline = self._handover.deadline
+        if len(self._packer.waiting) > waiting:
+            deadline = now  # a delivery has ended a session, or freed a name for the next one
         self.deadline = deadline
 
     def _look_for_gaps(self, now: float) -> None:

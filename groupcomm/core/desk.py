@@ -14,7 +14,7 @@ import attrs
 from groupcomm.clocks.stamp import Position
 from groupcomm.config.view import View
 from groupcomm.core.probe import Probe
-from groupcomm.errors import BadDatagram, SessionError
+from groupcomm.errors import BadDatagram, LocalProtocolError, SessionError
 from groupcomm.events import GroupView, MemberId
 from groupcomm.groups.table import GroupTable
 from groupcomm.level import ServiceLevel
@@ -188,6 +188,10 @@ class Desk:
             self._leave(seat, Code.NET_ERROR, f"a frame that does not decode: {error}")
 
     def _greet(self, seat: _Seat, user: str) -> None:
+        try:
+            private_name(user, self._daemon)
+        except LocalProtocolError as error:  # each may be short enough, but not both together
+            raise SessionError(Code.REJECT_NAME, str(error)) from None
         seat.user = user
         holder = self._users.get(user)
         if holder is not None:
@@ -284,7 +288,7 @@ class Desk:
     def numbered(self, bundle: Bundle) -> bool:
         """A bundle has its number; True if its session waits for the position."""
         seat = self._seats.get(bundle.session)
-        if seat is None or bundle.kind > _FRAGMENT:
+        if seat is None or not bundle.groups:  # only what a client submits has groups
             return False
         seat.session.backlog_bytes -= bundle.size
         last = bundle.kind != _FRAGMENT or bundle.index == bundle.count - 1

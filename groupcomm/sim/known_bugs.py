@@ -1,63 +1,15 @@
 """Deliberately wrong variants of the core: do the simulator and its oracles find them?
 
-Each replaces one attribute of one class for the length of a run. `make soak` hunts every one of
-them anew; tests/simulation/test_known_bugs.py replays the seeds that found them.
+`make soak` hunts every one of them anew; tests/simulation/test_known_bugs.py replays seeds that
+find them, and docs/known-bugs.md says how often they are found.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
-
-import attrs
-
-from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.errors import ConfigError
+from groupcomm.sim.variants import groups, order, ring, security
+from groupcomm.sim.variants.bug import KnownBug
 
-
-@attrs.frozen(kw_only=True)
-class KnownBug:
-    """One way to do it wrong.
-
-    Attributes:
-        name: as the command line takes it, words with hyphens between them.
-        sentence: what is wrong, in one sentence.
-        owner: the class to change.
-        attribute: the name of what is replaced, mostly a method.
-        variant: makes the wrong one from the right one.
-    """
-
-    name: str
-    sentence: str
-    owner: type
-    attribute: str
-    variant: Callable[[Any], Any]
-
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        """Be wrong while the context lasts."""
-        right = self.owner.__dict__[self.attribute]
-        setattr(self.owner, self.attribute, self.variant(right))
-        try:
-            yield
-        finally:
-            setattr(self.owner, self.attribute, right)
-
-
-def _follow_nothing(_right: object) -> object:
-    def follow(_clock: RingClock, _time: int) -> None:
-        """Forget the stamp."""
-
-    return follow
-
-
-KNOWN_BUGS: tuple[KnownBug, ...] = (
-    KnownBug(
-        name="clock-ignores-stamps",
-        sentence="A holder of the token does not set its clock above the stamps it has received.",
-        owner=RingClock,
-        attribute="follow",
-        variant=_follow_nothing,
-    ),
+KNOWN_BUGS: tuple[KnownBug, ...] = tuple(
+    sorted(groups.BUGS + order.BUGS + ring.BUGS + security.BUGS, key=lambda bug: bug.name)
 )
 """All of them, sorted by name."""
 

@@ -7,28 +7,27 @@ from typing import Any
 import pytest
 
 from groupcomm.sim import known_bugs
-from groupcomm.sim.known_bugs import KnownBug
+from groupcomm.sim.variants.bug import KnownBug
 from groupcomm.stream.stream import Stream
 from tests.simulation import soak
 from tests.simulation.soak import FIRST_NEW_SEED, Soak
 
 
-def not_twenty(right: Any) -> Any:
+def not_eight(right: Any) -> Any:
     """A bug that shows only in some seeds."""
 
     def accept(stream: Stream, packet: Any) -> bool:
-        assert packet.number != 20, "packet 20 is not accepted"
+        assert packet.number != 8, "packet 8 is not accepted"
         return bool(right(stream, packet))
 
     return accept
 
 
 BUG = KnownBug(
-    name="twenty",
-    sentence="Packet 20 breaks the stream.",
-    owner=Stream,
-    attribute="accept",
-    variant=not_twenty,
+    name="eight",
+    sentence="Packet 8 breaks the stream.",
+    targets=((Stream, "accept"),),
+    variant=not_eight,
 )
 
 
@@ -40,10 +39,10 @@ def _bug(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_bug")
 def test_a_hunt_finds_the_bug_and_remembers_it(tmp_path: Path) -> None:
-    first = Soak(tmp_path, workers=1, duration_s=0.5).hunt("twenty", seeds=30)
+    first = Soak(tmp_path, workers=1, duration_s=0.5).hunt("eight", seeds=30)
     assert first.seed == first.tried
     assert first.properties == ["assert"]
-    again = Soak(tmp_path, workers=1, duration_s=0.5).hunt("twenty", seeds=30)
+    again = Soak(tmp_path, workers=1, duration_s=0.5).hunt("eight", seeds=30)
     assert again == first
 
 
@@ -51,9 +50,9 @@ def test_a_hunt_finds_the_bug_and_remembers_it(tmp_path: Path) -> None:
 def test_a_hunt_goes_on_where_it_stopped_unless_the_sources_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stopped = Soak(tmp_path, workers=1, duration_s=0.01).hunt("twenty", seeds=2)
+    stopped = Soak(tmp_path, workers=1, duration_s=0.01).hunt("eight", seeds=2)
     assert (stopped.tried, stopped.seed) == (2, None)  # nothing happens in so short a run
-    assert Soak(tmp_path, workers=1, duration_s=0.5).hunt("twenty", seeds=30).tried > 2
+    assert Soak(tmp_path, workers=1, duration_s=0.5).hunt("eight", seeds=30).tried > 2
     monkeypatch.setattr(soak, "digest_of_sources", lambda: "other sources")
     assert Soak(tmp_path, workers=1, duration_s=0.5).state.hunts == {}
 
@@ -72,7 +71,7 @@ def test_new_seeds_are_never_run_twice_and_failures_are_kept(tmp_path: Path) -> 
     assert run.state.next_seed > before
     assert run.state.failed
     kept = (tmp_path / f"seed-{run.state.failed[0]}.txt").read_text()
-    assert "packet 20 is not accepted" in kept
+    assert "packet 8 is not accepted" in kept
     assert "Settings(seed=" in kept
 
 
@@ -82,6 +81,6 @@ def test_the_command_fails_if_a_bug_was_not_found(
 ) -> None:
     common = ["--folder", str(tmp_path), "--minutes", "0", "--workers", "1"]
     assert soak.main([*common, "--hunt-seeds", "1", "--duration-s", "0.01"]) == 1
-    assert "twenty: NOT FOUND, 1 seeds tried" in capsys.readouterr().out
+    assert "eight: NOT FOUND, 1 seeds tried" in capsys.readouterr().out
     assert soak.main([*common, "--hunt-seeds", "30", "--duration-s", "0.5"]) == 0
-    assert "twenty: seed " in capsys.readouterr().out
+    assert "eight: seed " in capsys.readouterr().out

@@ -8,13 +8,10 @@ from hypothesis import strategies as st
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
-from groupcomm.core import ClientBytes, ClientGone, ClientInput, ClientOpened, DaemonCore
-from groupcomm.events import Closed, Connected, Event
+from groupcomm.core import DaemonCore
 from groupcomm.names import cluster_number
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.sealing import Sealer
-from groupcomm.session.client import ClientSession
-from groupcomm.session.codes import Code
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.request import TokenRequest
 
@@ -82,77 +79,6 @@ def test_packets_that_break_the_protocol_are_counted_apart(
     one.handle(0.0, [], [])
     assert one.handle(0.0, [sealer(DAEMONS[1]).seal(packet.encode(VIEW.key))], []) == []
     assert (one.counters.violations, one.counters.bad) == (1, 0)
-
-
-class Clients:
-    """Sessions at a core that is alone in its view."""
-
-    def __init__(self) -> None:
-        self.core = core(ALONE)
-        self._sessions: dict[int, ClientSession] = {}
-
-    def open(self, user: str) -> int:
-        connection = self.core.open()
-        self._sessions[connection] = ClientSession(user)
-        self.step(ClientOpened(connection))
-        return connection
-
-    def step(self, *inputs: ClientInput) -> None:
-        self.core.handle(0.0, [], list(inputs))
-
-    def talk(self, connection: int) -> list[Event]:
-        """Exchange what waits on both sides."""
-        session = self._sessions[connection]
-        data = session.take(1 << 20)
-        if data:
-            self.step(ClientBytes(connection, data))
-        output = self.core.desk.sessions[connection].take(1 << 20)
-        return session.receive(output)
-
-
-def test_a_client_is_admitted_once_its_connect_is_ordered() -> None:
-    clients = Clients()
-    one = clients.open("u")
-    (event,) = clients.talk(one)
-    assert isinstance(event, Connected)
-    assert str(event.member) == f"#u#a/{one}"
-
-
-def test_a_name_in_use_is_refused_and_free_again_after_its_disconnect() -> None:
-    clients = Clients()
-    one = clients.open("u")
-    clients.talk(one)
-    (refused,) = clients.talk(clients.open("u"))
-    assert isinstance(refused, Closed)
-    assert refused.code == Code.REJECT_NOT_UNIQUE
-    clients.step(ClientGone(one))
-    (admitted,) = clients.talk(clients.open("u"))
-    assert isinstance(admitted, Connected)
-
-
-def test_garbage_from_a_client_ends_its_session_and_no_other() -> None:
-    clients = Clients()
-    one, other = clients.open("u"), clients.open("v")
-    clients.talk(one)
-    clients.talk(other)
-    clients.step(ClientBytes(one, b"\0\0\0\x02\xff\xff"))
-    assert clients.core.desk.closed == [one]
-    (ended,) = clients.talk(one)
-    assert isinstance(ended, Closed)
-    assert ended.code != Code.OK
-    assert clients.talk(other) == []
-    assert [
-        member.id.connection for member in clients.core.delivery.groups.table.sessions.values()
-    ] == [other]
-
-
-def test_a_client_that_is_gone_before_it_was_admitted_leaves_nothing() -> None:
-    clients = Clients()
-    connection = clients.open("u")
-    clients.step(ClientGone(connection))
-    assert connection not in clients.core.desk.sessions
-    assert clients.core.delivery.groups.table.sessions == {}
-    clients.step(ClientBytes(connection, b"late"), ClientGone(connection))
 
 
 def test_the_deadline_of_a_lone_daemon_is_never() -> None:

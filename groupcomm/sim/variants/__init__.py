@@ -1,0 +1,1 @@
+"""Deliberately wrong variants of the core, by the part that is wrong."""

@@ -1,0 +1,43 @@
+"""Wrong ways to trust datagrams."""
+
+from groupcomm.security.replay import ReplayWindow
+from groupcomm.security.sealing import HEAD_BYTES, Opener, Sealer, _Peer
+from groupcomm.sim.variants.bug import Right, known_bug
+
+_COUNTER_AT = HEAD_BYTES - 8
+
+
+@known_bug((ReplayWindow, "check"))
+def replays_taken(_right: Right) -> Right:
+    """A datagram that comes twice is taken twice."""
+
+    def check(_self: ReplayWindow, _counter: int) -> bool:
+        return True
+
+    return check
+
+
+@known_bug((Sealer, "seal"))
+def seal_for_anyone(right: Right) -> Right:
+    """The seal of a token does not say which daemon it is meant for."""
+
+    def seal(self: Sealer, packet: bytes, _receiver: int | None = None) -> bytes:
+        sealed: bytes = right(self, packet)
+        return sealed
+
+    return seal
+
+
+@known_bug((Opener, "_open"))
+def window_moved_by_forgery(right: Right) -> Right:
+    """A replay window moves before it is known that a datagram is authentic."""
+
+    def open_packet(self: Opener, peer: _Peer, datagram: bytes) -> bytes:
+        peer.window.accept(int.from_bytes(datagram[_COUNTER_AT:HEAD_BYTES]))
+        packet: bytes = right(self, peer, datagram)
+        return packet
+
+    return open_packet
+
+
+BUGS = (replays_taken, seal_for_anyone, window_moved_by_forgery)

@@ -1,0 +1,65 @@
+"""Client sessions at a core that is alone in its view."""
+
+from groupcomm.clocks.stamp import ViewId
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.view import DaemonId, Incarnation, View
+from groupcomm.core import ClientBytes, ClientInput, ClientOpened, DaemonCore
+from groupcomm.events import Closed, Event
+from groupcomm.session.client import ClientSession
+from groupcomm.session.daemon import SessionLimits
+
+PLENTY = 1 << 30
+ALONE = View(id=ViewId(1, "a", 0), daemons=(DaemonId("a", Incarnation(1, 0)),), rings=((0,),))
+
+
+class Clients:
+    """Some sessions; each by its connection number.
+
+    Attributes:
+        core: their daemon's.
+        sessions: the clients' side of each.
+    """
+
+    def __init__(self, limits: SessionLimits | None = None) -> None:
+        config = CoreConfig(suite=0)
+        self.core = DaemonCore(config, ALONE, 0, keys=None, now=0.0, wall=0.0, limits=limits)
+        self.sessions: dict[int, ClientSession] = {}
+
+    def start(self, user: str) -> int:
+        """A client that has not yet said hello."""
+        connection = self.core.open()
+        self.sessions[connection] = ClientSession(user)
+        self.step(ClientOpened(connection))
+        return connection
+
+    def connect(self, user: str) -> int:
+        """A client that is admitted."""
+        connection = self.start(user)
+        self.talk(connection)
+        return connection
+
+    def step(self, *inputs: ClientInput) -> None:
+        """Everything at once, then steps while the core asks for more at once."""
+        assert self.core.handle(0.0, [], list(inputs)) == []
+        while self.core.deadline <= 0.0:
+            assert self.core.handle(0.0, [], []) == []
+
+    def said(self, connection: int) -> ClientBytes:
+        """What a client has to say."""
+        return ClientBytes(connection, self.sessions[connection].take(PLENTY))
+
+    def heard(self, connection: int) -> list[Event]:
+        """What a client is told."""
+        output = self.core.desk.sessions[connection].take(PLENTY)
+        return self.sessions[connection].receive(output)
+
+    def talk(self, connection: int) -> list[Event]:
+        """Exchange what waits on both sides."""
+        self.step(self.said(connection))
+        return self.heard(connection)
+
+    def end(self, connection: int) -> Closed:
+        """Exchange what waits; it ends the session."""
+        last = self.talk(connection)[-1]
+        assert isinstance(last, Closed)
+        return last

@@ -1,0 +1,204 @@
+"""The desk: who is admitted, who is thrown out, and that nobody suffers from others."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupcomm.core import ClientBytes, ClientGone
+from groupcomm.events import Closed, Connected, GroupView, Message
+from groupcomm.level import ServiceLevel
+from groupcomm.session.codes import Code
+from groupcomm.session.daemon import SessionLimits
+from tests.core.core.clients import Clients
+
+UNRELIABLE, RELIABLE, FIFO, _, AGREED, SAFE = ServiceLevel
+
+
+def data_of(events: list[object]) -> list[bytes]:
+    return [event.data for event in events if isinstance(event, Message)]
+
+
+def connected(clients: Clients) -> list[int]:
+    """Who is in the group table."""
+    return [number for _, number in clients.core.delivery.groups.table.sessions]
+
+
+# ---- names ----
+
+
+def test_a_client_is_admitted_once_its_connect_is_ordered() -> None:
+    clients = Clients()
+    one = clients.start("u")
+    (event,) = clients.talk(one)
+    assert isinstance(event, Connected)
+    assert str(event.member) == f"#u#a/{one}"
+    assert connected(clients) == [one]
+
+
+def test_a_name_in_use_is_refused_and_free_again_after_its_disconnect() -> None:
+    clients = Clients()
+    one = clients.connect("u")
+    refused = clients.end(clients.start("u"))
+    assert refused.code == Code.REJECT_NOT_UNIQUE
+    assert "'u'" in refused.reason
+    clients.step(ClientGone(one))
+    (admitted,) = clients.talk(clients.start("u"))
+    assert isinstance(admitted, Connected)
+
+
+def test_a_name_too_long_together_with_its_daemons_is_refused() -> None:
+    clients = Clients()
+    refused = clients.end(clients.start("x" * 253))
+    assert refused.code == Code.REJECT_NAME
+    assert "256 bytes" in refused.reason
+    longest = clients.connect("x" * 252)
+    assert connected(clients) == [longest]
+
+
+def test_a_name_that_is_just_being_given_up_is_waited_for() -> None:
+    clients = Clients()
+    one, heir, late = clients.connect("u"), clients.start("u"), clients.start("u")
+    clients.step(ClientGone(one), clients.said(heir), clients.said(late))
+    (admitted,) = clients.heard(heir)
+    assert isinstance(admitted, Connected)
+    assert clients.heard(late) == []
+    clients.step(ClientGone(heir))
+    assert connected(clients) == [late]
+
+
+def test_who_gives_up_waiting_for_a_name_leaves_nothing() -> None:
+    clients = Clients()
+    one, heir = clients.connect("u"), clients.start("u")
+    clients.step(ClientGone(one), clients.said(heir), ClientGone(heir))
+    assert connected(clients) == []
+    assert clients.core.desk.sessions == {}
+    assert connected(clients) == []
+    assert isinstance(clients.talk(clients.start("u"))[0], Connected)
+
+
+# ---- ends ----
+
+
+def test_who_says_goodbye_gets_what_was_ordered_before() -> None:
+    clients = Clients()
+    one, other = clients.connect("u"), clients.connect("v")
+    clients.sessions[one].join("g")
+    clients.talk(one)
+    clients.sessions[other].multicast(["g"], b"before", level=AGREED)
+    clients.sessions[one].close()
+    clients.step(clients.said(other), clients.said(one))
+    clients.sessions[other].multicast(["g"], b"after", level=AGREED)
+    clients.talk(other)
+    events = clients.heard(one)
+    assert data_of([*events]) == [b"before"]
+    assert isinstance(events[-1], Closed)
+    assert events[-1].code == Code.OK
+    assert connected(clients) == [other]
+
+
+def test_a_client_that_is_gone_before_it_was_admitted_leaves_nothing() -> None:
+    clients = Clients()
+    connection = clients.start("u")
+    clients.step(ClientGone(connection))
+    assert connection not in clients.core.desk.sessions
+    assert connected(clients) == []
+    clients.step(ClientBytes(connection, b"late"), ClientGone(connection))
+
+
+def test_garbage_from_a_client_ends_its_session_and_no_other() -> None:
+    clients = Clients()
+    one, other = clients.connect("u"), clients.connect("v")
+    clients.step(ClientBytes(one, b"\0\0\0\x02\xff\xff"))
+    assert clients.core.desk.closed == [one]
+    (ended,) = clients.talk(one)
+    assert isinstance(ended, Closed)
+    assert ended.code != Code.OK
+    assert clients.talk(other) == []
+    assert connected(clients) == [other]
+
+
+FRAMES = st.binary(max_size=60).map(lambda body: len(body).to_bytes(4, "big") + body)
+
+
+@given(st.lists(FRAMES | st.binary(max_size=20), max_size=6), st.booleans())
+def test_whatever_a_client_sends_others_go_on(pieces: list[bytes], greeted: bool) -> None:
+    clients = Clients()
+    other = clients.connect("v")
+    one = clients.connect("u") if greeted else clients.start("u")
+    for piece in pieces:
+        clients.step(ClientBytes(one, piece))
+    clients.sessions[other].join("g")
+    clients.sessions[other].multicast(["g"], b"still here", level=AGREED)
+    assert data_of([*clients.talk(other)]) == [b"still here"]
+    clients.step(ClientGone(one))
+    assert connected(clients) == [other]
+
+
+# ---- limits ----
+
+LIMITS = SessionLimits(
+    unreliable_drop_bytes=5_000, output_cap_bytes=20_000, backlog_cap_bytes=2_000
+)
+
+
+def two_members() -> tuple[Clients, int, int]:
+    clients = Clients(LIMITS)
+    sender, reader = clients.connect("u"), clients.connect("v")
+    for connection in (sender, reader):
+        clients.sessions[connection].join("g")
+        clients.talk(connection)
+    clients.heard(sender)
+    return clients, sender, reader
+
+
+def test_a_client_that_does_not_read_is_closed_and_loses_what_waited() -> None:
+    clients, sender, slow = two_members()
+    received = 0
+    for _ in range(25):
+        clients.sessions[sender].multicast(["g"], bytes(900), level=AGREED)
+        received += len(data_of([*clients.talk(sender)]))
+    assert received == 25, "who reads misses nothing"
+    assert clients.core.desk.closed == [slow]
+    assert clients.core.desk.sessions[slow].output_bytes < 200, "memory is given back"
+    (ended,) = clients.heard(slow)
+    assert isinstance(ended, Closed)
+    assert "20000 bytes waited; read faster" in ended.reason
+    assert connected(clients) == [sender]
+    (view,) = clients.heard(sender)
+    assert isinstance(view, GroupView)
+    assert [member.connection for member in view.members] == [sender]
+
+
+def test_unreliable_messages_are_dropped_at_a_slow_client_before_others() -> None:
+    clients, sender, slow = two_members()
+    for level in (UNRELIABLE, FIFO):
+        for _ in range(10):
+            clients.sessions[sender].multicast(["g"], bytes(900), level=level)
+            clients.talk(sender)
+    session = clients.core.desk.sessions[slow]
+    assert session.dropped == 5, "the sixth would go above 5,000 bytes"
+    levels = [event.level for event in clients.heard(slow) if isinstance(event, Message)]
+    assert levels == [UNRELIABLE] * 5 + [FIFO] * 10
+
+
+@pytest.mark.parametrize("level", [RELIABLE, SAFE])
+def test_a_client_is_not_read_while_much_of_it_waits_for_numbers(level: ServiceLevel) -> None:
+    clients, sender, _ = two_members()
+    desk = clients.core.desk
+    for _ in range(3):
+        assert desk.sessions[sender].reading
+        clients.sessions[sender].multicast(["g"], bytes(900), level=level)
+        desk.feed(clients.said(sender))
+    assert not desk.sessions[sender].reading
+    clients.step()
+    assert desk.sessions[sender].reading
+    assert desk.sessions[sender].backlog_bytes == 0
+
+
+def test_joins_and_leaves_do_not_count_for_ever() -> None:
+    clients, sender, _ = two_members()
+    for _ in range(5):
+        clients.sessions[sender].join("h")
+        clients.sessions[sender].leave("h")
+        clients.talk(sender)
+        assert clients.core.desk.sessions[sender].backlog_bytes == 0
