@@ -39,6 +39,8 @@ def test_the_digest_depends_on_the_content_not_on_the_way_there() -> None:
     assert one.digest == other.digest != empty
     one.leave(one.sessions[1, 1], "g")
     assert one.digest != other.digest
+    one.join(one.sessions[1, 1], "h")
+    assert one.digest != other.digest, "another group is another state"
 
 
 def test_a_name_belongs_to_its_last_owner() -> None:

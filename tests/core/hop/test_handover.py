@@ -1,5 +1,8 @@
 """Gateways pass packets on, ask for what was lost between rings, and answer such requests."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import Timing
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
@@ -50,3 +53,34 @@ def test_a_request_is_answered_with_what_is_held_within_bounds() -> None:
     answers = handover.answer(ResendRequest(ring=0, asker=2, ranges=[(2, 2**63)]))
     assert [(target, raw[0]) for target, raw in answers] == [(4, 2), (4, 3)]
     assert len(handover.answer(ResendRequest(ring=0, asker=2, ranges=[(1, 3)]))) == 2
+
+
+COUNT = 40
+NUMBERS = st.sets(st.integers(1, COUNT - 1))
+
+
+@given(NUMBERS, st.lists(NUMBERS, max_size=4))
+def test_whatever_is_lost_on_the_way_comes_in_the_end(
+    lost: set[int], lost_again: list[set[int]]
+) -> None:
+    """One gateway originates, the other gets all but `lost`; of later answers some are lost too."""
+    near, near_streams = gateway(0)
+    far, far_streams = gateway(1)
+    for number in range(1, COUNT + 1):
+        near_streams[0].accept(packet(0, number, bytes([number])))
+        if number not in lost:
+            far_streams[0].accept(packet(0, number))
+    now = 0.0
+    far.update(0, now)
+    for losses in [*lost_again, set[int]()]:
+        missing = {n for n in range(1, COUNT + 1) if n not in far_streams[0].packets}
+        now = min(far.deadline, now + 10)
+        asked = [decode_resend_untrusted(raw) for target, raw in far.requests(now) if target == 0]
+        answers = [raw[0] for request in asked for target, raw in near.answer(request)]
+        assert answers == sorted(missing), "each once, and nothing else"
+        assert far.requests(now) == [], "nobody asks twice while an answer is on its way"
+        for number in set(answers) - losses:
+            far_streams[0].accept(packet(0, number))
+        far.update(0, now)
+    assert far_streams[0].held == COUNT
+    assert far.deadline == float("inf")

@@ -10,7 +10,7 @@ from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.clocks.stamp import Stamp, ViewId
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.level import ServiceLevel
-from groupcomm.stream.gaps import Gaps
+from groupcomm.stream.gaps import MAX_GAPS, Gaps
 from groupcomm.stream.packer import Packer, bundle_room
 from groupcomm.stream.ranges import merge_ranges, ranges_of
 from groupcomm.stream.stream import MAX_AHEAD, MAX_RANGES, Stream
@@ -99,6 +99,71 @@ def test_a_gap_is_asked_for_late_once_and_again_later() -> None:
     stream.accept(packet(2))
     gaps.update(1.3)
     assert gaps.deadline == float("inf")
+
+
+def test_only_so_many_gaps_are_timed_at_once_and_the_rest_after_them() -> None:
+    stream = Stream(1, 0)
+    gaps = Gaps(stream, delay_s=0.01, retry_s=0.1)
+    stream.learn(MAX_GAPS + 10)
+    gaps.update(0.0)
+    assert gaps.take_due(0.01) == [(1, MAX_GAPS)]
+    for number in range(1, MAX_GAPS + 1):
+        stream.accept(packet(number))
+    gaps.update(0.02)
+    assert gaps.take_due(0.03) == [(MAX_GAPS + 1, MAX_GAPS + 10)]
+
+
+STEPS = st.lists(st.tuples(st.sets(st.integers(1, 30), max_size=5), st.floats(0.0, 0.05)))
+
+
+@given(STEPS, st.sampled_from(BASES))
+def test_what_is_missing_is_asked_for_in_time_and_nothing_else(
+    steps: list[tuple[set[int], float]], base: int
+) -> None:
+    delay_s, retry_s, now = 0.01, 0.03, 0.0
+    stream = Stream(1, base)
+    gaps = Gaps(stream, delay_s=delay_s, retry_s=retry_s)
+    due: dict[int, float] = {}
+    for numbers, wait_s in steps:
+        for number in numbers:
+            stream.accept(packet(base + number))
+        gaps.update(now)
+        held = {number - base for number in stream.packets}
+        due = {
+            number: due.get(number, now + delay_s)
+            for number in range(1, max(held, default=0))
+            if number not in held
+        }
+        assert gaps.deadline == min(due.values(), default=float("inf"))
+        now += wait_s
+        asked = [n - base for first, last in gaps.take_due(now) for n in range(first, last + 1)]
+        assert asked == [number for number, time in due.items() if time <= now]
+        due.update(dict.fromkeys(asked, now + retry_s))
+
+
+LEVELS = st.sampled_from([level for level in ServiceLevel if level > ServiceLevel.UNRELIABLE])
+
+
+@given(st.lists(st.tuples(LEVELS, st.integers(0, 1200)), max_size=20), st.integers(1, 5000))
+def test_bundles_keep_their_order_fill_packets_and_stay_below_the_limit(
+    wanted: list[tuple[ServiceLevel, int]], budget: int
+) -> None:
+    source = packer()
+    given = [bundle(level, size) for level, size in wanted]
+    source.waiting.extend(given)
+    packets: list[DataPacket] = []
+    while source.waiting:
+        sent = source.fill(len(packets), budget, NO_CAUSES)
+        assert sum(one.size for part in sent[:-1] for one in part.bundles) < budget
+        packets += sent
+    assert [one for part in packets for one in part.bundles] == given
+    assert [part.number for part in packets] == [*range(1, len(packets) + 1)]
+    assert all(len(part.raw) <= 1340 for part in packets)
+    for part in packets:
+        assert [(one.packet, one.place) for one in part.bundles] == [
+            (part, place) for place in range(len(part.bundles))
+        ]
+        assert {ServiceLevel.AGREED, ServiceLevel.SAFE} - {one.level for one in part.bundles}
 
 
 def test_packets_are_chained_stamped_and_hold_what_fits() -> None:
