@@ -4,7 +4,8 @@ Two layers are recorded side by side: what daemons did, and what clients asked f
 oracles judge these events and nothing else, so a trace can be judged where it was not made.
 docs/trace.md describes the format for tools in other languages.
 
-Processes are named by identity: a daemon ``name/restarts``, a client ``#user#daemon/connection``.
+Processes are named by identity: a daemon ``name/start`` (its first start in the run is 1, whatever
+its disk says), a client ``#user#daemon/connection``.
 ``t`` is the time of one clock for all, in whole microseconds. A stamp is (time, ring). A position
 is (view, time, ring, bundle, message), the view as text.
 """
@@ -23,13 +24,37 @@ class _Event(msgspec.Struct, frozen=True, tag_field="e", gc=False):
 # ---- daemons ----
 
 
+class Boot(_Event, frozen=True, tag="boot", gc=False):
+    """Daemon `p` starts; `incarnation` is what its packets say (restart count and random id)."""
+
+    p: str
+    incarnation: str
+
+
+class Fail(_Event, frozen=True, tag="fail", gc=False):
+    """Daemon `p` was killed, and all its clients' connections with it; nothing of it follows."""
+
+    p: str
+
+
+class Left(_Event, frozen=True, tag="left", gc=False):
+    """Daemon `p` has left in order and is over; nothing of it follows."""
+
+    p: str
+
+
 class Conf(_Event, frozen=True, tag="conf", gc=False):
-    """Daemon `p` installed a view; `rings` lists the daemons of each ring, by identity."""
+    """Daemon `p` installed a view; `rings` lists the daemons of each ring, by identity.
+
+    A transitional view stands between the regular views `old` and `view`; its one ring lists the
+    daemons that come from `old` together. Regular views have no `old`.
+    """
 
     p: str
     kind: str  # "R" regular, "T" transitional
     view: str
     rings: tuple[tuple[str, ...], ...]
+    old: str = ""
 
 
 class Accept(_Event, frozen=True, tag="accept", gc=False):
@@ -103,7 +128,10 @@ class Release(_Event, frozen=True, tag="release", gc=False):
 
 
 class Table(_Event, frozen=True, tag="table", gc=False):
-    """Daemon `p` changed its group table at a position; `digest` is that of the whole table."""
+    """Daemon `p` changed its group table at a position; `digest` is that of the whole table.
+
+    The position (view, 0, 0, 0, 0) is that of all announcements: the table of this view is whole.
+    """
 
     p: str
     pos: TracePosition
@@ -175,11 +203,15 @@ class Member(_Event, frozen=True, tag="gview", gc=False):
 
 
 class Order(_Event, frozen=True, tag="ordered", gc=False):
-    """Client `c` got the position of its message `m`, sent with ``ordered=True``."""
+    """Client `c` got the position of its message `m`, sent with ``ordered=True``.
+
+    `trans`: the view ended first, and it was delivered in the transitional one.
+    """
 
     c: str
     m: int
     pos: TracePosition
+    trans: bool = False
 
 
 class Bounce(_Event, frozen=True, tag="bounce", gc=False):
@@ -191,7 +223,32 @@ class Bounce(_Event, frozen=True, tag="bounce", gc=False):
     pos: TracePosition
 
 
+class Trans(_Event, frozen=True, tag="trans", gc=False):
+    """Client `c` was told that the regular part of a view is over: what follows is transitional."""
+
+    c: str
+    view: str
+
+
+class Dview(_Event, frozen=True, tag="dview", gc=False):
+    """Client `c` was told the daemons (by name) of the view that begins."""
+
+    c: str
+    view: str
+    daemons: tuple[str, ...]
+    majority: bool | None
+
+
 # ---- harness ----
+
+
+class Heal(_Event, frozen=True, tag="heal", gc=False):
+    """The harness ended all faults: from now on the daemons of `core`, all alive, hear each other.
+
+    All others are dead or cut off from them for good.
+    """
+
+    core: tuple[str, ...]
 
 
 class Quiet(_Event, frozen=True, tag="quiet", gc=False):
@@ -199,7 +256,10 @@ class Quiet(_Event, frozen=True, tag="quiet", gc=False):
 
 
 TraceEvent: TypeAlias = (
-    Conf
+    Boot
+    | Fail
+    | Left
+    | Conf
     | Accept
     | Stamped
     | Hold
@@ -214,8 +274,19 @@ TraceEvent: TypeAlias = (
     | Member
     | Order
     | Bounce
+    | Trans
+    | Dview
+    | Heal
     | Quiet
 )
+
+
+def view_order(view: str) -> tuple[int, str, int]:
+    """What a view's id sorts by: counter, daemon, incarnation."""
+    counter, rest = view.split(".", 1)
+    daemon, incarnation = rest.rsplit(".", 1)
+    return int(counter), daemon, int(incarnation, 16)
+
 
 encode_event = msgspec.json.Encoder().encode
 """One event as JSON bytes, without the newline; the same event always gives the same bytes."""
