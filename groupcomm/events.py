@@ -87,10 +87,16 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Ordered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message sent with ``ordered=True``: nothing lower can still come anywhere it matters."""
+    """A message sent with ``ordered=True``: nothing lower can still come anywhere it matters.
+
+    Attributes:
+        transitional: the view ended first. Then only those that came along from it have the
+            message at this place; others may lack it, or have lower ones that are not here.
+    """
 
     number: int
     position: Position
+    transitional: bool = False
 
 
 class Undeliverable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -99,6 +105,30 @@ class Undeliverable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     number: int
     target: str
     position: Position
+
+
+class Transition(msgspec.Struct, frozen=True, gc=False):
+    """The regular part of a view is over; until the next DaemonView all is transitional.
+
+    What follows is delivered to those only that come along to the next view, and what others
+    sent last may be missing.
+    """
+
+    view: ViewId
+
+
+class DaemonView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A view of daemons begins; the views of the session's groups follow.
+
+    Attributes:
+        id: its identity; the positions that follow are of this view.
+        daemons: the names of its daemons, sorted.
+        majority: whether these are more than half of all daemons; None if that is unknown.
+    """
+
+    id: ViewId
+    daemons: tuple[str, ...]
+    majority: bool | None
 
 
 class Closed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -113,18 +143,22 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reason: str
 
 
-Event: TypeAlias = Connected | Message | GroupView | Ordered | Undeliverable | Closed
+Event: TypeAlias = (
+    Connected | Message | GroupView | Ordered | Undeliverable | Transition | DaemonView | Closed
+)
 
 __all__ = [
     "Cause",
     "Closed",
     "Connected",
+    "DaemonView",
     "Event",
     "GroupView",
     "MemberId",
     "Message",
     "Ordered",
     "Position",
+    "Transition",
     "Undeliverable",
     "ViewId",
 ]

@@ -38,6 +38,11 @@ class PhysicalClock:
             self._last = value
         return self._last
 
+    def correct(self, now: float, reading: int) -> None:
+        """Go back to `reading` microseconds: others agree that this clock is far ahead."""
+        self._offset_s += reading / 1e6 - (now + self._offset_s)
+        self._last = 0
+
     def observe_wall(self, now: float, wall: float) -> None:
         """Compare with the wall clock: slew towards it, or count that it was set."""
         error = wall - now - self._offset_s - self._set_by_s

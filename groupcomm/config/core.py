@@ -1,8 +1,10 @@
-"""Settings of one daemon's core: timeouts, windows, limits, and where counters start."""
+"""Settings of one daemon's core: members, timeouts, windows, limits, and where counters start."""
 
 import attrs
 
+from groupcomm.config.view import MAX_DAEMONS
 from groupcomm.errors import ConfigError
+from groupcomm.names import check_daemon
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
@@ -21,7 +23,7 @@ class CounterStarts:
 
 @attrs.frozen(kw_only=True)
 class Timing:
-    """Timeouts of the ring and of the notices between rings, in seconds."""
+    """Timeouts of the ring, of membership, and of the notices between rings, in seconds."""
 
     token_timeout_s: float = 0.6  # without token or rest notice for so long: the ring is broken
     token_retransmit_s: float = 0.02  # many LAN rotations; a lost token costs this once
@@ -30,10 +32,14 @@ class Timing:
     horizon_interval_max_s: float = 0.005  # notices while the agreed order is in use
     horizon_interval_min_s: float = 0.001
     agreed_memory_s: float = 2.0  # the agreed order counts as in use for so long
+    longest_delay_s: float = 0.0  # one way, between any two sites; 0 with one site
+    beacon_interval_s: float = 0.12  # five of them fit a token timeout
+    join_interval_s: float = 0.01  # a lost control message costs this once
+    gather_wait_s: float = 0.05  # a live daemon of the own site answers within it, also under load
 
     def __attrs_post_init__(self) -> None:
         for name, value in attrs.asdict(self).items():
-            if not value > 0:
+            if not (value > 0 or (name == "longest_delay_s" and value == 0)):
                 raise ConfigError(f"timing: {name} is {value}; it must be above 0")
         if self.token_retransmit_s * 4 > self.token_timeout_s:
             raise ConfigError(
@@ -45,6 +51,16 @@ class Timing:
     def longest_wait_s(self) -> float:
         """Seconds between repeated tokens or requests at most; many fit a token timeout."""
         return self.token_timeout_s / 12
+
+    @property
+    def answer_wait_s(self) -> float:
+        """Seconds after which a live daemon of any site has answered."""
+        return max(self.gather_wait_s, 2 * self.longest_delay_s * 1.05 + 0.01)
+
+    @property
+    def repeat_s(self) -> float:
+        """Seconds between repetitions of a control message."""
+        return max(self.join_interval_s, self.longest_delay_s / 4)
 
     @property
     def rest_interval_s(self) -> float:
@@ -78,10 +94,37 @@ class CoreConfig:
     Attributes:
         cluster: name of the cluster; datagrams of others are dropped.
         suite: 1 seals datagrams with AES-256-GCM, 0 adds a CRC32C only.
+        sites: the names of all daemons that may be members, by site; the same at all of them.
+        expected_daemons: of how many daemons more than half are a majority; None: of all listed.
+        packet_limit: bytes of one datagram's packet, before sealing.
     """
 
     cluster: str = "groupcomm"
+    sites: tuple[tuple[str, ...], ...] = ()
+    expected_daemons: int | None = None
+    packet_limit: int = 1340
     suite: int = 1
     timing: Timing = attrs.field(factory=Timing)
     windows: Windows = attrs.field(factory=Windows)
     starts: CounterStarts = attrs.field(factory=CounterStarts)
+
+    def __attrs_post_init__(self) -> None:
+        names = self.daemons
+        for name in names:
+            check_daemon(name)
+        if len(set(names)) != len(names) or not all(self.sites):
+            raise ConfigError(f"sites are {self.sites}; each has a daemon, and names differ")
+        if len(names) > MAX_DAEMONS:
+            raise ConfigError(f"{len(names)} daemons are listed; at most {MAX_DAEMONS} are allowed")
+        if self.expected_daemons is not None and self.expected_daemons < 1:
+            raise ConfigError(f"expected_daemons is {self.expected_daemons}; it must be above 0")
+
+    @property
+    def daemons(self) -> tuple[str, ...]:
+        """The names of all listed daemons, sorted."""
+        return tuple(sorted(name for site in self.sites for name in site))
+
+    def has_majority(self, members: int) -> bool | None:
+        """Whether so many daemons are more than half of those there should be; None if unknown."""
+        expected = self.expected_daemons or len(self.daemons)
+        return 2 * members > expected if expected else None

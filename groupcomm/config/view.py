@@ -43,12 +43,15 @@ class DaemonId:
 
 @attrs.frozen(kw_only=True)
 class View:
-    """An agreed set of daemons with the rings that it was agreed on (EVS: a configuration).
+    """An agreed set of daemons with the rings and links that it was agreed on (EVS: configuration).
 
     Attributes:
         id: its identity.
         daemons: sorted by name; everywhere else a daemon is its index in this tuple.
         rings: per ring the indices of its daemons, rising; rings sorted by their lowest daemon.
+        links: pairs (lower, higher) of daemons of two rings that hear each other; each ring is
+            reached from each other over one or several of them. At most one pair for two rings.
+        clock: least time of the view's stamps, microseconds.
         packet_limit: bytes of one datagram's packet, before sealing; the least over all paths.
         longest_delay_s: the longest one-way delay between two rings, in seconds; 0 with one ring.
         key: 16 bytes that name this view in packets.
@@ -58,6 +61,8 @@ class View:
     id: ViewId
     daemons: tuple[DaemonId, ...]
     rings: tuple[tuple[int, ...], ...]
+    links: tuple[tuple[int, int], ...] = ()
+    clock: int = 0
     packet_limit: int = 1340
     longest_delay_s: float = 0.0
     key: bytes = attrs.field(init=False, repr=False)
@@ -82,10 +87,19 @@ class View:
             for index in members:
                 rings[index] = ring
         object.__setattr__(self, "ring_of", tuple(rings))
-        text = f"{self.id}|{self.daemons}|{self.rings}"
+        self._check_links()
+        text = f"{self.id}|{self.daemons}|{self.rings}|{self.links}"
         key = hashlib.blake2b(text.encode(), digest_size=16, person=b"groupcomm view").digest()
         object.__setattr__(self, "key", key)
 
-    def gateway(self, ring: int) -> int:
-        """The daemon of a ring that exchanges packets with other rings: its lowest."""
-        return self.rings[ring][0]
+    def _check_links(self) -> None:
+        reached = {0}
+        for _ in self.rings:
+            for one, other in self.links:
+                ends = {self.ring_of[one], self.ring_of[other]}
+                if len(ends) != 2 or one > other:
+                    raise ConfigError(f"view: link ({one}, {other}) does not join two rings")
+                if ends & reached:
+                    reached |= ends
+        if len(reached) != len(self.rings):
+            raise ConfigError(f"view: links {self.links} do not reach all of {self.rings}")

@@ -70,6 +70,6 @@ def check_horizon(notice: HorizonNotice, view: View) -> None:
 
 
 def check_resend(request: ResendRequest, view: View) -> None:
-    """A resend request names rings of the view."""
-    rings = len(view.rings)
-    _require(request.ring < rings and request.asker < rings, f"resend request {request.ring}")
+    """A resend request names a ring and a daemon of the view."""
+    known = request.ring < len(view.rings) and request.asker < len(view.daemons)
+    _require(known, f"resend request of daemon {request.asker} for ring {request.ring}")

@@ -12,11 +12,13 @@ class Counters:
         sent: datagrams; a multicast counts once.
         duplicates: packets that were here already.
         unreliable_duplicates: the same for datagrams outside the streams.
+        foreign: valid datagrams of other views, or of starts of daemons that are over.
         violations: valid datagrams whose content breaks the protocol, dropped.
     """
 
     __slots__ = (
         "duplicates",
+        "foreign",
         "received",
         "rejected",
         "sent",
@@ -30,6 +32,7 @@ class Counters:
         self.sent = 0
         self.duplicates = 0
         self.unreliable_duplicates = 0
+        self.foreign = 0
         self.violations = 0
 
     @property

@@ -1,52 +1,59 @@
 """DaemonCore: one whole daemon as a state machine.
 
 Pure. Datagrams, what clients did, and the time go in; datagrams, what clients are to be told, and
-one deadline come out. It wires the parts together and decides nothing that a part could decide.
+one deadline come out. It wires the parts together and decides nothing that a part could decide:
+membership says which view is next, an Operation (operation.py) is all there is of one view, the
+desk and the clocks go on from view to view.
 
-One call of `handle` is one step: first everything that has arrived is taken, then the ring acts
-once, then everything that can be delivered is. So the work for a burst is done once, not per
-datagram. In this form the view never changes; membership will start and end what is built here.
+One call of `handle` is one step: first everything that has arrived is taken, then membership and
+the ring act once, then everything that can be delivered is. So the work for a burst is done once,
+not per datagram.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from groupcomm.clocks.physical import PhysicalClock
-from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.view import RING, View
-from groupcomm.core import checks
+from groupcomm.config.start import Start
+from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.core.counters import Counters
-from groupcomm.core.delivery import Delivery
 from groupcomm.core.desk import ClientInput, Desk
 from groupcomm.core.gate import Gate
+from groupcomm.core.operation import Operation
 from groupcomm.core.probe import NoProbe, Probe
 from groupcomm.errors import BadDatagram, RemoteProtocolError
-from groupcomm.hop.handover import Handover
-from groupcomm.ring.ring import Ring
+from groupcomm.groups.announcement import announce, cut_announcement
+from groupcomm.groups.table import GroupTable
+from groupcomm.membership.membership import Membership
+from groupcomm.membership.states import Reason, State
+from groupcomm.membership.union import Union
 from groupcomm.security.keys import KeyRing
 from groupcomm.session.daemon import SessionLimits
-from groupcomm.stream.gaps import Gaps
-from groupcomm.stream.packer import Causes, Packer
-from groupcomm.wire.data import DataPacket, decode_data_untrusted
-from groupcomm.wire.horizon import decode_horizon_untrusted
-from groupcomm.wire.packet import PacketKind
-from groupcomm.wire.request import decode_request_untrusted
-from groupcomm.wire.resend import decode_resend_untrusted
-from groupcomm.wire.rest import decode_rest_untrusted
-from groupcomm.wire.token import decode_token_untrusted
-from groupcomm.wire.unreliable import decode_unreliable_untrusted
+from groupcomm.stream.packer import bundle_room
+from groupcomm.stream.stream import Stream
+from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.control import decode_control_untrusted
+from groupcomm.wire.membership import Past, Span
+from groupcomm.wire.packet import PacketKind, peek_untrusted
 
-Transmission = tuple[int, bytes]
-"""A sealed datagram and where it goes: a daemon's index in the view, or RING."""
+Transmission = tuple[str | None, bytes]
+"""A sealed datagram and where it goes: a daemon's name, or None for all others of the site."""
+
+RESERVE_US = 600_000_000
+"""View counters are reserved on disk so far ahead; half of it later they are extended."""
+
+MAX_EARLY = 1024
+"""Packets of a view that others have installed already, kept until this daemon has."""
+
+_CONTROL = PacketKind.CONTROL
 
 
 class DaemonCore:
-    """One daemon in one view.
+    """One daemon.
 
     Args:
         config: its settings; of one cluster all cores have the same.
-        view: the view, the same at all its daemons.
-        me: its index in the view.
+        start: who it is, with its restart count already on disk.
         keys: the key ring, needed with suite 1.
         now: seconds of its monotonic clock.
         wall: seconds of its wall clock.
@@ -57,14 +64,15 @@ class DaemonCore:
         deadline: call `handle` at this time even if nothing arrives; inf if never.
         desk: the local sessions; the shell takes their output.
         counters: what happened so far.
-        ring, delivery, streams: the parts, for status pages and tests to read.
+        membership: which view is next.
+        operation: all there is of the present view; None before the first.
+        mark_to_store: have the disk hold this mark of view counters, then call `stored`; or None.
     """
 
     def __init__(
         self,
         config: CoreConfig,
-        view: View,
-        me: int,
+        start: Start,
         *,
         keys: KeyRing | None,
         now: float,
@@ -72,71 +80,60 @@ class DaemonCore:
         limits: SessionLimits | None = None,
         probe: Probe | None = None,
     ) -> None:
-        starts = config.starts
-        self._view = view
-        self._me = me
-        self._own_ring = view.ring_of[me]
-        self._probe = probe or NoProbe()
-        self._gate = Gate(config, view, me, keys)
+        self.config = config
+        self.start = start
+        self.probe = probe or NoProbe()
+        self._gate = Gate(config, start, keys)
         self.counters = Counters()
-        self._physical = PhysicalClock(now, wall)
-        self._clock = RingClock(self._physical, starts.clock)
-        self._packer = Packer(
-            view, me, self._clock, base=starts.stream, unreliable_base=starts.unreliable
-        )
+        self.physical = PhysicalClock(now, wall)
+        self._room = bundle_room(config.packet_limit)
         self.desk = Desk(
-            view,
-            me,
-            self._packer.waiting,
-            first_connection=starts.connection,
+            start.name,
+            self._room,
+            first_connection=max(start.counter, self.physical.read(now)) + config.starts.connection,
             limits=limits or SessionLimits(),
-            probe=self._probe,
+            probe=self.probe,
         )
-        self.delivery = Delivery(view, me, starts, self._clock, self.desk, self._probe)
-        self.streams = self.delivery.streams
-        is_gateway = view.gateway(self._own_ring) == me and len(view.rings) > 1
-        self._handover: Handover | None = None
-        if is_gateway:
-            self._handover = Handover(view, self._own_ring, self.streams, config.timing)
-        self._gaps = [] if is_gateway else self._foreign_gaps(config)
-        self.ring = Ring(
-            view,
-            me,
-            config,
-            streams=self.streams,
-            clock=self._clock,
-            packer=self._packer,
-            gaps=self._gaps,
-            host=self,
-            now=now,
-        )
-        self._changed: set[int] = set()  # foreign streams that may have new gaps
+        self._mark = start.counter
+        self.mark_to_store: int | None = None
+        self.operation: Operation | None = None
+        self._frozen = True  # no view, or it stands still
+        self._begun = False  # a view was installed in this step
+        self._table: GroupTable | None = None  # of the last view whose groups were known whole
+        self._completed = b""  # key of the last view whose groups were known whole
+        self._together: frozenset[DaemonId] = frozenset()  # who came along ever since
+        self._early: list[tuple[bytes, int, bytes]] = []  # (view, kind, packet)
         self._out: list[Transmission] = []
-        self._handlers = self._all_handlers()
         self._now = now
+        self._leaving = False
+        self.membership = Membership(config, start, self)
+        self.membership.gather(Reason.STARTED, now)
         self.deadline = now
 
-    def _all_handlers(self) -> dict[int, Callable[[bytes], None]]:
-        """What takes each kind of packet; control packets have no place in a fixed view."""
-        return {
-            PacketKind.DATA: self._on_data,
-            PacketKind.UNRELIABLE: self._on_unreliable,
-            PacketKind.TOKEN: self._on_token,
-            PacketKind.REST: self._on_rest,
-            PacketKind.REQUEST: self._on_request,
-            PacketKind.HORIZON: self._on_horizon,
-            PacketKind.RESEND: self._on_resend,
-        }
+    # ---- what others ask ----
 
-    def _foreign_gaps(self, config: CoreConfig) -> list[Gaps]:
-        """In the ring one asks soon, and rarely again: the gateway may have to fetch it first."""
-        timing = config.timing
-        retry_s = timing.token_retransmit_s + 2.5 * self._view.longest_delay_s
-        return [
-            Gaps(stream, delay_s=timing.repair_delay_s, retry_s=retry_s)
-            for stream in self.streams
-            if stream.ring != self._own_ring
-        ]
+    @property
+    def view(self) -> View | None:
+        """The regular view that was installed last."""
+        return self.membership.view
+
+    @property
+    def state(self) -> State:
+        """How far it is on the way from view to view."""
+        return self.membership.state
+
+    @property
+    def streams(self) -> list[Stream]:
+        """Of the present view, by ring."""
+        return self.operation.streams if self.operation is not None else []
+
+    @property
+    def adopt_restarts(self) -> int | None:
+        """Others know of so many restarts of this daemon, more than its disk does; None if not.
+
+        It will not be let in. Start anew with one more, written to disk first.
+        """
+        return self.membership.adopt_restarts
 
     # ---- one step ----
 
@@ -150,18 +147,48 @@ class DaemonCore:
             datagrams: as received; whatever bytes they are, nothing is raised.
             clients: what local clients did; whatever bytes they sent, nothing is raised.
         """
-        self._now = now
         out: list[Transmission] = []
         self._out = out
+        paused = now > self.deadline + self.config.timing.token_timeout_s / 2
+        self._now = now
+        if paused and self.state is not State.LEFT:
+            datagrams = ()  # all of it is old; what matters will be said again
+            self.membership.gather(Reason.PAUSED, now)
         for datagram in datagrams:
             self._receive(datagram)
         for event in clients:
             self.desk.feed(event)
-        if clients:
-            self._send_unreliable()
-        self._step(now)
+        self._step(now, clients=bool(clients))
         self.counters.sent += len(out)
         return out
+
+    def _step(self, now: float, *, clients: bool) -> None:
+        membership = self.membership
+        self._operate(now, clients=clients)
+        membership.step(now)
+        if self._begun:
+            self._operate(now, clients=clients)
+        for destination, packet in membership.flood.out:
+            self.seal_and_send(destination, packet)
+        membership.flood.out.clear()
+        self._extend_mark(now)
+        deadline = membership.deadline
+        if not self._frozen and self.operation is not None:
+            deadline = min(deadline, self.operation.deadline)
+        self.deadline = deadline
+
+    def _operate(self, now: float, *, clients: bool) -> None:
+        operation = self.operation
+        if operation is None or self._frozen:
+            return
+        if self._begun:
+            self._begun = False
+            self._take_early(operation)
+        operation.step(now, clients=clients)
+        if operation.token_lost:
+            self.membership.gather(Reason.TOKEN_LOST, now)
+        elif self._leaving:
+            self._leave_if_settled(operation)
 
     def open(self) -> int:
         """The connection number for a client that connects now."""
@@ -169,181 +196,164 @@ class DaemonCore:
 
     def observe_wall(self, now: float, wall: float) -> None:
         """Compare the wall clock now and then; jumps change nothing and are counted."""
-        self._physical.observe_wall(now, wall)
+        self.physical.observe_wall(now, wall)
 
-    def _step(self, now: float) -> None:
-        if self._changed:
-            self._look_for_gaps(now)
-        self.ring.step(now)
-        if self._handover is not None:
-            for destination, packet in self._handover.requests(now):
-                self.send(destination, packet)
-        waiting = len(self._packer.waiting)
-        self.delivery.deliver()
-        deadline = self.ring.deadline
-        if self._handover is not None and self._handover.deadline < deadline:
-            deadline = self._handover.deadline
-        if len(self._packer.waiting) > waiting:
-            deadline = now  # a delivery has ended a session, or freed a name for the next one
-        self.deadline = deadline
+    def leave(self) -> None:
+        """Leave in order: end the sessions, see that all is held everywhere, tell the others.
 
-    def _look_for_gaps(self, now: float) -> None:
-        for gaps in self._gaps:
-            if gaps.stream.ring in self._changed:
-                gaps.update(now)
-        if self._handover is not None:
-            for ring in self._changed:
-                self._handover.update(ring, now)
-        self._changed.clear()
+        `state` is LEFT once that is done; call `handle` soon, and at its deadlines as usual.
+        """
+        if not self._leaving:
+            self._leaving = True
+            self.desk.close_all("the daemon is being stopped")
+            self.deadline = self._now
+
+    def _leave_if_settled(self, operation: Operation) -> None:
+        if operation.delivery.complete and self.desk.empty and operation.settled:
+            self.membership.leave(self._now)
 
     # ---- datagrams ----
 
     def _receive(self, datagram: bytes) -> None:
         self.counters.received += 1
         try:
-            kind, packet = self._gate.open_untrusted(datagram)
-            self._dispatch(kind, packet)
+            opened = self._gate.open_untrusted(datagram)
+            if self.membership.on_datagram(opened.sender, opened.incarnation, self._now):
+                self._take(opened.sender, opened.packet)
+            else:
+                self.counters.foreign += 1
         except BadDatagram as error:
             self.counters.rejected[error.reason] += 1
         except RemoteProtocolError:
             self.counters.violations += 1
 
-    def _dispatch(self, kind: int, packet: bytes) -> None:
-        handler = self._handlers.get(kind)
-        if handler is None:
-            raise RemoteProtocolError(f"packet of kind {kind} has no place in a fixed view")
-        handler(packet)
-
-    def _on_token(self, packet: bytes) -> None:
-        token = decode_token_untrusted(packet)
-        checks.check_token(token, self._view, self._own_ring)
-        self.ring.on_token(token, self._now)
-
-    def _on_request(self, packet: bytes) -> None:
-        request = decode_request_untrusted(packet)
-        checks.check_request(request, self._view, self._own_ring)
-        self.ring.on_request(request)
-
-    def _on_data(self, raw: bytes) -> None:
-        packet = decode_data_untrusted(raw)
-        checks.check_data(packet, self._view)
-        if packet.daemon == self._me:
+    def _take(self, sender: int, packet: bytes) -> None:
+        kind, key = peek_untrusted(packet)
+        if kind == _CONTROL:
+            self.membership.on_control(decode_control_untrusted(packet), sender, self._now)
             return
-        if not self.delivery.take(packet):
-            self.counters.duplicates += 1
-            return
-        self._note_use(packet)
-        if packet.ring == self._own_ring:
-            self.ring.on_packet(packet.number)
+        operation, coming = self.operation, self.membership.coming
+        if operation is not None and key == operation.key:
+            if not self._frozen:
+                operation.receive(kind, packet, self._now)
+        elif coming is not None and key == coming.key:
+            if len(self._early) < MAX_EARLY:
+                self._early.append((key, kind, packet))
         else:
-            self._changed.add(packet.ring)
-        self._pass_on(packet.ring, packet.raw)
+            self.counters.foreign += 1
 
-    def _note_use(self, packet: DataPacket) -> None:
-        """While the agreed order is in use, notices come often."""
-        if packet.in_agreed_order:
-            self.ring.notices.agreed_at = self._now
+    def _take_early(self, operation: Operation) -> None:
+        """Take what others have sent in the new view before this daemon had installed it."""
+        early, self._early = self._early, []
+        for key, kind, packet in early:
+            if key == operation.key:
+                try:
+                    operation.receive(kind, packet, self._now)
+                except RemoteProtocolError:
+                    self.counters.violations += 1
 
-    def _pass_on(self, origin: int, packet: bytes) -> None:
-        if self._handover is not None:
-            for destination, raw in self._handover.pass_on(origin, packet):
-                self.send(destination, raw)
-
-    def _on_unreliable(self, raw: bytes) -> None:
-        packet = decode_unreliable_untrusted(raw)
-        checks.check_unreliable(packet, self._view)
-        if packet.daemon == self._me:
-            return
-        if not self.delivery.is_new(packet):
-            self.counters.unreliable_duplicates += 1
-            return
-        self.delivery.release_unreliable(packet)
-        self._pass_on(self._view.ring_of[packet.daemon], raw)
-
-    def _on_rest(self, packet: bytes) -> None:
-        notice = decode_rest_untrusted(packet)
-        checks.check_rest(notice, self._view, self._own_ring)
-        self.ring.on_rest(notice, self._now)
-        self.delivery.count(notice.ring, notice.horizon, notice.last)
-        self.delivery.reach(notice.ring, min(notice.frontiers))
-
-    def _on_horizon(self, packet: bytes) -> None:
-        notice = decode_horizon_untrusted(packet)
-        checks.check_horizon(notice, self._view)
-        ring = notice.ring
-        self.streams[ring].learn(notice.upto)
-        self.delivery.count(ring, notice.horizon, notice.upto)
-        self.delivery.reach(ring, notice.frontier)
-        if ring == self._own_ring:
-            self.ring.notices.issued(self._now, notice.frontier)
-        else:
-            self.ring.flow.hear_held(ring, notice.held[self._own_ring])
-            if notice.unsettled:
-                self.ring.notices.asked = True
-            if self.streams[ring].known > self.streams[ring].held:
-                self._changed.add(ring)
-        self._pass_on(ring, packet)
-
-    def _on_resend(self, packet: bytes) -> None:
-        request = decode_resend_untrusted(packet)
-        checks.check_resend(request, self._view)
-        if self._handover is not None:
-            for destination, raw in self._handover.answer(request):
-                self.send(destination, raw)
-
-    def _send_unreliable(self) -> None:
-        for packet in self._packer.unreliable(self.desk.take_unreliable()):
-            self.delivery.release_unreliable(packet)
-            raw = packet.encode(self._view.key)
-            self.send(RING, raw)
-            self._pass_on(self._own_ring, raw)
-
-    # ---- the host of the ring ----
-
-    @property
-    def frontier(self) -> int:
-        """Everything at or below this time is held here, and nothing of it can still come."""
-        return self.delivery.order.blocks.least
-
-    @property
-    def causes(self) -> Causes:
-        """V and A of a packet numbered now."""
-        return self.delivery.order.causes
-
-    def safe_waits(self, above: int, upto: int) -> bool:
-        """Whether a SAFE packet waits here with a stamp above the one and not above the other."""
-        return self.delivery.order.safe_waits(above, upto)
-
-    @property
-    def holds_packets(self) -> bool:
-        """Whether any packet, of any stream, is not yet forgotten here."""
-        return self.delivery.holds_packets
-
-    def originate(self, packet: DataPacket) -> None:
-        """Take a packet that was numbered just now as received."""
-        self.delivery.originate(packet)
-        self._note_use(packet)
-
-    def publish(self, packet: DataPacket) -> None:
-        """Send an originated packet to the ring and towards every other ring."""
-        self.send(RING, packet.raw)
-        self._pass_on(self._own_ring, packet.raw)
-
-    def promise(self, value: int, upto: int) -> None:
-        """Count a horizon that this daemon has just announced for its ring."""
-        self._probe.horizon(self._own_ring, value, upto)
-        self.delivery.count(self._own_ring, value, upto)
-
-    def ring_frontier(self, value: int) -> None:
-        """Note the least frontier of the ring's daemons."""
-        self.delivery.reach(self._own_ring, value)
-
-    def send(self, destination: int, packet: bytes) -> None:
-        """Seal and send a packet to a daemon of the view, or to RING."""
-        if destination == RING and len(self._view.rings[self._own_ring]) == 1:
-            return
+    def seal_and_send(self, destination: str | None, packet: bytes) -> None:
+        """Send to a daemon, or to all others of the site."""
         self._out.append((destination, self._gate.seal(destination, packet)))
 
-    def send_rings(self, packet: bytes) -> None:
-        """Seal and send a packet towards every other ring."""
-        self._pass_on(self._own_ring, packet)
+    # ---- the host of membership ----
+
+    def freeze(self) -> None:
+        """From now on the present view stands still: nothing is numbered or delivered in it."""
+        self._frozen = True
+        self._early.clear()
+
+    @property
+    def past(self) -> Past | None:
+        """What is held of the view that stands still; None before the first view."""
+        return self.operation.ending.past if self.operation is not None else None
+
+    @property
+    def clock(self) -> int:
+        """The last stamp known, microseconds."""
+        return self.operation.clock.value if self.operation is not None else 0
+
+    def reading(self, now: float) -> int:
+        """Physical time, microseconds."""
+        return self.physical.read(now)
+
+    def set_reading(self, now: float, reading: int) -> None:
+        """Physical time was wrong by more than is followed: correct it."""
+        self.physical.correct(now, reading)
+
+    def missing(self, union: Union) -> tuple[tuple[Span, ...], ...]:
+        """Per ring, what of the union is not held here; the first ranges of it."""
+        assert self.operation is not None
+        return self.operation.ending.missing(union)
+
+    def old_packet(self, ring: int, number: int) -> bytes | None:
+        """A packet of the view that stands still, whole."""
+        assert self.operation is not None
+        packet = self.operation.streams[ring].packets.get(number)
+        return packet.raw if packet is not None else None
+
+    def take_repair(self, packet: bytes) -> None:
+        """Take a packet of the view that stands still, from a fellow."""
+        assert self.operation is not None
+        self.operation.take_recovered(packet)
+
+    def bind(self, union: Union, fellows: frozenset[int]) -> None:
+        """This daemon holds the union and has told so: it treats the old view as these do."""
+        assert self.operation is not None
+        self.operation.ending.bind(union, fellows)
+
+    def install(self, view: View, union: Union | None, fellows: frozenset[int]) -> None:
+        """Deliver what is left of the old view, then begin this one."""
+        if self.operation is not None and union is not None:
+            self._finish(self.operation, view, union, fellows)
+        self.probe.installed(view)
+        me = view.daemons.index(self.start.daemon)
+        self.operation = Operation(view, me, self._announcement(), self, self._now)
+        self._frozen = False
+        self._begun = True
+
+    def forget(self, number: int, incarnation: Incarnation) -> None:
+        """A start of a daemon is over."""
+        self._gate.forget(number, incarnation)
+
+    def _finish(self, old: Operation, view: View, union: Union, fellows: frozenset[int]) -> None:
+        members = tuple(old.view.daemons[index] for index in sorted(fellows))
+        was_complete = old.delivery.complete
+
+        def turn() -> None:
+            self.probe.transitional(old.view.id, view.id, members)
+            if old.delivery.complete:
+                self.desk.end_regular()
+
+        finished = old.ending.finish(union, fellows, turn)
+        assert finished or not was_complete
+        if finished:
+            self._completed = old.key
+            self._table = old.delivery.groups.table
+            self._together = frozenset(old.view.daemons)
+        self._together &= frozenset(members)
+        self.desk.end()
+
+    def _announcement(self) -> list[Bundle]:
+        keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
+        content = announce(self._table, self._completed, keys)
+        return cut_announcement(content, self._room)
+
+    # ---- the disk ----
+
+    def may_use(self, counter: int) -> bool:
+        """Whether the disk has reserved a view counter; if not, that it does so is seen to."""
+        if counter <= self._mark:
+            return True
+        self.mark_to_store = counter + RESERVE_US
+        return False
+
+    def _extend_mark(self, now: float) -> None:
+        if self.mark_to_store is None and self._mark < self.physical.read(now) + RESERVE_US // 2:
+            self.mark_to_store = self.physical.read(now) + RESERVE_US
+
+    def stored(self, mark: int) -> None:
+        """The disk holds this mark, file and folder synced; call `handle` next."""
+        self._mark = max(self._mark, mark)
+        self.mark_to_store = None
+        self.deadline = min(self.deadline, self._now)

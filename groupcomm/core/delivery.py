@@ -1,8 +1,11 @@
 """From packets to local clients: streams, order, groups and desk of one daemon, wired together.
 
 What is received or numbered goes in by `take`, horizons and frontiers by `count` and `reach`;
-`deliver` then gives out all that has become deliverable, once per step.
+`deliver` then gives out all that has become deliverable, once per step. Nothing is given out before
+the announcements of all daemons are here: it would meet groups that are not known yet.
 """
+
+from collections.abc import Callable
 
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.config.core import CounterStarts
@@ -10,33 +13,51 @@ from groupcomm.config.view import View
 from groupcomm.core.desk import Desk
 from groupcomm.core.probe import Probe
 from groupcomm.core.waits import OrderedWaits
+from groupcomm.groups.announcement import Announcements
 from groupcomm.groups.groups import Groups
 from groupcomm.order.order import Order
 from groupcomm.security.replay import ReplayWindow
 from groupcomm.stream.stream import Stream
-from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.unreliable import UnreliablePacket
+
+_STATE = BundleKind.STATE
 
 
 class Delivery:
     """The deliveries of one daemon in one view.
 
+    Args:
+        view: the view.
+        me: index of this daemon.
+        starts: where counters start.
+        clock: of the ring.
+        desk: the local sessions.
+        begun: is called when all announcements are here, before anything is given out.
+        probe: an observer for traces.
+
     Attributes:
         streams: by ring.
+        announcements: with what the daemons have come into the view.
+        complete: they are all here.
         order: what may be given out.
         groups: to whom.
         holds_packets: whether any packet, of any stream, is not yet forgotten here.
     """
 
     __slots__ = (
+        "_begun",
         "_clock",
         "_desk",
+        "_early",
         "_moved",
         "_probe",
         "_ring_of",
         "_unreliable_seen",
         "_waits",
+        "announcements",
+        "complete",
         "groups",
         "holds_packets",
         "order",
@@ -44,18 +65,29 @@ class Delivery:
     )
 
     def __init__(
-        self, view: View, me: int, starts: CounterStarts, clock: RingClock, desk: Desk, probe: Probe
+        self,
+        view: View,
+        me: int,
+        starts: CounterStarts,
+        *,
+        clock: RingClock,
+        desk: Desk,
+        begun: Callable[[], None],
+        probe: Probe,
     ) -> None:
         self.streams = [Stream(ring, starts.stream) for ring in range(len(view.rings))]
         self.order = Order(
             self.streams,
             len(view.daemons),
-            clock=starts.clock,
+            clock=view.clock,
             release=self._release,
             counted=probe.counted,
         )
         self.groups = Groups(view, me, desk)
-        desk.attach(self.groups.table)
+        self.announcements = Announcements(len(view.daemons))
+        self.complete = False
+        self._begun = begun
+        self._early: list[Bundle] = []  # given out by the order before all is announced
         self.holds_packets = False
         self._ring_of = view.ring_of
         self._clock = clock
@@ -66,6 +98,14 @@ class Delivery:
         self._moved = False  # something came that may make something deliverable
 
     # ---- what comes ----
+
+    def take_recovered(self, packet: DataPacket) -> bool:
+        """Enter a packet that a fellow sent after the view has ended; the walk delivers it."""
+        if not self.streams[packet.ring].accept(packet):
+            return False
+        self.order.classify(packet)
+        self._probe.held(packet.ring, packet.number, packet.time)
+        return True
 
     def take(self, packet: DataPacket) -> bool:
         """Enter a packet into its stream and the order; False if it is here already."""
@@ -110,7 +150,7 @@ class Delivery:
 
     def deliver(self) -> None:
         """Give out what packets, blocks or frontiers have made deliverable since the last time."""
-        if not self._moved:
+        if not self._moved or not self.complete:
             return
         self._moved = False
         order = self.order
@@ -127,6 +167,30 @@ class Delivery:
                 self.holds_packets |= bool(stream.packets)
 
     def _release(self, bundle: Bundle) -> None:
+        if bundle.kind == _STATE:
+            self.hear(bundle)
+        elif self.complete:
+            self.release(bundle)
+        else:
+            self._early.append(bundle)
+
+    def hear(self, bundle: Bundle) -> None:
+        """Take a part of a daemon's announcement."""
+        self.announcements.take(bundle.packet.daemon, bundle)
+        if self.announcements.complete and not self.complete:
+            self._complete()
+
+    def _complete(self) -> None:
+        self.complete = True
+        self._moved = True
+        self._begun()
+        self.groups.begin(self.announcements)
+        early, self._early = self._early, []
+        for bundle in early:
+            self.release(bundle)
+
+    def release(self, bundle: Bundle) -> None:
+        """Give one bundle to its recipients, whatever its level asks for."""
         packet: DataPacket = bundle.packet
         sender = self.groups.sender(bundle)
         self._probe.released(
@@ -135,9 +199,24 @@ class Delivery:
         self.groups.release(bundle)
 
     def release_unreliable(self, packet: UnreliablePacket) -> None:
-        """Give out a datagram outside the streams."""
-        for bundle in packet.bundles:
+        """Give out a datagram outside the streams; before all is announced it is lost."""
+        for bundle in packet.bundles if self.complete else ():
             bundle.packet = packet
             sender = self.groups.sender(bundle)
             self._probe.released(self._ring_of[packet.daemon], 0, 0, 0, bundle, sender.name)
             self.groups.release_unreliable(bundle)
+
+    # ---- when the view is over ----
+
+    def tell_positions(self, below: int | None) -> None:
+        """Tell senders where their messages stand, of those that wait for it.
+
+        Args:
+            below: messages with a lower time are in the regular part; None: all others are not.
+        """
+        if below is not None:
+            for bundle in self._waits.take(below - 1, below - 1):
+                self._desk.tell_position(bundle)
+            return
+        for bundle in self._waits.take_rest():
+            self._desk.tell_position(bundle, transitional=True)

@@ -2,7 +2,8 @@
 
 Pure. What clients submit becomes bundles that wait for numbers; what the groups release becomes
 frames. A session exists for all daemons from its CONNECT to its DISCONNECT, both of them events
-of the agreed order, so a name is free again only once its DISCONNECT is ordered.
+of the agreed order, so a name is free again only once its DISCONNECT is ordered. Sessions, and
+what waits, go on from one view of the daemons to the next.
 """
 
 from collections import deque
@@ -12,10 +13,9 @@ from typing import TypeAlias
 import attrs
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.config.view import View
 from groupcomm.core.probe import Probe
 from groupcomm.errors import BadDatagram, LocalProtocolError, SessionError
-from groupcomm.events import GroupView, MemberId
+from groupcomm.events import DaemonView, GroupView, MemberId
 from groupcomm.groups.table import GroupTable
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
@@ -28,7 +28,6 @@ from groupcomm.session.frames import (
     encode_undeliverable,
 )
 from groupcomm.session.view_frame import encode_view
-from groupcomm.stream.packer import bundle_room
 from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
@@ -73,6 +72,7 @@ class _Seat:
         "gone",
         "leaving",
         "member",
+        "numbered",
         "ordered",
         "session",
         "targets",
@@ -90,6 +90,7 @@ class _Seat:
         self.early: list[tuple[bytes, bool]] = []  # delivered before the welcome
         self.targets: tuple[int, ...] = ()  # whom the private names of its last message mean
         self.ordered: set[int] = set()  # messages whose positions it waits for
+        self.numbered: list[Bundle] = []  # fragments of the message whose last one has no number
 
 
 class Desk:
@@ -97,17 +98,17 @@ class Desk:
 
     Attributes:
         sessions: by connection number, until their streams have ended.
+        waiting: bundles that want a number, in the order in which sessions gave them.
         ready: connections with new output.
         closed: connections to be closed once their output is taken.
     """
 
     __slots__ = (
+        "_closing",
         "_daemon",
         "_last",
         "_limits",
-        "_me",
         "_probe",
-        "_queue",
         "_queued_names",
         "_room",
         "_seats",
@@ -118,23 +119,31 @@ class Desk:
         "closed",
         "ready",
         "sessions",
+        "waiting",
     )
 
     def __init__(
         self,
-        view: View,
-        me: int,
-        waiting: deque[Bundle],
+        daemon: str,
+        room: int,
         *,
         first_connection: int,
         limits: SessionLimits,
         probe: Probe,
     ) -> None:
-        self._view = view
-        self._me = me
-        self._daemon = view.daemons[me].name
-        self._room = bundle_room(view)
-        self._queue = waiting
+        """Begin without a view.
+
+        Args:
+            daemon: the name of this daemon.
+            room: bytes of a packet that its bundles may fill, in any view.
+            first_connection: connection numbers are above it.
+            limits: caps on sessions.
+            probe: an observer for traces.
+        """
+        self._view: DaemonView | None = None
+        self._daemon = daemon
+        self._closing = ""  # why nobody is admitted any more
+        self._room = room
         self._limits = limits
         self._probe = probe
         self._last = first_connection
@@ -144,12 +153,49 @@ class Desk:
         self._unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
         self.sessions: dict[int, DaemonSession] = {}
+        self.waiting: deque[Bundle] = deque()
         self.ready: dict[int, None] = {}
         self.closed: list[int] = []
 
-    def attach(self, table: GroupTable) -> None:
-        """Resolve private names by this table from now on."""
+    # ---- views ----
+
+    def begin(self, view: DaemonView, table: GroupTable) -> None:
+        """A view begins; private names are resolved by its table from now on."""
+        self._view = view
         self._table = table
+        for seat in self._seats.values():
+            if seat.welcomed and not seat.gone and not seat.session.closed:
+                seat.session.announce(view)
+                self.ready[seat.session.connection] = None
+
+    def end_regular(self) -> None:
+        """The regular part of the view is over."""
+        for seat in self._seats.values():
+            if seat.welcomed and not seat.gone and not seat.session.closed:
+                seat.session.transition()
+                self.ready[seat.session.connection] = None
+
+    def end(self) -> None:
+        """The view is over: what has a number only in part is to be numbered again as a whole."""
+        for seat in self._seats.values():
+            for bundle in reversed(seat.numbered):
+                bundle.given = False
+                seat.session.backlog_bytes += bundle.size
+                self.waiting.appendleft(bundle)
+            seat.numbered.clear()
+
+    def close_all(self, reason: str) -> None:
+        """End all sessions, and admit no more: this daemon leaves."""
+        self._closing = reason
+        for seat in list(self._seats.values()):
+            self._leave(seat, Code.CONNECTION_CLOSED, reason)
+            if seat.member is None:
+                del self._seats[seat.session.connection]
+
+    @property
+    def empty(self) -> bool:
+        """Whether no session waits for anything any more."""
+        return not self._seats
 
     def open(self) -> int:
         """The number for a client that connects now; never given twice."""
@@ -192,6 +238,8 @@ class Desk:
             private_name(user, self._daemon)
         except LocalProtocolError as error:  # each may be short enough, but not both together
             raise SessionError(Code.REJECT_NAME, str(error)) from None
+        if self._closing:
+            raise SessionError(Code.CONNECTION_CLOSED, self._closing)
         seat.user = user
         holder = self._users.get(user)
         if holder is not None:
@@ -214,7 +262,7 @@ class Desk:
     def _order_control(self, seat: _Seat, kind: BundleKind) -> None:
         bundle = control_bundle(kind)
         bundle.address(seat.session.connection, seat.user, ())
-        self._queue.append(bundle)
+        self.waiting.append(bundle)
 
     def _submit(self, seat: _Seat, request: Submit) -> None:
         bundle = request.bundle
@@ -229,14 +277,13 @@ class Desk:
         if request.ordered:
             seat.ordered.add(bundle.message)
         if bundle.level == _UNRELIABLE:
-            seat.session.backlog_bytes -= bundle.size
             self._unreliable.append(bundle)
         else:
-            self._queue.append(bundle)
+            self.waiting.append(bundle)
 
     def _targets(self, bundle: Bundle) -> tuple[int, ...]:
         """Whom the private names mean now; a name's next owner must not get the message."""
-        assert self._table is not None
+        assert self._table is not None, "a session submits before any view"
         names = self._table.names
         found = [names.get(group) for group in bundle.groups if group[0] == "#"]
         return tuple(member.id.connection if member else 0 for member in found)
@@ -280,9 +327,18 @@ class Desk:
 
     # ---- towards the ring ----
 
+    @property
+    def unreliable(self) -> bool:
+        """Whether bundles that need no number wait."""
+        return bool(self._unreliable)
+
     def take_unreliable(self) -> list[Bundle]:
         """Bundles that need no number, in the order of their submission."""
         taken, self._unreliable = self._unreliable, []
+        for bundle in taken:
+            seat = self._seats.get(bundle.session)
+            if seat is not None:
+                seat.session.backlog_bytes -= bundle.size
         return taken
 
     def numbered(self, bundle: Bundle) -> bool:
@@ -291,17 +347,22 @@ class Desk:
         if seat is None or not bundle.groups:  # only what a client submits has groups
             return False
         seat.session.backlog_bytes -= bundle.size
-        last = bundle.kind != _FRAGMENT or bundle.index == bundle.count - 1
-        return last and bundle.message in seat.ordered
+        if bundle.kind == _FRAGMENT:
+            seat.numbered.append(bundle)
+            if bundle.index < bundle.count - 1:
+                return False
+            seat.numbered.clear()
+        return bundle.message in seat.ordered
 
-    def tell_position(self, bundle: Bundle) -> None:
+    def tell_position(self, bundle: Bundle, *, transitional: bool = False) -> None:
         """Nothing lower than this bundle can come: tell its session where it stands."""
         seat = self._seats.get(bundle.session)
         if seat is not None and bundle.message in seat.ordered:
             seat.ordered.remove(bundle.message)
             packet = bundle.packet
+            assert self._view is not None
             position = Position(self._view.id, packet.time, packet.ring, bundle.place, 0)
-            self._push(seat, encode_ordered(bundle.message, position))
+            self._push(seat, encode_ordered(bundle.message, position, transitional))
 
     # ---- the audience of the groups ----
 
@@ -352,7 +413,8 @@ class Desk:
         if seat.gone or seat.session.state is State.CLOSED:
             return
         limit = self._room - RECORD_HEAD_BYTES - len(seat.user.encode())
-        seat.session.welcome(member.name, limit, self._view.id)
+        assert self._view is not None, "a CONNECT is ordered in no view"
+        seat.session.welcome(member.name, limit, self._view)
         self.ready[connection] = None
         early, seat.early = seat.early, []
         for item, droppable in early:

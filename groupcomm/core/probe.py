@@ -6,7 +6,8 @@ the calls into trace events for the oracles; a daemon in use has no probe and pa
 
 from typing import Protocol
 
-from groupcomm.clocks.stamp import Position
+from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.config.view import DaemonId, View
 from groupcomm.wire.bundle import Bundle
 
 
@@ -15,6 +16,12 @@ class Probe(Protocol):
 
     Rings are indices in the view, packet numbers and times 64-bit integers, times in microseconds.
     """
+
+    def installed(self, view: View) -> None:
+        """A regular view begins here; all that follows belongs to it."""
+
+    def transitional(self, old: ViewId, new: ViewId, members: tuple[DaemonId, ...]) -> None:
+        """The regular part of view `old` is over; `members` come along from it to view `new`."""
 
     def stamped(self, ring: int, number: int, time: int) -> None:
         """This daemon numbered a packet of its own."""
@@ -45,6 +52,12 @@ class Probe(Protocol):
 
 class NoProbe:
     """The probe of a daemon in use: it is told and keeps nothing."""
+
+    def installed(self, view: View) -> None:
+        """See Probe."""
+
+    def transitional(self, old: ViewId, new: ViewId, members: tuple[DaemonId, ...]) -> None:
+        """See Probe."""
 
     def stamped(self, ring: int, number: int, time: int) -> None:
         """See Probe."""

@@ -34,6 +34,12 @@ class OrderedWaits:
         self.waiting += 1
         heappush(heap, (bundle.packet.time, bundle.place, bundle))
 
+    def take_rest(self) -> list[Bundle]:
+        """All that are left, lowest first: their view is over."""
+        left = sorted(self._agreed + self._safe, key=lambda wait: wait[:2])
+        self._agreed, self._safe, self.waiting = [], [], 0
+        return [bundle for _, _, bundle in left]
+
     def take(self, least_block: int, least_frontier: int) -> list[Bundle]:
         """The bundles whose positions may be told by now."""
         ready: list[Bundle] = []

@@ -50,3 +50,9 @@ class OpenMessages:
         """Drop a sender's open messages below this one; for levels that may lose fragments."""
         keys = [old for old in self._open if old[:2] == key[:2] and old[2] < key[2]]
         return [(old[2], self._open.pop(old)[0]) for old in keys]
+
+    def end_all(self) -> list[tuple[Key, list[int]]]:
+        """Drop all open messages: each with those who had got fragments of it."""
+        ended = [(key, recipients) for key, (recipients, _) in self._open.items()]
+        self._open.clear()
+        return ended

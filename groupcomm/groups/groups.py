@@ -1,7 +1,8 @@
 """Groups: ordered events become group views, bundles find their local recipients.
 
-Pure. `release` takes bundles in the order in which the order gives them out. AGREED and SAFE
-bundles meet the same table at every daemon; those below go to the members of the moment.
+Pure. One object for each view of the daemons; it begins with what all of them announce.
+`release` takes bundles in the order in which the order gives them out. AGREED and SAFE bundles meet
+the same table at every daemon; those below go to the members of the moment.
 """
 
 from collections.abc import Iterable
@@ -10,6 +11,7 @@ from heapq import heappop, heappush
 from groupcomm.clocks.stamp import Position
 from groupcomm.config.view import View
 from groupcomm.events import Cause, GroupView, MemberId
+from groupcomm.groups.announcement import Announcements
 from groupcomm.groups.audience import Audience
 from groupcomm.groups.fragments import OpenMessages
 from groupcomm.groups.table import GroupTable, Member
@@ -57,6 +59,46 @@ class Groups:
         self._highest = [0] * len(view.daemons)  # connection number that a CONNECT has shown
         self._gone: dict[MemberId, Place] = {}  # disconnected since the last `settle`
         self._checks: list[tuple[Place, Bundle]] = []  # heap: own private messages below AGREED
+
+    # ---- the view begins and ends ----
+
+    def begin(self, announcements: Announcements) -> None:
+        """Enter what all daemons bring along, and show each group to its local members."""
+        table = self.table
+        for daemon, name in enumerate(self._names):
+            announced = announcements.whole[daemon]
+            members: dict[int, Member] = {}
+            for connection, user in announced.sessions:
+                session = MemberId(private_name(user, name), connection)
+                members[connection] = table.connect(daemon, session)
+                self._highest[daemon] = max(self._highest[daemon], connection)
+            for group, connections in announced.groups:
+                for connection in connections:
+                    table.join(members[connection], group)
+        start = Position(self._view.id, 0, 0, 0, 0)
+        self._audience.table_changed(start, table.digest)
+        keys = [(d.number, d.incarnation.random_id) for d in self._view.daemons]
+        fellows = announcements.together(self._me, keys)
+        for group in sorted(table.local):
+            view = GroupView(
+                group=group,
+                id=start,
+                members=table.member_ids(group),
+                cause=Cause.NETWORK,
+                changed=(),
+                vs_set=tuple(m.id for m in table.groups[group] if m.daemon in fellows),
+                own=False,
+            )
+            self._audience.show_view(list(table.local[group]), view)
+
+    def end(self) -> None:
+        """The view is over: judge the last private messages, give up what came in part only."""
+        self.settle(2**64)
+        for open_messages in (self._open, self._open_unreliable):
+            for (daemon, connection, message), recipients in open_messages.end_all():
+                member = self.table.sessions.get((daemon, connection))
+                if member is not None:
+                    self._abort(member.id, [(message, recipients)])
 
     # ---- messages ----
 

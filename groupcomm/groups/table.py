@@ -7,6 +7,7 @@ digest lets traces prove it.
 import hashlib
 
 from groupcomm.events import MemberId
+from groupcomm.names import split_private
 
 
 class Member:
@@ -47,12 +48,18 @@ class GroupTable:
         self.local: dict[str, dict[int, None]] = {}
         self.digest = 0
 
-    def connect(self, daemon: int, member_id: MemberId) -> None:
+    def own_sessions(self) -> list[tuple[int, str]]:
+        """Connection number and user's name of each session of this daemon, by number."""
+        own = (key for key in self.sessions if key[0] == self._me)
+        return [(c, split_private(self.sessions[d, c].id.name)[0]) for d, c in sorted(own)]
+
+    def connect(self, daemon: int, member_id: MemberId) -> Member:
         """Enter a session."""
         member = Member(daemon, member_id)
         self.sessions[daemon, member_id.connection] = member
         self.names[member_id.name] = member
         self.digest ^= _digest("", member_id)
+        return member
 
     def disconnect(self, member: Member) -> None:
         """Drop a session that is in no group any more."""

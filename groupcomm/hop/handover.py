@@ -1,17 +1,18 @@
-"""Handing packets over between rings, at a ring's gateway.
+"""Handing packets over between rings, where a link of the view ends at this daemon.
 
-Pure. The gateway passes on what its ring originates, and multicasts in its ring what comes from
-others, each packet the first time it is seen. What is lost between gateways is asked for from the
-ring that originated it: the loss is repaired on its hop, not end to end.
+Pure. A packet that is seen here for the first time goes on along its origin's tree (routes.py): to
+the own ring if it came over a link, and over the links that lead on. What is lost on a link is
+asked for from its other end: the loss is repaired on its hop, not end to end.
 
-Every ring is one hop from every other here. The link protocol proper, with routes, congestion
-control and loss detection, takes this module's place when links exist.
+The link protocol proper, with congestion control and loss detection, takes the place of the
+requests here when there are links over slow networks.
 """
 
 from math import inf
 
 from groupcomm.config.core import Timing
-from groupcomm.config.view import RING, View
+from groupcomm.config.view import View
+from groupcomm.hop.routes import Routes
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.resend import ResendRequest
@@ -23,39 +24,36 @@ Transmission = tuple[int, bytes]
 
 
 class Handover:
-    """One gateway's exchange with the gateways of the other rings.
+    """One daemon's exchange with daemons of other rings.
 
     Attributes:
         deadline: when `requests` has something to give; inf without gaps.
     """
 
-    __slots__ = ("_gaps", "_gateways", "_key", "_ring", "_streams", "deadline")
+    __slots__ = ("_gaps", "_key", "_me", "_onward", "_streams", "_upstream", "deadline")
 
-    def __init__(self, view: View, ring: int, streams: list[Stream], timing: Timing) -> None:
+    def __init__(
+        self, view: View, me: int, routes: Routes, streams: list[Stream], timing: Timing
+    ) -> None:
         self._key = view.key
-        self._ring = ring
+        self._me = me
         self._streams = streams
-        self._gateways = [view.gateway(other) for other in range(len(view.rings))]
+        self._onward = routes.onward
+        self._upstream = routes.upstream
         there_and_back_s = 2 * view.longest_delay_s
         self._gaps = [
             Gaps(
-                stream,
+                streams[origin],
                 delay_s=max(timing.repair_delay_s, view.longest_delay_s / 16),
                 retry_s=1.25 * there_and_back_s + timing.token_retransmit_s,
             )
-            for stream in streams
-            if stream.ring != ring
+            for origin in sorted(routes.entered)
         ]
         self.deadline = inf
 
     def pass_on(self, origin: int, packet: bytes) -> list[Transmission]:
         """Where a packet goes that was seen here for the first time; `origin` is its ring."""
-        if origin != self._ring:
-            return [(RING, packet)]
-        return [(self._gateways[ring], packet) for ring in self._others()]
-
-    def _others(self) -> list[int]:
-        return [ring for ring in range(len(self._gateways)) if ring != self._ring]
+        return [(destination, packet) for destination in self._onward[origin]]
 
     def update(self, ring: int, now: float) -> None:
         """Look for gaps after packets of another ring's stream came or became known."""
@@ -74,15 +72,15 @@ class Handover:
         sent: list[Transmission] = []
         for gaps in self._gaps:
             ranges = gaps.take_due(now)
-            if ranges:
-                request = ResendRequest(ring=gaps.stream.ring, asker=self._ring, ranges=ranges)
-                sent.append((self._gateways[gaps.stream.ring], request.encode(self._key)))
+            neighbour = self._upstream[gaps.stream.ring]
+            if ranges and neighbour is not None:
+                request = ResendRequest(ring=gaps.stream.ring, asker=self._me, ranges=ranges)
+                sent.append((neighbour, request.encode(self._key)))
         self._set_deadline()
         return sent
 
     def answer(self, request: ResendRequest) -> list[Transmission]:
-        """Packets that another ring's gateway lacks, as far as they are held here."""
-        destination = self._gateways[request.asker]
+        """Packets that the daemon at a link's other end lacks, as far as they are held here."""
         packets = self._streams[request.ring].packets
         answers: list[Transmission] = []
         budget = RESEND_BYTES
@@ -90,6 +88,6 @@ class Handover:
             for number in range(first, min(last, self._streams[request.ring].known) + 1):
                 packet = packets.get(number)
                 if packet is not None and budget > 0:
-                    answers.append((destination, packet.raw))
+                    answers.append((request.asker, packet.raw))
                     budget -= len(packet.raw)
         return answers

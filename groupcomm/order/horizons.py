@@ -18,13 +18,14 @@ class Blocks:
             It is also the daemon's own frontier.
     """
 
-    __slots__ = ("_counted", "_pending", "least", "values")
+    __slots__ = ("_counted", "_last", "_pending", "least", "values")
 
     def __init__(self, rings: int, clock: int, counted: Callable[[int, int, int], None]) -> None:
         """Start with blocks at `clock`; `counted` hears of each notice that moves one."""
         self.values = [clock] * rings
         self.least = clock
         self._counted = counted
+        self._last: list[tuple[int, int]] = [(0, 0)] * rings  # notice (upto, value) counted last
         self._pending: list[deque[tuple[int, int]]] = [deque() for _ in range(rings)]
 
     def announce(self, ring: int, value: int, upto: int, held: int) -> bool:
@@ -54,8 +55,14 @@ class Blocks:
         if value <= self.values[ring]:
             return False
         self._raise(ring, value)
+        self._last[ring] = (upto, value)
         self._counted(ring, value, upto)
         return True
+
+    def notices(self, ring: int) -> list[tuple[int, int]]:
+        """The notices (upto, value) of a ring that still say something: counted last, and later."""
+        last = self._last[ring]
+        return [*([last] if last[1] else []), *self._pending[ring]]
 
     def _raise(self, ring: int, value: int) -> None:
         before = self.values[ring]

@@ -236,10 +236,26 @@ class Order:
         return 0
 
     def _give(self, bundle: Bundle) -> None:
+        bundle.given = True
         packet: DataPacket = bundle.packet
         if packet.number > self._highest[packet.ring]:
             self._highest[packet.ring] = packet.number
         self._release(bundle)
+
+    # ---- after the view has ended ----
+
+    def classify(self, packet: DataPacket) -> None:
+        """Note of a packet that came when nothing was accepted any more what it is."""
+        top = max(bundle.level for bundle in packet.bundles)
+        packet.in_agreed_order = top >= _AGREED
+        packet.safe = top == _SAFE
+
+    def resolve(self, packet: DataPacket) -> None:
+        """Fill in V and A of a packet whose chain is held up to it."""
+        if packet.vector is None and packet.reference:
+            full = self._streams[packet.ring].packets.get(packet.reference)
+            source = full if full is not None else self._chains[packet.daemon]
+            packet.vector, packet.agreed = source.vector, source.agreed
 
     # ---- what others ask ----
 

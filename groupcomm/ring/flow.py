@@ -23,6 +23,11 @@ class Flow:
     def _far_least(self) -> int:
         return min(self._far.values(), default=self._stream.known)
 
+    @property
+    def held_far(self) -> int:
+        """All other rings hold this ring's stream up to this number."""
+        return self._far_least()
+
     def may_number(self) -> bool:
         """Whether the other rings keep up, as far as is known without the token."""
         ahead = self._stream.known - self._far_least()

@@ -70,16 +70,17 @@ class Ring:
         flow: how much may be numbered.
         notices: when the next horizon notice is owed.
         duplicate_tokens: copies received.
+        everywhere: all daemons of the ring hold its stream up to this number, at least.
     """
 
     __slots__ = (
         "_alone",
         "_clock",
         "_config",
+        "_entered",
         "_frontier",
         "_gaps",
         "_host",
-        "_is_gateway",
         "_key",
         "_last_hop",
         "_me",
@@ -99,6 +100,7 @@ class Ring:
         "away",
         "deadline",
         "duplicate_tokens",
+        "everywhere",
         "flow",
         "notices",
         "state",
@@ -114,6 +116,7 @@ class Ring:
         clock: RingClock,
         packer: Packer,
         gaps: list[Gaps],
+        entered: frozenset[int],
         host: Host,
         now: float,
     ) -> None:
@@ -122,14 +125,14 @@ class Ring:
         self._clock = clock
         self._packer = packer
         self._streams = streams
-        self._gaps = gaps  # of foreign streams; none at the gateway, which asks other rings
+        self._gaps = gaps  # of foreign streams, but for those that are asked for over a link
+        self._entered = entered  # the rings whose packets come in over a link here
         self._key = view.key
         self._me = me
         self._ring = view.ring_of[me]
         self._members = view.rings[self._ring]
         self._place = self._members.index(me)
         self._alone = len(self._members) == 1
-        self._is_gateway = view.gateway(self._ring) == me
         self._stream = streams[self._ring]
         self.notices = NoticeSchedule(config.timing, view.longest_delay_s, now)
         self.flow = Flow(config.windows, self._stream, len(streams))
@@ -155,6 +158,7 @@ class Ring:
         self._notice_at = now  # when the next rest notice is due
         self._round_at = now  # when the token may go round to collect frontiers only
         self.duplicate_tokens = 0
+        self.everywhere = self._stream.held
         self._token = first_token(
             self._ring, self._members, hop=config.starts.hop, clock=clock.value, streams=streams
         )
@@ -182,6 +186,7 @@ class Ring:
         """Take a rest notice: heartbeat, proof of the last pass, stability."""
         self.away.heard(now)
         self._stream.learn(notice.last)
+        self.everywhere = max(self.everywhere, notice.last)
         if notice.hop >= self.away.hop and self.state is State.AWAY:
             self.away.rests(notice.hop, notice.frontiers[self._place], now)
 
@@ -246,11 +251,12 @@ class Ring:
             self._host.send(RING, raw)
 
     def _ask_foreign(self, token: Token, now: float) -> None:
-        """Ask the ring for packets of other streams; the gateway has other ways to ask."""
-        if self._is_gateway and token.requests:
-            # What the gateway lacks the whole ring lacks: it asks the other ring, and multicasts
-            # what comes, so nobody keeps the token going round for it.
-            token.requests = [request for request in token.requests if request[0] == self._ring]
+        """Ask the ring for packets of other streams; where they come in, one asks over the link."""
+        entered = self._entered
+        if entered and token.requests:
+            # What is missing where it comes in the whole ring lacks: it is asked for over the link
+            # and multicast when it comes, so nobody keeps the token going round for it.
+            token.requests = [asked for asked in token.requests if asked[0] not in entered]
         for gaps in self._gaps:
             add_requests(token, gaps.stream.ring, gaps.take_due(now), self._room)
 
@@ -276,6 +282,7 @@ class Ring:
         row.frontier = self._host.frontier
         row.held = [stream.held for stream in self._streams]
         self._frontier = least_frontier(token)
+        self.everywhere = held_by_ring(token, self._ring)
         self._host.ring_frontier(self._frontier)
 
     def _may_rest(self, token: Token) -> bool:

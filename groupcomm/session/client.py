@@ -10,7 +10,7 @@ from typing import Final
 
 from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import BadDatagram, LocalProtocolError
-from groupcomm.events import Closed, Event
+from groupcomm.events import Closed, Event, Transition
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_group, check_user
 from groupcomm.session.bundler import Bundler
@@ -262,7 +262,11 @@ class ClientSession:
         elif kind == FrameKind.ABORT:
             self._inbox.drop(*decode_abort_untrusted(frame))
         elif kind == FrameKind.VIEWID:
-            self._inbox.view = decode_view_id_untrusted(frame)
+            begun = decode_view_id_untrusted(frame)
+            self._inbox.view = begun.id
+            events.append(begun)
+        elif kind == FrameKind.TRANSITION and len(frame) == 1:
+            events.append(Transition(self._inbox.announced))
         elif kind == FrameKind.WELCOME:
             self._on_welcome(frame, events)
         elif kind == FrameKind.CLOSED:

@@ -13,7 +13,7 @@ import attrs
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import BadDatagram, ConfigError, LocalProtocolError, SessionError
-from groupcomm.events import GroupView, MemberId
+from groupcomm.events import DaemonView, GroupView, MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm.names import check_user
 from groupcomm.session.bundler import TARGET_BYTES
@@ -30,6 +30,7 @@ from groupcomm.session.frames import (
     encode_abort,
     encode_closed,
     encode_ordered,
+    encode_transition,
     encode_undeliverable,
     encode_view_id,
     encode_welcome,
@@ -259,7 +260,7 @@ class DaemonSession:
 
     # ---- output ----
 
-    def welcome(self, private_name: str, bundle_limit: int, view: ViewId) -> None:
+    def welcome(self, private_name: str, bundle_limit: int, view: DaemonView) -> None:
         """Admit the client.
 
         Args:
@@ -277,10 +278,14 @@ class DaemonSession:
         self.push(encode_welcome(MemberId(private_name, self.connection), bundle_limit))
         self.announce(view)
 
-    def announce(self, view: ViewId) -> None:
+    def announce(self, view: DaemonView) -> None:
         """Positions that follow are of this view; once for each new view of the daemons."""
-        self._view = view
+        self._view = view.id
         self.push(encode_view_id(view))
+
+    def transition(self) -> None:
+        """The regular part of the view that was announced last is over."""
+        self.push(encode_transition())
 
     def push(self, item: bytes, droppable: bool = False) -> bool:
         """Queue a whole frame, which may be shared with other sessions.

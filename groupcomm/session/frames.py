@@ -13,7 +13,7 @@ from typing import Final
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import BadDatagram
-from groupcomm.events import Closed, Connected, MemberId, Ordered, Undeliverable
+from groupcomm.events import Closed, Connected, DaemonView, MemberId, Ordered, Undeliverable
 from groupcomm.names import MAX_NAME_BYTES
 from groupcomm.wire.bundle import BODY_HEAD_BYTES
 
@@ -45,18 +45,21 @@ class FrameKind(enum.IntEnum):
     UNDELIVERABLE = 21
     ABORT = 22
     CLOSED = 23
+    TRANSITION = 24
 
 
 _LENGTH = struct.Struct("!I")
 _HELLO = struct.Struct("!BBI")  # kind, version, capabilities
 _BUNDLE = struct.Struct("!IBB")  # length, kind, ordered
 _WELCOME = struct.Struct("!BBIQI")  # kind, version, capabilities, connection, bundle limit
-_VIEWID = struct.Struct("!BQQ")  # kind, counter, incarnation
+_VIEWID = struct.Struct("!BQQBH")  # kind, counter, incarnation, majority, daemons
 _DELIVER = struct.Struct("!BBQHHQB")  # kind, positioned, time, ring, bundle, connection, name
 _ORDERED = struct.Struct("!BQQHHI")  # kind, number; time, ring, bundle, message
+_ORDERED_FLAG = struct.Struct("!BQQHHIB")  # the same, and 1 if it is transitional
 _ABORT = struct.Struct("!BQQ")  # kind, connection, number
 _CLOSED = struct.Struct("!Bi")  # kind, code
 
+_MAJORITY: Final = (None, False, True)
 _SENDER_OFFSET: Final = _DELIVER.size - 9  # of the connection number, in a DELIVER frame
 _CACHED_SENDERS: Final = 4096
 _senders_cache: dict[bytes, MemberId] = {}
@@ -115,17 +118,36 @@ def decode_welcome_untrusted(frame: bytes) -> Connected:
     return Connected(member=member, bundle_limit=limit)
 
 
-def encode_view_id(view: ViewId) -> bytes:
-    """Positions that follow are of this view of the daemons."""
-    head = _VIEWID.pack(FrameKind.VIEWID, view.counter, view.incarnation)
-    return _frame(head + _text(view.daemon))
+def encode_view_id(view: DaemonView) -> bytes:
+    """Positions that follow are of this view of the daemons; its first daemon gives it its name."""
+    majority = _MAJORITY.index(view.majority)
+    names = b"".join(map(_text, view.daemons))
+    counter, _, incarnation = view.id
+    head = _VIEWID.pack(FrameKind.VIEWID, counter, incarnation, majority, len(view.daemons))
+    return _frame(head + names)
 
 
-def decode_view_id_untrusted(frame: bytes) -> ViewId:
+def decode_view_id_untrusted(frame: bytes) -> DaemonView:
     """The view of the positions that follow."""
     _check(frame, _VIEWID.size)
-    _, counter, incarnation = _VIEWID.unpack_from(frame)
-    return ViewId(counter, _last_text(frame, _VIEWID.size), incarnation)
+    _, counter, incarnation, majority, count = _VIEWID.unpack_from(frame)
+    offset = _VIEWID.size
+    names: list[str] = []
+    for _ in range(count):
+        end = offset + 1 + frame[offset] if offset < len(frame) else len(frame) + 1
+        if end > len(frame):
+            raise BadDatagram("short", "the daemons of a VIEWID frame")
+        names.append(_utf8(frame[offset + 1 : end]))
+        offset = end
+    if offset != len(frame) or majority >= len(_MAJORITY) or not names:
+        raise BadDatagram("view", f"{count} daemons, majority {majority} in {len(frame)} bytes")
+    view = ViewId(counter, names[0], incarnation)
+    return DaemonView(id=view, daemons=tuple(names), majority=_MAJORITY[majority])
+
+
+def encode_transition() -> bytes:
+    """The regular part of the view that was announced last is over."""
+    return _frame(bytes((FrameKind.TRANSITION,)))
 
 
 def encode_delivery(sender: str, connection: int, position: Parts | None, body: bytes) -> bytes:
@@ -160,18 +182,18 @@ def decode_delivery_untrusted(frame: bytes) -> tuple[MemberId, Parts | None, byt
     return sender, (time, ring, bundle) if positioned else None, frame[end:]
 
 
-def encode_ordered(number: int, position: Position) -> bytes:
+def encode_ordered(number: int, position: Position, transitional: bool = False) -> bytes:
     """A message of this client, sent with ``ordered=True``, has its place."""
-    _, time, ring, bundle, message = position
-    return _frame(_ORDERED.pack(FrameKind.ORDERED, number, time, ring, bundle, message))
+    _, *place = position
+    return _frame(_ORDERED_FLAG.pack(FrameKind.ORDERED, number, *place, transitional))
 
 
 def decode_ordered_untrusted(frame: bytes, view: ViewId) -> Ordered:
     """The place of an own message."""
-    if len(frame) != _ORDERED.size:
+    if len(frame) != _ORDERED_FLAG.size or frame[-1] > 1:
         raise BadDatagram("short", f"an ORDERED frame of {len(frame)} bytes")
-    _, number, *place = _ORDERED.unpack(frame)
-    return Ordered(number=number, position=Position(view, *place))
+    _, number, *place, flag = _ORDERED_FLAG.unpack(frame)
+    return Ordered(number=number, position=Position(view, *place), transitional=flag == 1)
 
 
 def encode_undeliverable(number: int, target: str, position: Position) -> bytes:

@@ -19,6 +19,8 @@ _CAUSAL = ServiceLevel.CAUSAL
 _AGREED = ServiceLevel.AGREED
 _SAFE = ServiceLevel.SAFE
 
+ROOM_RINGS = 8
+
 Causes = tuple[tuple[int, ...], Stamp]
 """V and A: per stream the highest number delivered from, and the last agreed stamp delivered."""
 
@@ -51,7 +53,7 @@ class Packer:
         self._me = me
         self._ring = view.ring_of[me]
         self._clock = clock
-        self._limit = bundle_room(view)
+        self._limit = bundle_room(view.packet_limit)
         self._previous = base
         self._unreliable = unreliable_base
         self._causes: Causes | None = None
@@ -126,6 +128,9 @@ class Packer:
         return packets
 
 
-def bundle_room(view: View) -> int:
-    """Bytes of a packet that its bundles may fill, with the longest head the view can need."""
-    return view.packet_limit - data_overhead(len(view.rings))
+def bundle_room(packet_limit: int) -> int:
+    """Bytes of a packet that its bundles may fill, in a view of up to ROOM_RINGS rings.
+
+    Programs are told once, and views change; with more rings packets are 8 bytes longer for each.
+    """
+    return packet_limit - data_overhead(ROOM_RINGS)

@@ -22,7 +22,7 @@ from groupcomm.names import check_destination, check_user
 
 
 class BundleKind(enum.IntEnum):
-    """What a bundle holds; all but the first two are control bundles, and always AGREED."""
+    """What a bundle holds. CONNECT to DISCONNECT are control bundles, and always AGREED."""
 
     MESSAGES = 0  # `count` whole messages, numbered from `message`
     FRAGMENT = 1  # part `index` of `count` of one message
@@ -30,6 +30,7 @@ class BundleKind(enum.IntEnum):
     JOIN = 3  # its one group
     LEAVE = 4  # its one group
     DISCONNECT = 5
+    STATE = 6  # part `index` of `count` of what a daemon announces in a new view; always RELIABLE
 
 
 SELF_DISCARD: Final = 1
@@ -44,6 +45,8 @@ _COUNT = struct.Struct("!H")
 _U64 = struct.Struct("!Q")
 
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
+_STATE: Final = int(BundleKind.STATE)
+_RELIABLE: Final = int(ServiceLevel.RELIABLE)
 _AGREED: Final = int(ServiceLevel.AGREED)
 _KINDS: Final = len(BundleKind)
 _LEVELS: Final = len(LEVELS)
@@ -76,6 +79,7 @@ class Bundle:
         body: its encoding without the sender.
         size: bytes of its record in a packet.
         packet: the packet that it came or goes in; only set while it is being ordered.
+        given: the order has given it out.
         place: its index in that packet.
     """
 
@@ -83,6 +87,7 @@ class Bundle:
         "body",
         "count",
         "flags",
+        "given",
         "groups",
         "index",
         "kind",
@@ -123,6 +128,7 @@ class Bundle:
         self.body = body
         self.size = _RECORD.size + 1 + len(body)
         self.packet: Any = None
+        self.given = False
         self.place = 0
 
     def address(self, session: int, user: str, targets: tuple[int, ...]) -> None:
@@ -174,6 +180,12 @@ def control_bundle(kind: int) -> Bundle:
     return Bundle(kind, _AGREED, 0, 0, 0, 1, (), 0, encode_body(kind, _AGREED, 0, 0, (), b""))
 
 
+def state_bundle(payload: bytes, index: int, count: int) -> Bundle:
+    """Part `index` of `count` of a daemon's announcement; of no session."""
+    body = encode_body(_STATE, _RELIABLE, 0, 0, (), payload, index, count)
+    return Bundle(_STATE, _RELIABLE, 0, 0, index, count, (), 0, body)
+
+
 def encode_groups(groups: tuple[str, ...]) -> bytes:
     """The groups section of a body."""
     names = _encoded_cache.get(groups)
@@ -205,7 +217,10 @@ def decode_body_untrusted(body: bytes) -> Bundle:
             "bundle", f"kind {kind}, level {level}, flags {flags}, {index} of {count}"
         )
     bundle = Bundle(kind, level, flags, message, index, count, groups, privates, body)
-    if kind > _FRAGMENT:
+    if kind == _STATE:
+        if level != _RELIABLE or flags or message or groups:
+            raise BadDatagram("bundle", f"{bundle!r} is no announcement")
+    elif kind > _FRAGMENT:
         _check_control(bundle, size - start)
     else:
         _check_payload(bundle, size - start)

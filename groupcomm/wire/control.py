@@ -1,39 +1,121 @@
-"""Control packets: the place of what daemons say to agree on views.
+"""Control packets: what daemons say to agree on views, whole or in parts.
 
 ::
 
-    kind of control u8, payload (the rest)
+    origin u64, restarts u64, random id u64     whose message it is; others pass it on
+    sequence u64                                rises with every message of that start
+    kind of message u8, part u16, parts u16, payload (the rest)
+
+Control packets belong to no view, so their key is zero. A message too large for one packet is cut
+into parts; all carry the same sequence.
 """
 
+import struct
 from typing import Final
 
+from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram
-from groupcomm.wire.packet import HEAD_BYTES, PacketKind
+from groupcomm.wire.packet import KEY_BYTES, PacketKind
 
+NO_VIEW: Final = bytes(KEY_BYTES)
+MAX_PARTS: Final = 1024
+
+_HEAD = struct.Struct("!B16sQQQQBHH")
 _CONTROL: Final = int(PacketKind.CONTROL)
 
 
 class ControlPacket:
-    """One control message, its payload not yet looked at.
+    """One part of a control message, its payload not yet looked at.
 
     Attributes:
+        origin: the number of the daemon whose message it is.
+        incarnation: which start of it.
+        sequence: of the message, 0 to 2**64 - 1.
         kind: which message, 0 to 255.
-        payload: its body.
+        part: which part, from 0.
+        parts: how many there are, at most MAX_PARTS.
+        payload: this part of the message's body.
+        raw: the whole packet, to be passed on.
     """
 
-    __slots__ = ("kind", "payload")
+    __slots__ = ("incarnation", "kind", "origin", "part", "parts", "payload", "raw", "sequence")
 
-    def __init__(self, *, kind: int, payload: bytes) -> None:
+    def __init__(
+        self,
+        *,
+        origin: int,
+        incarnation: Incarnation,
+        sequence: int,
+        kind: int,
+        part: int,
+        parts: int,
+        payload: bytes,
+        raw: bytes = b"",
+    ) -> None:
+        self.origin = origin
+        self.incarnation = incarnation
+        self.sequence = sequence
         self.kind = kind
+        self.part = part
+        self.parts = parts
         self.payload = payload
+        self.raw = raw
 
-    def encode(self, key: bytes) -> bytes:
-        """The packet for the view with this key."""
-        return b"%c%b%c%b" % (_CONTROL, key, self.kind, self.payload)
+    def encode(self, key: bytes = NO_VIEW) -> bytes:
+        """The packet."""
+        head = _HEAD.pack(
+            _CONTROL,
+            key,
+            self.origin,
+            self.incarnation.restarts,
+            self.incarnation.random_id,
+            self.sequence,
+            self.kind,
+            self.part,
+            self.parts,
+        )
+        return head + self.payload
 
 
 def decode_control_untrusted(packet: bytes) -> ControlPacket:
     """Decode a whole packet; raises only BadDatagram."""
-    if len(packet) <= HEAD_BYTES or packet[0] != _CONTROL:
+    if len(packet) < _HEAD.size or packet[0] != _CONTROL:
         raise BadDatagram("short", f"a control packet of {len(packet)} bytes")
-    return ControlPacket(kind=packet[HEAD_BYTES], payload=packet[HEAD_BYTES + 1 :])
+    _, _, origin, restarts, random_id, sequence, kind, part, parts = _HEAD.unpack_from(packet)
+    if not part < parts <= MAX_PARTS:
+        raise BadDatagram("count", f"part {part} of {parts}")
+    return ControlPacket(
+        origin=origin,
+        incarnation=Incarnation(restarts, random_id),
+        sequence=sequence,
+        kind=kind,
+        part=part,
+        parts=parts,
+        payload=packet[_HEAD.size :],
+        raw=packet,
+    )
+
+
+def cut_message(
+    origin: int, incarnation: Incarnation, sequence: int, kind: int, body: bytes, limit: int
+) -> list[bytes]:
+    """The packets of one message, each of at most `limit` bytes.
+
+    Raises:
+        AssertionError: the body needs more than MAX_PARTS.
+    """
+    room = limit - _HEAD.size
+    pieces = [body[start : start + room] for start in range(0, len(body), room)] or [b""]
+    assert len(pieces) <= MAX_PARTS, f"a control message of {len(body)} bytes"
+    return [
+        ControlPacket(
+            origin=origin,
+            incarnation=incarnation,
+            sequence=sequence,
+            kind=kind,
+            part=part,
+            parts=len(pieces),
+            payload=piece,
+        ).encode()
+        for part, piece in enumerate(pieces)
+    ]

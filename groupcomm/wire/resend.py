@@ -24,7 +24,7 @@ class ResendRequest:
 
     Attributes:
         ring: whose stream.
-        asker: the ring that lacks them.
+        asker: the daemon that lacks them, an index in the view.
         ranges: (first, last), at most MAX_RANGES are sent.
     """
 

@@ -1,0 +1,155 @@
+"""The end of a view at one daemon: what it holds, what it takes from fellows, what it delivers.
+
+Pure. From `past` on nothing of the view changes but by recovery, until `finish` walks the union.
+"""
+
+from collections.abc import Callable
+
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.config.view import View
+from groupcomm.core.delivery import Delivery
+from groupcomm.level import ServiceLevel
+from groupcomm.membership.union import Union
+from groupcomm.membership.walk import Limits, Walk, find_boundary
+from groupcomm.stream.ranges import Range, ranges_of
+from groupcomm.stream.stream import Stream
+from groupcomm.wire.bundle import Bundle, BundleKind
+from groupcomm.wire.data import DataPacket
+from groupcomm.wire.membership import MAX_MISSING, Holding, Past, Span
+
+_AGREED = ServiceLevel.AGREED
+_STATE = BundleKind.STATE
+
+
+class Ending:
+    """What remains to be done with a view that stands still.
+
+    Attributes:
+        fellows: indices of those with whom this daemon is bound to treat the view alike.
+    """
+
+    __slots__ = ("_delivery", "_view", "fellows")
+
+    def __init__(self, view: View, delivery: Delivery) -> None:
+        self._view = view
+        self._delivery = delivery
+        self.fellows: frozenset[int] = frozenset()
+
+    # ---- what is held ----
+
+    @property
+    def past(self) -> Past:
+        """What this daemon tells others that it holds."""
+        order = self._delivery.order
+        holdings = tuple(
+            Holding(
+                forgotten=stream.forgotten,
+                spans=tuple(_spans(stream)),
+                notices=tuple(order.blocks.notices(stream.ring)),
+                frontier=order.frontiers.values[stream.ring],
+            )
+            for stream in self._delivery.streams
+        )
+        return Past(self._view.key, holdings, tuple(sorted(self.fellows)))
+
+    def missing(self, union: Union) -> tuple[tuple[Span, ...], ...]:
+        """Per ring what of the union is not here; the first ranges."""
+        lists: list[tuple[Span, ...]] = []
+        for stream in self._delivery.streams:
+            lacking: list[int] = []
+            for first, last in union.spans[stream.ring]:
+                if last > stream.held:
+                    numbers = range(max(first, stream.held + 1), last + 1)
+                    lacking += [number for number in numbers if number not in stream.packets]
+            lists.append(tuple(ranges_of(lacking)[:MAX_MISSING]))
+        return tuple(lists)
+
+    def bind(self, union: Union, fellows: frozenset[int]) -> None:
+        """Take over what the others know: this daemon holds the union, and tells them so."""
+        self.fellows |= fellows | union.fellows
+        order = self._delivery.order
+        for stream in self._delivery.streams:
+            ring, held = stream.ring, stream.held
+            if held > stream.forgotten:
+                order.blocks.stream_advanced(ring, held, stream.packets[held].time)
+            for upto, value in union.notices[ring]:
+                self._delivery.count(ring, value, upto)
+            order.frontiers.raise_to(ring, union.frontiers[ring])
+
+    # ---- what is delivered ----
+
+    def finish(self, union: Union, fellows: frozenset[int], turn: Callable[[], None]) -> bool:
+        """Deliver what is left of the view; `turn` is called where its regular part ends.
+
+        Returns:
+            Whether anything could be delivered: else not all announcements are here, nor at
+            any of those who come along, and the view remains as if it had never been.
+        """
+        packets = self._packets(union)
+        self._hear_announcements(packets)
+        if not self._delivery.complete:
+            turn()
+            return False
+        limits = Limits(
+            forgotten=union.forgotten,
+            prefix=union.prefix,
+            horizon=self._delivery.order.blocks.least,
+            frontier=self._delivery.order.frontiers.least,
+            fellows=fellows | union.fellows,
+        )
+        boundary = find_boundary(packets, limits)
+        walk = Walk(limits, self._delivery.order.resolve)
+        regular = True
+        for packet in packets:
+            if regular and boundary is not None and (packet.time, packet.ring) >= boundary:
+                regular = False
+                self._turn(boundary, turn)
+            self._deliver(packet, walk.deliverable(packet), regular=regular)
+        if regular:
+            self._turn(boundary, turn)
+        self._delivery.tell_positions(None)
+        self._delivery.groups.end()
+        return True
+
+    def _turn(self, boundary: Stamp | None, turn: Callable[[], None]) -> None:
+        self._delivery.tell_positions(2**64 if boundary is None else boundary.time)
+        turn()
+
+    def _packets(self, union: Union) -> list[DataPacket]:
+        """The packets of the union that are not forgotten here, in stamp order."""
+        packets = [
+            packet
+            for stream in self._delivery.streams
+            for number, packet in stream.packets.items()
+            if union.holds(stream.ring, number)
+        ]
+        packets.sort(key=lambda packet: (packet.time, packet.ring))
+        return packets
+
+    def _hear_announcements(self, packets: list[DataPacket]) -> None:
+        for packet in packets:
+            for bundle in packet.bundles:
+                if bundle.kind == _STATE and not bundle.given:
+                    bundle.given = True
+                    self._delivery.hear(bundle)
+
+    def _deliver(self, packet: DataPacket, kept: list[Bundle], *, regular: bool) -> None:
+        if len(kept) < len(packet.bundles):
+            for bundle in packet.bundles:
+                dropped = bundle not in kept
+                assert not (dropped and bundle.given), f"{bundle!r} is dropped, and was delivered"
+                assert not (dropped and regular and bundle.level >= _AGREED), (
+                    f"{bundle!r} is below the boundary, and would be dropped"
+                )
+        for bundle in kept:
+            if not bundle.given:
+                bundle.given = True
+                self._delivery.release(bundle)
+
+
+def _spans(stream: Stream) -> list[Range]:
+    """The numbers above the forgotten ones that a stream holds."""
+    spans: list[Range] = []
+    if stream.held > stream.forgotten:
+        spans.append((stream.forgotten + 1, stream.held))
+    return spans + ranges_of(number for number in stream.packets if number > stream.held)

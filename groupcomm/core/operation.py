@@ -1,0 +1,347 @@
+"""Operation: everything of one view at one daemon, wired together.
+
+Pure. A new one is made for each view. While the view stands, datagrams go in and deliveries come
+out; once it stands still, its `ending` is all that is used.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from groupcomm.clocks.physical import PhysicalClock
+from groupcomm.clocks.ring_clock import RingClock
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.view import RING, View
+from groupcomm.core import checks
+from groupcomm.core.counters import Counters
+from groupcomm.core.delivery import Delivery
+from groupcomm.core.desk import Desk
+from groupcomm.core.ending import Ending
+from groupcomm.core.probe import Probe
+from groupcomm.errors import BadDatagram, RemoteProtocolError
+from groupcomm.events import DaemonView
+from groupcomm.hop.handover import Handover
+from groupcomm.hop.routes import Routes
+from groupcomm.ring.ring import Ring
+from groupcomm.stream.gaps import Gaps
+from groupcomm.stream.packer import Causes, Packer
+from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.data import DataPacket, decode_data_untrusted
+from groupcomm.wire.horizon import decode_horizon_untrusted
+from groupcomm.wire.packet import PacketKind
+from groupcomm.wire.request import decode_request_untrusted
+from groupcomm.wire.resend import decode_resend_untrusted
+from groupcomm.wire.rest import decode_rest_untrusted
+from groupcomm.wire.token import decode_token_untrusted
+from groupcomm.wire.unreliable import decode_unreliable_untrusted
+
+
+class Surroundings(Protocol):
+    """What an operation shares with those before and after it at its daemon."""
+
+    config: CoreConfig
+    physical: PhysicalClock
+    desk: Desk
+    counters: Counters
+    probe: Probe
+
+    def seal_and_send(self, destination: str | None, packet: bytes) -> None:
+        """Send to a daemon, or to all others of the site."""
+
+
+class Operation:
+    """One daemon in one view.
+
+    Args:
+        view: the view.
+        me: its index there.
+        announcement: what it tells the others first.
+        around: the daemon.
+        now: seconds.
+
+    Attributes:
+        ring, delivery, streams: the parts.
+        clock: of the ring.
+        ending: what is left to do with the view once it stands still.
+        deadline: when `step` has something to do.
+        key: of the view.
+    """
+
+    def __init__(
+        self, view: View, me: int, announcement: list[Bundle], around: Surroundings, now: float
+    ) -> None:
+        config, starts = around.config, around.config.starts
+        self.view = view
+        self.key = view.key
+        self._me = me
+        self._around = around
+        self._own_ring = view.ring_of[me]
+        self._probe = around.probe
+        self._desk = around.desk
+        self.counters = around.counters
+        self._names: list[str | None] = [daemon.name for daemon in view.daemons]
+        self.clock = RingClock(around.physical, view.clock)
+        self._packer = Packer(
+            view, me, self.clock, base=starts.stream, unreliable_base=starts.unreliable
+        )
+        self._packer.waiting.extend(announcement)
+        self.delivery = Delivery(
+            view,
+            me,
+            starts,
+            clock=self.clock,
+            desk=self._desk,
+            begun=self._on_complete,
+            probe=self._probe,
+        )
+        self.streams = self.delivery.streams
+        self.ending = Ending(view, self.delivery)
+        routes = Routes(view, me)
+        self._handover = Handover(view, me, routes, self.streams, config.timing)
+        entered = routes.entered
+        self._gaps = self._foreign_gaps(entered)
+        self.ring = Ring(
+            view,
+            me,
+            config,
+            streams=self.streams,
+            clock=self.clock,
+            packer=self._packer,
+            gaps=self._gaps,
+            entered=entered,
+            host=self,
+            now=now,
+        )
+        self._changed: set[int] = set()  # foreign streams that may have new gaps
+        self._handlers: dict[int, Callable[[bytes], None]] = {
+            PacketKind.DATA: self._on_data,
+            PacketKind.UNRELIABLE: self._on_unreliable,
+            PacketKind.TOKEN: self._on_token,
+            PacketKind.REST: self._on_rest,
+            PacketKind.REQUEST: self._on_request,
+            PacketKind.HORIZON: self._on_horizon,
+            PacketKind.RESEND: self._on_resend,
+        }
+        self._now = now
+        self.deadline = now
+
+    def _foreign_gaps(self, entered: frozenset[int]) -> list[Gaps]:
+        """In the ring one asks soon, and rarely again: it may have to be fetched over a link."""
+        timing = self._around.config.timing
+        retry_s = timing.token_retransmit_s + 2.5 * self.view.longest_delay_s
+        return [
+            Gaps(stream, delay_s=timing.repair_delay_s, retry_s=retry_s)
+            for stream in self.streams
+            if stream.ring != self._own_ring and stream.ring not in entered
+        ]
+
+    def _on_complete(self) -> None:
+        """All have announced what they bring: the clients' packets may be numbered."""
+        view = self.view
+        names = tuple(daemon.name for daemon in view.daemons)
+        majority = self._around.config.has_majority(len(names))
+        self._desk.begin(
+            DaemonView(id=view.id, daemons=names, majority=majority), self.delivery.groups.table
+        )
+        self._packer.waiting = self._desk.waiting
+
+    @property
+    def token_lost(self) -> bool:
+        """Whether nothing was heard of the token for a token timeout."""
+        return self.ring.away.token_losses > 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything that was submitted here has a number, and the whole view holds it."""
+        known = self.streams[self._own_ring].known
+        held = min(self.ring.everywhere, self.ring.flow.held_far)
+        return not self._packer.waiting and held >= known
+
+    # ---- one step ----
+
+    def receive(self, kind: int, packet: bytes, now: float) -> None:
+        """Take one packet of this view.
+
+        Raises:
+            BadDatagram, RemoteProtocolError: it breaks its layout, or the protocol.
+        """
+        self._now = now
+        handler = self._handlers.get(kind)
+        if handler is None:
+            raise RemoteProtocolError(f"packet of kind {kind} belongs to no view")
+        handler(packet)
+
+    def step(self, now: float, *, clients: bool) -> None:
+        """Act once for all that has come; `clients`: some of it came from clients."""
+        self._now = now
+        if clients or self._desk.unreliable:
+            self._send_unreliable()
+        if self._changed:
+            self._look_for_gaps(now)
+        self.ring.step(now)
+        for destination, packet in self._handover.requests(now):
+            self.send(destination, packet)
+        waiting = len(self._packer.waiting)
+        self.delivery.deliver()
+        deadline = self.ring.deadline
+        if self._handover.deadline < deadline:
+            deadline = self._handover.deadline
+        if len(self._packer.waiting) > waiting:
+            deadline = now  # a delivery has ended a session, or freed a name for the next one
+        self.deadline = deadline
+
+    def _look_for_gaps(self, now: float) -> None:
+        for gaps in self._gaps:
+            if gaps.stream.ring in self._changed:
+                gaps.update(now)
+        for ring in self._changed:
+            self._handover.update(ring, now)
+        self._changed.clear()
+
+    # ---- packets ----
+
+    def _on_token(self, packet: bytes) -> None:
+        token = decode_token_untrusted(packet)
+        checks.check_token(token, self.view, self._own_ring)
+        self.ring.on_token(token, self._now)
+
+    def _on_request(self, packet: bytes) -> None:
+        request = decode_request_untrusted(packet)
+        checks.check_request(request, self.view, self._own_ring)
+        self.ring.on_request(request)
+
+    def _on_data(self, raw: bytes) -> None:
+        packet = decode_data_untrusted(raw)
+        checks.check_data(packet, self.view)
+        if packet.daemon == self._me:
+            return
+        if not self.delivery.take(packet):
+            self.counters.duplicates += 1
+            return
+        self._note_use(packet)
+        if packet.ring == self._own_ring:
+            self.ring.on_packet(packet.number)
+        else:
+            self._changed.add(packet.ring)
+        self._pass_on(packet.ring, packet.raw)
+
+    def _note_use(self, packet: DataPacket) -> None:
+        """While the agreed order is in use, notices come often."""
+        if packet.in_agreed_order:
+            self.ring.notices.agreed_at = self._now
+
+    def _pass_on(self, origin: int, packet: bytes) -> None:
+        for destination, raw in self._handover.pass_on(origin, packet):
+            self.send(destination, raw)
+
+    def _on_unreliable(self, raw: bytes) -> None:
+        packet = decode_unreliable_untrusted(raw)
+        checks.check_unreliable(packet, self.view)
+        if packet.daemon == self._me:
+            return
+        if not self.delivery.is_new(packet):
+            self.counters.unreliable_duplicates += 1
+            return
+        self.delivery.release_unreliable(packet)
+        self._pass_on(self.view.ring_of[packet.daemon], raw)
+
+    def _on_rest(self, packet: bytes) -> None:
+        notice = decode_rest_untrusted(packet)
+        checks.check_rest(notice, self.view, self._own_ring)
+        self.ring.on_rest(notice, self._now)
+        self.delivery.count(notice.ring, notice.horizon, notice.last)
+        self.delivery.reach(notice.ring, min(notice.frontiers))
+
+    def _on_horizon(self, packet: bytes) -> None:
+        notice = decode_horizon_untrusted(packet)
+        checks.check_horizon(notice, self.view)
+        ring = notice.ring
+        self.streams[ring].learn(notice.upto)
+        self.delivery.count(ring, notice.horizon, notice.upto)
+        self.delivery.reach(ring, notice.frontier)
+        if ring == self._own_ring:
+            self.ring.notices.issued(self._now, notice.frontier)
+        else:
+            self.ring.flow.hear_held(ring, notice.held[self._own_ring])
+            if notice.unsettled:
+                self.ring.notices.asked = True
+            if self.streams[ring].known > self.streams[ring].held:
+                self._changed.add(ring)
+        self._pass_on(ring, packet)
+
+    def _on_resend(self, packet: bytes) -> None:
+        request = decode_resend_untrusted(packet)
+        checks.check_resend(request, self.view)
+        for destination, raw in self._handover.answer(request):
+            self.send(destination, raw)
+
+    def _send_unreliable(self) -> None:
+        if not self.delivery.complete:
+            return
+        for packet in self._packer.unreliable(self._desk.take_unreliable()):
+            self.delivery.release_unreliable(packet)
+            raw = packet.encode(self.key)
+            self.send(RING, raw)
+            self._pass_on(self._own_ring, raw)
+
+    def take_recovered(self, raw: bytes) -> bool:
+        """Take a packet of this view from a fellow, after it has come to stand still.
+
+        Raises:
+            BadDatagram, RemoteProtocolError: it is none.
+        """
+        packet = decode_data_untrusted(raw)
+        if raw[1:17] != self.key:
+            raise BadDatagram("view", "a recovered packet of another view")
+        checks.check_data(packet, self.view)
+        return self.delivery.take_recovered(packet)
+
+    # ---- the host of the ring ----
+
+    @property
+    def frontier(self) -> int:
+        """Everything at or below this time is held here, and nothing of it can still come."""
+        return self.delivery.order.blocks.least
+
+    @property
+    def causes(self) -> Causes:
+        """V and A of a packet numbered now."""
+        return self.delivery.order.causes
+
+    def safe_waits(self, above: int, upto: int) -> bool:
+        """Whether a SAFE packet waits here with a stamp above the one and not above the other."""
+        return self.delivery.order.safe_waits(above, upto)
+
+    @property
+    def holds_packets(self) -> bool:
+        """Whether any packet, of any stream, is not yet forgotten here."""
+        return self.delivery.holds_packets
+
+    def originate(self, packet: DataPacket) -> None:
+        """Take a packet that was numbered just now as received."""
+        self.delivery.originate(packet)
+        self._note_use(packet)
+
+    def publish(self, packet: DataPacket) -> None:
+        """Send an originated packet to the ring and towards every other ring."""
+        self.send(RING, packet.raw)
+        self._pass_on(self._own_ring, packet.raw)
+
+    def promise(self, value: int, upto: int) -> None:
+        """Count a horizon that this daemon has just announced for its ring."""
+        self._probe.horizon(self._own_ring, value, upto)
+        self.delivery.count(self._own_ring, value, upto)
+
+    def ring_frontier(self, value: int) -> None:
+        """Note the least frontier of the ring's daemons."""
+        self.delivery.reach(self._own_ring, value)
+
+    def send(self, destination: int, packet: bytes) -> None:
+        """Send a packet to a daemon of the view, or to RING."""
+        if destination != RING:
+            self._around.seal_and_send(self._names[destination], packet)
+        elif len(self.view.rings[self._own_ring]) > 1:
+            self._around.seal_and_send(None, packet)
+
+    def send_rings(self, packet: bytes) -> None:
+        """Send a packet towards every other ring."""
+        self._pass_on(self._own_ring, packet)

@@ -1,0 +1,120 @@
+"""Announcements: with what its sessions come into a new view each daemon tells all others.
+
+An announcement travels in the first packets of the new view's stream, in parts that are neither
+ordered nor delivered to anybody. Together the announcements of all daemons are the group table at
+position (view, 0).
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from groupcomm.config.view import MAX_DAEMONS
+from groupcomm.errors import BadDatagram
+from groupcomm.groups.table import GroupTable
+from groupcomm.wire.bundle import Bundle, body_payload, state_bundle
+from groupcomm.wire.membership import Name, Number
+
+_USER = "state"
+"""Stands for the session in the records of announcements, which no session sends."""
+
+
+class Announcement(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """What one daemon brings along.
+
+    `completed`: key of the last view whose group table it completed; empty before the first.
+    `together`: number and random id of the daemons that came along with it ever since.
+    `sessions`: connection number and user's name of each. `groups`: each group with its members'
+    connection numbers, in the order in which they joined.
+    """
+
+    completed: Annotated[bytes, Meta(max_length=16)]
+    together: Annotated[tuple[tuple[Number, Number], ...], Meta(max_length=MAX_DAEMONS)]
+    sessions: tuple[tuple[Number, Name], ...]
+    groups: tuple[tuple[Name, tuple[Number, ...]], ...]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(Announcement)
+
+
+def announce(
+    table: GroupTable | None, completed: bytes, together: Sequence[tuple[int, int]]
+) -> Announcement:
+    """The announcement of the daemon whose table of its last view this is."""
+    if table is None:
+        return Announcement(completed, tuple(together), (), ())
+    groups = ((g, tuple(table.local[g])) for g in sorted(table.local))
+    return Announcement(completed, tuple(together), tuple(table.own_sessions()), tuple(groups))
+
+
+def cut_announcement(announcement: Announcement, room: int) -> list[Bundle]:
+    """The bundles that carry it, each of at most `room` bytes."""
+    frame = state_bundle(b"", 0, 1)
+    frame.address(0, _USER, ())
+    size = room - frame.size
+    body = _encode(announcement)
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    bundles = [state_bundle(piece, index, len(pieces)) for index, piece in enumerate(pieces)]
+    for bundle in bundles:
+        bundle.address(0, _USER, ())
+    return bundles
+
+
+class Announcements:
+    """The announcements of one view, as far as they are here.
+
+    Attributes:
+        whole: per daemon, by index, its announcement.
+    """
+
+    __slots__ = ("_daemons", "_parts", "whole")
+
+    def __init__(self, daemons: int) -> None:
+        self._daemons = daemons
+        self._parts: list[dict[int, bytes]] = [{} for _ in range(daemons)]
+        self.whole: dict[int, Announcement] = {}
+
+    @property
+    def complete(self) -> bool:
+        """Whether those of all daemons are here."""
+        return len(self.whole) == self._daemons
+
+    def take(self, daemon: int, bundle: Bundle) -> None:
+        """Take one part of a daemon's announcement.
+
+        Raises:
+            BadDatagram: it does not decode.
+        """
+        parts = self._parts[daemon]
+        parts[bundle.index] = body_payload(bundle.body)
+        if len(parts) < bundle.count or daemon in self.whole:
+            return
+        try:
+            body = b"".join(parts[index] for index in range(bundle.count))
+            self.whole[daemon] = _decoder.decode(body)
+        except (msgspec.MsgspecError, KeyError) as error:
+            raise BadDatagram("announcement", str(error)) from None
+        parts.clear()
+
+    def together(self, me: int, keys: Sequence[tuple[int, int]]) -> frozenset[int]:
+        """Who comes from the same view as this daemon and was with it ever since; both say so.
+
+        Args:
+            me: index of this daemon.
+            keys: per daemon its number and random id.
+        """
+        own = self.whole[me]
+        return frozenset(
+            daemon
+            for daemon, other in self.whole.items()
+            if daemon == me
+            or (
+                own.completed
+                and other.completed == own.completed
+                and keys[daemon] in own.together
+                and keys[me] in other.together
+            )
+        )

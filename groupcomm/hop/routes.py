@@ -1,0 +1,66 @@
+"""Routes: over which links the packets of each ring reach every other ring.
+
+Every ring's packets go along a tree of shortest paths over the view's links, with that ring at the
+root. All daemons compute the same trees from the view, so a packet comes to each ring once.
+"""
+
+from collections import deque
+
+from groupcomm.config.view import RING, View
+
+
+class Routes:
+    """What one daemon does with packets, by the ring that originates them.
+
+    Attributes:
+        onward: per origin, where a packet goes that is seen here first: RING, or daemons.
+        upstream: per origin, the daemon that this one has its packets from over a link; None if a
+            fellow of the own ring has them first, or if the own ring is the origin.
+        far: how many links a packet crosses at most from any ring to any other.
+    """
+
+    __slots__ = ("far", "onward", "upstream")
+
+    def __init__(self, view: View, me: int) -> None:
+        own = view.ring_of[me]
+        self.onward: list[tuple[int, ...]] = []
+        self.upstream: list[int | None] = []
+        self.far = 0
+        for origin in range(len(view.rings)):
+            onward: list[int] = []
+            upstream: int | None = None
+            parents, depth = _tree(view, origin)
+            self.far = max(self.far, depth)
+            for ring, (parent, near, here) in parents.items():
+                if parent == own and near == me:
+                    onward.append(here)
+                if ring == own and here == me:
+                    upstream = near
+                    if len(view.rings[own]) > 1:
+                        onward.insert(0, RING)
+            self.onward.append(tuple(onward))
+            self.upstream.append(upstream)
+
+    @property
+    def entered(self) -> frozenset[int]:
+        """The origins whose packets enter the own ring at this daemon."""
+        return frozenset(o for o, neighbour in enumerate(self.upstream) if neighbour is not None)
+
+
+def _tree(view: View, origin: int) -> tuple[dict[int, tuple[int, int, int]], int]:
+    """Per ring but the root: (parent ring, the daemon there, the daemon here); and the depth."""
+    links: dict[int, list[tuple[int, int, int]]] = {ring: [] for ring in range(len(view.rings))}
+    for one, other in view.links:
+        links[view.ring_of[one]].append((view.ring_of[other], one, other))
+        links[view.ring_of[other]].append((view.ring_of[one], other, one))
+    depths = {origin: 0}
+    parents: dict[int, tuple[int, int, int]] = {}
+    queue = deque((origin,))
+    while queue:
+        ring = queue.popleft()
+        for child, near, far in sorted(links[ring]):
+            if child not in depths:
+                depths[child] = depths[ring] + 1
+                parents[child] = (ring, near, far)
+                queue.append(child)
+    return parents, max(depths.values())

@@ -1,0 +1,1 @@
+"""Membership: which daemons form the view; gather, commit, recover, install."""

@@ -1,0 +1,91 @@
+"""Flooding: control messages to every daemon that may be a member, also over others.
+
+Pure. A message goes to all directly: by multicast in the site, by unicast to other sites. Who gets
+it first passes it on once, to those of whom it does not know that they hear its origin themselves.
+Repetitions are messages of their own, so that a lost one is passed on again.
+"""
+
+from collections.abc import Iterable
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.start import Start
+from groupcomm.names import daemon_number
+from groupcomm.security.replay import ReplayWindow
+from groupcomm.wire.control import ControlPacket, cut_message
+from groupcomm.wire.membership import ControlMessage, encode_message
+
+MAX_UNFINISHED = 64
+"""Messages in parts of which some have come; more are only sent by somebody who is broken."""
+
+Outgoing = tuple[str | None, bytes]
+"""The name of a daemon, or None for all others of the own site; and a packet."""
+
+
+class Flood:
+    """What one daemon sends to agree on views.
+
+    Attributes:
+        out: packets to be sealed and sent.
+    """
+
+    __slots__ = ("_far", "_fellows", "_limit", "_names", "_parts", "_sequence", "_start", "out")
+
+    def __init__(self, config: CoreConfig, start: Start) -> None:
+        self._start = start
+        self._limit = config.packet_limit
+        site = next((site for site in config.sites if start.name in site), (start.name,))
+        self._fellows = {daemon_number(name) for name in site if name != start.name}
+        self._far = [name for other in config.sites if start.name not in other for name in other]
+        self._names = {daemon_number(name): name for name in config.daemons}
+        self._sequence = 0
+        self._parts: dict[tuple[int, int, int], dict[int, bytes]] = {}
+        self.out: list[Outgoing] = []
+
+    def _cut(self, message: ControlMessage) -> list[bytes]:
+        self._sequence += 1
+        me = self._start.daemon
+        kind, body = encode_message(message)
+        return cut_message(me.number, me.incarnation, self._sequence, kind, body, self._limit)
+
+    def send_all(self, message: ControlMessage) -> None:
+        """Send to every listed daemon."""
+        for packet in self._cut(message):
+            if self._fellows:
+                self.out.append((None, packet))
+            self.out += [(name, packet) for name in self._far]
+
+    def send_to(self, name: str, message: ControlMessage) -> None:
+        """Send to one daemon, which does not pass it on."""
+        self.out += [(name, packet) for packet in self._cut(message)]
+
+    def pass_on(self, packet: ControlPacket, targets: Iterable[int]) -> None:
+        """Send another's message on to these daemons, by number."""
+        numbers = set(targets)
+        if numbers & self._fellows:
+            self.out.append((None, packet.raw))
+            numbers -= self._fellows
+        for number in sorted(numbers):
+            name = self._names.get(number)
+            if name is not None:
+                self.out.append((name, packet.raw))
+
+    def is_new(self, seen: ReplayWindow, packet: ControlPacket) -> bool:
+        """Whether a packet has not come yet, over whatever way."""
+        if not seen.check(packet.sequence):
+            return False
+        parts = self._parts.get((packet.origin, packet.incarnation.random_id, packet.sequence))
+        return parts is None or packet.part not in parts
+
+    def assemble(self, packet: ControlPacket) -> bytes | None:
+        """The body of a message once all its parts are here."""
+        if packet.parts == 1:
+            return packet.payload
+        key = (packet.origin, packet.incarnation.random_id, packet.sequence)
+        parts = self._parts.setdefault(key, {})
+        parts[packet.part] = packet.payload
+        if len(parts) < packet.parts:
+            while len(self._parts) > MAX_UNFINISHED:
+                del self._parts[next(iter(self._parts))]
+            return None
+        del self._parts[key]
+        return b"".join(parts[part] for part in sorted(parts))

@@ -1,0 +1,112 @@
+"""Gather: who hears whom, and whether it is time to propose a view.
+
+Pure. One object for each attempt of one daemon.
+"""
+
+from collections.abc import Mapping
+from math import inf
+
+from groupcomm.config.core import Timing
+from groupcomm.config.view import Incarnation
+from groupcomm.membership.peers import Peer
+from groupcomm.membership.proposal import propose
+from groupcomm.membership.reach import component, mutual_pairs
+from groupcomm.wire.membership import Proposal
+
+MIN_GAP_S = 0.001
+"""Between two joins; what comes meanwhile goes into the later one."""
+
+FRESH_REPEATS = 5
+"""A daemon that has not repeated its join for so many intervals no longer gathers."""
+
+
+class Gather:
+    """What one attempt has found out.
+
+    Attributes:
+        started: when it began; only what was heard since then counts.
+        members: who would be in the view now, by number.
+        news: something came that may change them.
+        unsaid: the own join does not say yet whom this daemon hears.
+        due: when they are looked at again in any case.
+    """
+
+    __slots__ = (
+        "_all_mutual",
+        "_changed_at",
+        "_timing",
+        "_wait_s",
+        "due",
+        "members",
+        "news",
+        "started",
+        "unsaid",
+    )
+
+    def __init__(self, timing: Timing, now: float, patience_s: float) -> None:
+        self._timing = timing
+        self._wait_s = timing.answer_wait_s + patience_s
+        self._changed_at = now
+        self._all_mutual = False
+        self.started = now
+        self.due = now
+        self.members: frozenset[int] = frozenset()
+        self.news = True
+        self.unsaid = False
+
+    def look(
+        self,
+        me: int,
+        incarnation: Incarnation,
+        attempt: int,
+        heard: tuple[tuple[int, int], ...],
+        peers: Mapping[int, Peer],
+        now: float,
+    ) -> Proposal:
+        """Find who hears each other now.
+
+        Args:
+            me: number of this daemon.
+            incarnation: which start it is.
+            attempt: its own.
+            heard: whom it hears.
+            peers: all others.
+            now: seconds.
+        """
+        timing = self._timing
+        since = now - FRESH_REPEATS * timing.repeat_s - timing.longest_delay_s
+        rows = {(me, incarnation.random_id): frozenset(heard)}
+        who = {me: (incarnation, attempt)}
+        for peer in peers.values():
+            join = peer.join
+            if join is not None and peer.join_at >= since and not peer.left:
+                rows[peer.key] = frozenset(join.heard)
+                who[peer.number] = (peer.incarnation, join.attempt)
+        numbers = {
+            k[0]: frozenset(other[0] for other in row if other in rows) for k, row in rows.items()
+        }
+        mutual = mutual_pairs(numbers)
+        members = component(mutual, me)
+        if members != self.members:
+            self.members = members
+            self._changed_at = now
+        self._all_mutual = all(mutual[m] >= members - {m} for m in members)
+        self.due = now + timing.repeat_s
+        return propose({number: who[number] for number in members}, mutual)
+
+    def is_complete(self, expected: set[int], now: float) -> bool:
+        """Whether nobody is to be waited for any more."""
+        if self._all_mutual and expected <= self.members:
+            return True
+        settled = now >= self._changed_at + self._timing.repeat_s
+        return now >= self.started + (self._wait_s if settled else 3 * self._wait_s)
+
+    def may_send(self, sent_at: float, now: float) -> bool:
+        """Whether it is time for the next join."""
+        return now >= sent_at + (MIN_GAP_S if self.unsaid else self._timing.repeat_s)
+
+    def deadline(self, sent_at: float, now: float) -> float:
+        """When there is something to do."""
+        repeat = sent_at + (MIN_GAP_S if self.unsaid else self._timing.repeat_s)
+        ready = self.started + self._wait_s
+        return min(repeat, self.due, ready if ready > now else inf)

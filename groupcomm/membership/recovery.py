@@ -1,0 +1,89 @@
+"""Recovery: those who come from one view bring each other to hold all that any of them holds.
+
+Pure. The lowest holder of a packet sends it; who still lacks some says which, again and again,
+with its commit.
+"""
+
+from collections.abc import Mapping
+
+from groupcomm.config.view import View
+from groupcomm.membership.host import Host
+from groupcomm.membership.union import Union
+from groupcomm.wire.membership import Join, Past, Proposal, Span
+
+BATCH_BYTES = 256 * 1024
+"""Sent at once; the rest follows with the next repetition."""
+
+
+class Recovery:
+    """The exchange among those who come from this daemon's old view.
+
+    Attributes:
+        fellows: indices in the old view; empty without one.
+        numbers: the same by daemon number.
+        union: what they hold together; None without an old view.
+        begun: packets have come from fellows.
+    """
+
+    __slots__ = ("_duties", "_host", "_open", "begun", "fellows", "numbers", "union")
+
+    def __init__(
+        self, host: Host, old: View | None, me: int, proposal: Proposal, joins: Mapping[int, Join]
+    ) -> None:
+        """Begin; `me` is this daemon's number."""
+        self._host = host
+        self.begun = False
+        self.union: Union | None = None
+        self.fellows: frozenset[int] = frozenset()
+        self.numbers: frozenset[int] = frozenset()
+        self._duties: set[tuple[int, int]] = set()
+        self._open: dict[tuple[int, int], None] = {}  # packets to be sent, oldest first
+        if old is None:
+            return
+        pasts: dict[int, Past] = {}
+        numbers: set[int] = set()
+        keys = {(d.number, d.incarnation.random_id): i for i, d in enumerate(old.daemons)}
+        for seat in proposal.seats:
+            past = joins[seat.number].past
+            index = keys.get((seat.number, seat.random_id))
+            if index is not None and past is not None and past.view == old.key:
+                pasts[index] = past
+                numbers.add(seat.number)
+        self.union = Union(pasts)
+        self.fellows = frozenset(pasts)
+        self.numbers = frozenset(numbers)
+        own = next(index for key, index in keys.items() if key[0] == me)
+        duties = self.union.duties(own)
+        self._duties = set(duties)
+        self._open = dict.fromkeys(duties)
+
+    @property
+    def missing(self) -> tuple[tuple[Span, ...], ...]:
+        """What is still lacking here."""
+        return () if self.union is None else self._host.missing(self.union)
+
+    def asked(self, missing: tuple[tuple[Span, ...], ...]) -> None:
+        """A fellow still lacks these: what is to be sent from here is sent again."""
+        for ring, spans in enumerate(missing):
+            for first, last in spans:
+                for duty in self._duties:
+                    if duty[0] == ring and first <= duty[1] <= last:
+                        self._open[duty] = None
+
+    def take(self) -> list[bytes]:
+        """The next packets to send, whole."""
+        taken: list[bytes] = []
+        room = BATCH_BYTES
+        while self._open and room > 0:
+            duty = next(iter(self._open))
+            del self._open[duty]
+            packet = self._host.old_packet(*duty)
+            if packet is not None:
+                taken.append(packet)
+                room -= len(packet)
+        return taken
+
+    @property
+    def sends(self) -> bool:
+        """Whether `take` has something to give."""
+        return bool(self._open)

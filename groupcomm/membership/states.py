@@ -1,0 +1,28 @@
+"""The states of membership, and the reasons for leaving a view. docs/membership.md draws them."""
+
+import enum
+
+
+class State(enum.Enum):
+    """How far a daemon is on the way from one view to the next."""
+
+    GATHER = enum.auto()  # who hears whom is found out; the old view stands still
+    COMMIT = enum.auto()  # a view is proposed here; missing packets of the old view are fetched
+    RECOVERED = enum.auto()  # and it has told its fellows that it misses none: it is bound to them
+    OPERATIONAL = enum.auto()  # the view is installed
+    LEFT = enum.auto()  # it has left in order, and does nothing any more
+
+
+class Reason(enum.Enum):
+    """Why a daemon has begun to gather; counted, and told to operators."""
+
+    STARTED = enum.auto()
+    TOKEN_LOST = enum.auto()  # neither token nor rest notice for a token timeout
+    PATH_LOST = enum.auto()  # a fellow of the ring, or the other end of a link, is silent
+    FELLOW_GATHERS = enum.auto()  # a member of the view has joined anew
+    FELLOW_MOVED = enum.auto()  # a member of the view is in a later one
+    FELLOW_RESTARTED = enum.auto()
+    FELLOW_LEFT = enum.auto()
+    FOREIGN_HEARD = enum.auto()  # a daemon outside the view hears us, and we hear it
+    PAUSED = enum.auto()  # this daemon itself stood still
+    ATTEMPT_FAILED = enum.auto()  # the last attempt came to nothing

@@ -1,0 +1,74 @@
+"""The union: what the daemons that come from one view hold of it together.
+
+Nobody goes by what it holds alone: the union of all holdings, notices and frontiers gives one
+boundary for all, whatever each had received (DESIGN, section 6).
+"""
+
+from collections.abc import Mapping
+
+from groupcomm.stream.ranges import Range, merge_ranges
+from groupcomm.wire.membership import Holding, Past
+
+
+class Union:
+    """What several daemons hold of one view, by ring.
+
+    Attributes:
+        spans: per ring the numbers above `forgotten` that somebody holds.
+        forgotten: per ring, everybody in the view has held all up to here.
+        prefix: per ring, up to here no number is missing.
+        notices: per ring (upto, value) of all known horizons.
+        frontiers: per ring the highest known one.
+        fellows: indices of those with whom one of them is bound, by earlier attempts.
+    """
+
+    __slots__ = ("_holders", "fellows", "forgotten", "frontiers", "notices", "prefix", "spans")
+
+    def __init__(self, pasts: Mapping[int, Past]) -> None:
+        """Unite; `pasts` by the daemon's index in the view that ends, one at least."""
+        self._holders = dict(sorted(pasts.items()))
+        self.spans: list[list[Range]] = []
+        self.forgotten: list[int] = []
+        self.prefix: list[int] = []
+        self.notices: list[list[Range]] = []
+        self.frontiers: list[int] = []
+        self.fellows = frozenset(f for past in pasts.values() for f in past.fellows)
+        for rows in zip(*(past.holdings for past in pasts.values()), strict=True):
+            self._unite(rows)
+
+    def _unite(self, rows: tuple[Holding, ...]) -> None:
+        forgotten = max(row.forgotten for row in rows)
+        spans = merge_ranges(span for row in rows for span in row.spans)
+        spans = [(max(first, forgotten + 1), last) for first, last in spans if last > forgotten]
+        whole = bool(spans) and spans[0][0] == forgotten + 1
+        self.forgotten.append(forgotten)
+        self.spans.append(spans)
+        self.prefix.append(spans[0][1] if whole else forgotten)
+        self.notices.append(sorted({notice for row in rows for notice in row.notices}))
+        self.frontiers.append(max(row.frontier for row in rows))
+
+    def holds(self, ring: int, number: int) -> bool:
+        """Whether somebody holds a packet."""
+        if number <= self.forgotten[ring]:
+            return True
+        return any(first <= number <= last for first, last in self.spans[ring])
+
+    def duties(self, me: int) -> list[tuple[int, int]]:
+        """The packets (ring, number) that some lack and of whose holders `me` is the lowest."""
+        duties: list[tuple[int, int]] = []
+        for ring, spans in enumerate(self.spans):
+            rows = {daemon: past.holdings[ring] for daemon, past in self._holders.items()}
+            sets = {
+                daemon: {number for first, last in row.spans for number in range(first, last + 1)}
+                for daemon, row in rows.items()
+            }
+            for first, last in spans:
+                for number in range(first, last + 1):
+                    holders = [daemon for daemon, held in sets.items() if number in held]
+                    lacking = any(
+                        number not in sets[daemon] and number > rows[daemon].forgotten
+                        for daemon in rows
+                    )
+                    if lacking and holders and holders[0] == me:
+                        duties.append((ring, number))
+        return duties

@@ -1,0 +1,211 @@
+"""The messages by which daemons agree on views, in MessagePack arrays.
+
+They are rare and their shapes are nested, so a library encodes and checks them; what one daemon
+holds can be so long that a message takes several packets (control.py).
+"""
+
+import enum
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS
+from groupcomm.errors import BadDatagram, LocalProtocolError
+from groupcomm.names import check_daemon
+
+MAX_HELD_RANGES: Final = 4096
+MAX_NOTICES: Final = 1024
+MAX_MISSING: Final = 64
+
+Number: TypeAlias = Annotated[int, Meta(ge=0)]
+"""0 to 2**64 - 1; MessagePack has no larger ones."""
+
+Key: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=255)]
+Span: TypeAlias = tuple[Number, Number]
+"""(first, last) of a range of packet numbers."""
+
+Heard: TypeAlias = Annotated[tuple[tuple[Number, Number], ...], Meta(max_length=MAX_DAEMONS)]
+"""Number and random id of each daemon whose own datagrams came here lately."""
+
+
+class ControlKind(enum.IntEnum):
+    """Which message a control packet carries."""
+
+    BEACON = 1
+    JOIN = 2
+    COMMIT = 3
+    REPAIR = 4
+    LEAVE = 5
+    OUTDATED = 6
+
+
+class _Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """Compared by value, encoded as an array of its fields."""
+
+
+class Beacon(_Message, frozen=True):
+    """I am here, in this view, and hear these; to direct neighbours only, never passed on."""
+
+    counter: Number  # of the view
+    view: Key
+    heard: Heard
+
+
+class Holding(_Message, frozen=True):
+    """What one daemon has of one ring's stream in the view that ends.
+
+    `forgotten`: it held all up to here, as did everybody, and has dropped it. `spans`: what it holds
+    above. `notices`: (upto, value) of horizons, the last counted one and those beyond. `frontier`:
+    the highest known of the ring.
+    """
+
+    forgotten: Number
+    spans: Annotated[tuple[Span, ...], Meta(max_length=MAX_HELD_RANGES)]
+    notices: Annotated[tuple[Span, ...], Meta(max_length=MAX_NOTICES)]
+    frontier: Number
+
+
+class Past(_Message, frozen=True):
+    """The view that a daemon comes from, by its key, and what it has of it.
+
+    `fellows`: indices of those with whom it must treat that view alike, since it told them that it
+    holds all that they held (obligations).
+    """
+
+    view: Key
+    holdings: Annotated[tuple[Holding, ...], Meta(min_length=1, max_length=MAX_RINGS)]
+    fellows: Annotated[tuple[Number, ...], Meta(max_length=MAX_DAEMONS)]
+
+
+class Join(_Message, frozen=True):
+    """I want a new view. All but `heard` stays as it is for one attempt.
+
+    `reading`: physical time; `clock`: the last stamp known, both in microseconds. `counter`: the
+    highest view counter that this daemon may have used.
+    """
+
+    attempt: Number
+    name: Name
+    heard: Heard
+    reading: Number
+    clock: Number
+    counter: Number
+    past: Past | None
+
+
+class Seat(_Message, frozen=True):
+    """A member of a proposed view: a daemon in one attempt, and whom of the others it hears both
+    ways, as bits by their places in the proposal."""
+
+    number: Number
+    restarts: Number
+    random_id: Number
+    attempt: Number
+    mutual: Annotated[bytes, Meta(max_length=MAX_DAEMONS // 8)]
+
+
+class Proposal(_Message, frozen=True):
+    """Who shall be in the next view; sorted by number. Everything else follows from their joins."""
+
+    seats: Annotated[tuple[Seat, ...], Meta(min_length=1, max_length=MAX_DAEMONS)]
+
+
+class Commit(_Message, frozen=True):
+    """I agree to this view. `recovered`: I hold all that we who come from one view hold together.
+
+    `missing`: else, per ring of that view, what I still lack; the first ranges of it.
+    """
+
+    attempt: Number
+    proposal: Proposal
+    recovered: bool
+    missing: Annotated[
+        tuple[Annotated[tuple[Span, ...], Meta(max_length=MAX_MISSING)], ...],
+        Meta(max_length=MAX_RINGS),
+    ]
+
+
+class Repair(_Message, frozen=True):
+    """A packet of the view that ends, for those who lack it."""
+
+    view: Key
+    packet: bytes
+
+
+class Leave(_Message, frozen=True):
+    """I leave for good; nothing of mine is missing anywhere."""
+
+
+class Outdated(_Message, frozen=True):
+    """To a start of a daemon, by its random id: others know of more restarts than it does."""
+
+    random_id: Number
+    restarts: Number
+
+
+ControlMessage: TypeAlias = Beacon | Join | Commit | Repair | Leave | Outdated
+
+_TYPES: Final[dict[int, type[Any]]] = {
+    ControlKind.BEACON: Beacon,
+    ControlKind.JOIN: Join,
+    ControlKind.COMMIT: Commit,
+    ControlKind.REPAIR: Repair,
+    ControlKind.LEAVE: Leave,
+    ControlKind.OUTDATED: Outdated,
+}
+_KINDS: Final = {type_: int(kind) for kind, type_ in _TYPES.items()}
+_DECODERS: Final = {kind: msgspec.msgpack.Decoder(type_) for kind, type_ in _TYPES.items()}
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def encode_message(message: ControlMessage) -> tuple[int, bytes]:
+    """A message's kind and body."""
+    return _KINDS[type(message)], _encode(message)
+
+
+def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
+    """Decode a body.
+
+    Raises:
+        BadDatagram: it breaks its layout or a rule of its kind. No other exception.
+    """
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        raise BadDatagram("kind", f"a control message of kind {kind}")
+    try:
+        message: ControlMessage = decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadDatagram("control", str(error)) from None
+    if isinstance(message, Join):
+        _check_join(message)
+    elif isinstance(message, Commit):
+        _check_proposal(message.proposal)
+        for spans in message.missing:
+            _check_spans(spans)
+    return message
+
+
+def _check_join(join: Join) -> None:
+    try:
+        check_daemon(join.name)
+    except LocalProtocolError as error:
+        raise BadDatagram("name", str(error)) from None
+    for holding in join.past.holdings if join.past is not None else ():
+        _check_spans(holding.spans)
+
+
+def _check_spans(spans: tuple[Span, ...]) -> None:
+    last = 0
+    for first, end in spans:
+        if not last < first <= end:
+            raise BadDatagram("range", f"{first} to {end} after {last}")
+        last = end
+
+
+def _check_proposal(proposal: Proposal) -> None:
+    numbers = [seat.number for seat in proposal.seats]
+    size = (len(numbers) + 7) // 8
+    if sorted(set(numbers)) != numbers or any(len(s.mutual) != size for s in proposal.seats):
+        raise BadDatagram("proposal", "seats out of order, or bits for other seats")
