@@ -1,18 +1,28 @@
-"""A malicious peer on the network: hears and sends everything, and has no key."""
+"""A malicious peer on the network: hears and sends everything, and has no key.
+
+What it replays may be of an earlier view, and may meet a later start of the daemon that it was
+for, which has never seen it.
+"""
 
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 
 from groupcomm.security.sealing import HEAD_BYTES
 from groupcomm.sim.loop import SECOND, Loop
+from groupcomm.sim.network import Put
 from groupcomm.sim.path_faults import Forged, corrupt
 
 INTERVAL_US = SECOND // 50
 REMEMBERED = 500
 RECENT = 30
 """Of the last ones: a token is worth a replay only while it is new."""
+
+SCENE_INTERVAL_US = SECOND
+SCENES = 20
+SCENE_SHARE = 0.02
+"""How often a whole scene is replayed: all that was last sent at some moment, in its order."""
 
 _U64 = struct.Struct("!Q")
 _SCOPE_AT = 2
@@ -27,18 +37,20 @@ class Attacker:
     Args:
         loop: virtual time.
         rng: this attacker's source.
-        targets: what takes a datagram, per daemon.
+        targets: what takes a datagram that arrives at a time, per host.
     """
 
-    def __init__(self, loop: Loop, rng: Random, targets: Sequence[Callable[[bytes], None]]) -> None:
+    def __init__(self, loop: Loop, rng: Random, targets: Sequence[Put]) -> None:
         self._loop = loop
         self._rng = rng
         self._targets = targets
         self._captured: list[tuple[bytes, int]] = []  # and whom it was for
         self._recent: deque[tuple[bytes, int]] = deque(maxlen=RECENT)
+        self._scenes: list[list[tuple[bytes, int]]] = []
         self._seen = 0
         self._running = True
         loop.at(loop.now + INTERVAL_US, self._next)
+        loop.at(loop.now + SCENE_INTERVAL_US, self._remember_scene)
 
     def stop(self) -> None:
         """Send nothing more."""
@@ -57,7 +69,10 @@ class Attacker:
         if not self._running:
             return
         self._loop.at(self._loop.now + 1 + self._rng.randrange(2 * INTERVAL_US), self._next)
-        if self._captured:
+        if self._scenes and self._rng.random() < SCENE_SHARE:
+            for datagram, meant_for in self._rng.choice(self._scenes):
+                self._targets[meant_for](self._loop.now, datagram)
+        elif self._captured:
             datagram, meant_for = self._rng.choice(self._rng.choice((self._captured, self._recent)))
             victim = self._rng.randrange(len(self._targets))
             act = self._rng.choice((None, self._spoof, self._craft, self._count_forward))
@@ -65,7 +80,15 @@ class Attacker:
                 datagram = act(datagram)
             elif datagram[_SCOPE_AT] and victim != meant_for:
                 datagram = Forged(datagram)  # sealed for one daemon, it is worth nothing to others
-            self._targets[victim](datagram)
+            self._targets[victim](self._loop.now, datagram)
+
+    def _remember_scene(self, _: None) -> None:
+        """Keep what was last sent, in place of a random earlier scene once there are many."""
+        if self._running:
+            self._loop.at(self._loop.now + SCENE_INTERVAL_US, self._remember_scene)
+            if len(self._scenes) == SCENES:
+                del self._scenes[self._rng.randrange(SCENES)]
+            self._scenes.append(list(self._recent))
 
     def _spoof(self, datagram: bytes) -> bytes:
         """The same under the name of another sender."""

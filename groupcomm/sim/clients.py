@@ -10,10 +10,12 @@ import google_crc32c
 from groupcomm.events import (
     Closed,
     Connected,
+    DaemonView,
     Event,
     GroupView,
     Message,
     Ordered,
+    Transition,
     Undeliverable,
 )
 from groupcomm.level import ServiceLevel
@@ -21,8 +23,8 @@ from groupcomm.names import private_name
 from groupcomm.session.client import ClientSession
 from groupcomm.sim.loop import Loop
 from groupcomm.sim.pipe import Pipe
-from groupcomm.sim.probe import Record, trace_position
-from groupcomm.sim.trace import Ask, Bounce, Deliver, Member, Order, Send
+from groupcomm.sim.probe import Record, trace_position, view_text
+from groupcomm.sim.trace import Ask, Bounce, Deliver, Dview, Member, Order, Send, Trans
 
 
 def digest_of(kind: int, data: bytes) -> int:
@@ -37,7 +39,7 @@ class Client:
         loop: virtual time.
         record: takes the trace.
         user: its user name.
-        daemon: index of its daemon in the view.
+        daemon: index of its daemon among those of the cluster.
         daemon_name: the name of that daemon.
         start_message: where its count of messages starts.
 
@@ -181,7 +183,7 @@ class Client:
         self.flush()
 
     def ended(self) -> None:
-        """The daemon has closed the connection."""
+        """The connection has ended: closed by the daemon, or with it."""
         self._tell(self._session.connection_lost())
         self._end()
 
@@ -218,10 +220,15 @@ class Client:
             case GroupView():
                 self._on_group_view(event)
             case Ordered():
-                self._record(Order(now, me, event.number, trace_position(event.position)))
+                place = trace_position(event.position)
+                self._record(Order(now, me, event.number, place, event.transitional))
             case Undeliverable():
                 place = trace_position(event.position)
                 self._record(Bounce(now, me, event.number, event.target, place))
+            case Transition(view=view):
+                self._record(Trans(now, me, view_text(view)))
+            case DaemonView(id=id):
+                self._record(Dview(now, me, view_text(id), event.daemons, event.majority))
             case Connected(member=member):
                 assert str(member) == me, f"the daemon calls {me} {member}"
                 self.connected = True

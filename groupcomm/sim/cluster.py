@@ -12,24 +12,23 @@
     print(anna.events)
 """
 
+from collections.abc import Collection, Sequence
 from random import Random
 
-from groupcomm.clocks.stamp import ViewId
-from groupcomm.config.core import CoreConfig
-from groupcomm.config.view import DaemonId, Incarnation, View
-from groupcomm.core import DaemonCore
-from groupcomm.security.keys import KeyRing
-from groupcomm.session.daemon import SessionLimits
+import attrs
+
+from groupcomm.config.core import CoreConfig, Timing
+from groupcomm.config.view import DaemonId, View
 from groupcomm.sim.attacker import Attacker
 from groupcomm.sim.clients import Client
-from groupcomm.sim.clock import Clock
 from groupcomm.sim.fault_schedule import FaultSchedule
+from groupcomm.sim.faults import Faults
+from groupcomm.sim.host import Host
 from groupcomm.sim.loop import Loop, microseconds, random_for
 from groupcomm.sim.network import Network
-from groupcomm.sim.probe import Record, TraceProbe
-from groupcomm.sim.process import Daemon
+from groupcomm.sim.probe import Record
 from groupcomm.sim.settings import Settings
-from groupcomm.sim.trace import Conf, Quiet, Rejects, TraceEvent
+from groupcomm.sim.trace import Heal, Quiet, Rejects, TraceEvent
 
 NAMES = tuple(
     """
@@ -40,13 +39,20 @@ NAMES = tuple(
 )
 """The daemons' names: today's spelling alphabet, then words of an older one."""
 
+FORM_LIMIT_S = 30.0
+"""A cluster without faults that has no common view by then has a bug."""
+
+LOOK_S = 0.01
+"""How often is looked whether something that is waited for has happened."""
+
 SETTLED_S = 1.0
 """A cluster in which no client and no stream saw anything new for so long has settled."""
 
 SETTLE_LIMIT_S = 60.0
 """A cluster that has not settled by then is stopped as it is; the oracles see what is missing."""
 
-_RING_KEY = bytes(range(32))
+BOOT_LIMIT_S = 0.1
+"""A daemon whose start was asked for runs by then."""
 
 
 def ignore(event: TraceEvent) -> None:
@@ -54,62 +60,181 @@ def ignore(event: TraceEvent) -> None:
 
 
 class Cluster:
-    """Daemons that form one view for the whole run, and programs connected to them.
+    """Hosts with daemons, which agree on views, and programs connected to them.
 
     Args:
         settings: of the run.
         record: takes the trace.
+        start: start the daemons, and let them agree on a view before any fault begins; else
+            `start` has to be called.
 
     Attributes:
         loop: virtual time.
-        view: the daemons' view.
-        daemons: by their index in the view.
+        daemons: the hosts, sorted by name; `core` of each is that of the daemon that runs there.
         network: what connects them.
         clients: all that were ever connected.
+        identities: of all starts of all daemons, as traces name them.
+        config: of all cores.
+        core: indices of the hosts whose daemons must agree in the end.
     """
 
-    def __init__(self, settings: Settings, record: Record = ignore) -> None:
+    def __init__(self, settings: Settings, record: Record = ignore, *, start: bool = True) -> None:
         self.settings = settings
+        self.record = record
         self.loop = Loop()
-        self.view = make_view(settings)
+        self.config = make_config(settings)
+        self.identities: dict[DaemonId, str] = {}
         self.clients: list[Client] = []
-        self._record = record
-        self.daemons = [self._make_daemon(index) for index in range(settings.daemons)]
+        names, sites = sorted(NAMES[: settings.daemons]), sites_by_host(settings)
+        self.daemons: list[Host] = []
+        self.core: tuple[int, ...] = tuple(range(len(names)))
+        for index, name in enumerate(names):
+            self.daemons.append(Host(self, index, name, sites[index]))
         self.network = Network(
             self.loop,
             settings.seed,
+            names,
             settings.rings,
             settings.ring_delays_s,
-            [daemon.arrive for daemon in self.daemons],
+            [host.put for host in self.daemons],
         )
-        for daemon in self.daemons:
-            daemon.network = self.network
-        self._schedule = FaultSchedule(
-            self.loop, self._random("fault times"), settings.faults, self.network, self.daemons
-        )
+        self._schedule: FaultSchedule | None = None
         self._attacker: Attacker | None = None
+        if start:
+            self.start()
+
+    def start(self, *, form: bool = True) -> None:
+        """Start all daemons, and the faults.
+
+        Args:
+            form: the faults begin once all daemons agree on a view; else they begin at once, and
+                so do the daemons, each at a time of its own.
+        """
+        settings = self.settings
+        if form:
+            self._boot(0)
+            self.form()
+            self._start_faults()
+        else:
+            self._start_faults()
+            self._boot(microseconds(settings.faults.cold_s))
+
+    def _boot(self, within_us: int) -> None:
+        rng = self._random("boots")
+        for host in self.daemons:
+            at = self.loop.now + int(rng.random() * within_us)
+            self.loop.at(at, host.boot_now)
+
+    def _start_faults(self) -> None:
+        settings = self.settings
+        if settings.faults == Faults():
+            return
+        self._schedule = FaultSchedule(
+            self.loop,
+            self._random("fault times"),
+            settings.faults,
+            settings.calm_s,
+            self.network,
+            self.daemons,
+        )
         if settings.faults.attacker:
-            targets = [daemon.arrive for daemon in self.daemons]
+            targets = [host.put for host in self.daemons]
             self._attacker = Attacker(self.loop, self._random("attacker"), targets)
             self.network.observers.append(self._attacker.observe)
 
+    def _random(self, purpose: str) -> Random:
+        return random_for(self.settings.seed, purpose)
+
+    # ---- programs ----
+
+    def up(self) -> list[int]:
+        """Indices of the hosts that a program can connect to."""
+        return [host.index for host in self.daemons if host.is_up]
+
     def connect(self, user: str, daemon: int) -> Client:
         """Start a program that connects to a daemon at once; `user` must be free there."""
-        name = self.view.daemons[daemon].name
-        client = Client(self.loop, self._record, user, daemon, name, self.settings.start_message)
+        host = self.daemons[daemon]
+        client = Client(
+            self.loop, self.record, user, daemon, host.name, self.settings.start_message
+        )
         self.clients.append(client)
-        self.daemons[daemon].accept(client)
+        host.accept(client)
         return client
+
+    # ---- time and views ----
 
     def run(self, seconds: float) -> None:
         """Let virtual time pass."""
         self.loop.run(self.loop.now + microseconds(seconds))
 
+    @property
+    def view(self) -> View:
+        """The view that the first daemon of `core` is in."""
+        view = self.daemons[self.core[0]].core.view
+        assert view is not None, "no view yet"
+        return view
+
+    def agree(self, hosts: Collection[int]) -> bool:
+        """Whether these hosts' daemons have completed one view, of nobody else."""
+        daemons = [self.daemons[index] for index in hosts]
+        first = daemons[0].completed
+        if first is None or any(host.completed != first for host in daemons):
+            return False
+        names = sorted(host.name for host in daemons)
+        view = daemons[0].core.view
+        return view is not None and view.id == first and [d.name for d in view.daemons] == names
+
+    def form(self, hosts: Sequence[int] = (), limit_s: float = FORM_LIMIT_S) -> float:
+        """Run until these hosts, or all, agree on one view; returns the seconds that took.
+
+        Raises:
+            AssertionError: they did not within the limit.
+        """
+        hosts = hosts or self.core
+        began = self.loop.now
+        while not self.agree(hosts):
+            waited_s = (self.loop.now - began) / microseconds(1.0)
+            assert waited_s < limit_s, f"no view of {hosts} in {limit_s} s"
+            self.run(LOOK_S)
+        return (self.loop.now - began) / microseconds(1.0)
+
+    # ---- the end ----
+
     def end_faults(self) -> None:
-        """From now on nothing goes wrong."""
-        self._schedule.end()
+        """From now on nothing goes wrong; all daemons run."""
+        self.heal(range(len(self.daemons)))
+
+    def heal(self, core: Collection[int]) -> None:
+        """From now on nothing goes wrong in `core`; its daemons run. Others are dead or cut off."""
+        self.core = tuple(sorted(core))
+        if self._schedule is not None:
+            self._schedule.end()
         if self._attacker is not None:
             self._attacker.stop()
+        self._cut_off([host for host in self.daemons if host.index not in self.core])
+        hosts = [self.daemons[index] for index in self.core]
+        for host in hosts:
+            host.on_end = lambda host, end: None
+            if host.is_outdated or not host.is_up:
+                host.kill()
+                host.disk.repair(host.most_restarts)
+                host.boot()
+        limit = self.loop.now + microseconds(BOOT_LIMIT_S)
+        while any(host.process is None for host in hosts):
+            assert self.loop.now < limit, "a daemon does not start"
+            self.run(LOOK_S / 10)
+        names = [host.process.name for host in hosts if host.process is not None]
+        self.record(Heal(self.loop.now, tuple(names)))
+
+    def _cut_off(self, outside: list[Host]) -> None:
+        """Who is not in the core is dead, or nobody in the core hears it."""
+        rng = self._random("outside")
+        for host in outside:
+            host.on_end = lambda host, end: None
+            if rng.random() < 0.5:
+                host.kill()
+            for index in self.core:
+                self.network.cut([(host.index, index), (index, host.index)])
 
     def settle(self) -> None:
         """Run until nothing new happens any more, then record that nothing may be missing."""
@@ -117,59 +242,36 @@ class Cluster:
         before = None
         while self.loop.now < limit and before != (before := self._progress()):
             self.run(SETTLED_S)
-        for daemon in self.daemons:
-            self._record(Rejects(self.loop.now, daemon.process, daemon.bad(), daemon.injected))
-        self._record(Quiet(self.loop.now))
+        for host in self.daemons:
+            process = host.process
+            if process is not None:
+                name = process.name
+                self.record(Rejects(self.loop.now, name, process.bad(), process.injected))
+        self.record(Quiet(self.loop.now))
 
-    def _progress(self) -> tuple[int, ...]:
-        """What changes when a client is told something or a packet is held."""
-        held = (stream.held for daemon in self.daemons for stream in daemon.core.streams)
-        return (sum(client.told for client in self.clients), *held)
-
-    def _random(self, purpose: str) -> Random:
-        return random_for(self.settings.seed, purpose)
-
-    def _make_daemon(self, index: int) -> Daemon:
-        settings, view = self.settings, self.view
-        process = process_name(view.daemons[index])
-        rng = self._random(f"clock {index}")
-        clock = Clock(rng, settings.faults.clock_rate, settings.clock_error_s)
-        core = DaemonCore(
-            CoreConfig(suite=settings.suite, starts=settings.starts),
-            view,
-            index,
-            keys=KeyRing({1: _RING_KEY}, 1) if settings.suite else None,
-            now=clock.monotonic(0),
-            wall=clock.wall(0),
-            limits=SessionLimits(
-                unreliable_drop_bytes=settings.session_cap_bytes // 16,
-                output_cap_bytes=settings.session_cap_bytes,
-            ),
-            probe=TraceProbe(self.loop, self._record, process, str(view.id)),
-        )
-        rings = tuple(
-            tuple(process_name(view.daemons[member]) for member in ring) for ring in view.rings
-        )
-        self._record(Conf(0, process, "R", str(view.id), rings))
-        return Daemon(self.loop, index, process, core, clock)
+    def _progress(self) -> tuple[object, ...]:
+        """What changes when a client of the core is told something or a packet is held there."""
+        hosts = [self.daemons[index] for index in self.core]
+        held = (stream.held for host in hosts for stream in host.core.streams)
+        views = (host.completed for host in hosts)
+        core = set(self.core)
+        told = sum(client.told for client in self.clients if client.daemon in core)
+        return (told, *views, *held)
 
 
-def process_name(daemon: DaemonId) -> str:
-    """A daemon's identity in traces."""
-    return f"{daemon.name}/{daemon.incarnation.restarts}"
-
-
-def make_view(settings: Settings) -> View:
-    """The one view of a run."""
-    rng = random_for(settings.seed, "incarnations")
-    daemons = tuple(
-        DaemonId(name, Incarnation(rng.randint(1, 9), rng.getrandbits(64)))
-        for name in sorted(NAMES[: settings.daemons])
-    )
-    return View(
-        id=ViewId(1, daemons[0].name, daemons[0].incarnation.random_id),
-        daemons=daemons,
-        rings=settings.rings,
+def make_config(settings: Settings) -> CoreConfig:
+    """What all cores of a run have in common."""
+    names = sorted(NAMES[: settings.daemons])
+    return CoreConfig(
+        suite=settings.suite,
+        sites=tuple(tuple(names[index] for index in site) for site in settings.rings),
         packet_limit=settings.packet_limit,
-        longest_delay_s=max(map(max, settings.ring_delays_s)),
+        starts=settings.starts,
+        timing=attrs.evolve(Timing(), longest_delay_s=max(map(max, settings.ring_delays_s))),
     )
+
+
+def sites_by_host(settings: Settings) -> list[int]:
+    """Per host the index of its site."""
+    places = {host: site for site, hosts in enumerate(settings.rings) for host in hosts}
+    return [places[host] for host in range(settings.daemons)]

@@ -1,16 +1,30 @@
-"""Faults that act on whole daemons: jams, slow steps, clocks that jump; and who ends them all."""
+"""When what goes wrong, and whom it meets: drawn from the seed, and all ended at once.
 
-from collections.abc import Sequence
+Jams, slow steps and jumping clocks go on all the time. What breaks views, such as a crash or a
+partition, happens every few seconds, and sometimes a second thing while the first is being
+recovered from; so a cluster is in working order a good part of the time, however many are on.
+"""
+
+from collections.abc import Callable, Sequence
 from random import Random
+from typing import Any, Final
 
-from groupcomm.sim.faults import Faults
+from groupcomm.sim.disruptions import Disruptions
+from groupcomm.sim.faults import TOKEN_TIMEOUT_S, Faults
+from groupcomm.sim.host import Host
 from groupcomm.sim.loop import SECOND, Loop, microseconds
 from groupcomm.sim.network import Network
-from groupcomm.sim.process import STEP_US, Daemon
+from groupcomm.sim.outages import Outages
 
-JAM_INTERVAL_US = SECOND
-SLOW_INTERVAL_US = 2 * SECOND
-JUMP_INTERVAL_US = 2 * SECOND
+JAM_INTERVAL_US: Final = SECOND
+SLOW_INTERVAL_US: Final = 2 * SECOND
+JUMP_INTERVAL_US: Final = 2 * SECOND
+
+JAM_REST: Final = 3
+"""Jams come no closer than this many times their greatest length, on average."""
+
+FOLLOW_SHARE: Final = 0.3
+"""So often something follows at once, to meet the recovery from what has just happened."""
 
 
 class FaultSchedule:
@@ -20,8 +34,9 @@ class FaultSchedule:
         loop: virtual time.
         rng: this run's source for when and whom.
         faults: what goes wrong.
+        calm_s: mean time between two things that break views.
         network: whose datagrams suffer.
-        daemons: who suffers.
+        hosts: who suffers.
     """
 
     def __init__(
@@ -29,48 +44,92 @@ class FaultSchedule:
         loop: Loop,
         rng: Random,
         faults: Faults,
+        calm_s: float,
         network: Network,
-        daemons: Sequence[Daemon],
+        hosts: Sequence[Host],
     ) -> None:
         self._loop = loop
         self._rng = rng
         self._faults = faults
+        self._calm_us = microseconds(calm_s)
         self._network = network
-        self._daemons = daemons
+        self._hosts = hosts
         self._running = True
+        self.outages = Outages(loop, rng, faults, hosts)
+        self.disruptions = Disruptions(loop, rng, faults, network, hosts)
+        self._acts = self._disrupting()
         network.start_faults(faults)
         for strength, act in (
             (faults.jam_s, self._jam),
             (faults.slow_factor, self._slow_down),
             (faults.clock_rate, self._jump),
+            (self._acts, self._disrupt),
         ):
             if strength:
-                act(None)
+                loop.at(loop.now + rng.randrange(SECOND), act)
+
+    def _disrupting(self) -> list[Callable[[], None]]:
+        """What breaks views, as far as it is on."""
+        faults = self._faults
+        acts: list[tuple[Any, Callable[[], None]]] = [
+            (faults.crash_s, self.outages.crash),
+            (faults.pause_s, self.outages.pause),
+            (faults.disk, self.outages.damage_disk),
+            (faults.leave, self.outages.leave),
+        ]
+        if len(self._hosts) > 1:
+            acts += [
+                (faults.partition_s, self.disruptions.part),
+                (faults.directed_loss, self.disruptions.lose_one_way),
+                (faults.flap_s, self.disruptions.flap),
+            ]
+        return [act for strength, act in acts if strength]
 
     def end(self) -> None:
-        """From now on nothing goes wrong; clocks stay as fast as they are."""
+        """From now on nothing goes wrong; clocks stay as fast as they are, the dead dead."""
         self._running = False
+        self.outages.end()
+        self.disruptions.end()
         self._network.end_faults()
-        for daemon in self._daemons:
-            daemon.step_us = STEP_US
+        for host in self._hosts:
+            host.set_step(1)
 
     def _jam(self, _: None) -> None:
-        """Hold what is sent to one daemon for less than a token timeout."""
+        """Hold what is sent to one daemon."""
         if self._running:
-            until = self._loop.now + int(self._rng.random() * microseconds(self._faults.jam_s))
-            self._network.jam(self._rng.randrange(len(self._daemons)), until)
-            self._loop.at(self._loop.now + 1 + self._rng.randrange(2 * JAM_INTERVAL_US), self._jam)
+            longest = microseconds(self._faults.jam_s)
+            until = self._loop.now + int(self._rng.random() * longest)
+            self._network.jam(self._rng.randrange(len(self._hosts)), until)
+            interval = max(JAM_INTERVAL_US, JAM_REST * longest)
+            self._loop.at(self._loop.now + 1 + self._rng.randrange(2 * interval), self._jam)
 
     def _slow_down(self, _: None) -> None:
         """Another daemon becomes the slow one."""
         if self._running:
-            for daemon in self._daemons:
-                daemon.step_us = STEP_US
-            self._rng.choice(self._daemons).step_us = STEP_US * self._faults.slow_factor
+            for host in self._hosts:
+                host.set_step(1)
+            self._rng.choice(self._hosts).set_step(self._faults.slow_factor)
             self._loop.at(self._loop.now + SLOW_INTERVAL_US, self._slow_down)
 
     def _jump(self, _: None) -> None:
         """One daemon's wall clock is set, wrongly."""
         if self._running:
-            self._rng.choice(self._daemons).clock.jump()
+            self._rng.choice(self._hosts).clock.jump()
             self._loop.at(self._loop.now + JUMP_INTERVAL_US, self._jump)
+
+    def _disrupt(self, _: None) -> None:
+        if self._running:
+            wait = self._rng.expovariate(1.0) * self._calm_us
+            self._loop.at(self._loop.now + 1 + int(wait), self._disrupt)
+            self._act(None)
+
+    def _act(self, _: None) -> None:
+        """Break something, and perhaps soon something else."""
+        rng = self._rng
+        if self._running:
+            rng.choice(self._acts)()
+            if rng.random() < FOLLOW_SHARE:
+                soon = rng.uniform(0.0, 0.3)
+                if rng.random() < 0.6:
+                    soon += 0.9 * TOKEN_TIMEOUT_S  # when it is noticed that something is wrong
+                self._loop.at(self._loop.now + microseconds(soon), self._act)

@@ -6,6 +6,7 @@ testing", ISSTA 2012). Zero switches a fault off.
 """
 
 from collections.abc import Callable, Iterable
+from math import log10
 from random import Random
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from groupcomm.config.core import Timing
 from groupcomm.errors import ConfigError
 
 TOKEN_TIMEOUT_S: Final = Timing().token_timeout_s
+LONGEST_JAM_S: Final = 5.0
 
 
 @attrs.frozen(kw_only=True)
@@ -26,15 +28,24 @@ class Faults:
         burst_packets: mean length of bursts in which three of four datagrams are lost, 5 to 200.
         duplication: chance that a datagram arrives a second time, up to ten token timeouts later.
         reorder_packets: how many later datagrams of its path may overtake a datagram, to 64.
-        jam_s: longest time for which a daemon's datagrams are held, below the token timeout.
+        jam_s: longest time for which a daemon's datagrams are held, to 5.
         corruption: chance that bits flip, the end is cut off or garbage is appended, to 0.02.
         capacity_packets: datagrams in flight on one path beyond which they are dropped, 2 to 20.
         slow_factor: how much longer than usual each step of one daemon takes, 10 to 1000.
         clock_rate: how far a daemon's clock may run fast or slow, to 0.1; wall clocks jump.
-        delay_mean_s: mean of an exponential delay of every datagram, 0.0001 to 0.1 seconds.
+        delay_mean_s: mean of an exponential delay of every datagram, 0.0001 to 0.1 seconds; some
+            few take up to three token timeouts.
         counter_bits: counters start a little below 2 to this power; 31, 32 or 63.
         storm: clients join, leave, crash, stop reading and send large messages in masses.
         attacker: somebody without the key replays and forges datagrams.
+        cold_s: the daemons start within so many seconds, with all other faults, to 2.
+        partition_s: the network falls apart for up to so long, 0.5 to 5.
+        directed_loss: one direction of one pair loses this share, 0.5 to 1; for long.
+        flap_s: paths are cut and mended with this period, 0.1 to 3 token timeouts.
+        crash_s: daemons are killed, at any moment, and start again within so long, to 8.
+        pause_s: daemons stand still for up to so long, 0.1 to 20 token timeouts.
+        disk: daemons are killed and find their disk lost, rolled back, or cloned.
+        leave: daemons leave in order and start again.
     """
 
     loss: float = 0.0
@@ -50,6 +61,14 @@ class Faults:
     counter_bits: int = 0
     storm: bool = False
     attacker: bool = False
+    cold_s: float = 0.0
+    partition_s: float = 0.0
+    directed_loss: float = 0.0
+    flap_s: float = 0.0
+    crash_s: float = 0.0
+    pause_s: float = 0.0
+    disk: bool = False
+    leave: bool = False
 
     @property
     def on_paths(self) -> bool:
@@ -64,7 +83,7 @@ _DRAW: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {
     "burst": ("burst_packets", lambda rng: rng.randint(5, 200)),
     "duplication": ("duplication", lambda rng: rng.uniform(0.0, 0.5)),
     "reorder": ("reorder_packets", lambda rng: rng.randint(2, 64)),
-    "jam": ("jam_s", lambda rng: rng.uniform(0.01, 0.8) * TOKEN_TIMEOUT_S),
+    "jam": ("jam_s", lambda rng: 10 ** rng.uniform(-2.0, log10(LONGEST_JAM_S))),
     "corruption": ("corruption", lambda rng: rng.uniform(0.0, 0.02)),
     "capacity": ("capacity_packets", lambda rng: rng.randint(2, 20)),
     "slow": ("slow_factor", lambda rng: round(10 ** rng.uniform(1.0, 3.0))),
@@ -73,6 +92,14 @@ _DRAW: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {
     "counters": ("counter_bits", lambda rng: rng.choice((31, 32, 63))),
     "storm": ("storm", lambda rng: True),
     "attacker": ("attacker", lambda rng: True),
+    "cold": ("cold_s", lambda rng: rng.uniform(0.001, 2.0)),
+    "partition": ("partition_s", lambda rng: rng.uniform(0.5, 5.0)),
+    "directed": ("directed_loss", lambda rng: rng.choice((1.0, rng.uniform(0.5, 1.0)))),
+    "flapping": ("flap_s", lambda rng: 10 ** rng.uniform(-1.0, log10(3.0)) * TOKEN_TIMEOUT_S),
+    "crash": ("crash_s", lambda rng: 10 ** rng.uniform(-2.0, log10(8.0))),
+    "pause": ("pause_s", lambda rng: 10 ** rng.uniform(-1.0, log10(20.0)) * TOKEN_TIMEOUT_S),
+    "disk": ("disk", lambda rng: True),
+    "leave": ("leave", lambda rng: True),
 }
 
 FAULT_NAMES: Final = tuple(_DRAW)

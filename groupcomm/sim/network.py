@@ -1,59 +1,78 @@
-"""Datagrams between daemons: one path per ordered pair, multicast within a ring, unicast.
+"""Datagrams between hosts: one path per ordered pair, multicast within a site, unicast.
 
-Without faults a path delivers everything, in order, after about 0.1 ms within a ring or the
-configured one-way delay between two. With faults, see path_faults.py.
+Without faults a path delivers everything, in order, after about 0.1 ms within a site or the
+configured one-way delay between two. With faults, see path_faults.py. A path that is cut delivers
+nothing of what is sent from then on; what is under way still comes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
+from typing import TypeAlias
 
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.loop import Loop, microseconds, random_for
 from groupcomm.sim.path_faults import PathFaults
 
 LAN_DELAY_US = 80
-"""Least delay of a datagram within a ring."""
+"""Least delay of a datagram within a site."""
 
 LAN_JITTER_US = 40
 """How much longer it may take."""
 
 WAN_JITTER = 0.05
-"""The same between rings, as a share of the delay."""
+"""The same between sites, as a share of the delay."""
 
 Observer = Callable[[int, int, bytes, bool], None]
 """Is told (source, target, datagram, whether anything of it goes on) of every datagram sent."""
 
+Put = Callable[[int, bytes], None]
+"""Takes a datagram and the time of its arrival, which is yet to come."""
+
+Pair: TypeAlias = tuple[int, int]
+"""Source and target of a path, by index."""
+
 
 class Path:
-    """The way of datagrams from one daemon to another.
+    """The way of datagrams from one host to another.
 
     Attributes:
         faults: what befalls them; None while nothing does.
         sent: datagrams given to this path.
+        loss: chance that one is lost, besides `faults`; 1 while the path is cut.
     """
 
-    __slots__ = ("_delay", "_deliver", "_jitter", "_last", "_loop", "_random", "faults", "sent")
+    __slots__ = (
+        "_cuts",
+        "_delay",
+        "_jitter",
+        "_last",
+        "_loop",
+        "_put",
+        "_random",
+        "_thinned",
+        "faults",
+        "loss",
+        "sent",
+    )
 
-    def __init__(
-        self,
-        loop: Loop,
-        rng: Random,
-        delay_us: int,
-        jitter_us: int,
-        deliver: Callable[[bytes], None],
-    ) -> None:
+    def __init__(self, loop: Loop, rng: Random, delay_us: int, jitter_us: int, put: Put) -> None:
         self._loop = loop
         self._random = rng.random
         self._delay = delay_us
         self._jitter = jitter_us
-        self._deliver = deliver
+        self._put = put
         self._last = 0  # arrival of the latest datagram; a later one does not overtake it
+        self._cuts = 0
+        self._thinned = 0.0
         self.faults: PathFaults | None = None
         self.sent = 0
+        self.loss = 0.0
 
     def send(self, datagram: bytes) -> bool:
         """Put one datagram on its way; False if it is lost at once."""
         self.sent += 1
+        if self.loss and self._random() < self.loss:
+            return False
         if self.faults is not None:
             return self.faults.send(datagram)
         self.transfer(datagram, 0, False)
@@ -61,24 +80,39 @@ class Path:
 
     def transfer(self, datagram: bytes, extra_us: int, overtake: bool) -> int:
         """Let a datagram arrive, `extra_us` later than usual; return the time of its arrival."""
-        loop = self._loop
-        arrival = loop.now + self._delay + int(self._random() * self._jitter) + extra_us
+        arrival = self._loop.now + self._delay + int(self._random() * self._jitter) + extra_us
         if not overtake:
-            arrival = max(arrival, self._last)
-            self._last = arrival
-        loop.at(arrival, self._deliver, datagram)
+            if arrival < self._last:
+                arrival = self._last
+            else:
+                self._last = arrival
+        self._put(arrival, datagram)
         return arrival
+
+    def cut(self, count: int) -> None:
+        """Cut it once more (1), or mend one cut (-1); it delivers again once all are mended."""
+        self._cuts += count
+        self._set_loss()
+
+    def thin(self, loss: float) -> None:
+        """Lose this share of what is sent from now on."""
+        self._thinned = loss
+        self._set_loss()
+
+    def _set_loss(self) -> None:
+        self.loss = 1.0 if self._cuts else self._thinned
 
 
 class Network:
-    """All paths between the daemons of one cluster.
+    """All paths between the hosts of one cluster.
 
     Args:
         loop: virtual time.
         seed: of the run.
-        rings: per ring the indices of its daemons.
-        delays_s: one-way delay in seconds from each ring (first index) to each other.
-        receivers: per daemon what takes an arriving datagram.
+        names: of the hosts, by index.
+        sites: per site the indices of its hosts.
+        delays_s: one-way delay in seconds from each site (first index) to each other.
+        receivers: per host what takes a datagram.
 
     Attributes:
         observers: are told of every datagram sent.
@@ -89,16 +123,19 @@ class Network:
         self,
         loop: Loop,
         seed: int,
-        rings: Sequence[Sequence[int]],
+        names: Sequence[str],
+        sites: Sequence[Sequence[int]],
         delays_s: Sequence[Sequence[float]],
-        receivers: Sequence[Callable[[bytes], None]],
+        receivers: Sequence[Put],
     ) -> None:
         self._loop = loop
         self._seed = seed
+        self._receivers = receivers
+        self._indices = {name: index for index, name in enumerate(names)}
         self.observers: list[Observer] = []
-        self.paths: dict[tuple[int, int], Path] = {}
+        self.paths: dict[Pair, Path] = {}
         self._fellows: dict[int, list[tuple[int, Path]]] = {}
-        places = sorted((daemon, ring) for ring, members in enumerate(rings) for daemon in members)
+        places = sorted((host, site) for site, members in enumerate(sites) for host in members)
         for source, near in places:
             self._fellows[source] = []
             for target, far in places:
@@ -114,18 +151,24 @@ class Network:
                 if near == far:
                     self._fellows[source].append((target, path))
 
-    def unicast(self, source: int, target: int, datagram: bytes) -> None:
-        """Send to one daemon."""
-        goes_on = self.paths[source, target].send(datagram)
+    def unicast(self, source: int, target: str, datagram: bytes) -> None:
+        """Send to one host, by its name."""
+        index = self._indices[target]
+        if index == source:  # its own address: an earlier start of it, or a clone, was heard
+            self._receivers[index](self._loop.now + LAN_DELAY_US, datagram)
+            return
+        goes_on = self.paths[source, index].send(datagram)
         for observer in self.observers:
-            observer(source, target, datagram, goes_on)
+            observer(source, index, datagram, goes_on)
 
     def multicast(self, source: int, datagram: bytes) -> None:
-        """Send to all other daemons of the source's ring."""
+        """Send to all other hosts of the source's site."""
         for target, path in self._fellows[source]:
             goes_on = path.send(datagram)
             for observer in self.observers:
                 observer(source, target, datagram, goes_on)
+
+    # ---- faults ----
 
     def start_faults(self, faults: Faults) -> None:
         """Let datagrams suffer from now on."""
@@ -136,14 +179,25 @@ class Network:
             path.faults = PathFaults(self._loop, rng, faults, path.transfer)
 
     def end_faults(self) -> None:
-        """From now on nothing goes wrong; what is held goes on, copies still come."""
+        """From now on nothing goes wrong but cuts; what is held goes on, copies still come."""
         for path in self.paths.values():
+            path.thin(0.0)
             if path.faults is not None:
                 path.faults.flush()
                 path.faults = None
 
-    def jam(self, daemon: int, until: int) -> None:
-        """Hold everything on its way to a daemon until a time, then let it go in order."""
+    def jam(self, host: int, until: int) -> None:
+        """Hold everything on its way to a host until a time, then let it go in order."""
         for (_, target), path in self.paths.items():
-            if target == daemon and path.faults is not None:
+            if target == host and path.faults is not None:
                 path.faults.jammed_until = until
+
+    def cut(self, pairs: Iterable[Pair]) -> None:
+        """Cut paths; each cut lasts until it is mended, also beside others of the same path."""
+        for pair in pairs:
+            self.paths[pair].cut(1)
+
+    def mend(self, pairs: Iterable[Pair]) -> None:
+        """Take back one cut of each of these paths."""
+        for pair in pairs:
+            self.paths[pair].cut(-1)

@@ -17,6 +17,10 @@ BURST_SHARE = 0.1
 HOLD_US = 50_000
 """A datagram that nothing overtakes is held no longer than this."""
 
+LATE_SHARE = 0.002
+LATE_US = microseconds(3 * TOKEN_TIMEOUT_S)
+"""Where datagrams are delayed, some few come this late, behind others that were sent later."""
+
 COPY_DELAY_US = microseconds(10 * TOKEN_TIMEOUT_S)
 """Copies come at most so much later."""
 
@@ -113,9 +117,14 @@ class PathFaults:
     def _go(self, datagram: bytes) -> None:
         faults, now = self._faults, self._loop.now
         delay = max(0, self.jammed_until - now)
+        overtake = faults.reorder_packets > 0
         if faults.delay_mean_s:
-            delay += int(self._rng.expovariate(1.0 / faults.delay_mean_s) * SECOND)
-        arrival = self._transfer(datagram, delay, bool(faults.reorder_packets))
+            if self._rng.random() < LATE_SHARE:
+                delay += int(self._rng.random() * LATE_US)
+                overtake = True
+            else:
+                delay += int(self._rng.expovariate(1.0 / faults.delay_mean_s) * SECOND)
+        arrival = self._transfer(datagram, delay, overtake)
         if faults.capacity_packets:
             heapq.heappush(self._in_flight, arrival)
 

@@ -1,29 +1,45 @@
-"""One simulated daemon: a core, its clocks, its share of the processor, and its clients.
+"""One start of a simulated daemon: a core, its share of the processor, its clients, its disk.
 
-A datagram that arrives while the daemon is busy waits with others for its next step, as in a
-socket's buffer; so a slow daemon takes many at once.
+What has arrived waits for the next step, as in a socket's buffer; so a slow or paused daemon takes
+many datagrams at once. A step that is due does everything that is due then.
 """
 
-from math import inf
-from typing import NamedTuple
+import enum
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Final
 
-from groupcomm.config.view import RING
-from groupcomm.core import ClientBytes, ClientGone, ClientInput, ClientOpened, DaemonCore
+from groupcomm.core import ClientInput, DaemonCore
+from groupcomm.membership.states import State
 from groupcomm.sim.clients import Client
 from groupcomm.sim.clock import Clock
+from groupcomm.sim.connections import Connections
+from groupcomm.sim.disk import Disk, DiskRecord
 from groupcomm.sim.loop import SECOND, Loop
 from groupcomm.sim.network import Network
 from groupcomm.sim.path_faults import Forged
-from groupcomm.sim.pipe import Pipe
+from groupcomm.sim.probe import Killed, TraceProbe
 
-STEP_US = 10
+STEP_US: Final = 10
 """How long one step of a healthy daemon takes."""
 
-WAKE_US = 30
+WAKE_US: Final = 30
 """From the arrival of something to the step that takes it, and whatever has come meanwhile."""
 
-WALL_INTERVAL_US = SECOND
+WALL_INTERVAL_US: Final = SECOND
 """How often a daemon compares its monotonic clock with the wall clock."""
+
+BUFFER_DATAGRAMS: Final = 4000
+"""What a socket's buffer holds for a daemon that does not read; more is dropped."""
+
+LINGER_US: Final = 2 * SECOND
+"""How long a daemon that has left waits for its clients to read what is theirs."""
+
+LINGER_LOOK_US: Final = SECOND // 200
+
+_NEVER: Final = 2**63
+_FARTHEST_S: Final = 1e12
+"""A deadline beyond is none."""
 
 
 class CoreFailure(Exception):
@@ -43,128 +59,213 @@ class CoreFailure(Exception):
         super().__init__(f"{process}: {type(error).__name__}: {error} (in {place})")
 
 
-class Pipes(NamedTuple):
-    """The two directions of one client's connection."""
+class End(enum.Enum):
+    """How a start of a daemon ends."""
 
-    up: Pipe
-    down: Pipe
+    KILLED = enum.auto()
+    LEFT = enum.auto()  # in order
+    OUTDATED = enum.auto()  # others know of later starts: it has to start anew
 
 
-class Daemon:
-    """Drives one core as a shell would: receive, one step, send, sleep until the deadline.
+class Process:
+    """Drives one core as a shell would: receive, one step, store, send, sleep until the deadline.
 
     Args:
         loop: virtual time.
-        index: of this daemon in the view.
-        process: its identity in traces.
+        network: takes what it sends.
+        index: of its host.
+        name: its identity in traces.
         core: the protocol.
         clock: what it reads as time.
+        disk: where its marks go.
+        restarts: what the disk holds as its restart count.
+        probe: the core's; its fuse may kill this process in the middle of a step.
+        ended: is called once, when it is over.
 
     Attributes:
-        network: takes what it sends; set once all daemons exist.
+        alive: it runs.
         step_us: how long each step takes.
-        injected: datagrams without a valid seal that were put before this daemon.
+        sends_left: so many datagrams it still sends, then it is killed; None for no such limit.
+        injected: datagrams without a valid seal that were put before it.
     """
 
     def __init__(
         self,
         loop: Loop,
+        network: Network,
         index: int,
-        process: str,
+        name: str,
         core: DaemonCore,
         clock: Clock,
+        disk: Disk,
+        restarts: int,
+        probe: TraceProbe,
+        ended: Callable[["Process", End], None],
     ) -> None:
         self._loop = loop
-        self.index = index
-        self.process = process
+        self._network = network
+        self._index = index
+        self.name = name
         self.core = core
         self.clock = clock
-        self.network: Network
+        self.disk = disk
+        self.restarts = restarts
+        self.probe = probe
+        self._ended = ended
+        self.alive = True
+        self.leaving = False
         self.step_us = STEP_US
+        self.sends_left: int | None = None
         self.injected = 0
         self._lookalikes = 0  # forged ones that the core took for replays or its own
-        self._datagrams: list[bytes] = []
-        self._forged: list[bytes] = []
+        self._inbox: list[tuple[int, int, bytes]] = []  # a heap by arrival
+        self._count = 0  # of what was put there
         self._inputs: list[ClientInput] = []
-        self._pipes: dict[int, Pipes] = {}
-        self._paused: set[int] = set()
-        self._closing: set[int] = set()  # the core is done, output may still wait
         self._busy_until = 0
-        self._step_waits = False
-        self._timer = inf  # the deadline that a call is due for, on this daemon's clock
+        self._paused_until = 0
+        self._step_at = _NEVER
+        self._poked = False  # a step has to run, whatever the deadline
+        self._storing = False
+        self._over = False  # it has left, and only serves its clients
+        self.connections = Connections(loop, core, self._input)
         loop.at(loop.now + WALL_INTERVAL_US, self._compare_clocks)
         self._arm()
 
     # ---- what comes in ----
 
-    def arrive(self, datagram: bytes) -> None:
-        """A datagram has come."""
-        if type(datagram) is Forged:
-            self._forged.append(datagram)
-        else:
-            self._datagrams.append(datagram)
-        if not self._step_waits:
-            self._wake()
+    def put(self, arrival: int, datagram: bytes) -> None:
+        """A datagram will have come at `arrival`."""
+        self._count += 1
+        heappush(self._inbox, (arrival, self._count, datagram))
+        due = arrival + WAKE_US
+        if due < self._step_at:
+            self._schedule(due)
+
+    def take_flying(self) -> list[tuple[int, bytes]]:
+        """What is still on its way here, with its arrivals."""
+        return [(at, datagram) for at, _, datagram in sorted(self._inbox) if at > self._loop.now]
 
     def accept(self, client: Client) -> None:
         """A client connects."""
-        number = self.core.desk.open()
-        up = Pipe(
-            self._loop,
-            lambda data: self._input(ClientBytes(number, data)),
-            client.flush,
-            lambda: self._on_end(number),
-        )
-        down = Pipe(self._loop, client.receive, lambda: self._write(number), client.ended)
-        self._pipes[number] = Pipes(up, down)
-        self._input(ClientOpened(number))
-        client.attach(up, down, number)
+        self.connections.accept(client)
 
     def _input(self, event: ClientInput) -> None:
-        self._inputs.append(event)
-        if not self._step_waits:
-            self._wake()
+        if self.alive:
+            self._inputs.append(event)
+            if self._loop.now + WAKE_US < self._step_at:
+                self._schedule(self._loop.now + WAKE_US)
 
-    def _on_end(self, number: int) -> None:
-        self._pipes[number].down.break_off()
-        self._input(ClientGone(number))
+    # ---- when it runs ----
+
+    def _schedule(self, due: int) -> None:
+        """Have a step run at a time, or as soon as the processor is free then."""
+        due = max(due, self._busy_until, self._paused_until, self._loop.now)
+        if due < self._step_at:
+            self._step_at = due
+            self._loop.at(due, self._step, due)
+
+    def _arm(self) -> None:
+        """See to it that a step runs when there is something to do."""
+        deadline = self.core.deadline
+        due = _NEVER
+        if deadline < _FARTHEST_S:
+            due = self.clock.when(deadline, self._loop.now)
+        if self._inbox and self._inbox[0][0] + WAKE_US < due:
+            due = self._inbox[0][0] + WAKE_US
+        if due < _NEVER:
+            self._schedule(due)
+
+    def pause(self, until: int) -> None:
+        """Stand still until a time; what comes waits, as far as buffers hold it."""
+        self._paused_until = until
+
+    def resume(self) -> None:
+        """Go on, if it stands still."""
+        if self.paused:
+            self._paused_until = 0
+            self._step_at = _NEVER
+            self._schedule(self._loop.now + WAKE_US)
+
+    @property
+    def paused(self) -> bool:
+        """Whether it stands still."""
+        return self._loop.now < self._paused_until
 
     # ---- steps ----
 
-    def _wake(self) -> None:
-        self._step_waits = True
-        self._loop.at(max(self._busy_until, self._loop.now + WAKE_US), self._step)
-
-    def _step(self, _: None = None) -> None:
+    def _step(self, due: int) -> None:
         """Feed the core all that waits, carry out what it gives back."""
-        self._step_waits = False
-        self._busy_until = self._loop.now + self.step_us
-        if self._forged:
-            self._feed_forged()
-        datagrams, self._datagrams = self._datagrams, []
+        if due != self._step_at or not self.alive or self._over:
+            return  # another one is due instead, or none
+        self._step_at = _NEVER
+        now = self._loop.now
+        if now < self._paused_until:
+            self._schedule(self._paused_until)
+            return
+        inbox = self._inbox
+        datagrams: list[bytes] = []
+        forged: list[bytes] = []
+        while inbox and inbox[0][0] <= now:
+            datagram = heappop(inbox)[2]
+            (forged if type(datagram) is Forged else datagrams).append(datagram)
+        if not (datagrams or forged or self._inputs or self._poked):
+            if self.core.deadline > self.clock.monotonic(now):
+                self._arm()  # the deadline has moved since this step was asked for
+                return
+        elif len(datagrams) > BUFFER_DATAGRAMS:
+            del datagrams[BUFFER_DATAGRAMS:]
+        self._busy_until = now + self.step_us
+        self._poked = False
+        if forged:
+            self._feed_forged(forged)
         inputs, self._inputs = self._inputs, []
         self._handle(datagrams, inputs)
-        desk = self.core.desk
-        if desk.ready or desk.closed:
-            self._serve()
-        if inputs or self._paused:
-            self._pause_and_resume(inputs)
-        self._arm()
+        if self.alive:
+            self.connections.serve()
+            self.connections.pause_and_resume(inputs)
+            self._arm()
 
     def _handle(self, datagrams: list[bytes], inputs: list[ClientInput]) -> None:
-        now = self.clock.monotonic(self._loop.now)
+        if not self.alive:
+            return
+        core = self.core
         try:
-            transmissions = self.core.handle(now, datagrams, inputs)
+            transmissions = core.handle(self.clock.monotonic(self._loop.now), datagrams, inputs)
+        except Killed:
+            self.end(End.KILLED)
+            return
         except Exception as error:
-            raise CoreFailure(self.process, error) from error
+            raise CoreFailure(self.name, error) from error
+        if self.sends_left is not None:
+            transmissions = self._last_words(transmissions)
         for target, datagram in transmissions:
-            if target == RING:
-                self.network.multicast(self.index, datagram)
+            if target is None:
+                self._network.multicast(self._index, datagram)
             else:
-                self.network.unicast(self.index, target, datagram)
+                self._network.unicast(self._index, target, datagram)
+        self._look_after(core)
 
-    def _feed_forged(self) -> None:
-        forged, self._forged = self._forged, []
+    def _look_after(self, core: DaemonCore) -> None:
+        """What a step may ask for besides datagrams."""
+        if self.sends_left == 0:
+            self.end(End.KILLED)
+        elif core.mark_to_store is not None and not self._storing:
+            self._store(core.mark_to_store)
+        elif core.adopt_restarts is not None:
+            self.end(End.OUTDATED)
+        elif core.state is State.LEFT:
+            self._over = True
+            self._linger(self._loop.now + LINGER_US)
+
+    def _last_words(
+        self, transmissions: list[tuple[str | None, bytes]]
+    ) -> list[tuple[str | None, bytes]]:
+        assert self.sends_left is not None
+        said = transmissions[: self.sends_left]
+        self.sends_left -= len(said)
+        return said
+
+    def _feed_forged(self, forged: list[bytes]) -> None:
         self.injected += len(forged)
         before = self._repeated()
         self._handle([bytes(datagram) for datagram in forged], [])
@@ -182,62 +283,51 @@ class Daemon:
         """
         return self.core.counters.rejected.total() - self._repeated() + self._lookalikes
 
-    # ---- clients ----
-
-    def _serve(self) -> None:
-        desk = self.core.desk
-        ready, desk.ready = desk.ready, {}
-        for number in ready:
-            self._write(number)
-        closed, desk.closed = desk.closed, []
-        for number in closed:
-            self._pipes[number].up.break_off()
-            self._closing.add(number)
-            self._write(number)
-
-    def _write(self, number: int) -> None:
-        """Hand a session's output to its connection, as far as there is room."""
-        session = self.core.desk.sessions.get(number)
-        down = self._pipes[number].down
-        while session is not None and session.output_bytes and (room := down.room()):
-            down.write(session.take(room))
-        if number in self._closing and (session is None or not session.output_bytes):
-            self._closing.remove(number)
-            down.close()
-            self._input(ClientGone(number))
-
-    def _pause_and_resume(self, inputs: list[ClientInput]) -> None:
-        sessions = self.core.desk.sessions
-        for number in sorted({event.connection for event in inputs} | self._paused):
-            session = sessions.get(number)
-            reading = session is None or session.reading
-            if reading == (number in self._paused):
-                self._paused ^= {number}
-                self._pipes[number].up.set_reading(reading)
-
-    # ---- time ----
-
-    def _arm(self) -> None:
-        """See to it that a step runs at the core's deadline at the latest.
-
-        A timer that is set stays set when the deadline moves away: it finds nothing to do and
-        sets itself again. Deadlines move at nearly every step.
-        """
-        deadline = self.core.deadline
-        if deadline < self._timer:
-            self._timer = deadline
-            self._loop.at(self.clock.when(deadline, self._loop.now), self._on_timer, deadline)
-
-    def _on_timer(self, deadline: float) -> None:
-        if deadline != self._timer:
-            return  # an earlier one was set since
-        self._timer = inf
-        if self.core.deadline > self.clock.monotonic(self._loop.now):
-            self._arm()
-        elif not self._step_waits:
-            self._wake()
-
     def _compare_clocks(self, _: None) -> None:
         now = self._loop.now
-        self.core.observe_wall(self.clock.monotonic(now), self.clock.wall(now))
+        if not self.alive or self._over:
+            return
+        if not self.paused:
+            self.core.observe_wall(self.clock.monotonic(now), self.clock.wall(now))
         self._loop.at(now + WALL_INTERVAL_US, self._compare_clocks)
+
+    # ---- the disk ----
+
+    def _store(self, mark: int) -> None:
+        self._storing = True
+        record = DiskRecord(restarts=self.restarts, mark=mark)
+        self.disk.write(record, lambda: self._stored(mark))
+
+    def _stored(self, mark: int) -> None:
+        self._storing = False
+        if self.alive:
+            self.core.stored(mark)
+            self.wake()
+
+    # ---- ends ----
+
+    def leave(self) -> None:
+        """Leave in order: the core does what has to be done first."""
+        if self.alive and not self.leaving:
+            self.leaving = True
+            self.core.leave()
+            self.wake()
+
+    def wake(self) -> None:
+        """Run a step soon, whatever the deadline."""
+        self._poked = True
+        self._schedule(self._loop.now + WAKE_US)
+
+    def _linger(self, until: int) -> None:
+        """It has left; its clients may still read what is theirs."""
+        if self.alive and (self.connections.all_served or self._loop.now >= until):
+            self.end(End.LEFT)
+        elif self.alive:
+            self._loop.at(self._loop.now + LINGER_LOOK_US, self._linger, until)
+
+    def end(self, how: End) -> None:
+        """Be no more; clients see their connections end."""
+        if self.alive:
+            self.alive = False
+            self.connections.break_all()
+            self._ended(self, how)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from groupcomm.sim.trace import Count, Deliver, Horizon, TraceEvent
+from groupcomm.sim.trace import Conf, Count, Deliver, Horizon, TraceEvent
 
 BATCH = 512
 LAST_EVENTS = 30
@@ -24,9 +24,20 @@ class Recorder:
     Attributes:
         events: how many were recorded.
         deliveries: how many of them are deliveries to clients.
+        views: ids of all regular views that were installed.
     """
 
-    __slots__ = ("_batch", "_encode", "_hash", "_judge", "_last", "_write", "deliveries", "events")
+    __slots__ = (
+        "_batch",
+        "_encode",
+        "_hash",
+        "_judge",
+        "_last",
+        "_write",
+        "deliveries",
+        "events",
+        "views",
+    )
 
     def __init__(
         self,
@@ -35,6 +46,7 @@ class Recorder:
     ) -> None:
         self.events = 0
         self.deliveries = 0
+        self.views: set[str] = set()
         self._last: deque[TraceEvent] = deque(maxlen=REMEMBERED)
         self._judge = judge
         self._write = write
@@ -64,7 +76,11 @@ class Recorder:
         batch, self._batch = self._batch, []
         lines = self._encode(batch)
         self.events += len(batch)
-        self.deliveries += sum(type(event) is Deliver for event in batch)
+        for event in batch:
+            if type(event) is Deliver:
+                self.deliveries += 1
+            elif type(event) is Conf and event.kind == "R":
+                self.views.add(event.view)
         self._last.extend(batch)
         self._hash.update(lines)
         if self._write is not None:

@@ -20,11 +20,17 @@ SLICE_S = 0.1
 """After so much simulated time a run looks whether an oracle has found something, and stops."""
 
 SILENCE_S = 1.0
-"""Faults go on so long after the load; what is lost last, with nothing behind it to show that it
-is missing, is the hardest to repair."""
+"""In some runs faults go on so long after the load; what is lost last, with nothing behind it to
+show that it is missing, is the hardest to repair. In the others the faults end under load."""
 
 LAST_WORD_S = 0.2
 """And so long after one last message out of the silence, for which the token has to be fetched."""
+
+AFTER_S = 1.5
+"""Once the faults have ended there is load for so long: views merge under it."""
+
+AFTER_SILENCE_S = 0.4
+"""Then silence, and one last message again."""
 
 
 @attrs.frozen(kw_only=True)
@@ -51,7 +57,7 @@ class RunResult:
         events: how many trace events there were.
         sent: how many messages clients sent.
         deliveries: how many messages clients received.
-        views: how many views of daemons were installed.
+        views: how many regular views of daemons were installed, each counted once.
         simulated_s: virtual seconds.
         trace_hash: BLAKE2b over the trace as JSON lines.
         findings: properties that do not hold; empty if all is well.
@@ -96,7 +102,7 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
     oracles = Oracles()
     recorder = Recorder(oracles.feed, write)
     findings: list[Finding] = []
-    cluster = Cluster(settings, recorder.record)
+    cluster = Cluster(settings, recorder.record, start=False)
     workload = make_workload(cluster)
     try:
         _play(cluster, workload, oracles)
@@ -120,7 +126,7 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
         events=recorder.events,
         sent=workload.sent,
         deliveries=recorder.deliveries,
-        views=1,
+        views=len(recorder.views),
         simulated_s=cluster.loop.now / SECOND,
         trace_hash=trace_hash,
         findings=tuple(findings),
@@ -135,27 +141,43 @@ def make_workload(cluster: Cluster) -> Workload:
         cluster.loop,
         random_for(settings.seed, "workload"),
         cluster.connect,
-        [daemon.name for daemon in cluster.view.daemons],
+        cluster.up,
+        [host.name for host in cluster.daemons],
         settings.clients,
         settings.packet_limit,
     )
 
 
 def _play(cluster: Cluster, workload: Workload, oracles: Oracles) -> None:
+    """Faults and load, healing, load, the last word; it stops as soon as something is found."""
     settings = cluster.settings
+    cluster.start(form=not settings.faults.cold_s)
     storm: Storm | None = None
+    workload.start()
     if settings.faults.storm:
         storm = Storm(cluster.loop, random_for(settings.seed, "storm"), workload)
-    end = microseconds(settings.duration_s)
-    while cluster.loop.now < end and not oracles.violations:
-        cluster.run(min(SLICE_S, (end - cluster.loop.now) / SECOND))
-    workload.stop()
+    if not _run(cluster, settings.duration_s, oracles):
+        return
     if storm is not None:
         storm.stop()
-    if not oracles.violations:
+    if settings.silence:
+        workload.stop()
         cluster.run(SILENCE_S)
         workload.send_something()
         cluster.run(LAST_WORD_S)
-    cluster.end_faults()
-    if not oracles.violations:
-        cluster.settle()
+        workload.start()
+    cluster.heal(settings.core or range(settings.daemons))
+    if not _run(cluster, AFTER_S, oracles):
+        return
+    workload.stop()
+    cluster.run(AFTER_SILENCE_S)
+    workload.send_something()
+    cluster.settle()
+
+
+def _run(cluster: Cluster, seconds: float, oracles: Oracles) -> bool:
+    """Let time pass until an oracle finds something; whether none did."""
+    end = cluster.loop.now + microseconds(seconds)
+    while cluster.loop.now < end and not oracles.violations:
+        cluster.run(min(SLICE_S, (end - cluster.loop.now) / SECOND))
+    return not oracles.violations

@@ -14,6 +14,8 @@ from groupcomm.sim.loop import random_for
 MAX_DAEMONS = 39
 LEAST_RING_DELAY_S = 0.04
 LONGEST_RING_DELAY_S = 0.12
+SHORTEST_CALM_S = 3.0
+ALL_AGREE_SHARE = 0.6
 STORM_CAP_BYTES = 600_000
 """Above the largest message of a storm, and low enough for clients to be too slow for it."""
 
@@ -53,8 +55,8 @@ class Settings:
 
     Attributes:
         seed: of all random sources.
-        rings: per ring the indices of its daemons.
-        ring_delays_s: one-way delays in seconds between rings, from the first index to the second.
+        rings: per site the indices of its daemons; each has one ring while all hear each other.
+        ring_delays_s: one-way delays in seconds between sites, from the first index to the second.
         faults: what goes wrong.
         suite: 1 if datagrams are encrypted, 0 if they have a checksum only.
         packet_limit: bytes of a packet before sealing.
@@ -64,6 +66,9 @@ class Settings:
         clock_error_s: how wrong wall clocks are, either way, while no fault makes them worse.
         duration_s: simulated seconds of load.
         clients: how many programs are connected most of the time.
+        calm_s: mean time between two faults that break views.
+        silence: faults go on after the load, until one last message; else they end under load.
+        core: the daemons that shall agree in the end, by index; empty for all.
     """
 
     seed: int
@@ -78,6 +83,9 @@ class Settings:
     clock_error_s: float = 0.005
     duration_s: float = 10.0
     clients: int = 10
+    calm_s: float = 6.0
+    silence: bool = False
+    core: tuple[int, ...] = ()
 
     @property
     def daemons(self) -> int:
@@ -102,6 +110,9 @@ def draw_settings(seed: int, options: Options) -> Settings:
         session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,
         start_message=_draw_start(random_for(seed, "messages"), faults.counter_bits),
         duration_s=options.duration_s,
+        calm_s=SHORTEST_CALM_S * 4 ** random_for(seed, "calm").random(),
+        silence=random_for(seed, "silence").random() < 0.5,
+        core=_draw_core(random_for(seed, "core"), sum(map(len, rings))),
     )
 
 
@@ -161,6 +172,13 @@ def _draw_rings(rng: Random, options: Options) -> tuple[tuple[int, ...], ...]:
         daemons = max(daemons, options.rings)
     rings = options.rings or (1 if lot < 0.75 else min(several, daemons))
     return split_rings(daemons, rings)
+
+
+def _draw_core(rng: Random, daemons: int) -> tuple[int, ...]:
+    """All daemons more often than not, else any of them."""
+    if rng.random() < ALL_AGREE_SHARE:
+        return tuple(range(daemons))
+    return tuple(sorted(rng.sample(range(daemons), rng.randint(1, daemons))))
 
 
 def _draw_starts(rng: Random, bits: int) -> CounterStarts:

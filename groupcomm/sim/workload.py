@@ -27,12 +27,13 @@ Connect = Callable[[str, int], Client]
 
 
 class Workload:
-    """Keeps the clients of a cluster busy until it is stopped.
+    """Keeps the clients of a cluster busy from its start to its stop.
 
     Args:
         loop: virtual time.
         rng: this run's source for what clients do.
         connect: how to get a client.
+        up: which daemons one can connect to, by index.
         daemons: the names of the daemons.
         users: how many programs there are.
         fragment_bytes: what no longer fits one packet.
@@ -47,6 +48,7 @@ class Workload:
         loop: Loop,
         rng: Random,
         connect: Connect,
+        up: Callable[[], list[int]],
         daemons: list[str],
         users: int,
         fragment_bytes: int,
@@ -54,18 +56,26 @@ class Workload:
         self._loop = loop
         self._rng = rng
         self._open = connect
+        self._up = up
         self._daemons = daemons
         self._fragment_bytes = fragment_bytes
-        self._running = True
+        self._running = False
+        self._period = 0  # counts starts, so that nothing of an earlier one goes on
+        self._users = users
         self.clients: dict[int, Client] = {}
         self.sent = 0
-        for user in range(users):
+
+    def start(self) -> None:
+        """Connect everybody and keep them busy; also after a stop."""
+        loop, period = self._loop, self._period + 1
+        self._running, self._period = True, period
+        for user in range(self._users):
             loop.at(loop.now + user * 5_000, self.connect, user)
-        loop.at(loop.now + self.after(SEND_INTERVAL_US), self._send_next)
-        loop.at(loop.now + self.after(CHURN_INTERVAL_US), self._churn)
+        loop.at(loop.now + self.after(SEND_INTERVAL_US), self._send_next, period)
+        loop.at(loop.now + self.after(CHURN_INTERVAL_US), self._churn, period)
 
     def stop(self) -> None:
-        """Ask for nothing new."""
+        """Ask for nothing new, and connect nobody."""
         self._running = False
 
     def after(self, mean_us: int) -> int:
@@ -79,10 +89,14 @@ class Workload:
     # ---- clients come and go ----
 
     def connect(self, user: int) -> None:
-        """Open a session of a user who has none, at any daemon."""
+        """Open a session of a user who has none, at any daemon that runs."""
         old = self.clients.get(user)
         if self._running and (old is None or not old.alive):
-            client = self._open(f"user{user}", self._rng.randrange(len(self._daemons)))
+            up = self._up()
+            if not up:
+                self._on_end(user)
+                return
+            client = self._open(f"user{user}", self._rng.choice(up))
             client.on_event = partial(self._on_event, client)
             client.on_end = partial(self._on_end, user)
             self.clients[user] = client
@@ -100,11 +114,11 @@ class Workload:
             for group in self._rng.sample(GROUPS, 2):
                 client.join(group)
 
-    def _churn(self, _: None) -> None:
+    def _churn(self, period: int) -> None:
         """Let somebody join what he is not in, or leave what he is in; joins as often as leaves."""
-        if not self._running:
+        if not self._running or period != self._period:
             return
-        self._loop.at(self._loop.now + self.after(CHURN_INTERVAL_US), self._churn)
+        self._loop.at(self._loop.now + self.after(CHURN_INTERVAL_US), self._churn, period)
         clients = self.connected()
         if clients:
             client, group = self._rng.choice(clients), self._rng.choice(GROUPS)
@@ -115,10 +129,10 @@ class Workload:
 
     # ---- messages ----
 
-    def _send_next(self, _argument: None) -> None:
-        if not self._running:
+    def _send_next(self, period: int) -> None:
+        if not self._running or period != self._period:
             return
-        self._loop.at(self._loop.now + self.after(SEND_INTERVAL_US), self._send_next)
+        self._loop.at(self._loop.now + self.after(SEND_INTERVAL_US), self._send_next, period)
         self.send_something()
 
     def send_something(self) -> None:

@@ -1,0 +1,110 @@
+"""What happens to the network as a whole: partitions, one-way loss, paths that come and go."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Final
+
+from groupcomm.sim.faults import Faults
+from groupcomm.sim.host import Host
+from groupcomm.sim.loop import Loop, microseconds
+from groupcomm.sim.network import Network, Pair
+from groupcomm.sim.partitions import Sides, draw_partition
+
+SHORTEST_CUT_S: Final = 0.05
+LONGEST_FLAPPING_S: Final = 4.0
+LONGEST_LOSS_S: Final = 8.0
+FOR_EVER_SHARE: Final = 0.3
+
+
+class Disruptions:
+    """Cuts and mends paths.
+
+    Args:
+        loop: virtual time.
+        rng: this run's source for when and whom.
+        faults: how strong.
+        network: whose paths.
+        hosts: at their ends.
+    """
+
+    def __init__(
+        self, loop: Loop, rng: Random, faults: Faults, network: Network, hosts: Sequence[Host]
+    ) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._faults = faults
+        self._network = network
+        self._sites: Sides = sites_of(hosts)
+        self._cuts: dict[int, tuple[Pair, ...]] = {}  # what is cut now
+        self._count = 0
+        self._thinned: Pair | None = None
+        self._running = True
+
+    def end(self) -> None:
+        """Mend everything, and cut nothing any more."""
+        self._running = False
+        for pairs in self._cuts.values():
+            self._network.mend(pairs)
+        self._cuts.clear()
+        self._thin(None)
+
+    def _cut(self, pairs: tuple[Pair, ...], lasts_us: int) -> None:
+        self._count += 1
+        self._cuts[self._count] = pairs
+        self._network.cut(pairs)
+        self._loop.at(self._loop.now + lasts_us, self._mend, self._count)
+
+    def _mend(self, cut: int) -> None:
+        pairs = self._cuts.pop(cut, None)
+        if pairs is not None:
+            self._network.mend(pairs)
+
+    # ---- what can happen ----
+
+    def part(self) -> None:
+        """The network falls apart for a while, whatever else is cut."""
+        longest = self._faults.partition_s
+        lasts = self._rng.choice(
+            (self._rng.uniform(SHORTEST_CUT_S, 1.0), self._rng.uniform(SHORTEST_CUT_S, longest))
+        )
+        self._cut(draw_partition(self._rng, self._sites), microseconds(lasts))
+
+    def lose_one_way(self) -> None:
+        """One path loses most of what is sent on it; another one no longer does."""
+        self._thin(self._rng.choice(sorted(self._network.paths)))
+        if self._rng.random() >= FOR_EVER_SHARE:
+            lasts = microseconds(self._rng.uniform(1.0, LONGEST_LOSS_S))
+            self._loop.at(self._loop.now + lasts, self._end_thin, self._thinned)
+
+    def _end_thin(self, pair: Any) -> None:
+        if self._thinned is pair:
+            self._thin(None)
+
+    def _thin(self, pair: Pair | None) -> None:
+        if self._thinned is not None:
+            self._network.paths[self._thinned].thin(0.0)
+        self._thinned = pair
+        if pair is not None:
+            self._network.paths[pair].thin(self._faults.directed_loss)
+
+    def flap(self) -> None:
+        """Paths are cut for half a period, whole for half a period, and so on for a while."""
+        period = microseconds(self._faults.flap_s)
+        lasts = microseconds(self._rng.uniform(1.0, LONGEST_FLAPPING_S))
+        if self._rng.random() < 0.5:
+            one, other = self._rng.choice(sorted(self._network.paths))
+            pairs: tuple[Pair, ...] = ((one, other), (other, one))
+        else:
+            pairs = draw_partition(self._rng, self._sites)
+        self._flap((pairs, period, self._loop.now + lasts))
+
+    def _flap(self, flapping: tuple[tuple[Pair, ...], int, int]) -> None:
+        pairs, period, until = flapping
+        if self._loop.now < until and self._running:
+            self._cut(pairs, max(1, period // 2))
+            self._loop.at(self._loop.now + max(2, period), self._flap, flapping)
+
+
+def sites_of(hosts: Sequence[Host]) -> Sides:
+    """Per host the site it is in."""
+    return [host.site for host in hosts]

@@ -1,0 +1,247 @@
+"""A simulated host: a name and an address, a disk, clocks, and one start of a daemon at a time.
+
+A clone is a second daemon with the same name, from a copy of the disk: an operator's mistake. Both
+send under one address, and what is sent there reaches both.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+
+from groupcomm.clocks.stamp import ViewId
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.start import Start
+from groupcomm.config.view import DaemonId, Incarnation
+from groupcomm.core import DaemonCore
+from groupcomm.security.keys import KeyRing
+from groupcomm.session.daemon import SessionLimits
+from groupcomm.sim.clients import Client
+from groupcomm.sim.clock import Clock
+from groupcomm.sim.disk import Disk, DiskRecord
+from groupcomm.sim.loop import Loop, random_for
+from groupcomm.sim.network import Network
+from groupcomm.sim.probe import Record, TraceProbe
+from groupcomm.sim.process import STEP_US, End, Process
+from groupcomm.sim.settings import Settings
+from groupcomm.sim.trace import Boot, Fail, Left
+
+MAX_FLYING: Final = 2000
+"""Datagrams on their way to a host without a daemon among which old ones are looked for."""
+
+_RING_KEY: Final = bytes(range(32))
+
+
+class Surroundings(Protocol):
+    """What all hosts of a cluster share."""
+
+    loop: Loop
+    network: Network
+    settings: Settings
+    config: CoreConfig
+    identities: dict[DaemonId, str]
+
+    @property
+    def record(self) -> Record:
+        """Takes the trace."""
+
+
+class Host:
+    """One machine of a cluster.
+
+    Args:
+        cluster: what is around it.
+        index: its place among the hosts, which are sorted by name.
+        name: of its daemons.
+        site: index of the site that it is in.
+
+    Attributes:
+        clock: its clocks, which go on whatever happens to daemons.
+        disk: of its daemons.
+        process: the daemon that runs; None while none does.
+        clone: a second one with the same name; nearly always None.
+        starts: how many daemons have started here.
+        most_restarts: the highest restart count that any of them had.
+        on_end: is called when a daemon ends, with how.
+    """
+
+    def __init__(self, cluster: Surroundings, index: int, name: str, site: int) -> None:
+        self._cluster = cluster
+        self._loop = cluster.loop
+        self._settings = cluster.settings
+        self.index = index
+        self.name = name
+        self.site = site
+        seed = cluster.settings.seed
+        rng = random_for(seed, f"clock {index}")
+        self.clock = Clock(rng, self._settings.faults.clock_rate, self._settings.clock_error_s)
+        self._incarnations = random_for(seed, f"incarnations {index}")
+        restarts = self._incarnations.randint(0, 8)
+        disk_rng = random_for(seed, f"disk {index}")
+        self.disk = Disk(self._loop, disk_rng, DiskRecord(restarts=restarts))
+        self.process: Process | None = None
+        self.clone: Process | None = None
+        self.starts = 0
+        self.most_restarts = 0
+        self.on_end: Callable[[Host, End], None] = lambda host, end: None
+        self._boots = 0  # counts attempts; one that was interrupted must not go on
+        self._booting = False
+        self._clones = 0
+        self._flying: list[tuple[int, bytes]] = []
+
+    # ---- what tests and faults look at ----
+
+    @property
+    def core(self) -> DaemonCore:
+        """The core of the daemon that runs here."""
+        assert self.process is not None, f"{self.name} is down"
+        return self.process.core
+
+    @property
+    def is_up(self) -> bool:
+        """Whether a daemon runs here that takes clients."""
+        return self.process is not None and not self.process.leaving
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no daemon runs here and none is about to."""
+        return self.process is None and not self._booting
+
+    @property
+    def completed(self) -> ViewId | None:
+        """The last view whose group table is whole at the daemon that runs here."""
+        return None if self.process is None else self.process.probe.completed
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether others may know of more restarts than the daemon that runs here."""
+        return self.process is not None and self.process.restarts < self.most_restarts
+
+    # ---- starts ----
+
+    def boot(self, least_restarts: int = 0) -> None:
+        """Start a daemon: it counts its start on disk before it does anything else.
+
+        Args:
+            least_restarts: how many restarts others are known to count.
+        """
+        if self.is_idle:
+            self._booting = True
+            self._boots += 1
+            old = self.disk.record
+            restarts = max(old.restarts, least_restarts) + 1
+            new = DiskRecord(restarts=restarts, mark=old.mark)
+            self.disk.write(new, partial(self._counted, self._boots, new))
+
+    def boot_now(self, _: object = None) -> None:
+        """Start a daemon; for the loop to call."""
+        self.boot()
+
+    def _counted(self, boot: int, record: DiskRecord) -> None:
+        if boot == self._boots and self._booting:
+            self._booting = False
+            self.process = self._start(self.disk, record)
+            flying, self._flying = self._flying, []
+            for arrival, datagram in flying:
+                if arrival > self._loop.now:
+                    self.process.put(arrival, datagram)
+
+    def start_clone(self) -> None:
+        """Start a second daemon from a copy of the disk, unless there is one."""
+        if self.clone is None and self.process is not None:
+            disk = self.disk.copy()
+            new = DiskRecord(restarts=disk.record.restarts + 1, mark=disk.record.mark)
+            self._clones += 1
+            disk.write(new, partial(self._cloned, self._clones, disk, new))
+
+    def _cloned(self, clone: int, disk: Disk, record: DiskRecord) -> None:
+        if clone == self._clones and self.clone is None:
+            self.clone = self._start(disk, record)
+
+    def _start(self, disk: Disk, record: DiskRecord) -> Process:
+        cluster, settings, now = self._cluster, self._settings, self._loop.now
+        incarnation = Incarnation(record.restarts, self._incarnations.getrandbits(64))
+        start = Start(name=self.name, incarnation=incarnation, counter=record.mark)
+        self.starts += 1
+        self.most_restarts = max(self.most_restarts, record.restarts)
+        name = f"{self.name}/{self.starts}"
+        cluster.identities[start.daemon] = name
+        cluster.record(Boot(now, name, f"{record.restarts}.{incarnation.random_id:x}"))
+        probe = TraceProbe(self._loop, cluster.record, name, cluster.identities)
+        core = DaemonCore(
+            cluster.config,
+            start,
+            keys=KeyRing({1: _RING_KEY}, 1) if settings.suite else None,
+            now=self.clock.monotonic(now),
+            wall=self.clock.wall(now),
+            limits=SessionLimits(
+                unreliable_drop_bytes=settings.session_cap_bytes // 16,
+                output_cap_bytes=settings.session_cap_bytes,
+            ),
+            probe=probe,
+        )
+        return Process(
+            self._loop,
+            cluster.network,
+            self.index,
+            name,
+            core,
+            self.clock,
+            disk,
+            record.restarts,
+            probe,
+            self._ended,
+        )
+
+    # ---- ends ----
+
+    def kill(self) -> None:
+        """Whatever runs or starts here ends at once; a clone does not."""
+        if self._booting:
+            self._booting = False
+            self.disk.crash()
+            self.on_end(self, End.KILLED)
+        elif self.process is not None:
+            self.process.end(End.KILLED)
+
+    def kill_clone(self) -> None:
+        """End the clone, also one that is about to start."""
+        self._clones += 1
+        if self.clone is not None:
+            self.clone.end(End.KILLED)
+
+    def _ended(self, process: Process, how: End) -> None:
+        now, name = self._loop.now, process.name
+        self._cluster.record(Left(now, name) if how is End.LEFT else Fail(now, name))
+        process.disk.crash()
+        if process is self.clone:
+            self.clone = None
+            return
+        self._flying = process.take_flying()
+        self.process = None
+        if how is End.OUTDATED:
+            assert process.core.adopt_restarts is not None
+            self.boot(process.core.adopt_restarts)
+        self.on_end(self, how)
+
+    # ---- what daemons and clients do ----
+
+    def put(self, arrival: int, datagram: bytes) -> None:
+        """A datagram for this address will have come at `arrival`."""
+        if self.process is not None:
+            self.process.put(arrival, datagram)
+        else:
+            self._flying.append((arrival, datagram))
+            if len(self._flying) > MAX_FLYING:
+                self._flying = [late for late in self._flying if late[0] > self._loop.now]
+        if self.clone is not None:
+            self.clone.put(arrival, datagram)
+
+    def accept(self, client: Client) -> None:
+        """A client connects to the daemon that runs here."""
+        assert self.process is not None, f"{self.name} is down"
+        self.process.accept(client)
+
+    def set_step(self, factor: int) -> None:
+        """Let each step take so many times as long as usual."""
+        if self.process is not None:
+            self.process.step_us = STEP_US * factor

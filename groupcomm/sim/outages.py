@@ -1,0 +1,168 @@
+"""What happens to daemons: they are killed, stand still, lose their disks, leave, start again."""
+
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from groupcomm.sim.faults import Faults
+from groupcomm.sim.host import Host
+from groupcomm.sim.loop import SECOND, Loop, microseconds
+from groupcomm.sim.probe import FUSE_KINDS, Fuse
+from groupcomm.sim.process import End
+
+FUSE_US: Final = SECOND
+"""A daemon that is to die at a moment that does not come dies after so long anyway."""
+
+LAST_ONE_SHARE: Final = 0.2
+"""How often the only daemon that runs is brought down all the same."""
+
+ALL_SHARE: Final = 0.04
+"""How often a crash is one of all hosts, as when the power fails."""
+
+AGAIN_SHARE: Final = 0.2
+"""How often a daemon that was killed is killed again soon after its start."""
+
+CLONE_SHARE: Final = 0.1
+"""Of damages to disks."""
+
+LONGEST_CLONE_S: Final = 2.0
+
+
+class Outages:
+    """Brings daemons down and up again.
+
+    Args:
+        loop: virtual time.
+        rng: this run's source for when and whom.
+        faults: how strong.
+        hosts: where the daemons run.
+    """
+
+    def __init__(self, loop: Loop, rng: Random, faults: Faults, hosts: Sequence[Host]) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._faults = faults
+        self._hosts = hosts
+        self._running = True
+        self._damage: dict[int, str] = {}  # by host: what its disk suffers once its daemon is dead
+        self._again: set[int] = set()  # hosts whose next daemon dies soon
+        for host in hosts:
+            host.on_end = self._on_end
+
+    def end(self) -> None:
+        """Nobody dies any more; who stands still goes on, who is dead stays it."""
+        self._running = False
+        for host in self._hosts:
+            host.kill_clone()
+            if host.process is not None:
+                host.process.resume()
+                host.process.probe.fuse = None
+                host.process.sends_left = None
+
+    def _victim(self) -> Host | None:
+        up = [host for host in self._hosts if host.is_up]
+        if len(up) > 1 or (up and self._rng.random() < LAST_ONE_SHARE):
+            return self._rng.choice(up)
+        return None
+
+    # ---- what can happen ----
+
+    def crash(self) -> None:
+        """Kill a daemon, now or at some telling moment soon; or all of them."""
+        if self._rng.random() < ALL_SHARE:
+            for host in self._hosts:
+                host.kill()
+            return
+        victim = self._victim()
+        if victim is not None:
+            if self._rng.random() < AGAIN_SHARE:
+                self._again.add(victim.index)
+            self._doom(victim)
+
+    def damage_disk(self) -> None:
+        """Kill a daemon, and have the next one find another disk; or start a clone of it."""
+        victim = self._victim()
+        if victim is None:
+            return
+        if self._rng.random() < CLONE_SHARE:
+            victim.start_clone()
+            lasts = microseconds(self._rng.uniform(0.1, LONGEST_CLONE_S))
+            self._loop.at(self._loop.now + lasts, lambda _: victim.kill_clone())
+            return
+        self._damage[victim.index] = self._rng.choice(("lost", "rolled back"))
+        self._doom(victim)
+
+    def pause(self) -> None:
+        """Let a daemon stand still."""
+        victim = self._victim()
+        if victim is not None and victim.process is not None:
+            shortest, longest = 0.06, self._faults.pause_s
+            lasts = shortest + self._rng.random() ** 2 * max(0.0, longest - shortest)
+            victim.process.pause(self._loop.now + microseconds(lasts))
+
+    def leave(self) -> None:
+        """Let a daemon leave in order; another start of it follows."""
+        victim = self._victim()
+        if victim is not None and victim.process is not None:
+            victim.process.leave()
+
+    # ---- death ----
+
+    def _doom(self, host: Host) -> None:
+        """Kill a daemon now, between two of the next datagrams it sends, or at a moment inside."""
+        process, rng = host.process, self._rng
+        assert process is not None
+        lot = rng.random()
+        if lot < 0.3:
+            host.kill()
+            return
+        if lot < 0.6:
+            process.sends_left = rng.randint(0, 3)
+        else:
+            process.probe.fuse = Fuse(rng.choice(FUSE_KINDS), rng.choice((0, 0, 1, 5)))
+        name = process.name
+        self._loop.at(self._loop.now + FUSE_US, lambda _: self._kill_start(host, name))
+
+    def _kill_start(self, host: Host, name: str) -> None:
+        if self._running and host.process is not None and host.process.name == name:
+            host.kill()
+
+    def _on_end(self, host: Host, how: End) -> None:
+        """A daemon has ended: damage its disk if that was the plan, and start the next one."""
+        if not self._running:
+            return
+        damage = self._damage.pop(host.index, "")
+        if damage == "lost":
+            host.disk.lose()
+        elif damage:
+            host.disk.roll_back()
+        if how is not End.OUTDATED:
+            down = self._down_us(how)
+            self._loop.at(self._loop.now + down, partial(self._boot, host))
+
+    def _down_us(self, how: End) -> int:
+        """How long a host stays without a daemon: not at all, a moment, or long."""
+        rng = self._rng
+        longest = self._faults.crash_s or 2.0
+        if how is End.LEFT:
+            longest = 2.0
+        down_s = rng.choice((0.0, rng.uniform(0.0, 0.05), rng.uniform(0.0, longest)))
+        return 1 + microseconds(down_s)
+
+    def _boot(self, host: Host, _: Any) -> None:
+        if self._running:
+            host.boot()
+            if host.index in self._again:
+                self._again.discard(host.index)
+                self._loop.at(
+                    self._loop.now + self._rng.randrange(SECOND // 100), self._doom_again, host
+                )
+
+    def _doom_again(self, host: Host) -> None:
+        """Kill a daemon while it starts, or before it is in its first view."""
+        if self._running:
+            if host.process is not None:
+                self._doom(host)
+            else:
+                host.kill()
