@@ -92,6 +92,11 @@ class View:
         key = hashlib.blake2b(text.encode(), digest_size=16, person=b"groupcomm view").digest()
         object.__setattr__(self, "key", key)
 
+    @property
+    def numbers(self) -> frozenset[int]:
+        """What stands for the daemons' names in datagrams."""
+        return frozenset(daemon.number for daemon in self.daemons)
+
     def _check_links(self) -> None:
         reached = {0}
         for _ in self.rings:

@@ -1,7 +1,7 @@
 """One whole daemon as a state machine: the only part that a shell drives."""
 
 from groupcomm.core.daemon import DaemonCore, Transmission
-from groupcomm.core.desk import ClientBytes, ClientGone, ClientInput, ClientOpened
+from groupcomm.core.seat import ClientBytes, ClientGone, ClientInput, ClientOpened
 
 __all__ = [
     "ClientBytes",

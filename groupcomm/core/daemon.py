@@ -17,10 +17,11 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.core.counters import Counters
-from groupcomm.core.desk import ClientInput, Desk
+from groupcomm.core.desk import Desk
 from groupcomm.core.gate import Gate
 from groupcomm.core.operation import Operation
 from groupcomm.core.probe import NoProbe, Probe
+from groupcomm.core.seat import ClientInput
 from groupcomm.errors import BadDatagram, RemoteProtocolError
 from groupcomm.groups.announcement import announce, cut_announcement
 from groupcomm.groups.table import GroupTable

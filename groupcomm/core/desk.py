@@ -8,12 +8,10 @@ what waits, go on from one view of the daemons to the next.
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TypeAlias
-
-import attrs
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.core.probe import Probe
+from groupcomm.core.seat import ClientBytes, ClientInput, ClientOpened, Seat
 from groupcomm.errors import BadDatagram, LocalProtocolError, SessionError
 from groupcomm.events import DaemonView, GroupView, MemberId
 from groupcomm.groups.table import GroupTable
@@ -37,60 +35,6 @@ _FRAGMENT = BundleKind.FRAGMENT
 
 RECORD_HEAD_BYTES = 14
 """Of a bundle's record, besides its body, its user's name and its targets."""
-
-
-@attrs.frozen
-class ClientOpened:
-    """A client has connected; its number came from `Desk.open`."""
-
-    connection: int
-
-
-@attrs.frozen
-class ClientBytes:
-    """A client has sent bytes of its stream."""
-
-    connection: int
-    data: bytes
-
-
-@attrs.frozen
-class ClientGone:
-    """A client's stream has ended, whoever ended it."""
-
-    connection: int
-
-
-ClientInput: TypeAlias = ClientOpened | ClientBytes | ClientGone
-
-
-class _Seat:
-    """One session and how far it has come."""
-
-    __slots__ = (
-        "early",
-        "gone",
-        "leaving",
-        "member",
-        "numbered",
-        "ordered",
-        "session",
-        "targets",
-        "user",
-        "welcomed",
-    )
-
-    def __init__(self, session: DaemonSession) -> None:
-        self.session = session
-        self.user = ""
-        self.member: MemberId | None = None  # since its CONNECT waits for a number
-        self.welcomed = False  # its CONNECT is ordered
-        self.leaving = False  # its DISCONNECT waits for a number
-        self.gone = False  # its stream has ended
-        self.early: list[tuple[bytes, bool]] = []  # delivered before the welcome
-        self.targets: tuple[int, ...] = ()  # whom the private names of its last message mean
-        self.ordered: set[int] = set()  # messages whose positions it waits for
-        self.numbered: list[Bundle] = []  # fragments of the message whose last one has no number
 
 
 class Desk:
@@ -147,7 +91,7 @@ class Desk:
         self._limits = limits
         self._probe = probe
         self._last = first_connection
-        self._seats: dict[int, _Seat] = {}
+        self._seats: dict[int, Seat] = {}
         self._users: dict[str, int] = {}  # names in use, until the DISCONNECT is ordered
         self._queued_names: dict[str, list[int]] = {}  # sessions that wait for a name
         self._unreliable: list[Bundle] = []
@@ -210,7 +154,7 @@ class Desk:
         if isinstance(event, ClientOpened):
             session = DaemonSession(connection, limits=self._limits)
             self.sessions[connection] = session
-            self._seats[connection] = _Seat(session)
+            self._seats[connection] = Seat(session)
         elif isinstance(event, ClientBytes):
             self._read(connection, event.data)
         else:
@@ -233,7 +177,7 @@ class Desk:
         except BadDatagram as error:
             self._leave(seat, Code.NET_ERROR, f"a frame that does not decode: {error}")
 
-    def _greet(self, seat: _Seat, user: str) -> None:
+    def _greet(self, seat: Seat, user: str) -> None:
         try:
             private_name(user, self._daemon)
         except LocalProtocolError as error:  # each may be short enough, but not both together
@@ -253,18 +197,18 @@ class Desk:
             return
         self._connect(seat)
 
-    def _connect(self, seat: _Seat) -> None:
+    def _connect(self, seat: Seat) -> None:
         connection = seat.session.connection
         self._users[seat.user] = connection
         seat.member = MemberId(private_name(seat.user, self._daemon), connection)
         self._order_control(seat, BundleKind.CONNECT)
 
-    def _order_control(self, seat: _Seat, kind: BundleKind) -> None:
+    def _order_control(self, seat: Seat, kind: BundleKind) -> None:
         bundle = control_bundle(kind)
         bundle.address(seat.session.connection, seat.user, ())
         self.waiting.append(bundle)
 
-    def _submit(self, seat: _Seat, request: Submit) -> None:
+    def _submit(self, seat: Seat, request: Submit) -> None:
         bundle = request.bundle
         if bundle.privates:
             if bundle.index == 0:
@@ -288,7 +232,7 @@ class Desk:
         found = [names.get(group) for group in bundle.groups if group[0] == "#"]
         return tuple(member.id.connection if member else 0 for member in found)
 
-    def _leave(self, seat: _Seat, code: int, reason: str) -> None:
+    def _leave(self, seat: Seat, code: int, reason: str) -> None:
         """End a session; what it has submitted stays sent.
 
         One that said goodbye gets all that is ordered before its DISCONNECT, others end at once.
@@ -303,13 +247,13 @@ class Desk:
         if code != Code.OK or seat.member is None:
             self._close(seat, code, reason)
 
-    def _close(self, seat: _Seat, code: int, reason: str) -> None:
+    def _close(self, seat: Seat, code: int, reason: str) -> None:
         seat.session.close(code, reason)
         if not seat.gone:
             self.ready[seat.session.connection] = None
             self.closed.append(seat.session.connection)
 
-    def _unqueue(self, seat: _Seat) -> None:
+    def _unqueue(self, seat: Seat) -> None:
         queue = self._queued_names.get(seat.user, [])
         if seat.session.connection in queue:
             queue.remove(seat.session.connection)
@@ -377,7 +321,7 @@ class Desk:
             if seat is not None:
                 self._push(seat, item, unreliable)
 
-    def _push(self, seat: _Seat, item: bytes, droppable: bool = False) -> None:
+    def _push(self, seat: Seat, item: bytes, droppable: bool = False) -> None:
         if seat.gone:
             return
         if not seat.welcomed:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import inf
 
 from groupcomm.config.core import Timing
-from groupcomm.config.view import Incarnation
+from groupcomm.config.start import Start
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.proposal import propose
 from groupcomm.membership.reach import component, mutual_pairs
@@ -15,6 +15,8 @@ from groupcomm.wire.membership import Proposal
 
 MIN_GAP_S = 0.001
 """Between two joins; what comes meanwhile goes into the later one."""
+
+MOST_FAILURES = 12
 
 FRESH_REPEATS = 5
 """A daemon that has not repeated its join for so many intervals no longer gathers."""
@@ -34,6 +36,7 @@ class Gather:
     __slots__ = (
         "_all_mutual",
         "_changed_at",
+        "_failures",
         "_timing",
         "_wait_s",
         "due",
@@ -43,9 +46,19 @@ class Gather:
         "unsaid",
     )
 
-    def __init__(self, timing: Timing, now: float, patience_s: float) -> None:
+    def __init__(self, timing: Timing, now: float, failures: int, jitter: float = 0.0) -> None:
+        """Begin.
+
+        Args:
+            timing: timeouts.
+            now: seconds.
+            failures: how many attempts before it, one after the other, came to nothing.
+            jitter: 0 to 1, so that after failures no two daemons wait alike.
+        """
         self._timing = timing
-        self._wait_s = timing.answer_wait_s + patience_s
+        patience = (min(failures, MOST_FAILURES) + jitter) / 4 if failures else 0.0
+        self._wait_s = timing.answer_wait_s * (1 + patience)
+        self._failures = failures
         self._changed_at = now
         self._all_mutual = False
         self.started = now
@@ -56,8 +69,7 @@ class Gather:
 
     def look(
         self,
-        me: int,
-        incarnation: Incarnation,
+        start: Start,
         attempt: int,
         heard: tuple[tuple[int, int], ...],
         peers: Mapping[int, Peer],
@@ -66,8 +78,7 @@ class Gather:
         """Find who hears each other now.
 
         Args:
-            me: number of this daemon.
-            incarnation: which start it is.
+            start: this daemon.
             attempt: its own.
             heard: whom it hears.
             peers: all others.
@@ -75,8 +86,9 @@ class Gather:
         """
         timing = self._timing
         since = now - FRESH_REPEATS * timing.repeat_s - timing.longest_delay_s
-        rows = {(me, incarnation.random_id): frozenset(heard)}
-        who = {me: (incarnation, attempt)}
+        me, own = start.daemon.number, start.incarnation
+        rows = {(me, own.random_id): frozenset(heard)}
+        who = {me: (own, attempt)}
         for peer in peers.values():
             join = peer.join
             if join is not None and peer.join_at >= since and not peer.left:
@@ -95,8 +107,12 @@ class Gather:
         return propose({number: who[number] for number in members}, mutual)
 
     def is_complete(self, expected: set[int], now: float) -> bool:
-        """Whether nobody is to be waited for any more."""
-        if self._all_mutual and expected <= self.members:
+        """Whether nobody is to be waited for any more.
+
+        After a failure the time runs out in any case. Attempts that chase each other, each of them
+        begun because one heard of another's, come to rest by that.
+        """
+        if not self._failures and self._all_mutual and expected <= self.members:
             return True
         settled = now >= self._changed_at + self._timing.repeat_s
         return now >= self.started + (self._wait_s if settled else 3 * self._wait_s)

@@ -56,9 +56,9 @@ class Beacon(_Message, frozen=True):
 class Holding(_Message, frozen=True):
     """What one daemon has of one ring's stream in the view that ends.
 
-    `forgotten`: it held all up to here, as did everybody, and has dropped it. `spans`: what it holds
-    above. `notices`: (upto, value) of horizons, the last counted one and those beyond. `frontier`:
-    the highest known of the ring.
+    `forgotten`: it held all up to here, as did everybody, and has dropped it. `spans`: what it
+    holds above. `notices`: (upto, value) of horizons, the last counted one and those beyond.
+    `frontier`: the highest known of the ring.
     """
 
     forgotten: Number
@@ -93,6 +93,10 @@ class Join(_Message, frozen=True):
     clock: Number
     counter: Number
     past: Past | None
+
+    def hearing(self, heard: Heard) -> "Join":
+        """The same, but for whom is heard."""
+        return msgspec.structs.replace(self, heard=heard)
 
 
 class Seat(_Message, frozen=True):

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from groupcomm.config.view import View
-from groupcomm.core.desk import Desk, _Seat
+from groupcomm.core.desk import Desk
+from groupcomm.core.seat import Seat
 from groupcomm.events import MemberId, Message
 from groupcomm.groups.audience import Audience
 from groupcomm.groups.groups import Groups
@@ -18,7 +19,7 @@ from groupcomm.wire.bundle import Bundle, BundleKind
 def disconnect_overtakes(right: Right) -> Right:
     """A disconnect is put in front of the messages that its session has sent."""
 
-    def order_control(self: Desk, seat: _Seat, kind: BundleKind) -> None:
+    def order_control(self: Desk, seat: Seat, kind: BundleKind) -> None:
         right(self, seat, kind)
         if kind == BundleKind.DISCONNECT:
             self._queue.rotate(1)
@@ -42,7 +43,7 @@ def ghost_in_group(right: Right) -> Right:
 def join_when_asked(right: Right) -> Right:
     """A join has its effect at the daemon as soon as a client asks for it."""
 
-    def submit(self: Desk, seat: _Seat, request: Submit) -> None:
+    def submit(self: Desk, seat: Seat, request: Submit) -> None:
         right(self, seat, request)
         bundle = request.bundle
         if bundle.kind == BundleKind.JOIN and self._table is not None:

@@ -1,0 +1,63 @@
+"""Seats: what the desk keeps of each session, and what it is told of the clients."""
+
+from typing import TypeAlias
+
+import attrs
+
+from groupcomm.events import MemberId
+from groupcomm.session.daemon import DaemonSession
+from groupcomm.wire.bundle import Bundle
+
+
+@attrs.frozen
+class ClientOpened:
+    """A client has connected; its number came from `Desk.open`."""
+
+    connection: int
+
+
+@attrs.frozen
+class ClientBytes:
+    """A client has sent bytes of its stream."""
+
+    connection: int
+    data: bytes
+
+
+@attrs.frozen
+class ClientGone:
+    """A client's stream has ended, whoever ended it."""
+
+    connection: int
+
+
+ClientInput: TypeAlias = ClientOpened | ClientBytes | ClientGone
+
+
+class Seat:
+    """One session and how far it has come."""
+
+    __slots__ = (
+        "early",
+        "gone",
+        "leaving",
+        "member",
+        "numbered",
+        "ordered",
+        "session",
+        "targets",
+        "user",
+        "welcomed",
+    )
+
+    def __init__(self, session: DaemonSession) -> None:
+        self.session = session
+        self.user = ""
+        self.member: MemberId | None = None  # since its CONNECT waits for a number
+        self.welcomed = False  # its CONNECT is ordered
+        self.leaving = False  # its DISCONNECT waits for a number
+        self.gone = False  # its stream has ended
+        self.early: list[tuple[bytes, bool]] = []  # delivered before the welcome
+        self.targets: tuple[int, ...] = ()  # whom the private names of its last message mean
+        self.ordered: set[int] = set()  # messages whose positions it waits for
+        self.numbered: list[Bundle] = []  # fragments of the message whose last one has no number

@@ -1,0 +1,111 @@
+"""Agreement: one proposal that this daemon has agreed to, until all others have or it fails.
+
+Pure. ``now`` is in seconds. It is there from the commit to the end of the view that comes out of
+it, as a late daemon may still ask what was agreed.
+"""
+
+from collections.abc import Mapping
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.start import Start
+from groupcomm.config.view import View
+from groupcomm.membership.host import Host
+from groupcomm.membership.peers import Peer
+from groupcomm.membership.proposal import LEAD_US, make_view, median_reading, rank
+from groupcomm.membership.recovery import Recovery
+from groupcomm.wire.membership import Commit, Join, Proposal
+
+
+def joins_of(
+    proposal: Proposal, me: tuple[int, int], own: Join, peers: Mapping[int, Peer]
+) -> dict[int, Join] | None:
+    """The joins that a proposal is made from, by number; None if one of them is not here.
+
+    Args:
+        proposal: own or another's.
+        me: number and random id of this daemon, which must be in it.
+        own: its join.
+        peers: all others.
+    """
+    joins: dict[int, Join] = {}
+    for seat in proposal.seats:
+        join: Join | None = own
+        key = me
+        if seat.number != me[0]:
+            peer = peers.get(seat.number)
+            if peer is None or peer.left:
+                return None
+            join, key = peer.join, peer.key
+        if join is None or join.attempt != seat.attempt or key[1] != seat.random_id:
+            return None
+        joins[seat.number] = join
+    return joins if me[0] in joins else None
+
+
+class Agreement:
+    """What is needed to carry out one proposal.
+
+    Attributes:
+        proposal: what was agreed to.
+        view: what comes out of it.
+        recovery: the exchange with those who come from the same old view.
+        recovered: this daemon has told that it holds all that they hold.
+    """
+
+    __slots__ = ("_joins", "_me", "_peers", "proposal", "recovered", "recovery", "view")
+
+    def __init__(
+        self,
+        config: CoreConfig,
+        start: Start,
+        host: Host,
+        old: View | None,
+        *,
+        proposal: Proposal,
+        joins: Mapping[int, Join],
+        peers: Mapping[int, Peer],
+    ) -> None:
+        self._me = start.daemon.number
+        self._joins = joins
+        self._peers = peers
+        self.proposal = proposal
+        self.view = make_view(config, proposal, joins)
+        self.recovery = Recovery(host, old, self._me, proposal, joins)
+        self.recovered = False
+
+    def attempt_of(self, peer: Peer) -> int | None:
+        """With which attempt a daemon, in its present start, is a member; None if it is not."""
+        for seat in self.proposal.seats:
+            if (seat.number, seat.random_id) == peer.key:
+                return seat.attempt
+        return None
+
+    def has_name(self, number: int) -> bool:
+        """Whether a daemon, in whatever start, is a member."""
+        return any(seat.number == number for seat in self.proposal.seats)
+
+    def is_worse_than(self, other: Proposal) -> bool:
+        """Whether members should rather agree to another proposal."""
+        return rank(other) > rank(self.proposal)
+
+    def commits(self) -> list[Commit | None]:
+        """Per other member its commit to this proposal, if it is here."""
+        found = [self._peers[s.number].commit for s in self.proposal.seats if s.number != self._me]
+        return [c if c is not None and c.proposal == self.proposal else None for c in found]
+
+    @property
+    def all_recovered(self) -> bool:
+        """Whether everybody has told that it holds all that its fellows hold."""
+        return self.recovered and all(c is not None and c.recovered for c in self.commits())
+
+    def commit(self, attempt: int) -> Commit:
+        """What this daemon tells the others."""
+        missing = () if self.recovered else self.recovery.missing
+        return Commit(
+            attempt=attempt, proposal=self.proposal, recovered=self.recovered, missing=missing
+        )
+
+    def correction(self) -> int | None:
+        """What this daemon's physical clock should have read, if it is far ahead of the median."""
+        median = median_reading(self._joins)
+        return median if self._joins[self._me].reading > median + LEAD_US else None

@@ -1,0 +1,172 @@
+"""Neighbours: which daemons are there, in which start, and who hears whom lately.
+
+Pure. ``now`` is in seconds. Of each name only the latest start counts. A start with fewer restarts
+than are known is told so, unless the known one still answers: then it is a clone, and ignored.
+"""
+
+from collections.abc import Callable
+from math import inf
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.start import Start
+from groupcomm.config.view import Incarnation, View
+from groupcomm.membership.flood import Flood
+from groupcomm.membership.peers import Peer
+from groupcomm.names import daemon_number
+from groupcomm.wire.membership import Beacon, Outdated
+
+ANSWER_INTERVAL_S = 0.02
+"""A daemon that does not know that it is heard is told so at most this often."""
+
+FIRST_PATIENCE_S = 0.3
+LONGEST_PATIENCE_S = 30.0
+"""A daemon that is heard but does not come along starts no further view for so long."""
+
+HEARD_BEACONS = 3
+"""A daemon is heard if anything of its own came within so many beacon intervals."""
+
+
+class Neighbours:
+    """All other daemons, as one daemon knows them.
+
+    Attributes:
+        peers: by daemon number.
+        listed: the names of all daemons that may be members, by number; without this daemon.
+        key: number and random id of this daemon.
+        silence_due: when a watched daemon may have been silent for too long.
+    """
+
+    def __init__(
+        self,
+        config: CoreConfig,
+        start: Start,
+        flood: Flood,
+        restarted: Callable[[int, Incarnation, float], None],
+    ) -> None:
+        """`restarted` is told of (number, the start that is over, seconds)."""
+        self._timing = config.timing
+        self._flood = flood
+        self._restarted = restarted
+        self.key = (start.daemon.number, start.incarnation.random_id)
+        self.peers: dict[int, Peer] = {}
+        self.listed = {daemon_number(n): n for n in config.daemons if n != start.name}
+        self.silence_due = inf
+        self._watched: list[tuple[Peer, float]] = []
+
+    # ---- who is there ----
+
+    def meet(self, number: int, incarnation: Incarnation, now: float) -> Peer | None:
+        """The peer of a start; None if a later start of it is known."""
+        peer = self.peers.get(number)
+        if peer is None:
+            peer = self.peers[number] = Peer(number, self.listed.get(number), incarnation)
+        elif incarnation.restarts > peer.incarnation.restarts:
+            over = peer.incarnation
+            peer.restart(incarnation)
+            self._restarted(number, over, now)
+        elif incarnation != peer.incarnation:
+            self._tell_outdated(peer, incarnation, now)
+            return None
+        peer.incarnation = incarnation  # the same object: the next comparison is by identity
+        return peer
+
+    def _tell_outdated(self, peer: Peer, incarnation: Incarnation, now: float) -> None:
+        answers = now - peer.heard_at < self._timing.token_timeout_s
+        if not answers and self._may_answer(peer, now):
+            message = Outdated(incarnation.random_id, peer.incarnation.restarts)
+            self._flood.send_to(peer.name or "", message)
+
+    def _may_answer(self, peer: Peer, now: float) -> bool:
+        if peer.name is None or now - peer.answered_at < ANSWER_INTERVAL_S:
+            return False
+        peer.answered_at = now
+        return True
+
+    # ---- who hears whom ----
+
+    def heard_since(self, since: float) -> tuple[tuple[int, int], ...]:
+        """Number and random id of those that this daemon heard itself since a time, sorted."""
+        peers = self.peers.values()
+        return tuple(sorted(p.key for p in peers if p.heard_at >= since and not p.left))
+
+    def fresh_since(self, now: float) -> float:
+        """What came before this time no longer shows that somebody is heard."""
+        return now - HEARD_BEACONS * self._timing.beacon_interval_s - self._timing.longest_delay_s
+
+    def lacking(self, origin: Peer, sender: int, now: float) -> list[int]:
+        """Who may not hear a message's origin directly, and so needs it passed on."""
+        since = self.fresh_since(now)
+        lacking: list[int] = []
+        for number in self.listed:
+            peer = self.peers.get(number)
+            hears = peer is not None and peer.hears(origin.key, since)
+            if number not in (origin.number, sender) and not hears:
+                lacking.append(number)
+        return lacking
+
+    # ---- beacons ----
+
+    def beacon(self, view: View | None, now: float) -> Beacon:
+        """The beacon of this daemon in a view."""
+        counter, key = (view.id.counter, view.key) if view is not None else (0, bytes(16))
+        return Beacon(counter, key, self.heard_since(self.fresh_since(now)))
+
+    def answer(self, peer: Peer, view: View | None, now: float) -> None:
+        """Tell a daemon that does not know it that it is heard."""
+        if self._may_answer(peer, now):
+            self._flood.send_to(peer.name or "", self.beacon(view, now))
+
+    # ---- silence ----
+
+    def expected(self, view: View | None, since: float) -> set[int]:
+        """Who should answer: the last view's daemons, or all listed ones, and who was heard.
+
+        Args:
+            view: the last view, if there was one.
+            since: when this daemon began to gather.
+        """
+        since = self.fresh_since(since)
+        members = frozenset(self.listed) if view is None else view.numbers
+        expected = {
+            peer.number
+            for peer in self.peers.values()
+            if not peer.left
+            and (peer.number in members or peer.heard_at >= since or peer.join_at >= since)
+        }
+        return expected | members if view is None else expected
+
+    def watch(self, view: View, gathered_at: float, now: float) -> None:
+        """Watch those whose silence breaks the view: fellows of the ring, other ends of links.
+
+        The token does not tell while it rests: then only its holder is known to be alive. Others
+        that were heard since `gathered_at` and did not come along are to be ignored for a while.
+        """
+        for peer in self.peers.values():
+            if peer.number in view.numbers:
+                peer.patience_s = 0.0
+            elif peer.heard_at >= gathered_at:
+                longer_s = max(2 * peer.patience_s, FIRST_PATIENCE_S)
+                peer.patience_s = min(longer_s, LONGEST_PATIENCE_S)
+                peer.ignored_until = now + peer.patience_s
+        timeout_s = self._timing.token_timeout_s
+        numbers = [daemon.number for daemon in view.daemons]
+        me = numbers.index(self.key[0])
+        limits = dict.fromkeys(view.rings[view.ring_of[me]], timeout_s)
+        for pair in view.links:
+            if me in pair:
+                limits[sum(pair) - me] = timeout_s + self._timing.longest_delay_s
+        limits.pop(me, None)
+        self._watched = [(self.peers[numbers[i]], limit_s) for i, limit_s in limits.items()]
+        for peer, _ in self._watched:
+            peer.heard_at = max(peer.heard_at, now)
+        self.silence_due = now
+
+    def is_silent(self, now: float) -> bool:
+        """Whether one of those that are watched was silent for too long."""
+        self.silence_due = inf
+        for peer, limit_s in self._watched:
+            due = peer.heard_at + limit_s
+            if due <= now:
+                return True
+            self.silence_due = min(self.silence_due, due)
+        return False
