@@ -112,6 +112,9 @@ class Operation:
             now=now,
         )
         self._changed: set[int] = set()  # foreign streams that may have new gaps
+        # The latest notice of each ring: a site hears the multicasts of all its rings, so without
+        # this notices would be passed on in circles. Of packets the streams know the first.
+        self._noticed = [(0, 0, 0)] * len(view.rings)
         self._handlers: dict[int, Callable[[bytes], None]] = {
             PacketKind.DATA: self._on_data,
             PacketKind.UNRELIABLE: self._on_unreliable,
@@ -266,7 +269,10 @@ class Operation:
                 self.ring.notices.asked = True
             if self.streams[ring].known > self.streams[ring].held:
                 self._changed.add(ring)
-        self._pass_on(ring, packet)
+        news = (notice.horizon, notice.upto, notice.frontier)
+        if news > self._noticed[ring]:
+            self._noticed[ring] = news
+            self._pass_on(ring, packet)
 
     def _on_resend(self, packet: bytes) -> None:
         request = decode_resend_untrusted(packet)
