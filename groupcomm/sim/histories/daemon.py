@@ -125,10 +125,14 @@ class Daemon:
         if not self.agreed:
             return None
         bundle = self.agreed[0]
-        everywhere = self.daemons if bundle.level == SAFE else [self]
-        if any(daemon.least < bundle.time for daemon in everywhere) or not self._is_next(bundle):
+        if not (self._is_stable(bundle) and self._is_next(bundle)):
             return None
         return self.agreed.pop(0)
+
+    def _is_stable(self, bundle: Bundle) -> bool:
+        """Nothing lower can still come here, nor, if it is SAFE, to anybody."""
+        everywhere = self.daemons if bundle.level == SAFE else [self]
+        return all(daemon.least >= bundle.time for daemon in everywhere)
 
     def _is_next(self, bundle: Bundle) -> bool:
         """RELIABLE waits for nothing, others for those of their client before."""
@@ -196,8 +200,7 @@ class Daemon:
 
     def _answer(self) -> None:
         for bundle in list(self.answers):
-            everywhere = self.daemons if bundle.level == SAFE else [self]
-            if all(daemon.least >= bundle.time for daemon in everywhere):
+            if self._is_stable(bundle):
                 self.answers.remove(bundle)
                 if bundle.index == bundle.messages[0].parts - 1:
                     self.desk.tell_position(bundle)
