@@ -51,6 +51,9 @@ SETTLED_S = 1.0
 SETTLE_LIMIT_S = 60.0
 """A cluster that has not settled by then is stopped as it is; the oracles see what is missing."""
 
+AGREE_LIMIT_S = 5.0
+"""A core that has not agreed on a view by then never does, or too late."""
+
 BOOT_LIMIT_S = 0.1
 """A daemon whose start was asked for runs by then."""
 
@@ -238,9 +241,11 @@ class Cluster:
 
     def settle(self) -> None:
         """Run until nothing new happens any more, then record that nothing may be missing."""
-        limit = self.loop.now + microseconds(SETTLE_LIMIT_S)
-        before = None
-        while self.loop.now < limit and before != (before := self._progress()):
+        began, before = self.loop.now, None
+        while before != (before := self._progress()) or not self.agree(self.core):
+            limit_s = SETTLE_LIMIT_S if self.agree(self.core) else AGREE_LIMIT_S
+            if self.loop.now >= began + microseconds(limit_s):
+                break
             self.run(SETTLED_S)
         for host in self.daemons:
             process = host.process
