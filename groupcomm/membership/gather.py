@@ -8,6 +8,7 @@ from math import inf
 
 from groupcomm.config.core import Timing
 from groupcomm.config.start import Start
+from groupcomm.config.view import Incarnation
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.proposal import propose
 from groupcomm.membership.reach import component, mutual_pairs
@@ -15,8 +16,6 @@ from groupcomm.wire.membership import Proposal
 
 MIN_GAP_S = 0.001
 """Between two joins; what comes meanwhile goes into the later one."""
-
-MOST_FAILURES = 12
 
 FRESH_REPEATS = 5
 """A daemon that has not repeated its join for so many intervals no longer gathers."""
@@ -35,8 +34,10 @@ class Gather:
 
     __slots__ = (
         "_all_mutual",
+        "_calm_s",
         "_changed_at",
-        "_failures",
+        "_seats",
+        "_stretch",
         "_timing",
         "_wait_s",
         "due",
@@ -46,20 +47,21 @@ class Gather:
         "unsaid",
     )
 
-    def __init__(self, timing: Timing, now: float, failures: int, jitter: float = 0.0) -> None:
+    def __init__(self, timing: Timing, now: float, stretch: float, jitter: float = 0.0) -> None:
         """Begin.
 
         Args:
             timing: timeouts.
             now: seconds.
-            failures: how many attempts before it, one after the other, came to nothing.
+            stretch: by what to multiply them; above 1 after failures.
             jitter: 0 to 1, so that after failures no two daemons wait alike.
         """
         self._timing = timing
-        patience = (min(failures, MOST_FAILURES) + jitter) / 4 if failures else 0.0
-        self._wait_s = timing.answer_wait_s * (1 + patience)
-        self._failures = failures
+        self._stretch = stretch + jitter / 2 if stretch > 1 else 1.0
+        self._wait_s = timing.answer_wait_s * self._stretch
+        self._calm_s = timing.answer_wait_s if stretch > 1 else 0.0
         self._changed_at = now
+        self._seats: dict[int, tuple[Incarnation, int]] = {}
         self._all_mutual = False
         self.started = now
         self.due = now
@@ -85,7 +87,7 @@ class Gather:
             now: seconds.
         """
         timing = self._timing
-        since = now - FRESH_REPEATS * timing.repeat_s - timing.longest_delay_s
+        since = now - FRESH_REPEATS * timing.repeat_s * self._stretch - timing.longest_delay_s
         me, own = start.daemon.number, start.incarnation
         rows = {(me, own.random_id): frozenset(heard)}
         who = {me: (own, attempt)}
@@ -99,21 +101,22 @@ class Gather:
         }
         mutual = mutual_pairs(numbers)
         members = component(mutual, me)
-        if members != self.members:
-            self.members = members
+        seats = {number: who[number] for number in members}
+        if seats != self._seats:
+            self.members, self._seats = members, seats
             self._changed_at = now
         self._all_mutual = all(mutual[m] >= members - {m} for m in members)
         self.due = now + timing.repeat_s
-        return propose({number: who[number] for number in members}, mutual)
+        return propose(seats, mutual)
 
     def is_complete(self, expected: set[int], now: float) -> bool:
         """Whether nobody is to be waited for any more.
 
-        After a failure the time runs out in any case. Attempts that chase each other, each of them
-        begun because one heard of another's, come to rest by that.
+        After a failure nobody is quick: attempts that chase each other, each of them begun because
+        one heard of another's, come to rest by that.
         """
-        if not self._failures and self._all_mutual and expected <= self.members:
-            return True
+        if self._all_mutual and expected <= self.members:
+            return now >= self._changed_at + self._calm_s
         settled = now >= self._changed_at + self._timing.repeat_s
         return now >= self.started + (self._wait_s if settled else 3 * self._wait_s)
 
@@ -124,5 +127,5 @@ class Gather:
     def deadline(self, sent_at: float, now: float) -> float:
         """When there is something to do."""
         repeat = sent_at + (MIN_GAP_S if self.unsaid else self._timing.repeat_s)
-        ready = self.started + self._wait_s
+        ready = min(self.started + self._wait_s, self._changed_at + self._calm_s)
         return min(repeat, self.due, ready if ready > now else inf)

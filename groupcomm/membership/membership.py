@@ -31,6 +31,7 @@ from groupcomm.membership.host import Host
 from groupcomm.membership.neighbours import Neighbours
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.states import Reason, State
+from groupcomm.membership.trouble import Trouble
 from groupcomm.names import daemon_number
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.membership import (
@@ -83,8 +84,8 @@ class Membership:
         self.adopt_restarts: int | None = None
         self._counter = start.counter
         self._attempt = 0
-        self._failures = 0  # attempts in a row that came to nothing
-        self._gather = Gather(self._timing, 0.0, 0)
+        self._trouble = Trouble()
+        self._gather = Gather(self._timing, 0.0, 1.0)
         self._join = Join(
             attempt=0, name=start.name, heard=(), reading=0, clock=0, counter=0, past=None
         )
@@ -208,14 +209,14 @@ class Membership:
         if self.leaving:
             return
         self.reasons[reason] += 1
-        if self._agreement is not None and self.state is not State.OPERATIONAL:
-            self._failures += 1
+        if self._agreement is not None:
+            self._trouble.gathering(now, operational=self.state is State.OPERATIONAL)
         self._host.freeze()
         self.state = State.GATHER
         self._agreement = None
         self._attempt += 1
         jitter = (self._me >> self._attempt % 48 & 0xFF) / 256
-        self._gather = Gather(self._timing, now, self._failures, jitter)
+        self._gather = Gather(self._timing, now, self._trouble.stretch, jitter)
         self._join = Join(
             attempt=self._attempt,
             name=self._start.name,
@@ -331,7 +332,7 @@ class Membership:
         if agreement.all_recovered:
             self._install(agreement, now)
             return
-        wait_s = 2 * self._timing.answer_wait_s
+        wait_s = 2 * self._timing.answer_wait_s * self._trouble.stretch
         if now >= self._progress_at + wait_s:
             self.gather(Reason.ATTEMPT_FAILED, now)
             self._step_gather(now)
@@ -347,7 +348,7 @@ class Membership:
         view, recovery = agreement.view, agreement.recovery
         self.state = State.OPERATIONAL
         self.view = view
-        self._failures = 0
+        self._trouble.installed(now)
         self._counter = max(self._counter, view.id.counter)
         self._host.install(view, recovery.union, recovery.fellows)
         self._neighbours.watch(view, self._gather.started, now)
