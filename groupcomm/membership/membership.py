@@ -90,19 +90,15 @@ class Membership:
             attempt=0, name=start.name, heard=(), reading=0, clock=0, counter=0, past=None
         )
         self._agreement: Agreement | None = None
-        self._sent_at = -inf
-        self._progress_at = -inf
-        self._beacon_due = inf
+        self._sent_at = self._progress_at = -inf
+        self._beacon_due = self._leave_due = inf
         self._leaves = 0
-        self._leave_due = inf
 
     @property
     def coming(self) -> View | None:
         """The view that is agreed to and not installed."""
-        agreement = self._agreement
-        if agreement is None or self.state is State.OPERATIONAL:
-            return None
-        return agreement.view
+        operational = self._agreement is None or self.state is State.OPERATIONAL
+        return None if operational or self._agreement is None else self._agreement.view
 
     # ---- what is heard ----
 
