@@ -36,7 +36,7 @@ class Desk:
         self.names: dict[str, Session] = {}
         self._groups: dict[str, list[Session]] = {}
         self._parts: dict[tuple[Session, int], tuple[int, list[Session]]] = {}
-        self._ends: dict[tuple[Session, int], Bundle] = {}  # last fragments of such messages
+        self._last_parts: dict[tuple[Session, int], Bundle] = {}  # last fragments of such messages
 
     # ---- messages ----
 
@@ -49,10 +49,10 @@ class Desk:
             recipients = [session for session in before if session in recipients]
             self._parts[key] = (seen + 1, recipients)
             if bundle.index == bundle.messages[0].parts - 1:
-                self._ends[key] = bundle
+                self._last_parts[key] = bundle
             if seen + 1 < bundle.messages[0].parts:
                 return
-            bundle = self._ends.pop(key)
+            bundle = self._last_parts.pop(key)
             del self._parts[key]
         for index, message in enumerate(bundle.messages):
             position = self.position(bundle, index) if bundle.number else None

@@ -101,6 +101,13 @@ class Bundle:
         self.ring = self.number = self.time = self.place = 0
         self.causes: tuple[tuple[int, ...], Place] = ((), (0, 0, 0))
 
+    def again(self) -> "Bundle":
+        """The same without a number, for another view."""
+        copy = Bundle(self.client, self.kind, self.level)
+        copy.first, copy.last, copy.index = self.first, self.last, self.index
+        copy.group, copy.messages, copy.targets = self.group, self.messages, self.targets
+        return copy
+
     @property
     def key(self) -> Place:
         """Its place in the agreed order."""
