@@ -11,8 +11,11 @@ from typing import Final
 
 from groupcomm.sim.mutations.clients import CLIENT_MUTATIONS
 from groupcomm.sim.mutations.daemons import DAEMON_MUTATIONS
+from groupcomm.sim.mutations.endings import ENDING_MUTATIONS
 from groupcomm.sim.mutations.plausible import PLAUSIBLE_MUTATIONS
+from groupcomm.sim.mutations.told import TOLD_MUTATIONS
 from groupcomm.sim.mutations.tools import Mutation, Trace
+from groupcomm.sim.mutations.views import VIEW_MUTATIONS
 from groupcomm.sim.trace import TraceEvent
 
 MUTATIONS: Final[dict[str, Mutation]] = {
@@ -20,7 +23,14 @@ MUTATIONS: Final[dict[str, Mutation]] = {
     **CLIENT_MUTATIONS,
     **PLAUSIBLE_MUTATIONS,
 }
-"""All kinds by name."""
+"""All kinds by name that any history can be broken in."""
+
+CHANGE_MUTATIONS: Final[dict[str, Mutation]] = {
+    **VIEW_MUTATIONS,
+    **ENDING_MUTATIONS,
+    **TOLD_MUTATIONS,
+}
+"""Kinds by name that histories with changing views can be broken in."""
 
 
 def mutate(rng: Random, trace: Sequence[TraceEvent], kind: str) -> Trace | None:
@@ -29,12 +39,12 @@ def mutate(rng: Random, trace: Sequence[TraceEvent], kind: str) -> Trace | None:
     Args:
         rng: what is hit.
         trace: a valid history.
-        kind: a key of MUTATIONS.
+        kind: a key of MUTATIONS or CHANGE_MUTATIONS.
 
     Returns:
         The broken trace; None if there is nothing in it to break so.
     """
-    return MUTATIONS[kind](rng, list(trace))
+    return (MUTATIONS | CHANGE_MUTATIONS)[kind](rng, list(trace))
 
 
-__all__ = ["MUTATIONS", "mutate"]
+__all__ = ["CHANGE_MUTATIONS", "MUTATIONS", "mutate"]

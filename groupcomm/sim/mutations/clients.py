@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from groupcomm.sim.mutations.tools import (
     Mutation,
     Trace,
+    after,
     alter,
     clients,
     drop,
@@ -50,12 +51,12 @@ def swap_agreed(rng: Random, trace: Trace) -> Trace | None:
     if picked is None:
         return None
     mine = [i for i, e in enumerate(trace) if isinstance(e, Deliver) and e.c == picked[1].c]
-    after = [i for i in mine if i > picked[0] and getattr(trace[i], "level", 0) >= _AGREED]
-    if not after:
+    others = [i for i in mine if i > picked[0] and getattr(trace[i], "level", 0) >= _AGREED]
+    if not others:
         return None
     swapped = list(trace)
-    swapped[picked[0]] = replace(trace[after[0]], t=picked[1].t)
-    swapped[after[0]] = replace(picked[1], t=trace[after[0]].t)
+    swapped[picked[0]] = replace(trace[others[0]], t=picked[1].t)
+    swapped[others[0]] = replace(picked[1], t=trace[others[0]].t)
     return swapped
 
 
@@ -152,7 +153,7 @@ def send_after_goodbye(rng: Random, trace: Trace) -> Trace | None:
     if not sends:
         return None
     again = replace(sends[-1], m=sends[-1].m + 500)
-    return insert(trace, rng.randrange(end[0] + 1, len(trace)), again)
+    return insert(trace, after(rng, trace, end[0]), again)
 
 
 def spurious_bounce(rng: Random, trace: Trace) -> Trace | None:
@@ -175,7 +176,7 @@ def stale_name(rng: Random, trace: Trace) -> Trace | None:
     others = [c for c in clients(trace) if c.startswith(name + "/") and c != picked[1].c]
     if not others:
         return None
-    at = rng.randrange(picked[0] + 1, len(trace))
+    at = after(rng, trace, picked[0])
     return insert(trace, at, replace(picked[1], c=rng.choice(others)))
 
 

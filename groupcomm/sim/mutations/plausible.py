@@ -82,7 +82,11 @@ def unasked_order(rng: Random, trace: Trace) -> Trace | None:
 
 
 def _others(trace: Trace, than: set[str]) -> list[str]:
-    return [event.p for event in trace if isinstance(event, Conf) and event.p not in than]
+    return [
+        event.p
+        for event in trace
+        if isinstance(event, Conf) and event.kind == "R" and event.p not in than
+    ]
 
 
 def _elsewhere(rng: Random, trace: Trace, event: Accept) -> Accept | None:
@@ -91,7 +95,8 @@ def _elsewhere(rng: Random, trace: Trace, event: Accept) -> Accept | None:
 
 
 def _of_other_ring(rng: Random, trace: Trace, event: Any) -> Any:
-    conf = next(event for event in trace if isinstance(event, Conf))
+    views = [e for e in trace if isinstance(e, Conf) and (e.kind, e.view) == ("R", event.view)]
+    conf = views[0]
     others = _others(trace, set(conf.rings[event.ring]))
     return replace(event, p=rng.choice(others)) if others else None
 

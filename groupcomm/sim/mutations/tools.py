@@ -34,6 +34,11 @@ def insert(trace: Trace, index: int, event: TraceEvent) -> Trace:
     return [*trace[:index], replace(event, t=trace[index - 1].t), *trace[index:]]
 
 
+def after(rng: Random, trace: Trace, index: int) -> int:
+    """Any place behind an event, but not behind the last one if there is another."""
+    return rng.randrange(index + 1, max(len(trace), index + 2))
+
+
 def drop(kind: type[E], fits: Callable[[E], bool] = lambda event: True) -> Mutation:
     """An event of a kind is missing."""
 
@@ -51,8 +56,7 @@ def repeat(kind: type[E], fits: Callable[[E], bool] = lambda event: True) -> Mut
         picked = pick(rng, trace, kind, fits)
         if picked is None:
             return None
-        at = rng.randrange(picked[0] + 1, len(trace))
-        return insert(trace, at, picked[1])
+        return insert(trace, after(rng, trace, picked[0]), picked[1])
 
     return mutate
 

@@ -1,0 +1,158 @@
+"""Mutations of views: which daemons installed, with whom, and when."""
+
+from random import Random
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from groupcomm.sim.mutations.tools import (
+    Mutation,
+    Trace,
+    alter,
+    drop,
+    earlier,
+    insert,
+    later,
+    pick,
+    repeat,
+)
+from groupcomm.sim.trace import (
+    Boot,
+    Conf,
+    Fail,
+    Heal,
+    Left,
+    view_order,
+)
+
+_RELIABLE, _AGREED, _SAFE = 1, 4, 5
+
+
+# ---- views of daemons ----
+
+
+def is_regular(conf: Conf) -> bool:
+    """Whether a Conf is of a regular view."""
+    return conf.kind == "R"
+
+
+def is_transitional(conf: Conf) -> bool:
+    """Whether a Conf is of a transitional view."""
+    return conf.kind == "T"
+
+
+def processes(trace: Trace) -> list[str]:
+    """All starts of daemons."""
+    return sorted({e.p for e in trace if isinstance(e, Conf)})
+
+
+def _other_members(rng: Random, trace: Trace, conf: Conf) -> Conf | None:
+    """One member more or less."""
+    members = [member for ring in conf.rings for member in ring]
+    more = [p for p in processes(trace) if p not in members]
+    fewer = [member for member in members if member != conf.p]
+    if more and (rng.random() < 0.5 or not fewer):
+        return replace(conf, rings=(*conf.rings[:-1], (*conf.rings[-1], rng.choice(more))))
+    if not fewer:
+        return None
+    gone = rng.choice(fewer)
+    rings = (tuple(member for member in ring if member != gone) for ring in conf.rings)
+    return replace(conf, rings=tuple(ring for ring in rings if ring))
+
+
+def _without_itself(rng: Random, trace: Trace, conf: Conf) -> Conf | None:
+    rings = (tuple(member for member in ring if member != conf.p) for ring in conf.rings)
+    others = tuple(ring for ring in rings if ring)
+    return replace(conf, rings=others) if others else None
+
+
+def _other_next(rng: Random, trace: Trace, conf: Conf) -> Conf:
+    views = [e.view for e in trace if isinstance(e, Conf) and e.view != conf.view]
+    return replace(conf, view=rng.choice(views)) if views else conf
+
+
+def _other_old(rng: Random, trace: Trace, conf: Conf) -> Conf:
+    views = [e.old for e in trace if isinstance(e, Conf) and e.old not in ("", conf.old)]
+    return replace(conf, old=rng.choice(views)) if views else conf
+
+
+def rename_view(trace: Trace, old: str, new: str) -> Trace:
+    """A view has another id, wherever it is named."""
+
+    def renamed(event: Any) -> Any:
+        changes: dict[str, Any] = {
+            field: new for field in ("view", "old") if getattr(event, field, None) == old
+        }
+        pos = getattr(event, "pos", None)
+        if pos is not None and pos[0] == old:
+            changes["pos"] = (new, *pos[1:])
+        return replace(event, **changes) if changes else event
+
+    return [renamed(event) for event in trace]
+
+
+def falling_id(rng: Random, trace: Trace) -> Trace | None:
+    """A view has a lower id than one before it, and everybody agrees on it."""
+    picked = pick(rng, trace, Conf, is_transitional)
+    if picked is None:
+        return None
+    counter, daemon, incarnation = view_order(picked[1].old)
+    lower = f"{max(counter - 1, 0)}.{daemon}.{incarnation:x}"
+    return rename_view(trace, picked[1].view, lower)
+
+
+def reused_id(rng: Random, trace: Trace) -> Trace | None:
+    """A later start installs a view with the id of one that an earlier start was in."""
+    again = pick(rng, trace, Conf, lambda c: is_regular(c) and not c.p.endswith("/1"))
+    if again is None:
+        return None
+    name = again[1].p.rpartition("/")[0]
+    before = [
+        e.view
+        for e in trace[: again[0]]
+        if isinstance(e, Conf) and e.kind == "R" and e.p != again[1].p and e.p.startswith(name)
+    ]
+    return rename_view(trace, again[1].view, rng.choice(before)) if before else None
+
+
+# ---- starts and ends ----
+
+
+def _of_other_core(rng: Random, trace: Trace, heal: Heal) -> Heal | None:
+    """Somebody less."""
+    if len(heal.core) < 2:
+        return None
+    gone = rng.choice(heal.core)
+    return replace(heal, core=tuple(p for p in heal.core if p != gone))
+
+
+def installed_after_end(rng: Random, trace: Trace) -> Trace | None:
+    """A process goes on after all is healed: it installs its last view once more."""
+    healed = pick(rng, trace, Heal)
+    if healed is None:
+        return None
+    mine = [e for e in trace if isinstance(e, Conf) and e.kind == "R" and e.p in healed[1].core]
+    return insert(trace, len(trace) - 1, mine[-1]) if mine else None
+
+
+VIEW_MUTATIONS: Final[dict[str, Mutation]] = {
+    "boot lost": drop(Boot),
+    "boot repeated": repeat(Boot),
+    "conf after the end": installed_after_end,
+    "conf early": earlier(Conf, is_regular),
+    "conf late": later(Conf, is_regular),
+    "conf lost": drop(Conf, is_regular),
+    "conf of other members": alter(Conf, _other_members, is_regular),
+    "conf repeated": repeat(Conf, is_regular),
+    "conf without itself": alter(Conf, _without_itself),
+    "core altered": alter(Heal, _of_other_core),
+    "failure lost": drop(Fail),
+    "heal early": earlier(Heal),
+    "id falls": falling_id,
+    "id used by an earlier start": reused_id,
+    "leaving lost": drop(Left),
+    "transitional from another view": alter(Conf, _other_old, is_transitional),
+    "transitional lost": drop(Conf, is_transitional),
+    "transitional of other members": alter(Conf, _other_members, is_transitional),
+    "transitional to another view": alter(Conf, _other_next, is_transitional),
+}
