@@ -9,32 +9,39 @@ import pytest
 from groupcomm.errors import ConfigError
 from groupcomm.sim.faults import FAULT_NAMES, Faults, draw_faults
 from groupcomm.sim.loop import SECOND, Loop
-from groupcomm.sim.network import LAN_DELAY_US, LAN_JITTER_US, Network
+from groupcomm.sim.network import LAN_DELAY_US, LAN_JITTER_US, Network, Put
 from groupcomm.sim.path_faults import Forged, corrupt
 
 PACKETS = 2000
+NAMES = ("alfa", "bravo", "charlie")
 
 
 class Wire:
-    """A network of two rings, {0, 1} and {2}, whose daemons only note what arrives and when."""
+    """A network of two sites, {0, 1} and {2}, whose hosts only note what arrives and when."""
 
     def __init__(self, faults: Faults | None = None, seed: int = 1) -> None:
         self.loop = Loop()
         self.got: list[list[tuple[int, bytes]]] = [[], [], []]
         delays = [[0.0, 0.05], [0.05, 0.0]]
-        receivers = [self.receiver(daemon) for daemon in range(3)]
-        self.network = Network(self.loop, seed, [(0, 1), (2,)], delays, receivers)
+        receivers = [self.receiver(host) for host in range(3)]
+        sites = [(0, 1), (2,)]
+        self.network = Network(self.loop, seed, NAMES, sites, delays, receivers)
         self.network.start_faults(faults or Faults())
 
-    def receiver(self, daemon: int):  # type: ignore[no-untyped-def]
-        return lambda datagram: self.got[daemon].append((self.loop.now, datagram))
+    def receiver(self, host: int) -> Put:
+        def arrive(datagram: bytes) -> None:
+            self.got[host].append((self.loop.now, datagram))
+
+        return lambda arrival, datagram: self.loop.at(arrival, arrive, datagram)
 
     def stream(self, source: int = 0, target: int = 1, every_us: int = 200) -> list[int]:
         """Send PACKETS numbered datagrams; return the numbers that arrived, in that order."""
         for number in range(PACKETS):
             datagram = number.to_bytes(4, "big") + bytes(40)
             self.loop.at(
-                number * every_us, lambda d: self.network.unicast(source, target, d), datagram
+                number * every_us,
+                lambda d: self.network.unicast(source, NAMES[target], d),
+                datagram,
             )
         self.loop.run(PACKETS * every_us + SECOND)
         self.network.end_faults()
@@ -54,14 +61,14 @@ def test_without_faults_everything_arrives_in_order_within_the_lan_delay() -> No
     assert max(delays) < LAN_DELAY_US + LAN_JITTER_US
 
 
-def test_a_datagram_to_another_ring_takes_the_configured_time() -> None:
+def test_a_datagram_to_another_site_takes_the_configured_time() -> None:
     wire = Wire()
     wire.stream(target=2)
     time, _ = wire.got[2][0]
     assert 50_000 <= time <= 52_500
 
 
-def test_multicast_reaches_the_ring_and_not_its_sender_or_other_rings() -> None:
+def test_multicast_reaches_the_site_and_not_its_sender_or_other_sites() -> None:
     wire = Wire()
     wire.network.multicast(0, b"hello")
     wire.loop.run(SECOND)
@@ -136,6 +143,51 @@ def test_exponential_delay_has_the_mean_asked_for() -> None:
     assert 9_000 < sum(delays) / len(delays) < 13_000
 
 
+def test_some_delayed_datagrams_come_very_late_behind_others() -> None:
+    wire = Wire(Faults(delay_mean_s=0.001))
+    numbers = wire.stream(every_us=1000)
+    assert sorted(numbers) == list(range(PACKETS))
+    late = sum(max(numbers[:place], default=0) > number for place, number in enumerate(numbers))
+    assert 0 < late < PACKETS // 50
+
+
+def test_a_cut_path_delivers_nothing_until_every_cut_is_mended() -> None:
+    wire = Wire()
+    for at, act in ((20_000, wire.network.cut), (50_000, wire.network.cut)):
+        wire.loop.at(at, act, [(0, 1)])
+    for at in (100_000, 200_000):
+        wire.loop.at(at, wire.network.mend, [(0, 1)])
+    numbers = wire.stream()
+    assert numbers == [*range(100), *range(1000, PACKETS)]
+
+
+def test_a_cut_is_of_one_direction_and_what_is_under_way_arrives() -> None:
+    wire = Wire()
+    wire.network.unicast(0, "bravo", b"before")
+    wire.network.cut([(0, 1)])
+    wire.network.unicast(0, "bravo", b"after")
+    wire.network.unicast(1, "alfa", b"back")
+    wire.loop.run(SECOND)
+    assert [[datagram for _, datagram in got] for got in wire.got] == [[b"back"], [b"before"], []]
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
+def test_a_thinned_path_loses_its_share(share: float) -> None:
+    wire = Wire()
+    wire.network.paths[0, 1].thin(share)
+    assert abs(len(wire.stream()) / PACKETS - (1 - share)) < 0.04
+    wire.network.unicast(0, "bravo", b"now faults have ended")
+    wire.loop.run(wire.loop.now + SECOND)
+    assert wire.got[1][-1][1] == b"now faults have ended"
+
+
+def test_a_datagram_to_the_own_address_comes_back() -> None:
+    wire = Wire()
+    wire.network.unicast(0, "alfa", b"to whom it concerns")
+    wire.loop.run(SECOND)
+    assert [datagram for _, datagram in wire.got[0]] == [b"to whom it concerns"]
+
+
 def test_each_fault_is_on_in_about_half_of_the_seeds() -> None:
     drawn = [draw_faults(Random(f"{seed}"), "all") for seed in range(400)]
     for field in attrs.fields_dict(Faults):
@@ -153,4 +205,4 @@ def test_named_faults_are_on_and_no_others() -> None:
 def test_an_unknown_fault_is_named_with_those_that_exist() -> None:
     with pytest.raises(ConfigError, match="'lost'; there are: all, none, loss, burst"):
         draw_faults(Random("1"), "loss,lost")
-    assert len(FAULT_NAMES) == 13
+    assert len(FAULT_NAMES) == 21

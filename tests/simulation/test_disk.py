@@ -1,0 +1,109 @@
+"""Simulated disks: what lasts, when, and what their faults leave."""
+
+from random import Random
+
+import pytest
+
+from groupcomm.sim.disk import FASTEST_US, SLOWEST_US, Disk, DiskRecord
+from groupcomm.sim.loop import SECOND, Loop
+
+
+class Written:
+    """A disk, and which of its writes were confirmed."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.loop = Loop()
+        self.disk = Disk(self.loop, Random(seed))
+        self.confirmed: list[int] = []
+
+    def write(self, restarts: int, mark: int = 0) -> None:
+        record = DiskRecord(restarts=restarts, mark=mark)
+        self.disk.write(record, lambda: self.confirmed.append(restarts))
+
+    def write_all(self, count: int) -> None:
+        for restarts in range(1, count + 1):
+            self.write(restarts)
+            self.loop.run(self.loop.now + SLOWEST_US)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_write_takes_its_time_and_then_lasts(seed: int) -> None:
+    written = Written(seed)
+    written.write(1, mark=70)
+    written.loop.run(FASTEST_US - 1)
+    assert written.confirmed == []
+    assert written.disk.record == DiskRecord()
+    written.loop.run(SLOWEST_US)
+    assert written.confirmed == [1]
+    assert written.disk.record == DiskRecord(restarts=1, mark=70)
+
+
+def test_two_writes_at_a_time_are_a_mistake() -> None:
+    written = Written()
+    written.write(1)
+    with pytest.raises(AssertionError, match="two writes"):
+        written.write(2)
+
+
+def test_a_write_under_way_at_a_crash_may_last_or_not_and_is_never_confirmed() -> None:
+    left = []
+    for seed in range(40):
+        written = Written(seed)
+        written.write_all(1)
+        written.write(2)
+        written.disk.crash()
+        written.loop.run(written.loop.now + SECOND)
+        assert written.confirmed == [1]
+        left.append(written.disk.record.restarts)
+    assert 10 < left.count(1) < 30
+    assert left.count(1) + left.count(2) == 40
+
+
+def test_the_next_start_writes_as_if_nothing_had_happened() -> None:
+    written = Written()
+    written.write(1)
+    written.disk.crash()
+    written.write(5)
+    written.loop.run(SECOND)
+    assert written.confirmed == [5]
+    assert written.disk.record.restarts == 5
+
+
+def test_a_lost_disk_is_empty() -> None:
+    written = Written()
+    written.write_all(3)
+    written.disk.lose()
+    assert written.disk.record == DiskRecord()
+    written.disk.roll_back()
+    assert written.disk.record == DiskRecord(), "there is nothing to go back to"
+
+
+def test_a_disk_rolls_back_to_any_earlier_record() -> None:
+    found = set()
+    for seed in range(60):
+        written = Written(seed)
+        written.write_all(4)
+        written.disk.roll_back()
+        found.add(written.disk.record.restarts)
+    assert found == {0, 1, 2, 3}
+
+
+def test_a_clone_starts_with_the_same_record_and_goes_its_own_way() -> None:
+    written = Written()
+    written.write_all(2)
+    clone = written.disk.copy()
+    assert clone.record == written.disk.record
+    clone.write(DiskRecord(restarts=9), lambda: None)
+    written.loop.run(written.loop.now + SECOND)
+    assert clone.record.restarts == 9
+    assert written.disk.record.restarts == 2
+
+
+def test_a_repair_never_lowers_the_count_and_keeps_the_mark() -> None:
+    written = Written()
+    written.write(7, mark=70)
+    written.loop.run(SECOND)
+    written.disk.repair(3)
+    assert written.disk.record == DiskRecord(restarts=7, mark=70)
+    written.disk.repair(8)
+    assert written.disk.record == DiskRecord(restarts=8, mark=70)
