@@ -45,7 +45,9 @@ def test_a_thousand_groups_and_a_thousand_members() -> None:
         for place in range(5):
             member.join(f"group{(7 * number + 131 * place) % 1000}")
     judged.cluster.run(3.0)
-    table = judged.cluster.daemons[0].core.delivery.groups.table
+    operation = judged.cluster.daemons[0].core.operation
+    assert operation is not None
+    table = operation.delivery.groups.table
     assert (len(table.groups), len(table.sessions)) == (1000, 1000)
     rng = Random(1)
     for count in range(300):
