@@ -43,6 +43,9 @@ Transmission = tuple[str | None, bytes]
 RESERVE_US = 600_000_000
 """View counters are reserved on disk so far ahead; half of it later they are extended."""
 
+MARK_INTERVAL_S = 10.0
+"""How often a daemon looks whether it is time to."""
+
 MAX_EARLY = 1024
 """Packets of a view that others have installed already, kept until this daemon has."""
 
@@ -96,10 +99,12 @@ class DaemonCore:
             probe=self.probe,
         )
         self._mark = start.counter
+        self._mark_due = now
         self.mark_to_store: int | None = None
         self.operation: Operation | None = None
         self._frozen = True  # no view, or it stands still
         self._begun = False  # a view was installed in this step
+        self._touched = False  # packets of the view have come in this step
         self._table: GroupTable | None = None  # of the last view whose groups were known whole
         self._completed = b""  # key of the last view whose groups were known whole
         self._together: frozenset[DaemonId] = frozenset()  # who came along ever since
@@ -172,7 +177,8 @@ class DaemonCore:
         for destination, packet in membership.flood.out:
             self.seal_and_send(destination, packet)
         membership.flood.out.clear()
-        self._extend_mark(now)
+        if now >= self._mark_due:
+            self._extend_mark(now)
         deadline = membership.deadline
         if not self._frozen and self.operation is not None:
             deadline = min(deadline, self.operation.deadline)
@@ -182,6 +188,9 @@ class DaemonCore:
         operation = self.operation
         if operation is None or self._frozen:
             return
+        if not (self._touched or clients or self._begun or now >= operation.deadline):
+            return  # nothing has come that concerns the view
+        self._touched = False
         if self._begun:
             self._begun = False
             self._take_early(operation)
@@ -207,6 +216,7 @@ class DaemonCore:
         if not self._leaving:
             self._leaving = True
             self.desk.close_all("the daemon is being stopped")
+            self._touched = True
             self.deadline = self._now
 
     def _leave_if_settled(self, operation: Operation) -> None:
@@ -236,6 +246,7 @@ class DaemonCore:
         operation, coming = self.operation, self.membership.coming
         if operation is not None and key == operation.key:
             if not self._frozen:
+                self._touched = True
                 operation.receive(kind, packet, self._now)
         elif coming is not None and key == coming.key:
             if len(self._early) < MAX_EARLY:
@@ -350,6 +361,7 @@ class DaemonCore:
         return False
 
     def _extend_mark(self, now: float) -> None:
+        self._mark_due = now + MARK_INTERVAL_S
         if self.mark_to_store is None and self._mark < self.physical.read(now) + RESERVE_US // 2:
             self.mark_to_store = self.physical.read(now) + RESERVE_US
 

@@ -181,8 +181,9 @@ class Operation:
         if self._changed:
             self._look_for_gaps(now)
         self.ring.step(now)
-        for destination, packet in self._handover.requests(now):
-            self.send(destination, packet)
+        if now >= self._handover.deadline:
+            for destination, packet in self._handover.requests(now):
+                self.send(destination, packet)
         waiting = len(self._packer.waiting)
         self.delivery.deliver()
         deadline = self.ring.deadline

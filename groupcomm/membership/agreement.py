@@ -84,6 +84,12 @@ class Agreement:
         """Whether a daemon, in whatever start, is a member."""
         return any(seat.number == number for seat in self.proposal.seats)
 
+    def are_mutual(self, number: int) -> bool:
+        """Whether this daemon and another member hear each other."""
+        places = {seat.number: place for place, seat in enumerate(self.proposal.seats)}
+        own = self.proposal.seats[places[self._me]]
+        return number in places and int.from_bytes(own.mutual, "little") >> places[number] & 1 == 1
+
     def is_worse_than(self, other: Proposal) -> bool:
         """Whether members should rather agree to another proposal."""
         return rank(other) > rank(self.proposal)
@@ -98,11 +104,15 @@ class Agreement:
         """Whether everybody has told that it holds all that its fellows hold."""
         return self.recovered and all(c is not None and c.recovered for c in self.commits())
 
-    def commit(self, attempt: int) -> Commit:
+    def commit(self, attempt: int, *, installed: bool) -> Commit:
         """What this daemon tells the others."""
         missing = () if self.recovered else self.recovery.missing
         return Commit(
-            attempt=attempt, proposal=self.proposal, recovered=self.recovered, missing=missing
+            attempt=attempt,
+            proposal=self.proposal,
+            recovered=self.recovered,
+            installed=installed,
+            missing=missing,
         )
 
     def correction(self) -> int | None:

@@ -61,7 +61,7 @@ class Flood:
     def pass_on(self, packet: ControlPacket, targets: Iterable[int]) -> None:
         """Send another's message on to these daemons, by number."""
         numbers = set(targets)
-        if numbers & self._fellows:
+        if len(numbers & self._fellows) > 1:
             self.out.append((None, packet.raw))
             numbers -= self._fellows
         for number in sorted(numbers):

@@ -97,8 +97,8 @@ class Membership:
     @property
     def coming(self) -> View | None:
         """The view that is agreed to and not installed."""
-        operational = self._agreement is None or self.state is State.OPERATIONAL
-        return None if operational or self._agreement is None else self._agreement.view
+        agreed = self._agreement if self.state is not State.OPERATIONAL else None
+        return agreed.view if agreed is not None else None
 
     # ---- what is heard ----
 
@@ -280,8 +280,8 @@ class Membership:
         elif agreement.proposal == theirs:
             self._progress_at = now
             if self.state is State.OPERATIONAL:
-                if now - self._sent_at >= self._timing.repeat_s:
-                    self._send_commit(agreement, now)
+                if not commit.installed:
+                    self._confirm(agreement, peer, now)
             elif not commit.recovered and peer.number in agreement.recovery.numbers:
                 agreement.recovery.asked(commit.missing)
         elif self.state is not State.OPERATIONAL and agreement.is_worse_than(theirs):
@@ -290,6 +290,13 @@ class Membership:
             elif agreement.attempt_of(peer) is not None:
                 # It will not come back, and more is bound here than the own join says.
                 self.gather(Reason.ATTEMPT_FAILED, now)
+
+    def _confirm(self, agreement: Agreement, peer: Peer, now: float) -> None:
+        """The view is installed here: tell one who still asks that this daemon was ready for it."""
+        if peer.name and agreement.are_mutual(peer.number):
+            self.flood.send_to(peer.name, agreement.commit(self._attempt, installed=True))
+        elif now - self._sent_at >= self._timing.repeat_s:
+            self._send_commit(agreement, now)
 
     def _on_repair(self, repair: Repair, now: float) -> None:
         """Take a packet of the old view; at other times the joins have said what is held."""
@@ -303,7 +310,8 @@ class Membership:
 
     def _send_commit(self, agreement: Agreement, now: float) -> None:
         self._sent_at = now
-        self.flood.send_all(agreement.commit(self._attempt))
+        installed = self.state is State.OPERATIONAL
+        self.flood.send_all(agreement.commit(self._attempt, installed=installed))
 
     def _repeat(self, agreement: Agreement, now: float) -> None:
         """Say again what others may not have heard."""

@@ -16,7 +16,7 @@ from groupcomm.wire.membership import Join, Proposal, Seat
 LEAD_US = 10_000_000
 """A physical clock, or a stamp, that is further ahead of the median is not followed."""
 
-UNKNOWN_DELAY_S = 0.02
+UNKNOWN_DELAY_S = 0.04
 """Assumed between two rings of one site: they hear each other badly."""
 
 

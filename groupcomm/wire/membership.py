@@ -119,12 +119,14 @@ class Proposal(_Message, frozen=True):
 class Commit(_Message, frozen=True):
     """I agree to this view. `recovered`: I hold all that we who come from one view hold together.
 
-    `missing`: else, per ring of that view, what I still lack; the first ranges of it.
+    `missing`: else, per ring of that view, what I still lack; the first ranges of it. `installed`:
+    I have the view already, and say this to one who has not; it needs no answer.
     """
 
     attempt: Number
     proposal: Proposal
     recovered: bool
+    installed: bool
     missing: Annotated[
         tuple[Annotated[tuple[Span, ...], Meta(max_length=MAX_MISSING)], ...],
         Meta(max_length=MAX_RINGS),
