@@ -25,7 +25,7 @@ class Gather:
     """What one attempt has found out.
 
     Attributes:
-        started: when it began; only what was heard since then counts.
+        started: when it began.
         members: who would be in the view now, by number.
         news: something came that may change them.
         unsaid: the own join does not say yet whom this daemon hears.
@@ -47,7 +47,15 @@ class Gather:
         "unsaid",
     )
 
-    def __init__(self, timing: Timing, now: float, stretch: float, jitter: float = 0.0) -> None:
+    def __init__(
+        self,
+        timing: Timing,
+        now: float,
+        stretch: float,
+        jitter: float = 0.0,
+        *,
+        told: bool = False,
+    ) -> None:
         """Begin.
 
         Args:
@@ -55,10 +63,12 @@ class Gather:
             now: seconds.
             stretch: by what to multiply them; above 1 after failures.
             jitter: 0 to 1, so that after failures no two daemons wait alike.
+            told: another has begun before, one way ago; its message reached all others then, too.
         """
         self._timing = timing
         self._stretch = stretch + jitter / 2 if stretch > 1 else 1.0
-        self._wait_s = timing.answer_wait_s * self._stretch
+        wait_s = timing.answer_wait_s - (timing.longest_delay_s if told else 0.0)
+        self._wait_s = max(wait_s, timing.gather_wait_s) * self._stretch
         self._calm_s = timing.answer_wait_s if stretch > 1 else 0.0
         self._changed_at = now
         self._seats: dict[int, tuple[Incarnation, int]] = {}

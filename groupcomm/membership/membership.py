@@ -25,6 +25,7 @@ from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation, View
 from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.agreement import Agreement, joins_of
+from groupcomm.membership.farewell import Farewell
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.gather import Gather
 from groupcomm.membership.host import Host
@@ -46,9 +47,6 @@ from groupcomm.wire.membership import (
     Repair,
     decode_message_untrusted,
 )
-
-LEAVES = 4
-"""How often a daemon that leaves says so; who hears none of them finds its silence."""
 
 _DIRECT: Final = frozenset((ControlKind.BEACON, ControlKind.OUTDATED))
 """Nobody passes these on."""
@@ -91,8 +89,8 @@ class Membership:
         )
         self._agreement: Agreement | None = None
         self._sent_at = self._progress_at = -inf
-        self._beacon_due = self._leave_due = inf
-        self._leaves = 0
+        self._beacon_due = inf
+        self._farewell = Farewell()
 
     @property
     def coming(self) -> View | None:
@@ -212,11 +210,12 @@ class Membership:
         self._agreement = None
         self._attempt += 1
         jitter = (self._me >> self._attempt % 48 & 0xFF) / 256
-        self._gather = Gather(self._timing, now, self._trouble.stretch, jitter)
+        told = reason in (Reason.FELLOW_GATHERS, Reason.FELLOW_LEFT)
+        self._gather = Gather(self._timing, now, self._trouble.stretch, jitter, told=told)
         self._join = Join(
             attempt=self._attempt,
             name=self._start.name,
-            heard=(),
+            heard=self._heard,
             reading=self._host.reading(now),
             clock=self._host.clock,
             counter=self._counter,
@@ -224,8 +223,13 @@ class Membership:
         )
         self._send_join(now)
 
+    @property
+    def _heard(self) -> tuple[tuple[int, int], ...]:
+        """Whom this daemon hears; one that has died since sends no join, and so does not count."""
+        return self._neighbours.heard_since(self._neighbours.fresh_since(self._gather.started))
+
     def _send_join(self, now: float) -> None:
-        heard = self._neighbours.heard_since(self._gather.started)
+        heard = self._heard
         if heard != self._join.heard:
             self._join = self._join.hearing(heard)
         self._sent_at = now
@@ -235,7 +239,7 @@ class Membership:
         gather = self._gather
         if gather.news or now >= gather.due:
             gather.news = False
-            heard = self._neighbours.heard_since(gather.started)
+            heard = self._heard
             if heard != self._join.heard:
                 gather.unsaid = True
             proposal = gather.look(self._start, self._attempt, heard, self._peers, now)
@@ -365,32 +369,25 @@ class Membership:
         if now >= self._beacon_due:
             self._beacon_due = now + self._timing.beacon_interval_s
             self.flood.send_all(neighbours.beacon(self.view, now))
-        if self._leaves and now >= self._leave_due:
-            self._say_leave(now)
+        if now >= self._farewell.due:
+            self.flood.send_all(Leave())
+            if self._farewell.take(now):
+                self.state = State.LEFT
         elif now >= neighbours.silence_due and neighbours.is_silent(now) and not self.leaving:
             self.gather(Reason.PATH_LOST, now)
             self._step_gather(now)
             return
-        self.deadline = min(self._beacon_due, neighbours.silence_due, self._leave_due)
+        self.deadline = min(self._beacon_due, neighbours.silence_due, self._farewell.due)
 
     def leave(self, now: float) -> None:
         """Tell all that this daemon leaves; it has nothing left that others lack."""
-        if not self.leaving:
-            self._leaves = LEAVES
-            self._leave_due = self.deadline = now
+        self._farewell.begin(now)
+        self.deadline = now
 
     @property
     def leaving(self) -> bool:
         """Whether `leave` was called: nothing else is done from then on."""
-        return self._leaves > 0 or self.state is State.LEFT
-
-    def _say_leave(self, now: float) -> None:
-        self.flood.send_all(Leave())
-        self._leaves -= 1
-        self._leave_due = now + self._timing.join_interval_s / 5
-        if not self._leaves:
-            self.state = State.LEFT
-            self._leave_due = inf
+        return self._farewell.begun
 
     # ---- one step ----
 

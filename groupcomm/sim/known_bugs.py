@@ -5,11 +5,14 @@ find them, and docs/known-bugs.md says how often they are found.
 """
 
 from groupcomm.errors import ConfigError
-from groupcomm.sim.variants import groups, order, ring, security
+from groupcomm.sim.variants import groups, order, ring, security, views
 from groupcomm.sim.variants.bug import KnownBug
 
 KNOWN_BUGS: tuple[KnownBug, ...] = tuple(
-    sorted(groups.BUGS + order.BUGS + ring.BUGS + security.BUGS, key=lambda bug: bug.name)
+    sorted(
+        groups.BUGS + order.BUGS + ring.BUGS + security.BUGS + views.BUGS,
+        key=lambda bug: bug.name,
+    )
 )
 """All of them, sorted by name."""
 

@@ -22,7 +22,7 @@ def disconnect_overtakes(right: Right) -> Right:
     def order_control(self: Desk, seat: Seat, kind: BundleKind) -> None:
         right(self, seat, kind)
         if kind == BundleKind.DISCONNECT:
-            self._queue.rotate(1)
+            self.waiting.rotate(1)
 
     return order_control
 

@@ -1,0 +1,36 @@
+"""Farewell: a daemon that leaves in order says so, some times."""
+
+from math import inf
+
+REPEATS = 4
+"""Who hears none of them finds its silence."""
+
+INTERVAL_S = 0.002
+
+
+class Farewell:
+    """When to say goodbye.
+
+    Attributes:
+        begun: the daemon leaves; it does nothing else any more.
+        due: when to say so next; inf if not at all.
+    """
+
+    __slots__ = ("_left", "begun", "due")
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.due = inf
+        self._left = REPEATS
+
+    def begin(self, now: float) -> None:
+        """Leave from now on."""
+        if not self.begun:
+            self.begun = True
+            self.due = now
+
+    def take(self, now: float) -> bool:
+        """One goodbye is being said; True if it is the last."""
+        self._left -= 1
+        self.due = now + INTERVAL_S if self._left else inf
+        return not self._left

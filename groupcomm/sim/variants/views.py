@@ -1,0 +1,291 @@
+"""Wrong ways to go from one view to the next."""
+
+from typing import Any
+
+import attrs
+
+from groupcomm.config.view import View
+from groupcomm.core.daemon import DaemonCore
+from groupcomm.core.delivery import Delivery
+from groupcomm.core.desk import Desk
+from groupcomm.core.ending import Ending
+from groupcomm.groups.announcement import Announcement, Announcements
+from groupcomm.membership import agreement as agreement_module
+from groupcomm.membership.agreement import Agreement
+from groupcomm.membership.membership import Membership
+from groupcomm.membership.recovery import Recovery
+from groupcomm.membership.union import Union
+from groupcomm.membership.walk import Walk
+from groupcomm.sim.variants.bug import Right, known_bug
+from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.data import DataPacket
+from groupcomm.wire.membership import Commit, Join
+
+
+@known_bug((Walk, "deliverable"))
+def transitional_rule_by_the_streams_holes(right: Right) -> Right:
+    """After the first hole in a stream all of it is dropped, not only what follows in its chains.
+
+    What others had delivered, or what fellows sent, is among it.
+    """
+
+    def deliverable(self: Walk, packet: DataPacket) -> list[Bundle]:
+        kept: list[Bundle] = right(self, packet)
+        return kept if packet.number <= self._limits.prefix[packet.ring] else []
+
+    return deliverable
+
+
+@known_bug((Ending, "bind"))
+def own_horizons_at_the_boundary(_right: Right) -> Right:
+    """The boundary is found from the horizons and frontiers that a daemon knows itself."""
+
+    def bind(self: Ending, union: Union, fellows: frozenset[int]) -> None:
+        self.fellows |= fellows | union.fellows
+
+    return bind
+
+
+@known_bug((Ending, "bind"))
+def obligations_forgotten(right: Right) -> Right:
+    """A daemon that has said that it holds the union is not bound by it when the attempt fails."""
+
+    def bind(self: Ending, union: Union, fellows: frozenset[int]) -> None:
+        right(self, union, fellows)
+        self.fellows = frozenset()
+
+    return bind
+
+
+@known_bug((Agreement, "all_recovered"))
+def install_before_all_recovered(_right: property) -> property:
+    """A view is installed once all have committed, also while some lack packets of the old one."""
+
+    def all_recovered(self: Agreement) -> bool:
+        return None not in self.commits()
+
+    return property(all_recovered)
+
+
+@known_bug((Agreement, "commits"))
+def stale_commits_count(_right: Right) -> Right:
+    """A commit counts for every proposal with the same members, of any attempt."""
+
+    def commits(self: Agreement) -> list[Commit | None]:
+        members = [seat.number for seat in self.proposal.seats]
+        found = [self._peers[number].commit for number in members if number != self._me]
+        return [
+            c if c is not None and [s.number for s in c.proposal.seats] == members else None
+            for c in found
+        ]
+
+    return commits
+
+
+@known_bug((Announcements, "complete"))
+def announcements_but_one(_right: property) -> property:
+    """A view's groups are taken as known when the announcement of one daemon is missing."""
+
+    def complete(self: Announcements) -> bool:
+        if len(self.whole) < self._daemons - 1:
+            return False
+        for daemon in range(self._daemons):
+            self.whole.setdefault(daemon, Announcement(b"", (), (), ()))
+        return True
+
+    return property(complete)
+
+
+@known_bug((DaemonCore, "freeze"), (DaemonCore, "_announcement"))
+def announced_as_of_the_freeze(freeze: Right, _right: Right) -> tuple[Right, Right]:
+    """A daemon announces the sessions and groups of before the old view's last deliveries."""
+    seen: dict[int, list[Bundle]] = {}
+
+    def freeze_and_note(self: DaemonCore) -> None:
+        freeze(self)
+        operation = self.operation
+        if operation is not None and operation.delivery.complete:
+            self._table = operation.delivery.groups.table
+            self._completed = operation.key
+            self._together = frozenset(operation.view.daemons)
+        seen[id(self)] = _right(self)
+
+    def announcement(self: DaemonCore) -> list[Bundle]:
+        return seen.get(id(self)) or _right(self)
+
+    return freeze_and_note, announcement
+
+
+@known_bug((Announcements, "together"))
+def everybody_came_along(_right: Right) -> Right:
+    """The vs_set of a group view names all members, whoever came from the same view or not."""
+
+    def together(self: Announcements, me: int, keys: object) -> frozenset[int]:
+        return frozenset(self.whole)
+
+    return together
+
+
+@known_bug((agreement_module, "make_view"))
+def merge_keeps_the_lower_counter(right: Right) -> Right:
+    """The counter of a new view follows the lowest of its members' counters."""
+
+    def make_view(config: Any, proposal: Any, joins: dict[int, Join]) -> View:
+        view: View = right(config, proposal, joins)
+        counter = min(join.counter for join in joins.values()) + 1
+        return attrs.evolve(view, id=view.id._replace(counter=counter))
+
+    return make_view
+
+
+@known_bug((Membership, "_step_operational"))
+def beacon_only_when_idle(right: Right) -> Right:
+    """Beacons are left out while there are packets to deliver: a busy cluster never merges."""
+
+    def step_operational(self: Membership, now: float) -> None:
+        host: Any = self._host
+        operation = host.operation
+        if operation is not None and operation.holds_packets and now >= self._beacon_due:
+            self._beacon_due = now + self._timing.beacon_interval_s
+        right(self, now)
+
+    return step_operational
+
+
+@known_bug((DaemonCore, "freeze"))
+def old_view_goes_on(_right: Right) -> Right:
+    """While the next view is agreed on, packets of the present one are taken and delivered."""
+
+    def freeze(self: DaemonCore) -> None:
+        self._early.clear()
+        self._frozen = self.operation is None
+
+    return freeze
+
+
+@known_bug((Ending, "_deliver"))
+def walked_twice(_right: Right) -> Right:
+    """What was delivered before the view ended is delivered once more at its end."""
+
+    def deliver(self: Ending, packet: DataPacket, kept: list[Bundle], *, regular: bool) -> None:
+        for bundle in kept:
+            if bundle.kind <= 1:
+                self._delivery.release(bundle)
+
+    return deliver
+
+
+@known_bug((Desk, "end"))
+def fragments_go_on(_right: Right) -> Right:
+    """A message in fragments goes on in the next view where it was, not from its beginning."""
+
+    def end(self: Desk) -> None:
+        for seat in self._seats.values():
+            seat.numbered.clear()
+
+    return end
+
+
+@known_bug((Desk, "end"))
+def waiting_lost_with_the_view(right: Right) -> Right:
+    """What waits for a number when a view ends is forgotten."""
+
+    def end(self: Desk) -> None:
+        right(self)
+        for bundle in [b for b in self.waiting if b.groups and b.kind <= 1]:
+            self.waiting.remove(bundle)
+
+    return end
+
+
+@known_bug((Desk, "end"))
+def credit_lost_with_the_view(right: Right) -> Right:
+    """What waits when a view ends is charged to its session once more; nobody gives it back."""
+
+    def end(self: Desk) -> None:
+        right(self)
+        for bundle in self.waiting:
+            seat = self._seats.get(bundle.session)
+            if seat is not None:
+                seat.session.backlog_bytes += 64 * 1024
+
+    return end
+
+
+@known_bug((Ending, "finish"))
+def safe_whatever_the_frontier(right: Right) -> Right:
+    """Before the boundary SAFE messages are delivered that some daemon may not hold."""
+
+    def finish(self: Ending, union: Any, fellows: frozenset[int], turn: Any) -> bool:
+        for ring in range(len(self._delivery.streams)):
+            self._delivery.order.frontiers.raise_to(ring, self._delivery.order.blocks.least)
+        done: bool = right(self, union, fellows, turn)
+        return done
+
+    return finish
+
+
+@known_bug((DaemonCore, "__init__"))
+def view_counters_forgotten(right: Right) -> Right:
+    """A daemon that starts does not look on its disk which view counters it has used."""
+
+    def init(self: DaemonCore, config: Any, start: Any, **more: Any) -> None:
+        right(self, config, start, **more)
+        self.membership._counter = 0
+
+    return init
+
+
+@known_bug((Recovery, "__init__"))
+def fellows_by_name_alone(right: Right) -> Right:
+    """All who were in the old view count as coming from it, wherever they have been since."""
+
+    def init(
+        self: Recovery, host: Any, old: View | None, me: int, proposal: Any, joins: Any
+    ) -> None:
+        right(self, host, old, me, proposal, joins)
+        if old is not None:
+            present = {(seat.number, seat.random_id) for seat in proposal.seats}
+            self.fellows = frozenset(
+                index
+                for index, daemon in enumerate(old.daemons)
+                if (daemon.number, daemon.incarnation.random_id) in present
+            )
+
+    return init
+
+
+@known_bug((Delivery, "_release"))
+def delivery_before_announcements(right: Right) -> Right:
+    """Messages are given out while groups of the view are not known yet."""
+
+    def release(self: Delivery, bundle: Bundle) -> None:
+        if not self.complete and bundle.groups:
+            self.release(bundle)
+        else:
+            right(self, bundle)
+
+    return release
+
+
+BUGS = (
+    transitional_rule_by_the_streams_holes,
+    own_horizons_at_the_boundary,
+    obligations_forgotten,
+    install_before_all_recovered,
+    stale_commits_count,
+    announcements_but_one,
+    announced_as_of_the_freeze,
+    everybody_came_along,
+    merge_keeps_the_lower_counter,
+    beacon_only_when_idle,
+    old_view_goes_on,
+    walked_twice,
+    fragments_go_on,
+    waiting_lost_with_the_view,
+    credit_lost_with_the_view,
+    safe_whatever_the_frontier,
+    view_counters_forgotten,
+    fellows_by_name_alone,
+    delivery_before_announcements,
+)
