@@ -118,11 +118,7 @@ class Membership:
             self.gather(Reason.FELLOW_RESTARTED, now)
 
     def on_control(self, packet: ControlPacket, sender: int, now: float) -> None:
-        """Take a control packet that came from `sender`, its origin or not.
-
-        Raises:
-            BadDatagram, RemoteProtocolError: it breaks its layout, or the protocol.
-        """
+        """Take a control packet that came from `sender`; raises RemoteProtocolError if broken."""
         if packet.origin == self._me or self.state is State.LEFT:
             return
         peer = self._peers.get(packet.origin)
