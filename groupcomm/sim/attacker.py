@@ -11,7 +11,7 @@ from random import Random
 
 from groupcomm.security.sealing import HEAD_BYTES
 from groupcomm.sim.loop import SECOND, Loop
-from groupcomm.sim.network import Put
+from groupcomm.sim.network import Receiver
 from groupcomm.sim.path_faults import Forged, corrupt
 
 INTERVAL_US = SECOND // 50
@@ -37,10 +37,10 @@ class Attacker:
     Args:
         loop: virtual time.
         rng: this attacker's source.
-        targets: what takes a datagram that arrives at a time, per host.
+        targets: the hosts.
     """
 
-    def __init__(self, loop: Loop, rng: Random, targets: Sequence[Put]) -> None:
+    def __init__(self, loop: Loop, rng: Random, targets: Sequence[Receiver]) -> None:
         self._loop = loop
         self._rng = rng
         self._targets = targets
@@ -71,7 +71,7 @@ class Attacker:
         self._loop.at(self._loop.now + 1 + self._rng.randrange(2 * INTERVAL_US), self._next)
         if self._scenes and self._rng.random() < SCENE_SHARE:
             for datagram, meant_for in self._rng.choice(self._scenes):
-                self._targets[meant_for](self._loop.now, datagram)
+                self._targets[meant_for].put(self._loop.now, datagram)
         elif self._captured:
             datagram, meant_for = self._rng.choice(self._rng.choice((self._captured, self._recent)))
             victim = self._rng.randrange(len(self._targets))
@@ -80,7 +80,7 @@ class Attacker:
                 datagram = act(datagram)
             elif datagram[_SCOPE_AT] and victim != meant_for:
                 datagram = Forged(datagram)  # sealed for one daemon, it is worth nothing to others
-            self._targets[victim](self._loop.now, datagram)
+            self._targets[victim].put(self._loop.now, datagram)
 
     def _remember_scene(self, _: None) -> None:
         """Keep what was last sent, in place of a random earlier scene once there are many."""

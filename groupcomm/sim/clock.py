@@ -1,6 +1,5 @@
 """A simulated daemon's clocks: a monotonic one of any rate, and a wall clock that jumps."""
 
-import math
 from random import Random
 
 from groupcomm.sim.loop import SECOND
@@ -47,7 +46,10 @@ class Clock:
 
         `deadline` is in seconds on the monotonic clock, and finite.
         """
-        time = max(now, math.floor((deadline - self._base) * SECOND / self._rate))
-        while self.monotonic(time) < deadline:
+        base, rate = self._base, self._rate
+        time = int((deadline - base) * SECOND / rate)
+        if time < now:
+            time = now
+        while base + time * rate / SECOND < deadline:
             time += 1
         return time

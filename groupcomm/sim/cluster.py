@@ -99,7 +99,7 @@ class Cluster:
             names,
             settings.rings,
             settings.ring_delays_s,
-            [host.put for host in self.daemons],
+            self.daemons,
         )
         self._schedule: FaultSchedule | None = None
         self._attacker: Attacker | None = None
@@ -141,8 +141,7 @@ class Cluster:
             self.daemons,
         )
         if settings.faults.attacker:
-            targets = [host.put for host in self.daemons]
-            self._attacker = Attacker(self.loop, self._random("attacker"), targets)
+            self._attacker = Attacker(self.loop, self._random("attacker"), self.daemons)
             self.network.observers.append(self._attacker.observe)
 
     def _random(self, purpose: str) -> Random:

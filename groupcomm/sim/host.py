@@ -19,7 +19,7 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.clock import Clock
 from groupcomm.sim.disk import Disk, DiskRecord
 from groupcomm.sim.loop import Loop, random_for
-from groupcomm.sim.network import Network
+from groupcomm.sim.network import Network, Put
 from groupcomm.sim.probe import Record, TraceProbe
 from groupcomm.sim.process import STEP_US, End, Process
 from groupcomm.sim.settings import Settings
@@ -62,6 +62,7 @@ class Host:
         starts: how many daemons have started here.
         most_restarts: the highest restart count that any of them had.
         on_end: is called when a daemon ends, with how.
+        put: takes a datagram for this address, and when it arrives.
     """
 
     def __init__(self, cluster: Surroundings, index: int, name: str, site: int) -> None:
@@ -87,6 +88,7 @@ class Host:
         self._booting = False
         self._clones = 0
         self._flying: list[tuple[int, bytes]] = []
+        self.put: Put = self._put
 
     # ---- what tests and faults look at ----
 
@@ -140,6 +142,7 @@ class Host:
         if boot == self._boots and self._booting:
             self._booting = False
             self.process = self._start(self.disk, record)
+            self._listen()
             flying, self._flying = self._flying, []
             for arrival, datagram in flying:
                 if arrival > self._loop.now:
@@ -156,6 +159,7 @@ class Host:
     def _cloned(self, clone: int, disk: Disk, record: DiskRecord) -> None:
         if clone == self._clones and self.clone is None:
             self.clone = self._start(disk, record)
+            self._listen()
 
     def _start(self, disk: Disk, record: DiskRecord) -> Process:
         cluster, settings, now = self._cluster, self._settings, self._loop.now
@@ -215,9 +219,11 @@ class Host:
         process.disk.crash()
         if process is self.clone:
             self.clone = None
+            self._listen()
             return
         self._flying = process.take_flying()
         self.process = None
+        self._listen()
         if how is End.OUTDATED:
             assert process.core.adopt_restarts is not None
             self.boot(process.core.adopt_restarts)
@@ -225,8 +231,14 @@ class Host:
 
     # ---- what daemons and clients do ----
 
-    def put(self, arrival: int, datagram: bytes) -> None:
-        """A datagram for this address will have come at `arrival`."""
+    def _listen(self) -> None:
+        """What comes goes to the daemons that run now, or waits for the next one."""
+        if self.process is None or self.clone is not None:
+            self.put = self._put
+        else:
+            self.put = self.process.put
+
+    def _put(self, arrival: int, datagram: bytes) -> None:
         if self.process is not None:
             self.process.put(arrival, datagram)
         else:

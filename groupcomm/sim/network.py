@@ -7,7 +7,7 @@ nothing of what is sent from then on; what is under way still comes.
 
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.loop import Loop, microseconds, random_for
@@ -28,6 +28,13 @@ Observer = Callable[[int, int, bytes, bool], None]
 Put = Callable[[int, bytes], None]
 """Takes a datagram and the time of its arrival, which is yet to come."""
 
+
+class Receiver(Protocol):
+    """Whoever is at the end of paths; what `put` is may change with time."""
+
+    put: Put
+
+
 Pair: TypeAlias = tuple[int, int]
 """Source and target of a path, by index."""
 
@@ -47,20 +54,22 @@ class Path:
         "_jitter",
         "_last",
         "_loop",
-        "_put",
         "_random",
+        "_receiver",
         "_thinned",
         "faults",
         "loss",
         "sent",
     )
 
-    def __init__(self, loop: Loop, rng: Random, delay_us: int, jitter_us: int, put: Put) -> None:
+    def __init__(
+        self, loop: Loop, rng: Random, delay_us: int, jitter_us: int, receiver: Receiver
+    ) -> None:
         self._loop = loop
         self._random = rng.random
         self._delay = delay_us
         self._jitter = jitter_us
-        self._put = put
+        self._receiver = receiver
         self._last = 0  # arrival of the latest datagram; a later one does not overtake it
         self._cuts = 0
         self._thinned = 0.0
@@ -86,7 +95,7 @@ class Path:
                 arrival = self._last
             else:
                 self._last = arrival
-        self._put(arrival, datagram)
+        self._receiver.put(arrival, datagram)
         return arrival
 
     def cut(self, count: int) -> None:
@@ -112,7 +121,7 @@ class Network:
         names: of the hosts, by index.
         sites: per site the indices of its hosts.
         delays_s: one-way delay in seconds from each site (first index) to each other.
-        receivers: per host what takes a datagram.
+        receivers: the hosts.
 
     Attributes:
         observers: are told of every datagram sent.
@@ -126,7 +135,7 @@ class Network:
         names: Sequence[str],
         sites: Sequence[Sequence[int]],
         delays_s: Sequence[Sequence[float]],
-        receivers: Sequence[Put],
+        receivers: Sequence[Receiver],
     ) -> None:
         self._loop = loop
         self._seed = seed
@@ -155,7 +164,7 @@ class Network:
         """Send to one host, by its name."""
         index = self._indices[target]
         if index == source:  # its own address: an earlier start of it, or a clone, was heard
-            self._receivers[index](self._loop.now + LAN_DELAY_US, datagram)
+            self._receivers[index].put(self._loop.now + LAN_DELAY_US, datagram)
             return
         goes_on = self.paths[source, index].send(datagram)
         for observer in self.observers:
@@ -163,10 +172,12 @@ class Network:
 
     def multicast(self, source: int, datagram: bytes) -> None:
         """Send to all other hosts of the source's site."""
+        observers = self.observers
         for target, path in self._fellows[source]:
             goes_on = path.send(datagram)
-            for observer in self.observers:
-                observer(source, target, datagram, goes_on)
+            if observers:
+                for observer in observers:
+                    observer(source, target, datagram, goes_on)
 
     # ---- faults ----
 

@@ -7,6 +7,7 @@ many datagrams at once. A step that is due does everything that is due then.
 import enum
 from collections.abc import Callable
 from heapq import heappop, heappush
+from math import inf
 from typing import Final
 
 from groupcomm.core import ClientInput, DaemonCore
@@ -38,8 +39,8 @@ LINGER_US: Final = 2 * SECOND
 LINGER_LOOK_US: Final = SECOND // 200
 
 _NEVER: Final = 2**63
-_FARTHEST_S: Final = 1e12
-"""A deadline beyond is none."""
+_OVER: Final = -1
+"""As the time of the next step: none will ever be."""
 
 
 class CoreFailure(Exception):
@@ -124,7 +125,7 @@ class Process:
         self._busy_until = 0
         self._paused_until = 0
         self._step_at = _NEVER
-        self._poked = False  # a step has to run, whatever the deadline
+        self._timer = inf  # the deadline that a call is due for, on this daemon's clock
         self._storing = False
         self._over = False  # it has left, and only serves its clients
         self.connections = Connections(loop, core, self._input)
@@ -137,9 +138,8 @@ class Process:
         """A datagram will have come at `arrival`."""
         self._count += 1
         heappush(self._inbox, (arrival, self._count, datagram))
-        due = arrival + WAKE_US
-        if due < self._step_at:
-            self._schedule(due)
+        if arrival + WAKE_US < self._step_at:
+            self._wake_at(arrival + WAKE_US)
 
     def take_flying(self) -> list[tuple[int, bytes]]:
         """What is still on its way here, with its arrivals."""
@@ -152,28 +152,46 @@ class Process:
     def _input(self, event: ClientInput) -> None:
         if self.alive:
             self._inputs.append(event)
-            if self._loop.now + WAKE_US < self._step_at:
-                self._schedule(self._loop.now + WAKE_US)
+            self.wake()
 
     # ---- when it runs ----
 
-    def _schedule(self, due: int) -> None:
+    def wake(self) -> None:
+        """Have a step run soon, whatever the deadline."""
+        if self._loop.now + WAKE_US < self._step_at:
+            self._wake_at(self._loop.now + WAKE_US)
+
+    def _wake_at(self, due: int) -> None:
         """Have a step run at a time, or as soon as the processor is free then."""
-        due = max(due, self._busy_until, self._paused_until, self._loop.now)
+        due = max(due, self._busy_until, self._paused_until)
         if due < self._step_at:
             self._step_at = due
-            self._loop.at(due, self._step, due)
+            self._loop.at(due, self._on_wake, due)
+
+    def _on_wake(self, due: int) -> None:
+        if due == self._step_at:  # else an earlier one was set since, or it is over
+            self._step_at = _NEVER
+            self._step()
 
     def _arm(self) -> None:
-        """See to it that a step runs when there is something to do."""
+        """See to it that a step runs at the core's deadline at the latest.
+
+        A timer that is set stays set when the deadline moves away: it finds nothing to do and
+        sets itself again. Deadlines move at nearly every step.
+        """
         deadline = self.core.deadline
-        due = _NEVER
-        if deadline < _FARTHEST_S:
-            due = self.clock.when(deadline, self._loop.now)
-        if self._inbox and self._inbox[0][0] + WAKE_US < due:
-            due = self._inbox[0][0] + WAKE_US
-        if due < _NEVER:
-            self._schedule(due)
+        if deadline < self._timer:
+            self._timer = deadline
+            at = max(self.clock.when(deadline, self._loop.now), self._busy_until)
+            self._loop.at(at, self._on_timer, deadline)
+
+    def _on_timer(self, deadline: float) -> None:
+        if deadline == self._timer and self.alive and not self._over:
+            self._timer = inf
+            if self.core.deadline > self.clock.monotonic(self._loop.now):
+                self._arm()
+            else:
+                self._step()
 
     def pause(self, until: int) -> None:
         """Stand still until a time; what comes waits, as far as buffers hold it."""
@@ -184,7 +202,7 @@ class Process:
         if self.paused:
             self._paused_until = 0
             self._step_at = _NEVER
-            self._schedule(self._loop.now + WAKE_US)
+            self.wake()
 
     @property
     def paused(self) -> bool:
@@ -193,14 +211,11 @@ class Process:
 
     # ---- steps ----
 
-    def _step(self, due: int) -> None:
+    def _step(self) -> None:
         """Feed the core all that waits, carry out what it gives back."""
-        if due != self._step_at or not self.alive or self._over:
-            return  # another one is due instead, or none
-        self._step_at = _NEVER
         now = self._loop.now
-        if now < self._paused_until:
-            self._schedule(self._paused_until)
+        if now < self._busy_until or now < self._paused_until:
+            self._wake_at(now)
             return
         inbox = self._inbox
         datagrams: list[bytes] = []
@@ -208,14 +223,9 @@ class Process:
         while inbox and inbox[0][0] <= now:
             datagram = heappop(inbox)[2]
             (forged if type(datagram) is Forged else datagrams).append(datagram)
-        if not (datagrams or forged or self._inputs or self._poked):
-            if self.core.deadline > self.clock.monotonic(now):
-                self._arm()  # the deadline has moved since this step was asked for
-                return
-        elif len(datagrams) > BUFFER_DATAGRAMS:
+        if len(datagrams) > BUFFER_DATAGRAMS:
             del datagrams[BUFFER_DATAGRAMS:]
         self._busy_until = now + self.step_us
-        self._poked = False
         if forged:
             self._feed_forged(forged)
         inputs, self._inputs = self._inputs, []
@@ -224,6 +234,8 @@ class Process:
             self.connections.serve()
             self.connections.pause_and_resume(inputs)
             self._arm()
+            if inbox and inbox[0][0] + WAKE_US < self._step_at:
+                self._wake_at(inbox[0][0] + WAKE_US)
 
     def _handle(self, datagrams: list[bytes], inputs: list[ClientInput]) -> None:
         if not self.alive:
@@ -255,6 +267,7 @@ class Process:
             self.end(End.OUTDATED)
         elif core.state is State.LEFT:
             self._over = True
+            self._step_at = _OVER
             self._linger(self._loop.now + LINGER_US)
 
     def _last_words(
@@ -313,11 +326,6 @@ class Process:
             self.core.leave()
             self.wake()
 
-    def wake(self) -> None:
-        """Run a step soon, whatever the deadline."""
-        self._poked = True
-        self._schedule(self._loop.now + WAKE_US)
-
     def _linger(self, until: int) -> None:
         """It has left; its clients may still read what is theirs."""
         if self.alive and (self.connections.all_served or self._loop.now >= until):
@@ -329,5 +337,6 @@ class Process:
         """Be no more; clients see their connections end."""
         if self.alive:
             self.alive = False
+            self._step_at = _OVER
             self.connections.break_all()
             self._ended(self, how)

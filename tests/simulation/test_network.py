@@ -16,23 +16,29 @@ PACKETS = 2000
 NAMES = ("alfa", "bravo", "charlie")
 
 
+class Ear:
+    """A host that only notes what arrives and when."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self.got: list[tuple[int, bytes]] = []
+        self.put: Put = lambda at, datagram: loop.at(at, self.hear, datagram)
+
+    def hear(self, datagram: bytes) -> None:
+        self.got.append((self.loop.now, datagram))
+
+
 class Wire:
-    """A network of two sites, {0, 1} and {2}, whose hosts only note what arrives and when."""
+    """A network of two sites, {0, 1} and {2}, with ears."""
 
     def __init__(self, faults: Faults | None = None, seed: int = 1) -> None:
         self.loop = Loop()
-        self.got: list[list[tuple[int, bytes]]] = [[], [], []]
         delays = [[0.0, 0.05], [0.05, 0.0]]
-        receivers = [self.receiver(host) for host in range(3)]
+        ears = [Ear(self.loop) for _ in NAMES]
+        self.got = [ear.got for ear in ears]
         sites = [(0, 1), (2,)]
-        self.network = Network(self.loop, seed, NAMES, sites, delays, receivers)
+        self.network = Network(self.loop, seed, NAMES, sites, delays, ears)
         self.network.start_faults(faults or Faults())
-
-    def receiver(self, host: int) -> Put:
-        def arrive(datagram: bytes) -> None:
-            self.got[host].append((self.loop.now, datagram))
-
-        return lambda arrival, datagram: self.loop.at(arrival, arrive, datagram)
 
     def stream(self, source: int = 0, target: int = 1, every_us: int = 200) -> list[int]:
         """Send PACKETS numbered datagrams; return the numbers that arrived, in that order."""
