@@ -231,7 +231,10 @@ class Operation:
     def _note_use(self, packet: DataPacket) -> None:
         """While the agreed order is in use, notices come often."""
         if packet.in_agreed_order:
-            self.ring.notices.agreed_at = self._now
+            notices = self.ring.notices
+            notices.agreed_at = self._now
+            if packet.ring != self._own_ring and packet.time > notices.foreign_time:
+                notices.foreign_time = packet.time
 
     def _pass_on(self, origin: int, packet: bytes) -> None:
         for destination, raw in self._handover.pass_on(origin, packet):
@@ -263,7 +266,7 @@ class Operation:
         self.delivery.count(ring, notice.horizon, notice.upto)
         self.delivery.reach(ring, notice.frontier)
         if ring == self._own_ring:
-            self.ring.notices.issued(self._now, notice.frontier)
+            self.ring.notices.issued(self._now, notice.frontier, notice.horizon)
         else:
             self.ring.flow.hear_held(ring, notice.held[self._own_ring])
             if notice.unsettled:

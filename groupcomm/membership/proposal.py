@@ -16,9 +16,6 @@ from groupcomm.wire.membership import Join, Proposal, Seat
 LEAD_US = 10_000_000
 """A physical clock, or a stamp, that is further ahead of the median is not followed."""
 
-UNKNOWN_DELAY_S = 0.04
-"""Assumed between two rings of one site: they hear each other badly."""
-
 
 def propose(
     members: Mapping[int, tuple[Incarnation, int]], mutual: Mapping[int, frozenset[int]]
@@ -75,8 +72,8 @@ def make_view(config: CoreConfig, proposal: Proposal, joins: Mapping[int, Join])
     counter = max(reading, *(join.counter + 1 for join in joins.values()))
     mutual = _by_place(proposal, [seat.number for seat in seats])
     sites = {name: index for index, site in enumerate(config.sites) for name in site}
-    rings = split_into_rings([sites.get(name, -1) for name in names], mutual)
-    delay = max(config.timing.longest_delay_s, UNKNOWN_DELAY_S) if len(rings) > 1 else 0.0
+    sites_of = [sites.get(name, -1) for name in names]
+    rings = split_into_rings(sites_of, mutual)
     return View(
         id=ViewId(counter, names[0], incarnations[0].random_id),
         daemons=tuple(map(DaemonId, names, incarnations)),
@@ -84,7 +81,7 @@ def make_view(config: CoreConfig, proposal: Proposal, joins: Mapping[int, Join])
         links=find_links(rings, mutual),
         clock=max(reading, config.starts.clock, *stamps, 0),
         packet_limit=config.packet_limit,
-        longest_delay_s=delay,
+        longest_delay_s=config.timing.longest_delay_s if len(set(sites_of)) > 1 else 0.0,
     )
 
 

@@ -8,6 +8,10 @@ from math import inf
 
 from groupcomm.config.core import Timing
 
+NEAR_S = 0.008
+"""Rings that are nearer ask for a notice by what they send: its answer is there before the next
+one of a series would be."""
+
 
 class NoticeSchedule:
     """The due time of a ring's next horizon notice, as one of its daemons knows it.
@@ -15,16 +19,31 @@ class NoticeSchedule:
     Attributes:
         last_at: when the ring's last notice was issued or heard.
         agreed_at: when something of the agreed order was last seen in the view.
+        foreign_time: the highest agreed stamp of another ring that was seen.
+        announced: the highest horizon in a notice of the ring.
         announced_frontier: the highest frontier in a notice of the ring.
         asked: another ring misses something, maybe a notice of this ring.
     """
 
-    __slots__ = ("_interval_s", "_timing", "agreed_at", "announced_frontier", "asked", "last_at")
+    __slots__ = (
+        "_interval_s",
+        "_near",
+        "_timing",
+        "agreed_at",
+        "announced",
+        "announced_frontier",
+        "asked",
+        "foreign_time",
+        "last_at",
+    )
 
     def __init__(self, timing: Timing, longest_delay_s: float, now: float) -> None:
         self._timing = timing
         least = timing.horizon_interval_min_s
         self._interval_s = max(least, min(timing.horizon_interval_max_s, longest_delay_s / 8))
+        self._near = longest_delay_s < NEAR_S
+        self.foreign_time = 0
+        self.announced = 0
         self.announced_frontier = 0
         self.last_at = now
         self.agreed_at = -inf
@@ -42,7 +61,10 @@ class NoticeSchedule:
         timing = self._timing
         if safe_waits:
             return self.last_at + timing.horizon_interval_min_s
-        if now - self.agreed_at <= timing.agreed_memory_s:
+        if self._near:
+            if self.foreign_time > self.announced:
+                return self.last_at + timing.horizon_interval_min_s
+        elif now - self.agreed_at <= timing.agreed_memory_s:
             return self.last_at + self._interval_s
         if holds_packets or self.asked:
             return self.last_at + timing.rest_interval_s
@@ -56,8 +78,9 @@ class NoticeSchedule:
         """
         return self.last_at + 2 * self._timing.rest_interval_s
 
-    def issued(self, now: float, frontier: int) -> None:
-        """A notice of the own ring with this frontier has gone out, from here or from a fellow."""
+    def issued(self, now: float, frontier: int, horizon: int) -> None:
+        """A notice of the own ring has gone out, from here or from a fellow."""
+        self.announced = max(self.announced, horizon)
         self.last_at = now
         self.asked = False
         self.announced_frontier = max(self.announced_frontier, frontier)

@@ -368,7 +368,7 @@ class Ring:
             held=[held_by_ring(token, ring) for ring in range(len(self._streams))],
         )
         packet = notice.encode(self._key)
-        self.notices.issued(now, self._frontier)
+        self.notices.issued(now, self._frontier, horizon)
         self._notice_due = self._horizon_due(now)
         self._host.promise(horizon, token.last)
         if not self._alone:
