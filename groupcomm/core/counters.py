@@ -13,6 +13,7 @@ class Counters:
         duplicates: packets that were here already.
         unreliable_duplicates: the same for datagrams outside the streams.
         foreign: valid datagrams of other views, or of starts of daemons that are over.
+        stale: valid datagrams that had waited while this daemon stood still, dropped.
         violations: valid datagrams whose content breaks the protocol, dropped.
     """
 
@@ -22,6 +23,7 @@ class Counters:
         "received",
         "rejected",
         "sent",
+        "stale",
         "unreliable_duplicates",
         "violations",
     )
@@ -33,6 +35,7 @@ class Counters:
         self.duplicates = 0
         self.unreliable_duplicates = 0
         self.foreign = 0
+        self.stale = 0
         self.violations = 0
 
     @property

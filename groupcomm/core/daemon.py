@@ -158,10 +158,9 @@ class DaemonCore:
         paused = now > self.deadline + self.config.timing.token_timeout_s / 2
         self._now = now
         if paused and self.state is not State.LEFT:
-            datagrams = ()  # all of it is old; what matters will be said again
             self.membership.gather(Reason.PAUSED, now)
         for datagram in datagrams:
-            self._receive(datagram)
+            self._receive(datagram, drop=paused)
         for event in clients:
             self.desk.feed(event)
         self._step(now, clients=bool(clients))
@@ -225,11 +224,14 @@ class DaemonCore:
 
     # ---- datagrams ----
 
-    def _receive(self, datagram: bytes) -> None:
+    def _receive(self, datagram: bytes, *, drop: bool) -> None:
+        """Take a datagram; after a pause drop it: all is old, and what matters is repeated."""
         self.counters.received += 1
         try:
             opened = self._gate.open_untrusted(datagram)
-            if self.membership.on_datagram(opened.sender, opened.incarnation, self._now):
+            if drop:
+                self.counters.stale += 1
+            elif self.membership.on_datagram(opened.sender, opened.incarnation, self._now):
                 self._take(opened.sender, opened.packet)
             else:
                 self.counters.foreign += 1
