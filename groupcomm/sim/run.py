@@ -14,7 +14,7 @@ from groupcomm.sim.readable import readable
 from groupcomm.sim.recorder import Recorder
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm.sim.storm import Storm
-from groupcomm.sim.workload import Workload
+from groupcomm.sim.workload import SEND_INTERVAL_US, STORM_INTERVAL_US, Workload
 
 SLICE_S = 0.1
 """After so much simulated time a run looks whether an oracle has found something, and stops."""
@@ -145,6 +145,7 @@ def make_workload(cluster: Cluster) -> Workload:
         [host.name for host in cluster.daemons],
         settings.clients,
         settings.packet_limit,
+        STORM_INTERVAL_US if settings.faults.storm else SEND_INTERVAL_US,
     )
 
 

@@ -1,6 +1,6 @@
 """What simulated programs do: messages of every level and kind, joins, leaves, side channels.
 
-About 23 multicasts per simulated second from ten clients, each of them usually in two of three
+About 21 multicasts per simulated second from ten clients, each of them usually in two of three
 groups, so that a multicast reaches between six and seven clients on average.
 """
 
@@ -16,6 +16,9 @@ from groupcomm.sim.loop import SECOND, Loop
 
 GROUPS = ("chat", "prices", "zürich/日本")
 SEND_INTERVAL_US = SECOND // 18
+STORM_INTERVAL_US = SECOND // 9
+"""Between two sends, on average; a storm (storm.py) adds as many again."""
+
 SERIES_INTERVAL_US = SECOND // 300
 CHURN_INTERVAL_US = SECOND // 2
 RECONNECT_US = SECOND // 5
@@ -37,6 +40,7 @@ class Workload:
         daemons: the names of the daemons.
         users: how many programs there are.
         fragment_bytes: what no longer fits one packet.
+        interval_us: mean time between two sends.
 
     Attributes:
         clients: per user the present session, or the last one.
@@ -52,6 +56,7 @@ class Workload:
         daemons: list[str],
         users: int,
         fragment_bytes: int,
+        interval_us: int = SEND_INTERVAL_US,
     ) -> None:
         self._loop = loop
         self._rng = rng
@@ -59,6 +64,7 @@ class Workload:
         self._up = up
         self._daemons = daemons
         self._fragment_bytes = fragment_bytes
+        self._interval_us = interval_us
         self._running = False
         self._period = 0  # counts starts, so that nothing of an earlier one goes on
         self._users = users
@@ -71,7 +77,7 @@ class Workload:
         self._running, self._period = True, period
         for user in range(self._users):
             loop.at(loop.now + user * 5_000, self.connect, user)
-        loop.at(loop.now + self.after(SEND_INTERVAL_US), self._send_next, period)
+        loop.at(loop.now + self.after(self._interval_us), self._send_next, period)
         loop.at(loop.now + self.after(CHURN_INTERVAL_US), self._churn, period)
 
     def stop(self) -> None:
@@ -132,7 +138,7 @@ class Workload:
     def _send_next(self, period: int) -> None:
         if not self._running or period != self._period:
             return
-        self._loop.at(self._loop.now + self.after(SEND_INTERVAL_US), self._send_next, period)
+        self._loop.at(self._loop.now + self.after(self._interval_us), self._send_next, period)
         self.send_something()
 
     def send_something(self) -> None:
