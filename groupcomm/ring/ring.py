@@ -70,7 +70,7 @@ class Ring:
         flow: how much may be numbered.
         notices: when the next horizon notice is owed.
         duplicate_tokens: copies received.
-        everywhere: all daemons of the ring hold its stream up to this number, at least.
+        everywhere: all daemons of the ring hold its stream up to this number.
     """
 
     __slots__ = (
@@ -252,11 +252,10 @@ class Ring:
 
     def _ask_foreign(self, token: Token, now: float) -> None:
         """Ask the ring for packets of other streams; where they come in, one asks over the link."""
-        entered = self._entered
-        if entered and token.requests:
-            # What is missing where it comes in the whole ring lacks: it is asked for over the link
-            # and multicast when it comes, so nobody keeps the token going round for it.
-            token.requests = [asked for asked in token.requests if asked[0] not in entered]
+        if self._entered and token.requests:
+            # What is missing where it comes in the whole ring lacks: it is asked for over the link,
+            # and nobody keeps the token going round for it.
+            token.requests = [r for r in token.requests if r[0] not in self._entered]
         for gaps in self._gaps:
             add_requests(token, gaps.stream.ring, gaps.take_due(now), self._room)
 
@@ -394,9 +393,7 @@ class Ring:
         deadline = self._notice_due
         if self._notice_at < deadline and not self._alone:
             deadline = self._notice_at
-        for gaps in self._gaps:
-            if gaps.deadline < deadline:
-                deadline = gaps.deadline
+        deadline = min([deadline, *(gaps.deadline for gaps in self._gaps)])
         risen = self._host.frontier > self._token.rows[self._place].frontier
         if risen and self._host.holds_packets:
             deadline = min(deadline, self._round_at)
