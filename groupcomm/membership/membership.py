@@ -272,13 +272,14 @@ class Membership:
         self._step_commit(now)
 
     def _on_commit(self, peer: Peer, commit: Commit, now: float) -> None:
-        peer.commit, peer.commit_at = commit, now
+        news, peer.commit = commit != peer.commit, commit
         agreement, theirs = self._agreement, commit.proposal
         if agreement is None:
             if self._gather.members <= {seat.number for seat in theirs.seats}:
                 self._commit(theirs, now)
         elif agreement.proposal == theirs:
-            self._progress_at = now
+            if news:  # a repetition is no progress: who does not answer any more is not waited for
+                self._progress_at = now
             if self.state is State.OPERATIONAL:
                 if not commit.installed:
                     self._confirm(agreement, peer, now)

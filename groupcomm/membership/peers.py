@@ -26,7 +26,7 @@ class Peer:
         sequences: the highest of its joins, commits and beacons, by kind; lower ones are stale.
         seen: sequences of its messages that were taken, and passed on if they had to be.
         join, join_at: its latest join and when it came.
-        commit, commit_at: its latest commit and when it came.
+        commit: its latest commit.
         beacon, beacon_at: its latest beacon and when it came.
         answered_at: when it was last answered with a beacon, or told that it is outdated.
         ignored_until: no view is begun because it is heard, before this time.
@@ -38,7 +38,6 @@ class Peer:
         "beacon",
         "beacon_at",
         "commit",
-        "commit_at",
         "heard_at",
         "ignored_until",
         "incarnation",
@@ -69,7 +68,6 @@ class Peer:
         self.join: Join | None = None
         self.join_at = -inf
         self.commit: Commit | None = None
-        self.commit_at = -inf
         self.beacon: Beacon | None = None
         self.beacon_at = -inf
         self.answered_at = -inf
