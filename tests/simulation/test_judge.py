@@ -3,13 +3,15 @@
 That judge and oracles agree says nothing about what both overlook; here the reason is written down.
 """
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
-from groupcomm.sim.histories import make_history
+from groupcomm.sim.histories import make_changing_history, make_history
 from groupcomm.sim.judge import judge
 from groupcomm.sim.mutations import mutate
+from groupcomm.sim.trace import TraceEvent
 
 REASONS = {
     "acceptance elsewhere": "D1",
@@ -38,19 +40,63 @@ REASONS = {
 }
 """Mutations that never are harmless, each with a property that it always violates."""
 
+CHANGE_REASONS = {
+    "boot repeated": "C1",
+    "conf after the end": "C4",
+    "conf repeated": "C4",
+    "conf without itself": "C2",
+    "daemons of a view altered": "C3",
+    "delivery altered": "D1",
+    "delivery in next view": "D3",
+    "delivery in other view": "D3",
+    "dropped by one": "V1",
+    "formed too late": "L1",
+    "ghost in a network view": "G2",
+    "heal repeated": "D5",
+    "id falls": "C4",
+    "network view with others": "V3",
+    "numbered in transition": "D3",
+    "ordered marked wrongly": "V2",
+    "release too soon": "G1",
+    "transition of other view": "C5",
+    "transitional from another view": "C5",
+    "transitional lost": "C5",
+    "transitional of other members": "C5",
+    "transitional to another view": "C5",
+}
+"""The same for histories with changing views."""
+
 BROKEN = 12
 """So many histories are broken in each way."""
 
 
-@pytest.mark.parametrize("kind", sorted(REASONS))
-def test_a_mutation_is_noticed_for_its_reason(kind: str) -> None:
+def assert_noticed(
+    make: Callable[[int], list[TraceEvent]], kind: str, reason: str, wanted: int
+) -> None:
+    """So many histories, broken in one way, are found to be so for one reason."""
     broken = 0
     for seed in range(400):
-        rng, history = Random(f"{kind} {seed}"), make_history(seed)
+        rng, history = Random(f"{kind} {seed}"), make(seed)
         trace = mutate(rng, history, kind)
         if trace is not None and trace != history:
-            assert REASONS[kind] in judge(trace), f"seed {seed}"
+            assert reason in judge(trace), f"seed {seed}"
             broken += 1
-        if broken == BROKEN:
+        if broken == wanted:
             return
     raise AssertionError(f"only {broken} histories have something of this kind")
+
+
+@pytest.mark.parametrize("kind", sorted(REASONS))
+def test_a_mutation_is_noticed_for_its_reason(kind: str) -> None:
+    assert_noticed(make_history, kind, REASONS[kind], BROKEN)
+
+
+@pytest.mark.parametrize("kind", sorted(CHANGE_REASONS))
+def test_a_mutation_of_changing_views_is_noticed_for_its_reason(kind: str) -> None:
+    assert_noticed(make_changing_history, kind, CHANGE_REASONS[kind], 8)
+
+
+@pytest.mark.parametrize("start", range(0, 120, 40))
+def test_no_false_alarm_on_changing_views(start: int) -> None:
+    for seed in range(start, start + 40):
+        assert not judge(make_changing_history(seed)), f"seed {seed}"

@@ -9,19 +9,34 @@ from groupcomm.sim.judge.daemons import Daemons
 from groupcomm.sim.judge.deliveries import Deliveries
 from groupcomm.sim.judge.facts import Facts
 from groupcomm.sim.judge.groups import Groups
+from groupcomm.sim.judge.healing import judge_healing
+from groupcomm.sim.judge.missing import Missing
 from groupcomm.sim.judge.order import Orders
+from groupcomm.sim.judge.private import Private
+from groupcomm.sim.judge.stages import Stages
+from groupcomm.sim.judge.tables import Tables
+from groupcomm.sim.judge.together import Together
 from groupcomm.sim.trace import TraceEvent
 
 
 def judge(events: list[TraceEvent]) -> set[str]:
     """The ids of all properties that a trace violates, as docs/properties.md defines them."""
     facts = Facts(events)
-    deliveries = Deliveries(facts)
+    tables = Tables(facts)
+    stages = Stages(facts, tables)
+    deliveries = Deliveries(facts, tables, stages)
+    daemons = Daemons(facts, stages)
     return (
-        deliveries.judge()
-        | Orders(facts, deliveries).judge()
-        | Daemons(facts).judge()
-        | Groups(facts, deliveries).judge()
+        facts.found
+        | stages.found
+        | deliveries.judge()
+        | daemons.judge()
+        | judge_healing(facts.views)
+        | Missing(facts, tables, deliveries).judge()
+        | Together(facts, stages, deliveries, daemons).judge()
+        | Orders(facts, stages, deliveries).judge()
+        | Groups(facts, tables, stages).judge()
+        | Private(facts, tables, deliveries).judge()
     )
 
 

@@ -1,146 +1,172 @@
-"""H1 to H6 and S1: stamps, horizons, and what daemons hold."""
+"""H1 to H6: stamps, horizons, and what daemons hold."""
 
-from groupcomm.sim.judge.facts import AGREED, SAFE, Facts
-from groupcomm.sim.trace import Count, Hold, Horizon, Order, Release, Send, Stamped
+from groupcomm.sim.judge.facts import Facts, Released
+from groupcomm.sim.judge.stages import Stages
+from groupcomm.sim.judge.terms import AGREED
+from groupcomm.sim.trace import Count, Hold, Horizon, Order, Stamped
+
+Ring = tuple[str, int]
+"""A ring of a view."""
 
 
 class Daemons:
-    """Judges white-box events."""
+    """Judges white-box events; each belongs to the view that its process was in."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, stages: Stages) -> None:
         self.facts = facts
+        self.stages = stages
         self.found: set[str] = set()
-        self.stamped: list[tuple[int, Stamped]] = []  # those that rise
+        self.stamped: dict[Ring, list[tuple[int, Stamped]]] = {}  # those that rise
         self._find_stamped()
-        self.holds: list[tuple[int, Hold]] = []  # first ones, of packets that were stamped so
+        self.holds: dict[tuple[str, Ring], list[tuple[int, Hold]]] = {}  # first, rightly stamped
         self._find_holds()
-        self.rings = sorted({event.ring for _, event in self.stamped})
+        self.horizons: dict[Ring, list[tuple[int, Horizon]]] = {}
+        for index, event in facts.all(Horizon):
+            self.horizons.setdefault(self._ring(event, index), []).append((index, event))
+        self.counts: dict[tuple[str, Ring], list[tuple[int, Count]]] = {}
+        for index, count in facts.all(Count):
+            key = (count.p, self._ring(count, index))
+            self.counts.setdefault(key, []).append((index, count))
+
+    def _ring(self, event: Stamped | Hold | Horizon | Count, index: int) -> Ring:
+        return (self.facts.views.view(event.p, index), event.ring)
 
     def _find_stamped(self) -> None:
         for index, event in self.facts.all(Stamped):
-            before = [e for _, e in self.stamped if e.ring == event.ring]
-            if before and event.number != before[-1].number + 1:
+            known = self.stamped.setdefault(self._ring(event, index), [])
+            before = known[-1][1] if known else None
+            if before is not None and event.number != before.number + 1:
                 self.found.add("H1")
-            if before and not (event.number > before[-1].number and event.time > before[-1].time):
+            if before is not None and not (
+                event.number > before.number and event.time > before.time
+            ):
                 self.found.add("H1")
             else:
-                self.stamped.append((index, event))
+                known.append((index, event))
 
     def _find_holds(self) -> None:
         for index, event in self.facts.all(Hold):
-            packets = self._packets(event.ring, index)
+            ring = self._ring(event, index)
+            packets = self.packets(ring, index)
+            holds = self.holds.setdefault((event.p, ring), [])
             if (event.number, event.time) not in [(e.number, e.time) for e in packets]:
                 self.found.add("H1")
-            elif (event.p, event.ring, event.number) in [
-                (e.p, e.ring, e.number) for _, e in self.holds
-            ]:
+            elif event.number in [e.number for _, e in holds]:
                 self.found.add("D2")
             else:
-                self.holds.append((index, event))
+                holds.append((index, event))
+
+    # ---- what was there before an index ----
+
+    def packets(self, ring: Ring, before: int) -> list[Stamped]:
+        """The packets that were stamped in a ring."""
+        return [e for i, e in self.stamped.get(ring, []) if i < before]
+
+    def announced(self, ring: Ring, before: int) -> list[Horizon]:
+        """The horizons that were announced for a ring."""
+        return [e for i, e in self.horizons.get(ring, []) if i < before]
+
+    def held(self, process: str, ring: Ring, before: int) -> list[Hold]:
+        """The packets of a ring that a process had got."""
+        return [e for i, e in self.holds.get((process, ring), []) if i < before]
+
+    def prefix(self, process: str, ring: Ring, before: int) -> int:
+        """Up to which number a process held a ring's packets without gap; -1 before the first."""
+        packets = self.packets(ring, before)
+        if not packets:
+            return -1
+        numbers = {e.number for e in self.held(process, ring, before)}
+        number = packets[0].number - 1
+        while number + 1 in numbers:
+            number += 1
+        return number
+
+    def block(self, process: str, ring: Ring, before: int) -> int:
+        """What a process knew to be complete of a ring."""
+        found = [-1]
+        found += [e.value for i, e in self.counts.get((process, ring), []) if i < before]
+        packets = self.packets(ring, before)
+        prefix = self.prefix(process, ring, before)
+        for hold in self.held(process, ring, before):
+            if packets and packets[0].number <= hold.number <= prefix:
+                found.append(hold.time)
+        return max(found)
+
+    def rings(self, view: str) -> list[Ring]:
+        """The rings of a view."""
+        return [(view, index) for index in range(len(self.facts.views.rings.get(view, ())))]
+
+    # ---- the ids ----
 
     def judge(self) -> set[str]:
         """The ids of violated properties."""
         for index, event in self.facts.all(Stamped):
-            horizons = self._horizons(event.ring, index)
-            if any(event.time <= horizon.value for horizon in horizons):
-                self.found.add("H3")
-            held = [e.time for i, e in self.holds if i < index and e.p == event.p]
-            if any(event.time <= time for time in held):
-                self.found.add("H6")
-        self._judge_rings()
-        self._judge_horizons()
-        self._judge_holds()
-        self._judge_blocks()
+            self._judge_stamped(index, event)
+        for index, horizon in self.facts.all(Horizon):
+            self._judge_horizon(index, horizon)
+        for index, count in self.facts.all(Count):
+            self._judge_count(index, count)
+        for released in [*self.facts.everywhere(), *self.facts.repeated]:
+            self._judge_release(released)
+        for index, order in self.facts.all(Order):
+            view, _ = self.stages.at(order.c, index)
+            home = self.facts.home(order.c, index)
+            if home is not None and not order.trans:
+                self._judge_block(home, view, order.pos[1], index)
         return self.found
 
-    def _judge_rings(self) -> None:
+    def author(self, view: str, ring: int, number: int) -> str | None:
+        """The process that stamped a packet."""
+        packets = self.packets((view, ring), self.facts.end)
+        return next((e.p for e in packets if e.number == number), None)
+
+    def _judge_member(self, event: Stamped | Horizon, index: int) -> None:
         """H1, for who may number and promise."""
-        for event in self.facts.events:
-            if isinstance(event, Stamped | Horizon) and self.facts.ring_of[event.p] != event.ring:
-                self.found.add("H1")
+        view = self.facts.views.view(event.p, index)
+        if self.facts.views.ring_of(event.p, view) != event.ring:
+            self.found.add("H1")
 
-    def _horizons(self, ring: int, before: int) -> list[Horizon]:
-        return [e for i, e in self.facts.all(Horizon) if i < before and e.ring == ring]
+    def _judge_stamped(self, index: int, event: Stamped) -> None:
+        self._judge_member(event, index)
+        ring = self._ring(event, index)
+        if any(event.time <= horizon.value for horizon in self.announced(ring, index)):
+            self.found.add("H3")
+        for other in self.rings(ring[0]):
+            if any(event.time <= hold.time for hold in self.held(event.p, other, index)):
+                self.found.add("H6")
 
-    def _packets(self, ring: int, before: int) -> list[Stamped]:
-        return [e for i, e in self.stamped if i < before and e.ring == ring]
+    def _judge_horizon(self, index: int, event: Horizon) -> None:
+        self._judge_member(event, index)
+        ring = self._ring(event, index)
+        if any(event.value < other.value for other in self.announced(ring, index)):
+            self.found.add("H2")
+        for packet in self.packets(ring, index):
+            if packet.number > event.upto and packet.time <= event.value:
+                self.found.add("H3")
 
-    def _judge_horizons(self) -> None:
-        for index, event in self.facts.all(Horizon):
-            if any(event.value < other.value for other in self._horizons(event.ring, index)):
-                self.found.add("H2")
-            for packet in self._packets(event.ring, index):
-                if packet.number > event.upto and packet.time <= event.value:
-                    self.found.add("H3")
-        for index, count in self.facts.all(Count):
-            packets = self._packets(count.ring, index)
-            needed = bool(packets) and count.upto >= packets[0].number
-            if needed and self.prefix(count.p, count.ring, index) < count.upto:
-                self.found.add("H4")
-            announced = self._horizons(count.ring, index)
-            if (count.value, count.upto) not in [(h.value, h.upto) for h in announced]:
-                self.found.add("H4")
+    def _judge_count(self, index: int, count: Count) -> None:
+        ring = self._ring(count, index)
+        packets = self.packets(ring, index)
+        needed = bool(packets) and count.upto >= packets[0].number
+        if needed and self.prefix(count.p, ring, index) < count.upto:
+            self.found.add("H4")
+        announced = self.announced(ring, index)
+        if (count.value, count.upto) not in [(h.value, h.upto) for h in announced]:
+            self.found.add("H4")
 
-    def _judge_holds(self) -> None:
-        """H4, for what is released."""
-        for index, release in self.facts.all(Release):
-            key = (release.ring, release.number, release.time)
-            held = [
-                (e.ring, e.number, e.time) for i, e in self.holds if i < index and e.p == release.p
-            ]
-            if release.level > 0 and key not in held:
-                self.found.add("H4")
+    def _judge_release(self, released: Released) -> None:
+        """H4, H5."""
+        index, event = released.index, released.event
+        if event.level == 0:
+            return
+        held = self.held(event.p, (released.view, event.ring), index)
+        if (event.number, event.time) not in [(e.number, e.time) for e in held]:
+            self.found.add("H4")
+        if released.regular and event.level >= AGREED:
+            self._judge_block(event.p, released.view, event.time, index)
 
-    # ---- prefixes and blocks ----
-
-    def prefix(self, daemon: str, ring: int, before: int) -> int:
-        """Up to which number a daemon held a ring's packets without gap; -1 before the first."""
-        packets = self._packets(ring, before)
-        if not packets:
-            return -1
-        held = {e.number for i, e in self.holds if i < before and (e.p, e.ring) == (daemon, ring)}
-        number = packets[0].number - 1
-        while number + 1 in held:
-            number += 1
-        return number
-
-    def block(self, daemon: str, ring: int, before: int) -> int:
-        """What a daemon knew to be complete of a ring."""
-        found = [-1]
-        for index, count in self.facts.all(Count):
-            if index < before and (count.p, count.ring) == (daemon, ring):
-                found.append(count.value)
-        prefix = self.prefix(daemon, ring, before)
-        packets = self._packets(ring, before)
-        for index, hold in self.holds:
-            mine = index < before and (hold.p, hold.ring) == (daemon, ring)
-            if mine and packets and packets[0].number <= hold.number <= prefix:
-                found.append(hold.time)
-        return max(found)
-
-    def _judge_blocks(self) -> None:
-        for index, event in self.facts.all(Release):
-            if event.level >= AGREED:
-                self._judge_block(event.p, event.time, index)
-            if event.level == SAFE:
-                self._judge_safe(event.time, index)
-        for index, order in self.facts.all(Order):
-            home = self.facts.home(order.c)
-            if home is not None:
-                self._judge_block(home, order.pos[1], index)
-            sent = self.facts.sent.get((order.c, order.m), index)
-            message = self.facts.events[sent]
-            if sent < index and isinstance(message, Send) and message.level == SAFE:
-                self._judge_safe(order.pos[1], index)
-
-    def _judge_block(self, daemon: str, time: int, index: int) -> None:
-        for ring in range(self.facts.ring_count):
-            if time > self.block(daemon, ring, index):
+    def _judge_block(self, process: str, view: str, time: int, index: int) -> None:
+        """H5."""
+        for ring in self.rings(view):
+            if time > self.block(process, ring, index):
                 self.found.add("H5")
-
-    def _judge_safe(self, time: int, index: int) -> None:
-        for ring in self.rings:
-            needed = [e.number for e in self._packets(ring, index) if e.time <= time]
-            for daemon in self.facts.daemons:
-                if needed and self.prefix(daemon, ring, index) < needed[-1]:
-                    self.found.add("S1")

@@ -7,72 +7,148 @@ oracles.
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from groupcomm.sim.trace import (
-    Accept,
-    Ask,
-    Conf,
-    Deliver,
-    Member,
-    Quiet,
-    Release,
-    Send,
-    TraceEvent,
-)
+import attrs
 
-RELIABLE, FIFO, CAUSAL, AGREED, SAFE = 1, 2, 3, 4, 5
-MESSAGES, FRAGMENT, CONNECT, JOIN, LEAVE, DISCONNECT = range(6)
+from groupcomm.sim.judge.terms import (
+    AGREED,
+    CONNECT,
+    DISCONNECT,
+    Name,
+    Place,
+    Position,
+    daemon_of,
+    name_of,
+    order_of,
+)
+from groupcomm.sim.judge.views import Views
+from groupcomm.sim.trace import Accept, Ask, Release, Send, TraceEvent
 
 E = TypeVar("E", bound=TraceEvent)
-Name = tuple[str, int]
-"""Client and number: an item."""
-Position = tuple[int, int, int, int]
-Place = tuple[int, int, int]
+Bundle = tuple[str, int, int, int]
+"""View, ring, number, bundle."""
+
+
+@attrs.frozen
+class Released:
+    """One Release: its index, the view and part of it in which it happened, the event."""
+
+    index: int
+    view: str
+    regular: bool
+    event: Release
+
+    @property
+    def place(self) -> Place:
+        """Time, ring and bundle."""
+        return (self.event.time, self.event.ring, self.event.bundle)
+
+    @property
+    def bundle(self) -> Bundle:
+        """Which bundle it is."""
+        return (self.view, self.event.ring, self.event.number, self.event.bundle)
+
+    def position(self, message: int = 0) -> Position:
+        """Where a message of it stands."""
+        return (order_of(self.view), *self.place, message)
 
 
 class Facts:
     """One trace, and what follows from it.
 
     Attributes:
-        events: the trace, without items whose number was used before (D4).
+        views: who was in which view when.
+        found: ids of violated properties.
+        live: the events that are not void, with their indices.
+        end: how many events there are.
         sent: per item the index of its Send or Ask.
+        reused: indices of Sends and Asks with a number used before.
         accepted: per item the indices of its Accepts.
-        releases: per daemon its Releases with their indices, each place once.
+        releases: per process its Releases, each bundle once.
+        repeated: the others.
     """
 
     def __init__(self, events: list[TraceEvent]) -> None:
-        self.events = events
+        self.views = Views(events)
+        self.found = set(self.views.found)
+        self.end = len(events)
+        self._events = events
+        self._homes = self._find_homes()
         self._by_kind: dict[type, list[Any]] = {}
-        self.daemons = [event.p for event in events if isinstance(event, Conf)]
-        self.views = {event.p: event.view for event in events if isinstance(event, Conf)}
-        self.ring_of = {
-            event.p: index
-            for event in events
-            if isinstance(event, Conf)
-            for index, ring in enumerate(event.rings)
-            if event.p in ring
-        }
-        self.ring_count = max(len(e.rings) for e in events if isinstance(e, Conf))
-        self.quiet = any(isinstance(event, Quiet) for event in events)
+        self.live = [(i, e) for i, e in enumerate(events) if not self._is_void(i, e)]
         self.sent: dict[Name, int] = {}
         self.reused: list[int] = []
         self._find_items()
         self.accepted: dict[Name, list[int]] = {}
         self._find_accepted()
-        self.repeated: list[int] = []  # Releases of a place that the daemon had released
-        self.releases = {p: list(self._find_releases(p)) for p in self.daemons}
-        self._parts: dict[tuple[Name, str], list[tuple[int, Release]]] = {}
+        self.releases: dict[str, list[Released]] = {p: [] for p in self.views.processes}
+        self.repeated: list[Released] = []
+        self._find_releases()
+        self._parts: dict[tuple[Name, str], list[Released]] = {}
+        self._ends: dict[str, int | None] = {}
+
+    def _find_homes(self) -> dict[str, tuple[int, str]]:
+        """Per client its home, and from which index on it has it."""
+        homes: dict[str, tuple[int, str]] = {}
+        for index, event in enumerate(self._events):
+            if isinstance(event, Release) and index not in self.views.void:
+                for member in self.views.members(self.views.view(event.p, index)):
+                    if name_of(member) == daemon_of(event.c):
+                        homes.setdefault(event.c, (index, member))
+        return homes
+
+    def _is_void(self, index: int, event: TraceEvent) -> bool:
+        """Whether an event counts for nothing; D5 for clients whose home has ended."""
+        if index in self.views.void:
+            return True
+        client = getattr(event, "c", None)
+        if client is None or hasattr(event, "p"):
+            return False
+        home = self.home(client, index)
+        if home is None or self.views.ends.get(home, index) >= index:
+            return False
+        self.found.add("D5")
+        return True
 
     def all(self, kind: type[E]) -> list[tuple[int, E]]:
         """All events of a kind with their indices."""
         if kind not in self._by_kind:
-            found = [(i, e) for i, e in enumerate(self.events) if isinstance(e, kind)]
-            self._by_kind[kind] = found
+            self._by_kind[kind] = [(i, e) for i, e in self.live if isinstance(e, kind)]
         return self._by_kind[kind]
+
+    # ---- clients ----
+
+    def home(self, client: str, index: int | None = None) -> str | None:
+        """The process of a client, as far as known before an index (by default, at the end)."""
+        processes = self.views.processes
+        if processes and processes[0] not in self.views.booted:
+            found = [p for p in processes if name_of(p) == daemon_of(client)]
+            return found[0] if found else None
+        since, home = self._homes.get(client, (-1, None))
+        return None if index is not None and since >= index else home
+
+    def ended_at(self, client: str) -> int | None:
+        """The index at which a client crashed, or its home released its disconnect or ended."""
+        if client not in self._ends:
+            home = self.home(client)
+            ends = [i for i, e in self.all(Ask) if e.what == "crash" and e.c == client]
+            if home is not None:
+                ends += [
+                    r.index
+                    for r in self.releases[home]
+                    if r.event.kind == DISCONNECT and r.event.c == client
+                ]
+                ends += [self.views.ends[home]] if home in self.views.ends else []
+            self._ends[client] = min(ends, default=None)
+        return self._ends[client]
+
+    def stays(self, client: str) -> bool:
+        """Whether nothing may be missing to a client at Quiet."""
+        return self.home(client) in self.views.core and self.ended_at(client) is None
 
     # ---- items ----
 
     def _find_items(self) -> None:
-        for index, event in enumerate(self.events):
+        for index, event in self.live:
             if isinstance(event, Send) or (
                 isinstance(event, Ask) and event.what in ("join", "leave")
             ):
@@ -89,7 +165,7 @@ class Facts:
 
     def item(self, name: Name) -> Send | Ask:
         """The event that made an item."""
-        event = self.events[self.sent[name]]
+        event = self._events[self.sent[name]]
         assert isinstance(event, Send | Ask)
         return event
 
@@ -107,143 +183,82 @@ class Facts:
         """All items that are messages."""
         return [name for name in self.sent if isinstance(self.item(name), Send)]
 
-    def home(self, client: str) -> str | None:
-        """The daemon of a client; None if it is not in the view."""
-        name = client.rpartition("/")[0].rpartition("#")[2]
-        for daemon in self.daemons:
-            if daemon.rpartition("/")[0] == name:
-                return daemon
-        return None
-
     # ---- releases ----
 
-    def _find_releases(self, daemon: str) -> Iterator[tuple[int, Release]]:
-        seen = set()
+    def _find_releases(self) -> None:
+        seen: set[object] = set()
         for index, event in self.all(Release):
-            if event.p == daemon:
-                place: object = (event.ring, event.number, event.bundle)
-                if event.level == 0:
-                    place = (event.c, event.first, event.index)
-                if place in seen:
-                    self.repeated.append(index)
-                else:
-                    seen.add(place)
-                    yield index, event
+            view = self.views.view(event.p, index)
+            regular = self.views.is_regular(event.p, index)
+            released = Released(index, view, regular, event)
+            key: object = (event.p, released.bundle)
+            if event.level == 0:
+                key = (event.p, event.c, event.first, event.index)
+            if key in seen:
+                self.repeated.append(released)
+            else:
+                seen.add(key)
+                self.releases[event.p].append(released)
 
-    def covers(self, index: int, event: Release, name: Name) -> bool:
+    def everywhere(self) -> list[Released]:
+        """The Releases of all processes, in the order of the trace."""
+        found = [released for releases in self.releases.values() for released in releases]
+        return sorted(found, key=lambda released: released.index)
+
+    def of(self, process: str, view: str) -> list[Released]:
+        """What a process released in a view above UNRELIABLE."""
+        return [r for r in self.releases[process] if r.view == view and r.event.level > 0]
+
+    def _covers(self, released: Released, name: Name) -> bool:
         """Whether a Release is of an item that was sent before."""
+        event = released.event
         if event.c != name[0] or not event.first <= name[1] <= event.last:
             return False
-        return self.sent[name] < index and event.kind not in (CONNECT, DISCONNECT)
+        return self.sent[name] < released.index and event.kind not in (CONNECT, DISCONNECT)
 
-    def parts(self, name: Name, daemon: str) -> list[tuple[int, Release]]:
-        """The Releases of an item at a daemon, several if it is in fragments."""
-        if (name, daemon) not in self._parts:
-            found = [(i, e) for i, e in self.releases[daemon] if self.covers(i, e, name)]
-            self._parts[name, daemon] = found
-        return self._parts[name, daemon]
+    def parts(self, name: Name, process: str) -> list[Released]:
+        """The Releases of an item at a process, several if it is in fragments."""
+        if (name, process) not in self._parts:
+            found = [r for r in self.releases[process] if self._covers(r, name)]
+            self._parts[name, process] = found
+        return self._parts[name, process]
 
-    def released(self, name: Name, daemon: str) -> int | None:
-        """The index of the Release that made an item whole at a daemon."""
-        parts = self.parts(name, daemon)
-        if not parts or len(parts) < parts[0][1].count:
-            return None
-        return parts[parts[0][1].count - 1][0]
+    def wholes(self, name: Name, process: str) -> Iterator[list[Released]]:
+        """The Releases that made an item whole at a process, in each view in which they did."""
+        by_view: dict[str, list[Released]] = {}
+        for released in self.parts(name, process):
+            parts = by_view.setdefault(released.view, [])
+            parts.append(released)
+            if len(parts) == parts[0].event.count:
+                yield [*parts]
+
+    def whole(self, name: Name, process: str) -> list[Released] | None:
+        """The first of these."""
+        return next(self.wholes(name, process), None)
+
+    def released(self, name: Name, process: str) -> int | None:
+        """The index of the Release that made an item whole at a process."""
+        found = self.whole(name, process)
+        return None if found is None else found[-1].index
 
     def is_cut(self, name: Name) -> bool:
         """Whether a message has fewer Accepts than fragments."""
-        counts = [e.count for p in self.daemons for _, e in self.parts(name, p)]
+        counts = [r.event.count for p in self.views.processes for r in self.parts(name, p)]
         return bool(counts) and len(self.accepted.get(name, [])) < counts[0]
 
-    def position_known(self, name: Name, daemons: list[str]) -> tuple[int, Position] | None:
-        """The first Release at one of these daemons that tells the position: index and position."""
-        found = []
-        for daemon in daemons:
-            for index, event in self.parts(name, daemon):
-                if event.index == event.count - 1 and event.level > 0:
-                    number = name[1] - event.first
-                    found.append((index, (event.time, event.ring, event.bundle, number)))
-        return min(found, default=None)
+    # ---- positions ----
+
+    def positions(self, name: Name, processes: list[str]) -> list[tuple[Released, Position]]:
+        """The Releases at these processes that tell an item's position, the first one first."""
+        found = [
+            (released, released.position(name[1] - released.event.first))
+            for process in processes
+            for released in self.parts(name, process)
+            if released.event.index == released.event.count - 1 and released.event.level > 0
+        ]
+        return sorted(found, key=lambda entry: entry[0].index)
 
     def position(self, name: Name) -> Position | None:
         """Where an item was released first."""
-        known = self.position_known(name, self.daemons)
-        return None if known is None else known[1]
-
-    def disconnect(self, client: str, before: int | None = None) -> Place | None:
-        """The place of a client's disconnect, by its first Release (before an index)."""
-        for index, event in self.all(Release):
-            in_time = before is None or index < before
-            if event.kind == DISCONNECT and event.c == client and in_time:
-                return (event.time, event.ring, event.bundle)
-        return None
-
-    def ended_at(self, client: str) -> int | None:
-        """The index at which a client crashed or its daemon released its disconnect."""
-        ends = [i for i, e in self.all(Ask) if e.what == "crash" and e.c == client]
-        for index, event in self.all(Release):
-            if event.kind == DISCONNECT and (event.c, event.p) == (client, self.home(client)):
-                ends.append(index)
-        return min(ends, default=None)
-
-    # ---- who is where ----
-
-    def connected(self, daemon: str, index: int) -> dict[str, str]:
-        """The clients by name that are connected at a daemon before an index."""
-        names: dict[str, str] = {}
-        for at, event in self.releases[daemon]:
-            if at < index and event.kind in (CONNECT, DISCONNECT):
-                name = event.c.rpartition("/")[0]
-                if event.kind == CONNECT:
-                    names[name] = event.c
-                elif names.get(name) == event.c:
-                    del names[name]
-        return names
-
-    def is_gone(self, client: str, daemon: str, index: int) -> bool:
-        """Whether a daemon has released a client's disconnect before an index."""
-        return any(
-            at < index and event.kind == DISCONNECT and event.c == client
-            for at, event in self.releases[daemon]
-        )
-
-    def members(self, daemon: str, group: str, index: int) -> list[str]:
-        """The members of a group by what a daemon has released before an index, oldest first."""
-        members: list[str] = []
-        for at, event in self.releases[daemon]:
-            if at >= index:
-                break
-            client = event.c
-            if event.kind == DISCONNECT and client in members:
-                members.remove(client)
-            elif event.kind in (JOIN, LEAVE) and self.sent.get((client, event.first), at) < at:
-                there = client in members
-                if self.to((client, event.first)) != (group,) or self.is_gone(client, daemon, at):
-                    continue
-                if event.kind == JOIN and not there:
-                    members.append(client)
-                elif event.kind == LEAVE and there:
-                    members.remove(client)
-        return members
-
-    def target(self, name: Name, private: str) -> str | None:
-        """Whom a private name means in a message, once it is accepted."""
-        accepts = self.accepted.get(name)
-        home = self.home(name[0])
-        if not accepts or home is None:
-            return None
-        return self.connected(home, accepts[0]).get(private)
-
-
-def gets(events: list[TraceEvent], client: str) -> Iterator[tuple[int, Deliver]]:
-    """The Delivers at a client."""
-    for index, event in enumerate(events):
-        if isinstance(event, Deliver) and event.c == client:
-            yield index, event
-
-
-def own_views(events: list[TraceEvent], client: str) -> Iterator[tuple[int, Member]]:
-    """The Member events at a client."""
-    for index, event in enumerate(events):
-        if isinstance(event, Member) and event.c == client:
-            yield index, event
+        found = self.positions(name, self.views.processes)
+        return found[0][1] if found else None

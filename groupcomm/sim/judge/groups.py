@@ -1,28 +1,38 @@
-"""G1 to G3, G5, V3, P1 to P4: group views, disconnects and private names."""
+"""G1 to G3, G5, V3: group tables and group views."""
 
-from groupcomm.sim.judge.deliveries import Deliveries
-from groupcomm.sim.judge.facts import (
-    CONNECT,
-    DISCONNECT,
-    JOIN,
-    LEAVE,
-    RELIABLE,
-    Facts,
-    Name,
-    own_views,
-)
-from groupcomm.sim.trace import Ask, Bounce, Member, Release, Send, Table, TracePosition
+from itertools import combinations
 
-Shown = tuple[str, TracePosition, tuple[str, ...], str, tuple[str, ...]]
-"""A view as a client is owed it: group, position, members, cause, changed."""
+import attrs
+
+from groupcomm.sim.judge.companions import are_together
+from groupcomm.sim.judge.facts import Facts, Released
+from groupcomm.sim.judge.stages import Stages
+from groupcomm.sim.judge.tables import Tables
+from groupcomm.sim.judge.terms import DISCONNECT, JOIN, LEAVE
+from groupcomm.sim.trace import Member, Table, TracePosition
+
+
+@attrs.frozen
+class Owed:
+    """A view that a client is owed from an index on."""
+
+    index: int
+    client: str
+    group: str
+    pos: TracePosition
+    members: tuple[str, ...]
+    cause: str
+    changed: tuple[str, ...]
 
 
 class Groups:
-    """Judges views and private messages."""
+    """Judges tables and views."""
 
-    def __init__(self, facts: Facts, deliveries: Deliveries) -> None:
+    def __init__(self, facts: Facts, tables: Tables, stages: Stages) -> None:
         self.facts = facts
-        self.deliveries = deliveries
+        self.views = facts.views
+        self.tables = tables
+        self.stages = stages
         self.found: set[str] = set()
 
     def judge(self) -> set[str]:
@@ -32,156 +42,141 @@ class Groups:
         self._judge_views()
         for client in sorted({event.c for _, event in self.facts.all(Member)}):
             self._judge_own_views(client)
-        self._judge_gone()
-        self._judge_names()
-        self._judge_bounces()
         return self.found
 
-    # ---- tables and views ----
+    # ---- tables ----
+
+    def _half(self, process: str | None, view: str, *, regular: bool) -> object:
+        """With whom a process has a part of a view in common."""
+        turn = None if process is None else self.views.turn(process, view)
+        if regular or turn is None:
+            return regular
+        return (tuple(sorted(self.views.fellows(turn[1].p, view))), turn[1].view)
 
     def _judge_tables(self) -> None:
-        digests: dict[TracePosition, str] = {}
-        places: dict[str, set[TracePosition]] = {daemon: set() for daemon in self.facts.daemons}
-        for _, event in self.facts.all(Table):
-            places[event.p].add(event.pos)
-            if digests.setdefault(event.pos, event.digest) != event.digest:
+        """G1."""
+        digests: dict[object, str] = {}
+        for index, event in self.facts.all(Table):
+            regular = self.views.is_regular(event.p, index)
+            key = (event.pos, self._half(event.p, event.pos[0], regular=regular))
+            if digests.setdefault(key, event.digest) != event.digest:
                 self.found.add("G1")
-        if self.facts.quiet and any(own != set(digests) for own in places.values()):
-            self.found.add("G1")
+        for one, other in combinations(self.views.processes, 2):
+            for _, view in self.views.installs(one):
+                same = self._places(one, view) == self._places(other, view)
+                if not same and self._share(one, other, view):
+                    self.found.add("G1")
 
-    def _judge_contents(self) -> None:
-        contents: dict[object, object] = {}
-        for _, event in self.facts.all(Member):
-            content = (event.members, event.cause, event.changed)
-            if contents.setdefault((event.group, event.pos[1:]), content) != content:
-                self.found.add("G2")
+    def _share(self, one: str, other: str, view: str) -> bool:
+        """Whether two go from a view to the same next one, or are of the core in it at Quiet."""
+        coming = self.views.next_view(one, view)
+        if coming:
+            return self.views.next_view(other, view) == coming
+        last = {self.views.view(process, self.facts.end) for process in (one, other)}
+        return last == {view} and {one, other} <= set(self.views.core)
 
-    def _owed_views(self, daemon: str) -> list[tuple[int, str, Shown]]:
-        """Index, client and view, for all that a daemon's Releases cause."""
+    def _places(self, process: str, view: str) -> set[TracePosition]:
+        return {e.pos for _, e in self.facts.all(Table) if (e.p, e.pos[0]) == (process, view)}
+
+    # ---- views that are owed ----
+
+    def _owed(self, process: str) -> list[Owed]:
         owed = []
-        for index, event in self.facts.releases[daemon]:
-            if event.kind in (JOIN, LEAVE, DISCONNECT):
-                for group in self._groups_of(event, index):
-                    owed += self._views_of(daemon, index, event, group)
+        for released in self.facts.releases[process]:
+            if released.event.kind in (JOIN, LEAVE, DISCONNECT):
+                owed += self._changes(process, released)
+        for _, view in self.views.installs(process):
+            completed = self.views.completed_at(process, view)
+            if process in self.views.booted and completed is not None:
+                owed += self._network(process, view, completed)
+        return sorted(owed, key=lambda entry: entry.index)
+
+    def _changes(self, process: str, released: Released) -> list[Owed]:
+        index, event = released.index, released.event
+        before = self.tables.at(process, index).groups
+        after = self.tables.at(process, index + 1).groups
+        cause = {JOIN: "join", LEAVE: "leave", DISCONNECT: "disconnect"}[event.kind]
+        pos = (released.view, *released.place, 0)
+        owed = []
+        for group in sorted(after):
+            members = after[group]
+            if members == before.get(group, []):
+                continue
+            to = members if event.kind != LEAVE else [*members, event.c]
+            owed += [
+                Owed(index, client, group, pos, tuple(members), cause, (event.c,))
+                for client in to
+                if self.facts.home(client) == process
+            ]
         return owed
 
-    def _groups_of(self, event: Release, index: int) -> list[str]:
-        if event.kind == DISCONNECT:
-            asks = [e for _, e in self.facts.all(Ask) if e.what == "join"]
-            return sorted({ask.group for ask in asks})
-        if self.facts.sent.get((event.c, event.first), index) < index:
-            return [*self.facts.to((event.c, event.first))]
-        return []
+    def _network(self, process: str, view: str, index: int) -> list[Owed]:
+        pos = (view, 0, 0, 0, 0)
+        groups = self.tables.at(process, index + 1).groups
+        return [
+            Owed(index, client, group, pos, tuple(members), "network", ())
+            for group, members in sorted(groups.items())
+            for client in members
+            if self.facts.home(client) == process
+        ]
 
-    def _views_of(
-        self, daemon: str, index: int, event: Release, group: str
-    ) -> list[tuple[int, str, Shown]]:
-        before = self.facts.members(daemon, group, index)
-        after = self.facts.members(daemon, group, index + 1)
-        if before == after:
-            return []
-        cause = {JOIN: "join", LEAVE: "leave", DISCONNECT: "disconnect"}[event.kind]
-        pos = (self.facts.views[daemon], event.time, event.ring, event.bundle, 0)
-        shown = (group, pos, tuple(after), cause, (event.c,))
-        to = after if event.kind != LEAVE else [*after, event.c]
-        return [(index, client, shown) for client in to if self.facts.home(client) == daemon]
+    def _judge_contents(self) -> None:
+        """G2, between clients."""
+        contents: dict[object, object] = {}
+        for index, event in self.facts.all(Member):
+            view, regular = self.stages.at(event.c, index)
+            half = self._half(self.facts.home(event.c, index), view, regular=regular)
+            content = (event.members, event.cause, event.changed)
+            if contents.setdefault((event.group, event.pos, half), content) != content:
+                self.found.add("G2")
 
     def _judge_views(self) -> None:
-        """G3, and the contents of G2."""
-        owed = [entry for daemon in self.facts.daemons for entry in self._owed_views(daemon)]
+        """G2 and G3, by what is owed."""
+        owed = [entry for process in self.views.processes for entry in self._owed(process)]
         for index, event in self.facts.all(Member):
             matching = [
                 entry
                 for entry in owed
-                if entry[0] < index
-                and entry[1] == event.c
-                and entry[2][:2] == (event.group, event.pos)
+                if entry.index < index
+                and (entry.client, entry.group, entry.pos) == (event.c, event.group, event.pos)
             ]
             if not matching:
                 self.found.add("G3")
                 continue
-            owed.remove(matching[0])
-            if matching[0][2][2:] != (event.members, event.cause, event.changed):
+            entry = matching[0]
+            owed = [other for other in owed if other is not entry]
+            content = (event.members, event.cause, event.changed)
+            if (entry.members, entry.cause, entry.changed) != content:
                 self.found.add("G2")
-        if self.facts.quiet:
-            for _, client, _ in owed:
-                if self.facts.ended_at(client) is None:
-                    self.found.add("G3")
+        if any(self.facts.stays(entry.client) for entry in owed):
+            self.found.add("G3")
 
     def _judge_own_views(self, client: str) -> None:
         """G5 and V3."""
         inside: dict[str, bool] = {}
-        for _, event in own_views(self.facts.events, client):
+        for index, event in self.facts.all(Member):
+            if event.c != client:
+                continue
             joins = event.cause == "join" and event.changed == (client,)
             if not inside.get(event.group) and not (joins and client in event.members):
                 self.found.add("G5")
             inside[event.group] = client in event.members
-            together = tuple(m for m in event.members if m not in event.changed)
-            if client not in event.members:
-                together = ()
-            elif event.cause == "join" and client in event.changed:
-                together = (client,)
-            if event.vs != together:
+            if event.vs != self._vs_set(client, event, index):
                 self.found.add("V3")
 
-    # ---- who has gone ----
+    def _vs_set(self, client: str, event: Member, index: int) -> tuple[str, ...]:
+        if client not in event.members:
+            return ()
+        if event.cause == "join" and client in event.changed:
+            return (client,)
+        if event.cause != "network":
+            return tuple(m for m in event.members if m not in event.changed)
+        return tuple(m for m in event.members if self._comes_along(client, m, event.pos[0], index))
 
-    def _judge_gone(self) -> None:
-        """P1 and P3."""
-        for index, event in self.facts.all(Member):
-            if event.cause == "disconnect":
-                for gone in event.changed:
-                    if self.facts.disconnect(gone, before=index) != event.pos[1:4]:
-                        self.found.add("P1")
-                    for later, deliver in self.deliveries.kept:
-                        if later > index and (deliver.c, deliver.s) == (event.c, gone):
-                            self.found.add("P3")
-
-    def _judge_names(self) -> None:
-        """P4."""
-        connects = [event.c for _, event in self.facts.all(Ask) if event.what == "connect"]
-        if len(connects) != len(set(connects)):
-            self.found.add("P4")
-        for daemon in self.facts.daemons:
-            for index, event in self.facts.releases[daemon]:
-                is_home = event.kind == CONNECT and self.facts.home(event.c) == daemon
-                if is_home and event.c.rpartition("/")[0] in self.facts.connected(daemon, index):
-                    self.found.add("P4")
-
-    # ---- what comes back ----
-
-    def _judge_bounces(self) -> None:
-        """P2."""
-        seen = set()
-        for index, event in self.facts.all(Bounce):
-            name = (event.c, event.m)
-            if (name, event.target) in seen or not self._comes_back(name, event.target, index):
-                self.found.add("P2")
-            seen.add((name, event.target))
-        if self.facts.quiet:
-            for name in self.facts.messages():
-                home = self.facts.home(name[0])
-                at_home = home is not None and self.facts.position_known(name, [home]) is not None
-                if at_home and self.facts.ended_at(name[0]) is None:
-                    self._judge_missing(name, seen)
-
-    def _judge_missing(self, name: Name, seen: set[tuple[Name, str]]) -> None:
-        end = len(self.facts.events)
-        for target in self.facts.to(name):
-            if (name, target) not in seen and self._comes_back(name, target, end):
-                self.found.add("P2")
-
-    def _comes_back(self, name: Name, private: str, before: int) -> bool:
-        """Whether nobody of that name was there at the message's position, as known by then."""
-        facts = self.facts
-        accepts = facts.accepted.get(name)
-        if not accepts or accepts[0] > before or not isinstance(facts.item(name), Send):
+    def _comes_along(self, client: str, other: str, view: str, index: int) -> bool:
+        """Whether the homes of two clients are together in a view, and in it."""
+        home, theirs = self.facts.home(client, index), self.facts.home(other, index)
+        members = self.views.members(view)
+        if home is None or theirs is None or home not in members or theirs not in members:
             return False
-        if facts.level(name) < RELIABLE or private not in facts.to(name) or private[0] != "#":
-            return False
-        target = facts.target(name, private)
-        if target is None:
-            return True
-        gone = facts.disconnect(target, before=before)
-        known = facts.position_known(name, facts.daemons)
-        return gone is not None and known is not None and known[0] < before and gone < known[1][:3]
+        return are_together(self.views, home, theirs, view)

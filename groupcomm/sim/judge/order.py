@@ -3,15 +3,33 @@
 from itertools import combinations, pairwise
 
 from groupcomm.sim.judge.deliveries import Deliveries
-from groupcomm.sim.judge.facts import AGREED, CAUSAL, FIFO, RELIABLE, Facts, Name, Place, Position
-from groupcomm.sim.trace import Ask, Bounce, Deliver, Member, Order, Release
+from groupcomm.sim.judge.facts import Facts, Released
+from groupcomm.sim.judge.stages import Stages
+from groupcomm.sim.judge.terms import (
+    AGREED,
+    CAUSAL,
+    CONNECT,
+    DISCONNECT,
+    FIFO,
+    NO_VIEW,
+    RELIABLE,
+    Name,
+    Position,
+    order_of,
+    told_position,
+)
+from groupcomm.sim.trace import Ask, Bounce, Deliver, Member, Order
+
+NOWHERE: Position = ((-1, "", 0), -1, -1, -1, -1)
 
 
 class Orders:
     """Judges orders of Releases and Delivers."""
 
-    def __init__(self, facts: Facts, deliveries: Deliveries) -> None:
+    def __init__(self, facts: Facts, stages: Stages, deliveries: Deliveries) -> None:
         self.facts = facts
+        self.views = facts.views
+        self.stages = stages
         self.deliveries = deliveries
         self.found: set[str] = set()
         self.clients = sorted({event.c for _, event in deliveries.kept})
@@ -32,23 +50,37 @@ class Orders:
     # ---- one sender ----
 
     def _judge_senders_at_daemons(self) -> None:
+        """F1, F2, M1: for each process, view and client."""
+        for process in self.views.processes:
+            for _, view in self.views.installs(process):
+                for sender in sorted({name[0] for name in self.facts.accepted}):
+                    home = self.facts.home(sender)
+                    if home is not None:
+                        self._judge_sender(process, view, home, sender)
+
+    def _judge_sender(self, process: str, view: str, home: str, sender: str) -> None:
         facts = self.facts
-        names = [n for n in facts.accepted if facts.level(n) >= FIFO]
-        for daemon in facts.daemons:
-            released: dict[Name, int] = {}
-            for name in names:
-                at = facts.released(name, daemon)
-                if at is not None and facts.accepted[name][0] < at:
+        installed = self.views.installed_at(home, view)
+        if installed is None:
+            return
+        items = [
+            name
+            for name in facts.accepted
+            if name[0] == sender
+            and facts.level(name) >= FIFO
+            and (facts.released(name, home) or installed) >= installed
+        ]
+        released: dict[Name, int] = {}
+        for name in items:
+            for parts in facts.wholes(name, process):
+                at = parts[-1].index
+                if parts[-1].view == view and at > max(facts.accepted[name][0], installed):
                     released[name] = at
-            for b, at in released.items():
-                for a in names:
-                    one, other = facts.accepted[a][0], facts.accepted[b][0]
-                    if (
-                        a[0] == b[0]
-                        and (one, a[1]) < (other, b[1])
-                        and released.get(a, at + 1) > at
-                    ):
-                        self.found.add(self._which(a, b))
+        for b, at in released.items():
+            for a in items:
+                one, other = facts.accepted[a][0], facts.accepted[b][0]
+                if (one, a[1]) < (other, b[1]) and released.get(a, at + 1) > at:
+                    self.found.add(self._which(a, b))
 
     def _which(self, a: Name, b: Name) -> str:
         if isinstance(self.facts.item(a), Ask) or isinstance(self.facts.item(b), Ask):
@@ -87,54 +119,53 @@ class Orders:
             ended = facts.ended_at(client)
             for cause in causes[name] if facts.level(name) >= CAUSAL else ():
                 later = got.get((client, cause), at)
-                if later > at and (ended is None or later < ended):
+                same = self.stages.at(client, at)[0] == self.stages.at(client, later)[0]
+                if later > at and same and (ended is None or later < ended):
                     self.found.add("CA")
 
     # ---- the agreed order ----
 
     def _judge_agreed_at_daemons(self) -> None:
-        released: dict[str, list[tuple[Place, int]]] = {}
-        for daemon in self.facts.daemons:
-            released[daemon] = [
-                ((event.time, event.ring, event.bundle), event.number)
-                for _, event in self.facts.releases[daemon]
-                if event.level >= AGREED
-            ]
-        everything = {bundle for bundles in released.values() for bundle in bundles}
-        for bundles in released.values():
-            for index, (place, _) in enumerate(bundles):
-                if any(earlier > place for earlier, _ in bundles[:index]):
+        """O1, O4."""
+        agreed = [r for r in self.facts.everywhere() if r.event.level >= AGREED]
+        for process in self.views.processes:
+            mine = [r for r in agreed if r.event.p == process]
+            for number, released in enumerate(mine):
+                before = [r for r in mine[:number] if r.view == released.view]
+                if any(earlier.place > released.place for earlier in before):
                     self.found.add("O1")
-                lower = {bundle for bundle in everything if bundle[0] < place}
-                if not lower <= set(bundles[:index]):
+                lower = {
+                    (r.bundle, r.place)
+                    for r in agreed
+                    if r.view == released.view and r.place < released.place
+                }
+                if released.regular and not lower <= {(r.bundle, r.place) for r in before}:
                     self.found.add("O4")
 
     def _judge_agreed_at_clients(self) -> None:
         kept = {index for index, _ in self.deliveries.kept}
         message: dict[str, Position] = {}
         view: dict[str, Position] = {}
-        nowhere = (-1, -1, -1, -1)
-        for index, event in enumerate(self.facts.events):
+        for index, event in self.facts.live:
             if isinstance(event, Deliver) and index in kept and event.level >= AGREED and event.pos:
-                position = event.pos[1:]
-                if position <= max(message.get(event.c, nowhere), view.get(event.c, nowhere)):
+                position = told_position(event.pos)
+                if position <= max(message.get(event.c, NOWHERE), view.get(event.c, NOWHERE)):
                     self.found.add("O1")
                 message[event.c] = position
             elif isinstance(event, Member):
-                position = event.pos[1:]
-                if position < max(message.get(event.c, nowhere), view.get(event.c, nowhere)):
+                position = told_position(event.pos)
+                if position < max(message.get(event.c, NOWHERE), view.get(event.c, NOWHERE)):
                     self.found.add("O1")
                 view[event.c] = position
 
     def _sequences(self) -> list[list[Name]]:
         sequences = []
         for client in self.clients:
-            sequence = []
+            sequence: dict[Name, None] = {}
             for _, event in self.deliveries.kept:
-                name = (event.s, event.m)
                 if event.c == client and event.level >= AGREED and event.pos is not None:
-                    sequence += [name] if name not in sequence else []
-            sequences.append(sequence)
+                    sequence[event.s, event.m] = None
+            sequences.append(list(sequence))
         return sequences
 
     def _judge_cycles(self) -> None:
@@ -145,33 +176,42 @@ class Orders:
                 self.found.add("MG1")
         edges = {edge for sequence in sequences for edge in pairwise(sequence)}
         reached = {a: {b for x, b in edges if x == a} for a, _ in edges}
-        for _ in reached:
-            for after in reached.values():
-                after |= {c for b in after for c in reached.get(b, ())}
+        growing = True
+        while growing:
+            growing = False
+            for node, after in reached.items():
+                more = {c for b in after for c in reached.get(b, ())} - after
+                growing |= bool(more)
+                reached[node] |= more
         if any(a in after for a, after in reached.items()):
             self.found.add("O6")
 
     # ---- positions ----
 
     def _judge_keys(self) -> None:
-        contents: dict[tuple[int, int, int], object] = {}
-        for _, e in self.facts.all(Release):
-            if e.level > 0:
-                content = (e.time, e.kind, e.level, e.c, e.first, e.last, e.index, e.count)
-                if contents.setdefault((e.ring, e.number, e.bundle), content) != content:
+        """O3."""
+        facts = self.facts
+        contents: dict[object, object] = {}
+        for released in [*facts.everywhere(), *facts.repeated]:
+            for key, content in _keys_of(released):
+                if contents.setdefault(key, content) != content:
                     self.found.add("O3")
+        self._judge_told()
+
+    def _judge_told(self) -> None:
+        facts = self.facts
         for _, deliver in self.deliveries.kept:
             self._check_told((deliver.s, deliver.m), deliver.pos)
-        for index, order in self.facts.all(Order):
-            if self.facts.sent.get((order.c, order.m), index) < index:
+        for index, order in facts.all(Order):
+            if facts.sent.get((order.c, order.m), index) < index:
                 self._check_told((order.c, order.m), order.pos)
-        for index, bounce in self.facts.all(Bounce):
-            if self.facts.sent.get((bounce.c, bounce.m), index) < index:
+        for index, bounce in facts.all(Bounce):
+            if facts.sent.get((bounce.c, bounce.m), index) < index:
                 self._check_told((bounce.c, bounce.m), bounce.pos)
 
     def _check_told(self, name: Name, pos: tuple[str, int, int, int, int] | None) -> None:
         position = self.positions.get(name)
-        if pos is not None and position is not None and pos[1:] != position:
+        if pos is not None and position is not None and told_position(pos) != position:
             self.found.add("O3")
 
     def _judge_positions(self) -> None:
@@ -181,37 +221,59 @@ class Orders:
             sent_at, position = facts.sent[name], self.positions[name]
             if position is None:
                 continue
-            if facts.level(name) >= AGREED:
-                if any(position <= high for high in self._completed(sent_at)):
-                    self.found.add("X1")
-                views = [e.pos[1:] for i, e in facts.all(Member) if i < sent_at]
-                if any(position <= high for high in views):
-                    self.found.add("X2")
             self._judge_own(name, position)
+            view = self.views.view(facts.home(name[0]), sent_at)
+            if facts.level(name) < AGREED or view == NO_VIEW or order_of(view) != position[0]:
+                continue
+            if any(position <= high for high in self._completed(sent_at, view)):
+                self.found.add("X1")
+            for index, event in facts.all(Member):
+                before = index < sent_at and self._is_regular(event.c, index)
+                if before and event.pos[0] == view and position <= told_position(event.pos):
+                    self.found.add("X2")
 
-    def _completed(self, before: int) -> list[Position]:
-        """What anybody had got of the agreed order, or been told."""
-        found = [e.pos[1:] for i, e in self.facts.all(Order) if i < before]
+    def _is_regular(self, client: str, index: int) -> bool:
+        return self.stages.at(client, index)[1]
+
+    def _completed(self, before: int, view: str) -> list[Position]:
+        """What anybody had got of a view in its regular part, or been told."""
+        found = [e.pos for i, e in self.facts.all(Order) if i < before and not e.trans]
         for index, event in self.deliveries.kept:
-            if index < before and event.level >= AGREED and event.pos is not None:
-                found.append(event.pos[1:])
-        return found
+            agreed = event.level >= AGREED and event.pos is not None
+            if index < before and agreed and self._is_regular(event.c, index):
+                found += [event.pos] if event.pos is not None else []
+        return [told_position(pos) for pos in found if pos[0] == view]
 
     def _judge_own(self, name: Name, position: Position) -> None:
         """O2, for messages that are released at their sender's daemon."""
         facts, client = self.facts, name[0]
         home = facts.home(client)
-        if home is None or facts.position_known(name, [home]) is None:
+        if home is None or not facts.positions(name, [home]):
             return
         sent_at = facts.sent[name]
         seen = [e.pos for i, e in self.deliveries.kept if i < sent_at and e.c == client]
         seen += [e.pos for i, e in facts.all(Member) if i < sent_at and e.c == client]
         for pos in seen:
-            if pos is not None and position <= pos[1:]:
+            if pos is not None and position <= told_position(pos):
                 self.found.add("O2")
         for other in facts.messages():
             if other[0] == client and other[1] < name[1]:
                 lower = self.positions[other]
-                at_home = facts.position_known(other, [home]) is not None
+                at_home = bool(facts.positions(other, [home]))
                 if lower is not None and at_home and lower >= position:
                     self.found.add("O2")
+
+
+def _keys_of(released: Released) -> list[tuple[object, object]]:
+    """What is the same wherever a bundle, and the messages or requests in it, are released."""
+    e = released.event
+    if e.level == 0:
+        return []
+    content = (e.time, e.kind, e.level, e.c, e.first, e.last, e.index, e.count)
+    found: list[tuple[object, object]] = [(released.bundle, content)]
+    if e.kind in (CONNECT, DISCONNECT):
+        found.append(((e.c, e.kind), released.position()))
+    elif e.index == e.count - 1:
+        numbers = range(e.first, e.last + 1)
+        found += [((e.c, "item", n), released.position(n - e.first)) for n in numbers]
+    return found

@@ -19,9 +19,7 @@ from groupcomm.sim.mutations.tools import (
 from groupcomm.sim.trace import (
     Boot,
     Conf,
-    Fail,
     Heal,
-    Left,
     view_order,
 )
 
@@ -135,6 +133,19 @@ def installed_after_end(rng: Random, trace: Trace) -> Trace | None:
     return insert(trace, len(trace) - 1, mine[-1]) if mine else None
 
 
+def formed_late(rng: Random, trace: Trace) -> Trace | None:
+    """The core needs more than three seconds to form its view."""
+    healed = pick(rng, trace, Heal)
+    if healed is None:
+        return None
+    at, heal = healed
+    confs = [i for i, e in enumerate(trace) if isinstance(e, Conf) and e.p in heal.core and i > at]
+    if not confs:
+        return None
+    start = rng.randint(at + 1, confs[-1])
+    return [*trace[:start], *(replace(e, t=e.t + 4_000_000) for e in trace[start:])]
+
+
 VIEW_MUTATIONS: Final[dict[str, Mutation]] = {
     "boot lost": drop(Boot),
     "boot repeated": repeat(Boot),
@@ -146,11 +157,10 @@ VIEW_MUTATIONS: Final[dict[str, Mutation]] = {
     "conf repeated": repeat(Conf, is_regular),
     "conf without itself": alter(Conf, _without_itself),
     "core altered": alter(Heal, _of_other_core),
-    "failure lost": drop(Fail),
-    "heal early": earlier(Heal),
+    "formed too late": formed_late,
+    "heal repeated": repeat(Heal),
     "id falls": falling_id,
     "id used by an earlier start": reused_id,
-    "leaving lost": drop(Left),
     "transitional from another view": alter(Conf, _other_old, is_transitional),
     "transitional lost": drop(Conf, is_transitional),
     "transitional of other members": alter(Conf, _other_members, is_transitional),

@@ -4,8 +4,8 @@ import google_crc32c
 
 from groupcomm.sim.histories.changing.records import Announcement, View
 from groupcomm.sim.histories.desk import Desk
-from groupcomm.sim.histories.records import CONNECT, LATER, Bundle, Log, Place, Session
-from groupcomm.sim.trace import Bounce, Dview, Member, Order, Table, Trans
+from groupcomm.sim.histories.records import CONNECT, LATER, Bundle, Log, Place, Sent, Session
+from groupcomm.sim.trace import Bounce, Deliver, Dview, Member, Order, Table, TracePosition, Trans
 
 
 class ChangingDesk(Desk):
@@ -21,6 +21,7 @@ class ChangingDesk(Desk):
         self._daemons: tuple[str, ...] = ()
         self._majority: bool | None = None
         self._ends: dict[Session, Place] = {}  # disconnects released in this view
+        self._early: list[tuple[Session, Deliver]] = []  # for those not yet welcomed
 
     # ---- views ----
 
@@ -87,8 +88,18 @@ class ChangingDesk(Desk):
         if bundle.kind == CONNECT and session.home == self._identity:
             self.welcomed[session] = None
             self._show_daemons(session)
+            session.down.extend(event for other, event in self._early if other is session)
         if not gone and session in self.gone:
             self._ends[session] = bundle.key
+
+    def _deliver(
+        self, session: Session, sender: Session, message: Sent, position: TracePosition | None
+    ) -> None:
+        super()._deliver(session, sender, message, position)
+        if session not in self.welcomed:
+            event = session.down.pop()
+            assert isinstance(event, Deliver)
+            self._early.append((session, event))
 
     def tell_place(self, bundle: Bundle, *, transitional: bool) -> None:
         """Answer ``ordered=True``."""

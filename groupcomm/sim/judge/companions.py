@@ -1,0 +1,26 @@
+"""Who comes along with whom, from one view whose groups were known whole to the next."""
+
+from groupcomm.sim.judge.terms import NO_VIEW
+from groupcomm.sim.judge.views import Views
+
+
+def are_together(views: Views, one: str, other: str, view: str) -> bool:
+    """Whether two processes are together in a view."""
+    if one == other:
+        return True
+    last, companions = _past(views, one, view)
+    same, theirs = _past(views, other, view)
+    return last != NO_VIEW and last == same and other in companions and one in theirs
+
+
+def _past(views: Views, process: str, view: str) -> tuple[str, set[str]]:
+    """What a process had completed at its Conf R of a view, and who was in every T since."""
+    last, companions = NO_VIEW, set[str]()
+    installed = views.installed_at(process, view)
+    for start, old in views.installs(process):
+        if installed is None or start >= installed:
+            break
+        if views.completed_at(process, old) is not None:
+            last, companions = old, set(views.members(old))
+        companions &= set(views.fellows(process, old))
+    return last, companions
