@@ -280,11 +280,7 @@ class Membership:
         elif agreement.proposal == theirs:
             if news:  # a repetition is no progress: who does not answer any more is not waited for
                 self._progress_at = now
-            if self.state is State.OPERATIONAL:
-                if not commit.installed:
-                    self._confirm(agreement, peer, now)
-            elif not commit.recovered and peer.number in agreement.recovery.numbers:
-                agreement.recovery.asked(commit.missing)
+            self._on_agreed(agreement, peer, commit, now)
         elif self.state is not State.OPERATIONAL and agreement.is_worse_than(theirs):
             if not agreement.recovered and not agreement.recovery.begun:
                 self._commit(theirs, now)
@@ -292,12 +288,16 @@ class Membership:
                 # It will not come back, and more is bound here than the own join says.
                 self.gather(Reason.ATTEMPT_FAILED, now)
 
-    def _confirm(self, agreement: Agreement, peer: Peer, now: float) -> None:
-        """The view is installed here: tell one who still asks that this daemon was ready for it."""
-        if peer.name and agreement.are_mutual(peer.number):
-            self.flood.send_to(peer.name, agreement.commit(self._attempt, installed=True))
-        elif now - self._sent_at >= self._timing.repeat_s:
-            self._send_commit(agreement, now)
+    def _on_agreed(self, agreement: Agreement, peer: Peer, commit: Commit, now: float) -> None:
+        """A daemon has committed to the same proposal as this one."""
+        if self.state is not State.OPERATIONAL:
+            if not commit.recovered and peer.number in agreement.recovery.numbers:
+                agreement.recovery.asked(commit.missing)
+        elif not commit.installed:  # it still asks, and the view is installed here
+            if peer.name and agreement.are_mutual(peer.number):
+                self.flood.send_to(peer.name, agreement.commit(self._attempt, installed=True))
+            elif now - self._sent_at >= self._timing.repeat_s:
+                self._send_commit(agreement, now)
 
     def _on_repair(self, repair: Repair, now: float) -> None:
         """Take a packet of the old view; at other times the joins have said what is held."""
