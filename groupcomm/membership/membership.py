@@ -11,9 +11,8 @@ what makes them change, and a drawing. In short:
       | everybody has said so
     OPERATIONAL  the view is installed; beacons tell others that it is there
 
-Sources: the obligations and the acknowledged recovery are those of Amir et al., "The Totem
-Single-Ring Ordering and Membership Protocol", ACM TOCS 13(4), 1995, sections 5 and 6. Unlike
-there, no token collects the state: all tell all, and what follows is computed by each.
+Source of obligations and acknowledged recovery: Amir et al., "The Totem Single-Ring Ordering and
+Membership Protocol", ACM TOCS 13(4), 1995, sections 5 and 6. There a token collects the state.
 """
 
 from collections import Counter
