@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from groupcomm.core import ClientBytes, ClientGone, ClientInput, ClientOpened, DaemonCore
+from groupcomm.core.desk import Desk
 from groupcomm.sim.clients import Client
 from groupcomm.sim.loop import Loop
 from groupcomm.sim.pipe import Pipe
@@ -63,11 +64,15 @@ class Connections:
         """Whether every client that is still there has read all that it is to get."""
         return not any(connection.client.alive for connection in self._open.values())
 
-    def serve(self) -> None:
-        """Hand on what the core has for its clients, and close what it has closed."""
+    def serve(self, inputs: Sequence[ClientInput]) -> None:
+        """After a step: do for its clients what the core wants; `inputs` are those of the step."""
         desk = self._core.desk
-        if not desk.ready and not desk.closed:
-            return
+        if desk.ready or desk.closed:
+            self._hand_on(desk)
+        if inputs or self._paused:
+            self._pause_and_resume(inputs)
+
+    def _hand_on(self, desk: Desk) -> None:
         ready, desk.ready = desk.ready, {}
         for number in ready:
             self._write(number)
@@ -92,10 +97,8 @@ class Connections:
             down.close()
             self._feed(ClientGone(number))
 
-    def pause_and_resume(self, inputs: Sequence[ClientInput]) -> None:
-        """Read only from clients whose sessions take more; `inputs` are those of this step."""
-        if not inputs and not self._paused:
-            return
+    def _pause_and_resume(self, inputs: Sequence[ClientInput]) -> None:
+        """Read only from clients whose sessions take more."""
         sessions = self._core.desk.sessions
         for number in sorted({event.connection for event in inputs} | self._paused):
             session = sessions.get(number)

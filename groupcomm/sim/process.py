@@ -217,22 +217,27 @@ class Process:
         if now < self._busy_until or now < self._paused_until:
             self._wake_at(now)
             return
-        inbox = self._inbox
+        inbox, inputs = self._inbox, self._inputs
         datagrams: list[bytes] = []
-        forged: list[bytes] = []
+        forged: list[bytes] | None = None
         while inbox and inbox[0][0] <= now:
             datagram = heappop(inbox)[2]
-            (forged if type(datagram) is Forged else datagrams).append(datagram)
+            if type(datagram) is not Forged:
+                datagrams.append(datagram)
+            elif forged is None:
+                forged = [datagram]
+            else:
+                forged.append(datagram)
         if len(datagrams) > BUFFER_DATAGRAMS:
             del datagrams[BUFFER_DATAGRAMS:]
         self._busy_until = now + self.step_us
-        if forged:
+        if forged is not None:
             self._feed_forged(forged)
-        inputs, self._inputs = self._inputs, []
+        if inputs:
+            self._inputs = []
         self._handle(datagrams, inputs)
         if self.alive:
-            self.connections.serve()
-            self.connections.pause_and_resume(inputs)
+            self.connections.serve(inputs)
             self._arm()
             if inbox and inbox[0][0] + WAKE_US < self._step_at:
                 self._wake_at(inbox[0][0] + WAKE_US)
