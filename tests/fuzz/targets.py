@@ -13,9 +13,14 @@ from typing import Any, Final
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.view import RING, DaemonId, Incarnation, View
+from groupcomm.config.start import Start
+from groupcomm.config.view import Incarnation
 from groupcomm.core.gate import Gate
 from groupcomm.errors import BadDatagram, SessionError
+from groupcomm.events import DaemonView
+from groupcomm.groups.announcement import Announcements, cut_announcement
+from groupcomm.membership.flood import MAX_UNFINISHED, Flood
+from groupcomm.security.replay import ReplayWindow
 from groupcomm.security.sealing import SUITE_NONE, Opener, Sealer
 from groupcomm.session import frames, view_frame
 from groupcomm.session.client import ClientSession
@@ -26,6 +31,7 @@ from groupcomm.wire import (
     control,
     data,
     horizon,
+    membership,
     messages,
     packet,
     request,
@@ -39,11 +45,9 @@ Target = Callable[[bytes], None]
 
 REFUSALS: Final = (BadDatagram, SessionError)
 _VIEW: Final = ViewId(1, "d1", 2)
-_FELLOWS: Final = View(
-    id=_VIEW,
-    daemons=(DaemonId("d1", Incarnation(1, 2)), DaemonId("d2", Incarnation(1, 3))),
-    rings=((0, 1),),
-)
+_DAEMONS: Final = DaemonView(id=_VIEW, daemons=("d1",), majority=None)
+_CONFIG: Final = CoreConfig(suite=SUITE_NONE, sites=(("d1", "d2"),))
+_STARTS: Final = tuple(Start(name=f"d{n}", incarnation=Incarnation(1, n)) for n in (1, 2))
 
 
 def _exact(decode: Callable[[bytes], Any], encode: Callable[[Any, bytes], bytes]) -> Target:
@@ -119,14 +123,67 @@ def _sealed(raw: bytes) -> None:
 
 
 def _gate(raw: bytes) -> None:
-    """A packet of this view by a fellow, to all or to one, goes in; what nobody sealed does not."""
-    config = CoreConfig(suite=SUITE_NONE)
-    sender, receiver = (Gate(config, _FELLOWS, me, None) for me in (0, 1))
+    """A fellow's packet, to all or to one, goes in; what nobody sealed does not."""
+    sender, receiver = (Gate(_CONFIG, start, None) for start in _STARTS)
     with contextlib.suppress(BadDatagram):
         receiver.open_untrusted(raw)
-    content = raw[1:2] + _FELLOWS.key + raw[2:]
-    sealed = sender.seal(RING if raw[:1] == b"\0" else 1, content)
-    assert receiver.open_untrusted(sealed) == (content[0], content)
+    opened = receiver.open_untrusted(sender.seal(None if raw[:1] == b"\0" else "d2", raw[1:]))
+    assert (opened.sender, opened.packet) == (_STARTS[0].daemon.number, raw[1:])
+
+
+def _control_message(raw: bytes) -> None:
+    """The first byte is the kind; what decodes is the same after it was encoded."""
+    kind = raw[0] if raw else 0
+    value = membership.decode_message_untrusted(kind, raw[1:])
+    again, body = membership.encode_message(value)
+    assert again == kind
+    assert membership.decode_message_untrusted(kind, body) == value
+
+
+def _flood(raw: bytes) -> None:
+    """Packets of 40 bytes of payload in any order, some of them garbage; the rest is a message.
+
+    After all the garbage the message is put together as it was, and little is kept.
+    """
+    flood, seen = Flood(_CONFIG, _STARTS[0]), ReplayWindow()
+    garbage, body = raw[1 : 1 + 8 * (raw[0] if raw else 0)], raw[1:]
+    for start in range(0, len(garbage), 8):
+        piece = garbage[start : start + 8].ljust(8, b"\0")
+        head = (piece[0], Incarnation(0, piece[1]), piece[2], piece[3])
+        for sent in control.cut_message(*head, piece[4:] * piece[4], control_limit(40)):
+            if sent[-1] % 2:
+                flood.assemble(control.decode_control_untrusted(sent))
+    assert len(flood._parts) <= MAX_UNFINISHED
+    parts = control.cut_message(2**40, Incarnation(1, 1), 2**40, 2, body, control_limit(40))
+    turned = parts[len(raw) % len(parts) :] + parts[: len(raw) % len(parts)]
+    for index, sent in enumerate(turned):
+        part = control.decode_control_untrusted(sent)
+        assert flood.is_new(seen, part)
+        whole = flood.assemble(part)
+        assert whole == (body if index == len(parts) - 1 else None)
+        assert index == len(parts) - 1 or not flood.is_new(seen, part)
+
+
+def control_limit(payload: int) -> int:
+    """The limit of packets with so much of a message in each."""
+    (packet,) = control.cut_message(0, Incarnation(0, 0), 0, 0, b"", 100)
+    return len(packet) + payload
+
+
+def _announcement(raw: bytes) -> None:
+    """The last two bytes cut the rest in two parts; what is whole, is so as it was cut again."""
+    cut = int.from_bytes(raw[-2:], "big") % max(1, len(raw) - 2)
+    body = raw[:-2]
+    held = Announcements(1)
+    for index, part in ((1, body[cut:]), (0, body[:cut])):
+        held.take(0, bundle.state_bundle(part, index, 2))
+    again = Announcements(1)
+    for piece in reversed(cut_announcement(held.whole[0], 100)):
+        assert piece.size <= 100
+        again.take(0, piece)
+    assert again.complete
+    assert again.whole == held.whole
+    assert again.together(0, [(1, 1)]) == {0}
 
 
 def _pieces(raw: bytes) -> None:
@@ -153,7 +210,7 @@ def _daemon(raw: bytes) -> None:
     session = DaemonSession(1, limits=SessionLimits())
     hello = frames.encode_hello("u")
     session.receive(hello)
-    session.welcome("#u#d1", 1000, _VIEW)
+    session.welcome("#u#d1", 1000, _DAEMONS)
     session.receive(raw)
 
 
@@ -170,6 +227,9 @@ TARGETS: Final[dict[str, Target]] = {
     "wire.horizon.horizon": _packet(horizon.decode_horizon_untrusted),
     "wire.resend.resend": _packet(resend.decode_resend_untrusted),
     "wire.control.control": _packet(control.decode_control_untrusted),
+    "wire.membership.message": _control_message,
+    "membership.flood": _flood,
+    "groups.announcement": _announcement,
     "wire.bundle.body": _exact(bundle.decode_body_untrusted, _body),
     "wire.bundle.bundles": _exact(
         lambda raw: bundle.decode_bundles_untrusted(raw, 0),
@@ -194,7 +254,7 @@ TARGETS: Final[dict[str, Target]] = {
     ),
     "session.frames.ordered": _frame(
         lambda raw: frames.decode_ordered_untrusted(raw, _VIEW),
-        lambda value: frames.encode_ordered(value.number, value.position),
+        lambda value: frames.encode_ordered(value.number, value.position, value.transitional),
     ),
     "session.frames.undeliverable": _frame(
         lambda raw: frames.decode_undeliverable_untrusted(raw, _VIEW),
@@ -216,7 +276,8 @@ TARGETS: Final[dict[str, Target]] = {
 }
 """By name: the decoder ``decode_x_untrusted`` of module m is m.x.
 
-Besides them: datagrams whose checksum fits, and the last three, which are machines.
+Besides them: datagrams whose checksum fits, what puts messages together from their parts, and the
+last three, which are machines.
 """
 
 

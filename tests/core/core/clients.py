@@ -1,15 +1,15 @@
 """Client sessions at a core that is alone in its view."""
 
-from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.view import DaemonId, Incarnation, View
+from groupcomm.config.start import Start
+from groupcomm.config.view import Incarnation
 from groupcomm.core import ClientBytes, ClientInput, ClientOpened, DaemonCore
 from groupcomm.events import Closed, Event
+from groupcomm.membership.states import State
 from groupcomm.session.client import ClientSession
 from groupcomm.session.daemon import SessionLimits
 
 PLENTY = 1 << 30
-ALONE = View(id=ViewId(1, "a", 0), daemons=(DaemonId("a", Incarnation(1, 0)),), rings=((0,),))
 
 
 class Clients:
@@ -21,9 +21,15 @@ class Clients:
     """
 
     def __init__(self, limits: SessionLimits | None = None) -> None:
-        config = CoreConfig(suite=0)
-        self.core = DaemonCore(config, ALONE, 0, keys=None, now=0.0, wall=0.0, limits=limits)
+        config = CoreConfig(suite=0, sites=(("a",),))
+        start = Start(name="a", incarnation=Incarnation(1, 7))
+        self.core = DaemonCore(config, start, keys=None, now=0.0, wall=0.0, limits=limits)
         self.sessions: dict[int, ClientSession] = {}
+        self.step()
+        assert self.core.mark_to_store is not None, "nothing is on disk yet"
+        self.core.stored(self.core.mark_to_store)
+        self.step()
+        assert self.core.state is State.OPERATIONAL
 
     def start(self, user: str) -> int:
         """A client that has not yet said hello."""

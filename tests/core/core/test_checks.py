@@ -22,6 +22,7 @@ VIEW = View(
     id=ViewId(1, "a", 1),
     daemons=tuple(DaemonId(name, Incarnation(1, 1)) for name in "abc"),
     rings=((0, 2), (1,)),
+    links=((0, 1),),
 )
 
 
@@ -109,7 +110,7 @@ def test_what_fits_the_view_passes(check: Check) -> None:
         (horizon, {"ring": 2}),
         (horizon, {"held": [0]}),
         (resend, {"ring": 2}),
-        (resend, {"asker": 2}),
+        (resend, {"asker": 3}),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

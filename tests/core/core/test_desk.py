@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.core import ClientBytes, ClientGone
-from groupcomm.events import Closed, Connected, Event, GroupView, Message
+from groupcomm.events import Closed, Connected, DaemonView, Event, GroupView, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon import SessionLimits
@@ -20,7 +20,9 @@ def data_of(events: list[Event]) -> list[bytes]:
 
 def connected(clients: Clients) -> list[int]:
     """Who is in the group table."""
-    return [number for _, number in clients.core.delivery.groups.table.sessions]
+    operation = clients.core.operation
+    assert operation is not None
+    return [number for _, number in operation.delivery.groups.table.sessions]
 
 
 # ---- names ----
@@ -29,8 +31,10 @@ def connected(clients: Clients) -> list[int]:
 def test_a_client_is_admitted_once_its_connect_is_ordered() -> None:
     clients = Clients()
     one = clients.start("u")
-    (event,) = clients.talk(one)
+    event, view = clients.talk(one)
     assert isinstance(event, Connected)
+    assert isinstance(view, DaemonView)
+    assert (view.daemons, view.majority) == (("a",), True)
     assert str(event.member) == f"#u#a/{one}"
     assert connected(clients) == [one]
 
@@ -42,7 +46,7 @@ def test_a_name_in_use_is_refused_and_free_again_after_its_disconnect() -> None:
     assert refused.code == Code.REJECT_NOT_UNIQUE
     assert "'u'" in refused.reason
     clients.step(ClientGone(one))
-    (admitted,) = clients.talk(clients.start("u"))
+    admitted, _ = clients.talk(clients.start("u"))
     assert isinstance(admitted, Connected)
 
 
@@ -59,7 +63,7 @@ def test_a_name_that_is_just_being_given_up_is_waited_for() -> None:
     clients = Clients()
     one, heir, late = clients.connect("u"), clients.start("u"), clients.start("u")
     clients.step(ClientGone(one), clients.said(heir), clients.said(late))
-    (admitted,) = clients.heard(heir)
+    admitted, _ = clients.heard(heir)
     assert isinstance(admitted, Connected)
     assert clients.heard(late) == []
     clients.step(ClientGone(heir))
@@ -189,7 +193,7 @@ def test_a_client_is_not_read_while_much_of_it_waits_for_numbers(level: ServiceL
         clients.sessions[sender].multicast(["g"], bytes(900), level=level)
         desk.feed(clients.said(sender))
     assert not desk.sessions[sender].reading
-    clients.step()
+    clients.step(ClientBytes(sender, b""))
     assert desk.sessions[sender].reading
     assert desk.sessions[sender].backlog_bytes == 0
 

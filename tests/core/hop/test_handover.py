@@ -7,19 +7,25 @@ from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import Timing
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
 from groupcomm.hop.handover import RESEND_BYTES, Handover
+from groupcomm.hop.routes import Routes
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.resend import ResendRequest, decode_resend_untrusted
 
 DAEMONS = tuple(DaemonId(name, Incarnation(1, 1)) for name in "abcde")
 VIEW = View(
-    id=ViewId(1, "a", 1), daemons=DAEMONS, rings=((0, 1), (2, 3), (4,)), longest_delay_s=0.04
+    id=ViewId(1, "a", 1),
+    daemons=DAEMONS,
+    rings=((0, 1), (2, 3), (4,)),
+    links=((0, 2), (0, 4), (2, 4)),
+    longest_delay_s=0.04,
 )
 
 
 def gateway(ring: int) -> tuple[Handover, list[Stream]]:
     streams = [Stream(index, 0) for index in range(3)]
-    return Handover(VIEW, ring, streams, Timing()), streams
+    me = VIEW.rings[ring][0]
+    return Handover(VIEW, me, Routes(VIEW, me), streams, Timing()), streams
 
 
 def packet(ring: int, number: int, raw: bytes = b"raw") -> DataPacket:
@@ -42,7 +48,7 @@ def test_a_loss_between_rings_is_asked_for_where_it_came_from() -> None:
     assert handover.requests(1.0) == [], "it may only be reordered"
     ((target, raw),) = handover.requests(handover.deadline)
     request = decode_resend_untrusted(raw)
-    assert (target, request.ring, request.asker, request.ranges) == (0, 0, 1, [(2, 3)])
+    assert (target, request.ring, request.asker, request.ranges) == (0, 0, 2, [(2, 3)])
     assert handover.deadline >= 1.0 + 2 * VIEW.longest_delay_s, "an answer takes both ways"
 
 
@@ -50,9 +56,9 @@ def test_a_request_is_answered_with_what_is_held_within_bounds() -> None:
     handover, streams = gateway(0)
     for number in (1, 2, 3):
         streams[0].accept(packet(0, number, bytes([number]) * (RESEND_BYTES // 2)))
-    answers = handover.answer(ResendRequest(ring=0, asker=2, ranges=[(2, 2**63)]))
+    answers = handover.answer(ResendRequest(ring=0, asker=4, ranges=[(2, 2**63)]))
     assert [(target, raw[0]) for target, raw in answers] == [(4, 2), (4, 3)]
-    assert len(handover.answer(ResendRequest(ring=0, asker=2, ranges=[(1, 3)]))) == 2
+    assert len(handover.answer(ResendRequest(ring=0, asker=4, ranges=[(1, 3)]))) == 2
 
 
 COUNT = 40

@@ -1,10 +1,13 @@
 """One daemon's ring with a host that notes what it is told."""
 
+from itertools import pairwise
+
 from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.clocks.stamp import Stamp, ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
+from groupcomm.hop.routes import Routes
 from groupcomm.level import ServiceLevel
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.gaps import Gaps
@@ -20,10 +23,14 @@ from groupcomm.wire.token import Token, decode_token_untrusted
 
 
 def make_view(*rings: tuple[int, ...]) -> View:
+    """Rings in a chain, joined by links between their lowest daemons."""
     count = sum(len(ring) for ring in rings)
     daemons = tuple(DaemonId(f"d{index:02}", Incarnation(1, index)) for index in range(count))
     delay = 0.04 if len(rings) > 1 else 0.0
-    return View(id=ViewId(1, "d00", 0), daemons=daemons, rings=rings, longest_delay_s=delay)
+    links = tuple((near[0], far[0]) for near, far in pairwise(rings))
+    return View(
+        id=ViewId(1, "d00", 0), daemons=daemons, rings=rings, links=links, longest_delay_s=delay
+    )
 
 
 class Daemon:
@@ -42,8 +49,8 @@ class Daemon:
         self.packer = Packer(view, me, self.clock, base=0, unreliable_base=0)
         self.own = self.streams[view.ring_of[me]]
         foreign = [stream for stream in self.streams if stream is not self.own]
-        is_gateway = view.gateway(view.ring_of[me]) == me
-        self.gaps = [] if is_gateway else [Gaps(s, delay_s=0.01, retry_s=0.1) for s in foreign]
+        entered = Routes(view, me).entered
+        self.gaps = [Gaps(s, delay_s=0.01, retry_s=0.1) for s in foreign if s.ring not in entered]
         self.ring = Ring(
             view,
             me,
@@ -52,6 +59,7 @@ class Daemon:
             clock=self.clock,
             packer=self.packer,
             gaps=self.gaps,
+            entered=entered,
             host=self,
             now=0.0,
         )

@@ -25,7 +25,7 @@ def test_a_fellows_horizon_notice_counts_as_the_rings() -> None:
     holder = Daemon(make_view((0, 1), (2,)), 0)
     holder.step(0.0)
     holder.ring.notices.agreed_at = 1.0
-    holder.ring.notices.issued(1.0, 0)
+    holder.ring.notices.issued(1.0, 0, 0)
     assert PacketKind.HORIZON not in kinds(holder.step(1.001))
 
 

@@ -1,7 +1,7 @@
 """Both ends of one session, and a daemon that delivers what it gets to the same client."""
 
 from groupcomm.clocks.stamp import ViewId
-from groupcomm.events import Event
+from groupcomm.events import DaemonView, Event
 from groupcomm.level import ServiceLevel
 from groupcomm.session.client import ClientSession
 from groupcomm.session.daemon import DaemonSession, SessionLimits, Submit
@@ -9,6 +9,7 @@ from groupcomm.session.frames import encode_delivery
 from groupcomm.wire.bundle import Bundle
 
 VIEW = ViewId(3, "d1", 0xABC)
+DAEMONS = DaemonView(id=VIEW, daemons=("d1", "d2"), majority=True)
 PLENTY = 1 << 30
 
 
@@ -27,7 +28,7 @@ class Pair:
         self.daemon = DaemonSession(connection, limits=limits or SessionLimits())
         self.time = 0
         self.daemon.receive(self.client.take(PLENTY))
-        self.daemon.welcome("#ann#d1", bundle_limit, VIEW)
+        self.daemon.welcome("#ann#d1", bundle_limit, DAEMONS)
         self.opening = self.events()
 
     def submits(self) -> list[Submit]:

@@ -10,11 +10,13 @@ from groupcomm.events import (
     Cause,
     Closed,
     Connected,
+    DaemonView,
     Event,
     GroupView,
     MemberId,
     Message,
     Ordered,
+    Transition,
     Undeliverable,
 )
 from groupcomm.level import ServiceLevel
@@ -26,6 +28,7 @@ from groupcomm.session.frames import (
     encode_closed,
     encode_delivery,
     encode_ordered,
+    encode_transition,
     encode_undeliverable,
     encode_view_id,
     encode_welcome,
@@ -33,9 +36,10 @@ from groupcomm.session.frames import (
 from groupcomm.session.view_frame import encode_view
 from groupcomm.wire.bundle import SELF_DISCARD, BundleKind, encode_body
 from groupcomm.wire.messages import encode_fragment, encode_messages
-from tests.core.session.pair import PLENTY, VIEW, Pair
+from tests.core.session.pair import DAEMONS, PLENTY, VIEW, Pair
 
 AGREED = ServiceLevel.AGREED
+LATER = DaemonView(id=ViewId(4, "c", 5), daemons=("c", "d1"), majority=False)
 UNRELIABLE = ServiceLevel.UNRELIABLE
 ANN = MemberId("#ann#d1", 1)
 BOB = MemberId("#bob#d2", 7)
@@ -44,7 +48,7 @@ POSITION = Position(VIEW, 100, 1, 2, 3)
 
 def open_client() -> ClientSession:
     client = ClientSession("ann")
-    client.receive(encode_welcome(ANN, 1000) + encode_view_id(VIEW))
+    client.receive(encode_welcome(ANN, 1000) + encode_view_id(DAEMONS))
     client.take(PLENTY)
     return client
 
@@ -86,7 +90,8 @@ def test_nothing_is_sent_before_the_daemon_has_answered() -> None:
 
 def test_connected_tells_the_identity_and_the_limit() -> None:
     pair = Pair(bundle_limit=777, connection=2**63)
-    assert pair.opening == [Connected(member=MemberId("#ann#d1", 2**63), bundle_limit=777)]
+    connected = Connected(member=MemberId("#ann#d1", 2**63), bundle_limit=777)
+    assert pair.opening == [connected, DAEMONS]
     assert pair.client.state is State.OPEN
 
 
@@ -230,10 +235,18 @@ def test_all_that_a_daemon_tells() -> None:
 
 def test_positions_are_of_the_view_announced_last() -> None:
     client = open_client()
-    later = ViewId(4, "d1", 5)
-    (ordered,) = client.receive(encode_view_id(later) + encode_ordered(1, POSITION))
+    begun, ordered = client.receive(encode_view_id(LATER) + encode_ordered(1, POSITION))
+    assert begun == LATER
     assert isinstance(ordered, Ordered)
-    assert ordered.position == POSITION._replace(view=later)
+    assert ordered.position == POSITION._replace(view=LATER.id)
+
+
+def test_a_transition_is_of_the_view_announced_last_and_changes_no_positions() -> None:
+    client = open_client()
+    over = encode_transition()
+    told = client.receive(over + encode_ordered(1, POSITION, transitional=True))
+    assert told == [Transition(VIEW), Ordered(number=1, position=POSITION, transitional=True)]
+    assert client.receive(encode_view_id(LATER) + over) == [LATER, Transition(LATER.id)]
 
 
 def test_an_unreliable_message_has_no_position() -> None:
@@ -267,9 +280,10 @@ def test_a_message_given_up_by_its_sender_is_never_told(ending: bytes) -> None:
         encode_abort(MemberId(BOB.name, 8), 5),
         encode_view(group_view(Cause.LEAVE, BOB)),
         encode_view(group_view(Cause.DISCONNECT, ANN)),
-        encode_view_id(ViewId(4, "d1", 5)),
+        encode_view_id(LATER),
+        encode_transition(),
     ],
-    ids=["other message", "other session", "leave", "other member", "view"],
+    ids=["other message", "other session", "leave", "other member", "view", "transition"],
 )
 def test_other_events_leave_a_message_in_fragments_alone(other: bytes) -> None:
     client = open_client()
@@ -289,7 +303,7 @@ def test_a_payload_that_does_not_decode_is_its_senders_fault() -> None:
 
 def test_too_many_unfinished_messages_end_the_session() -> None:
     client = ClientSession("ann", reassembly_cap_bytes=2000)
-    client.receive(encode_welcome(ANN, 1000) + encode_view_id(VIEW))
+    client.receive(encode_welcome(ANN, 1000) + encode_view_id(DAEMONS))
     stream = fragment_of(5, 0, level=ServiceLevel.RELIABLE)
     assert client.receive(stream) == []
     (closed,) = client.receive(fragment_of(6, 0, level=ServiceLevel.RELIABLE) + stream)
@@ -305,6 +319,7 @@ def test_too_many_unfinished_messages_end_the_session() -> None:
         b"\xff\xff\xff\xff",
         b"\0\0\0\1\x02",  # a frame only clients send
         b"\0\0\0\1\x12",  # a delivery of nothing
+        encode_transition()[:3] + b"\2\x18\0",  # a transition with something behind it
         encode_welcome(ANN, 1000),  # a second one
         encode_delivery("", 1, None, b""),
         encode_delivery(BOB.name, 1, None, b"body"),
@@ -324,6 +339,7 @@ def test_garbage_from_the_daemon_closes_behind_what_came_before(garbage: bytes) 
 @pytest.mark.parametrize(
     "early",
     [
+        encode_transition(),
         encode_ordered(1, POSITION),
         encode_view(group_view(Cause.JOIN, ANN)),
         fragment_of(1, 0),

@@ -7,7 +7,17 @@ from hypothesis import strategies as st
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import BadDatagram, ConfigError, RemoteProtocolError, SessionError
-from groupcomm.events import Cause, Closed, GroupView, MemberId, Message, Ordered, Undeliverable
+from groupcomm.events import (
+    Cause,
+    Closed,
+    DaemonView,
+    GroupView,
+    MemberId,
+    Message,
+    Ordered,
+    Transition,
+    Undeliverable,
+)
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon import Bye, DaemonSession, Hello, SessionLimits, State, Submit
@@ -19,7 +29,7 @@ from groupcomm.session.frames import (
 )
 from groupcomm.wire.bundle import SELF_DISCARD, BundleKind, encode_body
 from groupcomm.wire.messages import encode_fragment, encode_messages
-from tests.core.session.pair import PLENTY, VIEW, Pair
+from tests.core.session.pair import DAEMONS, PLENTY, VIEW, Pair
 
 AGREED = ServiceLevel.AGREED
 POSITION = Position(VIEW, 100, 1, 2, 0)
@@ -237,7 +247,7 @@ def test_goodbye_is_the_last_request() -> None:
 def test_a_client_that_leaves_at_once_may_still_be_welcomed() -> None:
     session = new_session()
     session.receive(encode_hello("ann") + encode_bye())
-    session.welcome("#ann#d1", 1000, VIEW)
+    session.welcome("#ann#d1", 1000, DAEMONS)
     assert session.state is State.LEAVING
     with pytest.raises(SessionError):
         session.receive(bundle_frame())
@@ -298,9 +308,15 @@ def test_a_position_of_a_view_that_was_not_announced_is_our_bug() -> None:
     later = ViewId(4, "d1", 1)
     with pytest.raises(AssertionError):
         pair.daemon.ordered(1, POSITION._replace(view=later))
-    pair.daemon.announce(later)
+    begun = DaemonView(id=later, daemons=("d1",), majority=None)
+    pair.daemon.transition()
+    pair.daemon.announce(begun)
     pair.daemon.ordered(1, POSITION._replace(view=later))
-    assert pair.events() == [Ordered(number=1, position=POSITION._replace(view=later))]
+    assert pair.events() == [
+        Transition(VIEW),
+        begun,
+        Ordered(number=1, position=POSITION._replace(view=later)),
+    ]
 
 
 def test_take_gives_whole_items_up_to_its_limit() -> None:

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.config.view import MAX_DAEMONS
 from groupcomm.errors import BadDatagram
 from groupcomm.events import (
     Cause,
     Closed,
     Connected,
+    DaemonView,
     GroupView,
     MemberId,
     Ordered,
@@ -31,6 +33,15 @@ NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60)
 MEMBERS = st.builds(MemberId, NAMES, U64)
 VIEWS = st.builds(ViewId, U64, NAMES, U64)
 POSITIONS = st.builds(Position, VIEWS, U64, U16, U16, U32)
+DAEMON_VIEWS = st.builds(
+    lambda counter, incarnation, daemons, majority: DaemonView(
+        id=ViewId(counter, daemons[0], incarnation), daemons=tuple(daemons), majority=majority
+    ),
+    U64,
+    U64,
+    st.lists(NAMES, min_size=1, max_size=9),
+    st.sampled_from([None, False, True]),
+)
 MEMBER_LISTS = st.lists(MEMBERS, max_size=4).map(tuple)
 GROUP_VIEWS = st.builds(
     GroupView,
@@ -73,9 +84,32 @@ def test_a_welcome_with_too_small_a_limit_is_refused() -> None:
         frames.decode_welcome_untrusted(frame)
 
 
-@given(view=VIEWS)
-def test_view_id_comes_back(view: ViewId) -> None:
+@given(view=DAEMON_VIEWS)
+def test_a_view_of_daemons_comes_back_and_is_named_by_its_first(view: DaemonView) -> None:
     assert frames.decode_view_id_untrusted(only_frame(frames.encode_view_id(view))) == view
+
+
+def test_a_view_of_as_many_daemons_as_there_may_be_comes_back() -> None:
+    names = tuple(f"{number:0255}" for number in range(MAX_DAEMONS))
+    view = DaemonView(id=ViewId(1, names[0], 2), daemons=names, majority=None)
+    assert frames.decode_view_id_untrusted(only_frame(frames.encode_view_id(view))) == view
+
+
+def test_a_view_without_daemons_or_with_another_majority_is_refused() -> None:
+    head = frames.encode_view_id(SOME_DAEMONS)[4:21]
+    for majority, rest in ((0, b"\0\0"), (3, b"\0\1\1a"), (1, b"\xff\xff\1a")):
+        with pytest.raises(BadDatagram):
+            frames.decode_view_id_untrusted(head + bytes((majority,)) + rest)
+
+
+def test_an_ordered_frame_says_yes_or_no() -> None:
+    frame = only_frame(frames.encode_ordered(1, SOME_POSITION, True))
+    with pytest.raises(BadDatagram):
+        frames.decode_ordered_untrusted(frame[:-1] + b"\2", SOME_VIEW)
+
+
+def test_a_transition_is_its_kind_alone() -> None:
+    assert only_frame(frames.encode_transition()) == bytes((frames.FrameKind.TRANSITION,))
 
 
 @given(
@@ -100,10 +134,12 @@ def test_a_group_view_comes_back(view: GroupView) -> None:
     assert decode_view_untrusted(only_frame(encode_view(view)), view.id.view) == view
 
 
-@given(number=U64, position=POSITIONS, target=NAMES)
-def test_fates_of_messages_come_back(number: int, position: Position, target: str) -> None:
-    frame = only_frame(frames.encode_ordered(number, position))
-    ordered = Ordered(number=number, position=position)
+@given(number=U64, position=POSITIONS, target=NAMES, late=st.booleans())
+def test_fates_of_messages_come_back(
+    number: int, position: Position, target: str, late: bool
+) -> None:
+    frame = only_frame(frames.encode_ordered(number, position, late))
+    ordered = Ordered(number=number, position=position, transitional=late)
     assert frames.decode_ordered_untrusted(frame, position.view) == ordered
     frame = only_frame(frames.encode_undeliverable(number, target, position))
     lost = Undeliverable(number=number, target=target, position=position)
@@ -119,6 +155,7 @@ def test_abort_and_closed_come_back(sender: MemberId, number: int, code: int, re
 
 
 SOME_VIEW = ViewId(1, "d", 2)
+SOME_DAEMONS = DaemonView(id=SOME_VIEW, daemons=("d", "e"), majority=True)
 SOME_POSITION = Position(SOME_VIEW, 1, 2, 3, 4)
 MEMBER = MemberId("#a#d", 1)
 GROUP_VIEW = GroupView(
@@ -133,7 +170,7 @@ GROUP_VIEW = GroupView(
 DECODERS: list[tuple[bytes, Callable[[bytes], object]]] = [
     (frames.encode_hello("ann"), frames.decode_hello_untrusted),
     (frames.encode_welcome(MEMBER, 1000), frames.decode_welcome_untrusted),
-    (frames.encode_view_id(SOME_VIEW), frames.decode_view_id_untrusted),
+    (frames.encode_view_id(SOME_DAEMONS), frames.decode_view_id_untrusted),
     (
         frames.encode_ordered(1, SOME_POSITION),
         lambda frame: frames.decode_ordered_untrusted(frame, SOME_VIEW),

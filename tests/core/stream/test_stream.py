@@ -11,7 +11,7 @@ from groupcomm.clocks.stamp import Stamp, ViewId
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.level import ServiceLevel
 from groupcomm.stream.gaps import MAX_GAPS, Gaps
-from groupcomm.stream.packer import Packer, bundle_room
+from groupcomm.stream.packer import ROOM_RINGS, Packer, bundle_room
 from groupcomm.stream.ranges import merge_ranges, ranges_of
 from groupcomm.stream.stream import MAX_AHEAD, MAX_RANGES, Stream
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
@@ -218,8 +218,17 @@ def test_unreliable_datagrams_are_counted_and_filled() -> None:
     assert [len(one.bundles) for one in packets] == [2, 1]
 
 
-def test_the_room_for_bundles_leaves_the_longest_head() -> None:
-    daemons = tuple(DaemonId(name, Incarnation(1, 1)) for name in "abc")
-    one = View(id=ViewId(1, "a", 1), daemons=daemons, rings=((0, 1, 2),))
-    three = View(id=ViewId(1, "a", 1), daemons=daemons, rings=((0,), (1,), (2,)))
-    assert bundle_room(one) - bundle_room(three) == 16
+def test_the_room_for_bundles_leaves_the_longest_head_of_a_view_of_some_rings() -> None:
+    room = bundle_room(1340)
+    for rings in (1, ROOM_RINGS, ROOM_RINGS + 2):
+        head = DataPacket(
+            ring=0,
+            number=1,
+            time=1,
+            daemon=0,
+            previous=0,
+            bundles=[bundle(ServiceLevel.SAFE, room - bundle(ServiceLevel.SAFE, 0).size)],
+            vector=(0,) * rings,
+            agreed=Stamp(0, 0),
+        )
+        assert len(head.encode(bytes(16))) == 1340 + 8 * (rings - ROOM_RINGS)

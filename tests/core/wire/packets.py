@@ -7,7 +7,7 @@ import attrs
 from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import Stamp
-from groupcomm.config.view import MAX_RINGS
+from groupcomm.config.view import MAX_RINGS, Incarnation
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import (
     SELF_DISCARD,
@@ -15,8 +15,9 @@ from groupcomm.wire.bundle import (
     BundleKind,
     decode_body_untrusted,
     encode_body,
+    state_bundle,
 )
-from groupcomm.wire.control import ControlPacket, decode_control_untrusted
+from groupcomm.wire.control import MAX_PARTS, ControlPacket, decode_control_untrusted
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
 from groupcomm.wire.messages import encode_fragment, encode_messages
@@ -67,6 +68,12 @@ def fields(value: object) -> Any:
 def bundles(draw: st.DrawFn) -> Bundle:
     kind = draw(st.sampled_from(BundleKind))
     message = draw(st.integers(0, 2**64 - 10) | U64.map(lambda number: min(number, 2**64 - 10)))
+    if kind == BundleKind.STATE:
+        count = draw(st.integers(1, 2**32 - 1))
+        index = draw(st.integers(0, count - 1))
+        made = state_bundle(draw(st.binary(max_size=20)), index, count)
+        made.address(0, "state", ())
+        return made
     if kind > BundleKind.FRAGMENT:
         name = draw(st.sampled_from(["a", "news", "y" * 255]))
         groups: tuple[str, ...] = (name,) if kind in (BundleKind.JOIN, BundleKind.LEAVE) else ()
@@ -178,6 +185,20 @@ def example_token() -> Token:
     )
 
 
+@st.composite
+def control_packets(draw: st.DrawFn) -> ControlPacket:
+    parts = draw(st.integers(1, MAX_PARTS))
+    return ControlPacket(
+        origin=draw(U64),
+        incarnation=Incarnation(draw(U64), draw(U64)),
+        sequence=draw(U64),
+        kind=draw(st.integers(0, 255)),
+        part=draw(st.integers(0, parts - 1)),
+        parts=parts,
+        payload=draw(st.binary(max_size=40)),
+    )
+
+
 U64_LISTS = st.lists(U64, min_size=1, max_size=9)
 
 CODECS: Final = (
@@ -236,7 +257,15 @@ CODECS: Final = (
     Codec(
         PacketKind.CONTROL,
         decode_control_untrusted,
-        st.builds(ControlPacket, kind=st.integers(0, 255), payload=st.binary(max_size=40)),
-        ControlPacket(kind=2, payload=b"payload"),
+        control_packets(),
+        ControlPacket(
+            origin=2**63,
+            incarnation=Incarnation(3, 2**64 - 1),
+            sequence=9,
+            kind=2,
+            part=1,
+            parts=3,
+            payload=b"payload",
+        ),
     ),
 )

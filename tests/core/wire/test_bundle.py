@@ -20,6 +20,7 @@ from groupcomm.wire.bundle import (
     decode_bundles_untrusted,
     encode_body,
     encode_bundles,
+    state_bundle,
 )
 from groupcomm.wire.messages import encode_messages
 from tests.core.wire.packets import bundles, fields
@@ -81,11 +82,21 @@ def test_a_control_bundle_of_a_daemon_is_what_its_body_says(kind: BundleKind) ->
     assert (made.kind, made.level) == (kind, ServiceLevel.AGREED)
 
 
+@given(payload=st.binary(max_size=50), count=st.integers(1, 2**32 - 1), data=st.data())
+def test_a_part_of_an_announcement_is_what_its_body_says(
+    payload: bytes, count: int, data: st.DataObject
+) -> None:
+    made = state_bundle(payload, data.draw(st.integers(0, count - 1)), count)
+    assert fields(made) == fields(decode_body_untrusted(made.body))
+    assert (made.kind, made.level) == (BundleKind.STATE, ServiceLevel.RELIABLE)
+    assert body_payload(made.body) == payload
+
+
 def raw_body(*head: int, groups: bytes = b"\1g", payload: bytes = bytes(6)) -> bytes:
     return struct.pack("!BBBQIIH", *head, len(groups)) + groups + payload
 
 
-MESSAGES, FRAGMENT, CONNECT, JOIN, LEAVE, DISCONNECT = range(6)
+MESSAGES, FRAGMENT, CONNECT, JOIN, LEAVE, DISCONNECT, STATE = range(7)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +105,7 @@ MESSAGES, FRAGMENT, CONNECT, JOIN, LEAVE, DISCONNECT = range(6)
         (b"", "short"),
         (raw_body(MESSAGES, 4, 0, 1, 0, 1)[: BODY_HEAD_BYTES - 1], "short"),
         (raw_body(MESSAGES, 4, 0, 1, 0, 1)[: BODY_HEAD_BYTES + 1], "short"),
-        (raw_body(6, 4, 0, 1, 0, 1), "bundle"),  # unknown kind
+        (raw_body(7, 4, 0, 1, 0, 1), "bundle"),  # unknown kind
         (raw_body(MESSAGES, 6, 0, 1, 0, 1), "bundle"),  # unknown level
         (raw_body(MESSAGES, 4, 2, 1, 0, 1), "bundle"),  # unknown flag
         (raw_body(MESSAGES, 4, 0, 1, 0, 0), "bundle"),  # no message
@@ -119,6 +130,11 @@ MESSAGES, FRAGMENT, CONNECT, JOIN, LEAVE, DISCONNECT = range(6)
         (raw_body(JOIN, 4, 0, 1, 0, 1, groups=b"\4#a#b", payload=b""), "bundle"),
         (raw_body(CONNECT, 4, 0, 1, 0, 1, payload=b""), "bundle"),  # with a group
         (raw_body(DISCONNECT, 4, 0, 1, 0, 1, payload=b""), "bundle"),
+        (raw_body(STATE, 4, 0, 0, 0, 1, groups=b""), "bundle"),  # not RELIABLE
+        (raw_body(STATE, 1, 1, 0, 0, 1, groups=b""), "bundle"),  # with a flag
+        (raw_body(STATE, 1, 0, 1, 0, 1, groups=b""), "bundle"),  # with a number
+        (raw_body(STATE, 1, 0, 0, 0, 1), "bundle"),  # to a group
+        (raw_body(STATE, 1, 0, 0, 3, 3, groups=b""), "bundle"),  # index
     ],
 )
 def test_a_body_that_breaks_a_rule_is_refused(body: bytes, reason: str) -> None:

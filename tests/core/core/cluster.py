@@ -1,0 +1,140 @@
+"""Some cores on a network that loses nothing but what a test cuts; time passes only in `run`."""
+
+from collections import defaultdict
+from math import inf
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.start import Start
+from groupcomm.config.view import Incarnation
+from groupcomm.core import ClientBytes, ClientInput, ClientOpened, DaemonCore
+from groupcomm.events import Event
+from groupcomm.membership.states import State
+from groupcomm.session.client import ClientSession
+
+PLENTY = 1 << 30
+DELAY_S = 0.0005
+
+
+class Program:
+    """A client of one core, that has read all it was told."""
+
+    def __init__(self, core: DaemonCore, user: str) -> None:
+        self.core = core
+        self.connection = core.open()
+        self.session = ClientSession(user)
+        self.events: list[Event] = []
+
+    def say(self) -> list[ClientInput]:
+        """What it has for its daemon."""
+        data = self.session.take(PLENTY)
+        return [ClientBytes(self.connection, data)] if data else []
+
+    def read(self) -> None:
+        """Take what its daemon has for it."""
+        session = self.core.desk.sessions.get(self.connection)
+        if session is not None:
+            self.events += self.session.receive(session.take(PLENTY))
+
+
+class Cluster:
+    """Cores by name, all of them in the same cluster.
+
+    Attributes:
+        cores: those that live.
+        cut: pairs (from, to) between which everything is lost.
+        stores: whether marks are written to disk at once; else the test does it.
+        log: (time, sender, target, datagram) of all that was sent.
+    """
+
+    def __init__(self, *sites: str, **settings: object) -> None:
+        """One letter of `sites` a daemon, one word a site."""
+        self.config = CoreConfig(
+            suite=0,
+            sites=tuple(map(tuple, sites)),
+            **settings,  # type: ignore[arg-type]  # whatever a test wants to change
+        )
+        self.now = 0.0
+        self.cores: dict[str, DaemonCore] = {}
+        self.cut: set[tuple[str, str]] = set()
+        self.stores = True
+        self.programs: list[Program] = []
+        self.log: list[tuple[float, str, str, bytes]] = []
+        self._flying: list[tuple[float, str, bytes]] = []
+
+    def start(self, names: str, restarts: int = 1, random_id: int = 0) -> None:
+        """Start daemons, those that ran before anew."""
+        for name in names:
+            start = Start(name=name, incarnation=Incarnation(restarts, random_id or ord(name)))
+            self.cores[name] = DaemonCore(
+                self.config, start, keys=None, now=self.now, wall=1000 + self.now
+            )
+
+    def connect(self, name: str, user: str) -> Program:
+        """A client that is admitted."""
+        program = Program(self.cores[name], user)
+        self.programs.append(program)
+        self.step(name, [], [ClientOpened(program.connection)])
+        self.run(0.1)
+        return program
+
+    def isolate(self, *islands: str) -> None:
+        """Only those of one word hear each other from now on."""
+        self.cut = {
+            (one, other)
+            for one in self.config.daemons
+            for other in self.config.daemons
+            if not any(one in island and other in island for island in islands)
+        }
+
+    def step(self, name: str, datagrams: list[bytes], clients: list[ClientInput]) -> None:
+        """One step of one core, now; what it sends is on its way."""
+        core = self.cores[name]
+        for target, datagram in core.handle(self.now, datagrams, clients):
+            for other in (target,) if target is not None else self._fellows(name):
+                self.log.append((self.now, name, other, datagram))
+                if (name, other) not in self.cut:
+                    self._flying.append((self.now + DELAY_S, other, datagram))
+        if core.mark_to_store is not None and self.stores:
+            core.stored(core.mark_to_store)
+        for program in self.programs:
+            if program.core is core:
+                program.read()
+
+    def _fellows(self, name: str) -> list[str]:
+        site = next(site for site in self.config.sites if name in site)
+        return [other for other in site if other != name]
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        end = self.now + seconds
+        while True:
+            said: defaultdict[str, list[ClientInput]] = defaultdict(list)
+            for program in self.programs:
+                said[program.core.start.name] += program.say()
+            due = [core.deadline for core in self.cores.values()]
+            due += [at for at, _, _ in self._flying]
+            at = self.now if any(said.values()) else max(self.now, min(due, default=inf))
+            if at > end:
+                self.now = end
+                return
+            self.now = at
+            self._arrive(said)
+
+    def _arrive(self, said: dict[str, list[ClientInput]]) -> None:
+        now = self.now
+        arrived: defaultdict[str, list[bytes]] = defaultdict(list)
+        for at, target, datagram in self._flying:
+            if at <= now:
+                arrived[target].append(datagram)
+        self._flying = [flying for flying in self._flying if flying[0] > now]
+        for name, core in list(self.cores.items()):
+            inputs = said.get(name, [])
+            if name in arrived or inputs or core.deadline <= now:
+                self.step(name, arrived[name], inputs)
+
+    def members(self, name: str) -> str:
+        """The daemons of a core's view, if it is in one."""
+        core = self.cores[name]
+        if core.state is not State.OPERATIONAL or core.view is None:
+            return ""
+        return "".join(daemon.name for daemon in core.view.daemons)
