@@ -5,12 +5,17 @@ from groupcomm.sim.loop import SECOND
 from groupcomm.sim.trace import (
     Accept,
     Ask,
+    Boot,
     Bounce,
     Conf,
     Count,
     Deliver,
+    Dview,
+    Fail,
+    Heal,
     Hold,
     Horizon,
+    Left,
     Member,
     Order,
     Quiet,
@@ -21,6 +26,7 @@ from groupcomm.sim.trace import (
     Table,
     TraceEvent,
     TracePosition,
+    Trans,
 )
 
 
@@ -29,16 +35,49 @@ def readable(event: TraceEvent) -> str:
     return f"{event.t / SECOND:11.6f}  {_who(event):24} {_what(event)}"
 
 
+_Client = Send | Deliver | Ask | Member | Order | Bounce | Trans | Dview
+
+
 def _who(event: TraceEvent) -> str:
-    if isinstance(event, Quiet):
+    if isinstance(event, Quiet | Heal):
         return "harness"
-    return event.c if isinstance(event, Send | Deliver | Ask | Member | Order | Bounce) else event.p
+    return event.c if isinstance(event, _Client) else event.p
 
 
 def _what(event: TraceEvent) -> str:
+    if isinstance(event, Trans | Dview):
+        return _view(event)
     if isinstance(event, Send | Deliver | Ask | Member | Order | Bounce):
         return _client(event)
+    if isinstance(event, Boot | Fail | Left | Conf | Heal | Quiet):
+        return _life(event)
     return _daemon(event)
+
+
+def _view(event: Trans | Dview) -> str:
+    if isinstance(event, Trans):
+        return f"learns that what follows of view {event.view} is transitional"
+    majority = {None: "", True: ", a majority", False: ", no majority"}[event.majority]
+    return f"learns of view {event.view}: {', '.join(event.daemons)}{majority}"
+
+
+def _life(event: Boot | Fail | Left | Conf | Heal | Quiet) -> str:
+    match event:
+        case Boot(incarnation=incarnation):
+            return f"starts, as incarnation {incarnation}"
+        case Fail():
+            return "is killed"
+        case Left():
+            return "has left in order"
+        case Conf(kind="T", view=view, rings=rings, old=old):
+            who = ", ".join(member for ring in rings for member in ring)
+            return f"ends view {old}, on the way to {view} with {who}"
+        case Conf(view=view, rings=rings):
+            return f"installs view {view}: {' | '.join(', '.join(ring) for ring in rings)}"
+        case Heal(core=core):
+            return f"ended all faults; the core is {', '.join(core)}"
+        case Quiet():
+            return "ended all faults and load; everything has settled"
 
 
 def _client(event: Send | Deliver | Ask | Member | Order | Bounce) -> str:
@@ -56,18 +95,17 @@ def _client(event: Send | Deliver | Ask | Member | Order | Bounce) -> str:
             return (
                 f"sees {group} = {', '.join(members) or 'nobody'} after {who} at {_position(pos)}"
             )
-        case Order(m=number, pos=pos):
-            return f"learns that {number} is at {_position(pos)}"
+        case Order(m=number, pos=pos, trans=trans):
+            text = f"learns that {number} is at {_position(pos)}"
+            return text + (", transitional" if trans else "")
         case Bounce(m=number, target=target, pos=pos):
             return f"learns that {number} did not reach {target}, at {_position(pos)}"
 
 
 def _daemon(
-    event: Conf | Accept | Stamped | Hold | Horizon | Count | Release | Table | Rejects | Quiet,
+    event: Accept | Stamped | Hold | Horizon | Count | Release | Table | Rejects,
 ) -> str:
     match event:
-        case Conf(view=view, rings=rings):
-            return f"installs view {view}: {' | '.join(', '.join(ring) for ring in rings)}"
         case Accept(c=client, first=first, last=last):
             return f"takes {_numbers(first, last)} of {client}"
         case (
@@ -86,8 +124,6 @@ def _daemon(
             return f"has the group table {digest[:8]} at {_position(pos)}"
         case Rejects(bad=bad, injected=injected):
             return f"dropped {bad} bad datagrams of {injected}"
-        case Quiet():
-            return "ended all faults and load; everything has settled"
 
 
 def _numbers(first: int, last: int) -> str:

@@ -11,7 +11,17 @@ import pytest
 from groupcomm.sim.histories import History, make_history
 from groupcomm.sim.judge import judge
 from groupcomm.sim.mutations import MUTATIONS, mutate
-from groupcomm.sim.oracles import Oracles, agreed, groups, positions, private, stamps, world
+from groupcomm.sim.oracles import (
+    Oracles,
+    agreed,
+    client_views,
+    groups,
+    positions,
+    private,
+    streams,
+    tables,
+    world,
+)
 from groupcomm.sim.oracles.report import MAX_VIOLATIONS
 from groupcomm.sim.trace import Deliver, Send, TraceEvent, decode_event_untrusted, encode_event
 
@@ -130,7 +140,7 @@ def _at(event: Deliver, time: int) -> Deliver:
 def test_long_histories_are_forgotten_without_false_alarms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (agreed, groups, positions, private, stamps, world):
+    for module in (agreed, client_views, groups, positions, private, streams, tables, world):
         monkeypatch.setattr(module, "KEPT", 300)
     monkeypatch.setattr(world, "KEPT_CLIENTS", 10)
     for seed in range(6):

@@ -1,11 +1,19 @@
 """The agreed order: O1, O4 as it goes on; O6 and MG1 at the end, where they can fail."""
 
+from bisect import bisect_left
 from collections import deque
+from heapq import heappop, heappush
 from itertools import combinations, pairwise
+from typing import Final
 
+from groupcomm.sim.oracles.records import Bundle, Client, Item, Position
 from groupcomm.sim.oracles.report import Report
-from groupcomm.sim.oracles.world import KEPT, Bundle, Client, Daemon, Item, Position, World
+from groupcomm.sim.oracles.views import Stay, View
+from groupcomm.sim.oracles.world import World
 from groupcomm.sim.trace import Deliver, Member, Release
+
+KEPT: Final = 50_000
+"""So many bundles that all daemons of a view have released are remembered."""
 
 
 class AgreedOrder:
@@ -14,33 +22,59 @@ class AgreedOrder:
     def __init__(self, report: Report, world: World) -> None:
         self._report = report
         self._world = world
-        self._log: list[Bundle] = []  # in the order of their first release
 
-    def released(self, daemon: Daemon, bundle: Bundle, event: Release) -> None:
-        """O1 and O4 at a daemon: all daemons release one sequence."""
-        log, index = self._log, daemon.agreed
-        if bundle < daemon.last and bundle[:3] < daemon.last[:3]:
-            self._report.add("O1", f"{daemon} releases {bundle} after {daemon.last}", event)
-            self._report.add("O4", f"{daemon} has released {daemon.last} before {bundle}", event)
+    def released(self, stay: Stay, bundle: Bundle, event: Release) -> None:
+        """O1 and O4 at a daemon: in the regular part all daemons release one sequence."""
+        view = stay.view
+        if not stay.part.regular:
+            self._released_late(stay, bundle, event)
+            return
+        log, index = view.log, stay.agreed
+        if bundle < stay.last and bundle[:3] < stay.last[:3]:
+            self._report.add("O1", f"{stay} releases {bundle} after {stay.last}", event)
+            self._report.add("O4", f"{stay} has released {stay.last} before {bundle}", event)
         else:
-            daemon.last = bundle
+            stay.last = bundle
         if index == len(log):
             log.append(bundle)
+            if view.beyond:
+                self._pass(stay, bundle, event)
         elif log[index] != bundle:
             self._report.add(
-                "O4", f"{daemon} releases {bundle} where others released {log[index]}", event
+                "O4", f"{stay} releases {bundle} where others released {log[index]}", event
             )
-        daemon.agreed = index + 1
+        stay.agreed = index + 1
         if len(log) > 2 * KEPT:
-            self._forget()
+            _forget(view)
 
-    def _forget(self) -> None:
-        """Drop the oldest bundles of the log that every daemon has released."""
-        daemons = self._world.daemons.values()
-        count = min(KEPT, *(daemon.agreed for daemon in daemons))
-        del self._log[:count]
-        for daemon in daemons:
-            daemon.agreed -= count
+    def _pass(self, stay: Stay, bundle: Bundle, event: Release) -> None:
+        """What others have released below, in transitional parts, is missing here."""
+        beyond = stay.view.beyond
+        while beyond and beyond[0] <= bundle:
+            other = heappop(beyond)
+            if other[:3] < bundle[:3]:
+                text = f"{stay} releases {bundle}, and others have released {other}"
+                self._report.add("O4", text, event)
+
+    def _released_late(self, stay: Stay, bundle: Bundle, event: Release) -> None:
+        """In the transitional part there may be holes, as long as nobody passes them before it."""
+        view = stay.view
+        log, index = view.log, stay.agreed
+        if bundle < stay.last and bundle[:3] < stay.last[:3]:
+            self._report.add("O1", f"{stay} releases {bundle} after {stay.last}", event)
+        else:
+            stay.last = bundle
+        if index < len(log) and log[index] == bundle:
+            stay.agreed = index + 1
+        elif not log or bundle[:3] > log[-1][:3]:
+            if bundle not in view.known_beyond:
+                view.known_beyond.add(bundle)
+                heappush(view.beyond, bundle)
+        else:
+            at = bisect_left(log, bundle)
+            if (at == len(log) or log[at] != bundle) and bundle[:3] < log[-1][:3]:
+                text = f"{stay} releases {bundle}, which others have passed"
+                self._report.add("O4", text, event)
 
     def delivered(self, client: Client, item: Item, position: Position, event: Deliver) -> None:
         """O1 at a client, for a message."""
@@ -80,6 +114,14 @@ class AgreedOrder:
                 break
         if _has_cycle(sequences):
             self._report.add("O6", "the clients' orders of AGREED and SAFE messages form a cycle")
+
+
+def _forget(view: View) -> None:
+    """Drop the oldest bundles of the log that every daemon has released."""
+    count = min(KEPT, *(stay.agreed for stay in view.stays.values()))
+    del view.log[:count]
+    for stay in view.stays.values():
+        stay.agreed -= count
 
 
 def _same_order(one: list[Item], other: list[Item]) -> bool:

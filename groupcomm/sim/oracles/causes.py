@@ -6,8 +6,9 @@ forgotten, so the sets stay as small as what is on its way.
 
 from typing import Final
 
+from groupcomm.sim.oracles.records import Client, Item
 from groupcomm.sim.oracles.report import Report
-from groupcomm.sim.oracles.world import Client, Item, World
+from groupcomm.sim.oracles.world import World
 from groupcomm.sim.trace import Deliver
 
 _RELIABLE, _FIFO, _CAUSAL = 1, 2, 3

@@ -1,96 +1,32 @@
-"""Groups and their views: G1, G2, G3, G5, G6, V3, and who has gone: P1, P3."""
+"""What clients see of groups: G2, G3, G5, G6, V3, and who has gone: P1, P3."""
 
 from collections import deque
+from typing import Final
 
+from groupcomm.sim.oracles.records import Client, Item, Position, Shown
 from groupcomm.sim.oracles.report import Report
-from groupcomm.sim.oracles.world import KEPT, Client, Daemon, Item, Place, Position, World
-from groupcomm.sim.trace import Deliver, Member, Quiet, Release, Table, TracePosition
+from groupcomm.sim.oracles.world import World
+from groupcomm.sim.trace import Deliver, Member, Quiet
 
-Content = tuple[tuple[str, ...], str, tuple[str, ...]]
-"""Members, cause and changed."""
+KEPT: Final = 50_000
+"""So many views are remembered."""
 
-_JOIN, _LEAVE, _DISCONNECT = 3, 4, 5
-_CAUSES = {_JOIN: "join", _LEAVE: "leave", _DISCONNECT: "disconnect"}
+Key = tuple[str, Position, str]
+"""Group, position, and for what a transitional part shows the view behind it."""
 
 
 class GroupViews:
-    """Judges Member and Table events by what daemons have released."""
+    """Judges Member events by what daemons have released."""
 
     def __init__(self, world: World, report: Report) -> None:
         self._world = world
         self._report = report
-        self._tables: dict[TracePosition, tuple[str, int]] = {}  # digest, daemons that had it
-        self._table_order: deque[TracePosition] = deque()
-        self._contents: dict[tuple[str, Position], Content] = {}
-        self._content_order: deque[tuple[str, Position]] = deque()
-
-    # ---- what daemons release ----
-
-    def table(self, event: Table, daemon: Daemon) -> None:
-        """G1."""
-        bit = 1 << daemon.index
-        known = self._tables.get(event.pos)
-        if known is None:
-            self._tables[event.pos] = (event.digest, bit)
-            self._table_order.append(event.pos)
-            if len(self._table_order) > KEPT:
-                self._forget_table()
-            return
-        if known[0] != event.digest:
-            self._report.add("G1", f"{event.p} has another table at {event.pos}", event)
-        self._tables[event.pos] = (known[0], known[1] | bit)
-
-    def _forget_table(self) -> None:
-        position = self._table_order.popleft()
-        if self._tables[position][1] == self._everybody():
-            del self._tables[position]
-        else:
-            self._table_order.append(position)
-
-    def _everybody(self) -> int:
-        return (1 << len(self._world.daemons)) - 1
-
-    def changed(self, daemon: Daemon, client: Client, item: Item | None, event: Release) -> None:
-        """A join, leave or disconnect is released: local members are owed views."""
-        if daemon in client.disconnected_at:
-            return
-        groups = item.to if item is not None else tuple(daemon.groups)
-        for group in groups:
-            members = daemon.groups.setdefault(group, {})
-            joins = event.kind == _JOIN
-            if joins == (client in members):
-                continue
-            if joins:
-                members[client] = None
-            else:
-                del members[client]
-            self._change_local(daemon, client, group, joins)
-            self._owe(daemon, client, group, event)
-
-    def _change_local(self, daemon: Daemon, client: Client, group: str, joins: bool) -> None:
-        if client.daemon is daemon:
-            local = daemon.members.setdefault(group, {})
-            if joins:
-                local[client] = None
-            else:
-                del local[client]
-
-    def _owe(self, daemon: Daemon, client: Client, group: str, event: Release) -> None:
-        recipients = list(daemon.members.get(group, ()))
-        if event.kind == _LEAVE and client.daemon is daemon:
-            recipients.append(client)
-        if recipients:
-            members = tuple(member.identity for member in daemon.groups[group])
-            content = (members, _CAUSES[event.kind], (client.identity,))
-            key = (group, (event.time, event.ring, event.bundle, 0))
-            for recipient in recipients:
-                recipient.views[key] = content
-
-    # ---- what clients see ----
+        self._contents: dict[Key, Shown] = {}
+        self._order: deque[Key] = deque()
 
     def viewed(self, client: Client, position: Position, event: Member) -> None:
         """A client is shown the members of a group."""
-        self._check_content(client, (event.group, position), event)
+        together = self._check_content(client, position, event)
         me = client.identity
         joined = event.cause == "join" and event.changed == (me,)
         if event.group not in client.groups and not (joined and me in event.members):
@@ -99,7 +35,13 @@ class GroupViews:
             client.groups.add(event.group)
         else:
             client.groups.discard(event.group)
-        if event.vs != _together(me, event):
+        if event.cause == "network":
+            self._check_homes(client, event)
+            if together is None:
+                together = self._came_along(client, event)
+        else:
+            together = _together(me, event)
+        if event.vs != together:
             self._report.add("V3", f"{client} is said to come with {event.vs}", event)
         if joined:
             client.joined.setdefault(event.group, self._world.events)
@@ -107,31 +49,62 @@ class GroupViews:
             if joining:
                 joining.popleft().answered = True
         elif event.cause == "disconnect":
-            self._disconnected(client, position[:3], event)
+            self._disconnected(client, position, event)
 
-    def _check_content(self, client: Client, key: tuple[str, Position], event: Member) -> None:
-        """G2 and G3."""
+    def _check_content(
+        self, client: Client, position: Position, event: Member
+    ) -> tuple[str, ...] | None:
+        """G2 and G3; returns who came with the client, if that is known from what it is owed."""
         content = (event.members, event.cause, event.changed)
+        stage = client.stage
+        next_ = "" if stage is None or stage.regular else stage.stay.next
+        key = (event.group, position, next_)
         known = self._contents.get(key)
         if known is None:
             self._contents[key] = known = content
-            self._content_order.append(key)
-            if len(self._content_order) > KEPT:
-                del self._contents[self._content_order.popleft()]
-        owed = client.views.pop(key, None)
+            self._order.append(key)
+            if len(self._order) > KEPT:
+                del self._contents[self._order.popleft()]
+        owed = client.views.pop((event.group, position), None)
         if owed is None:
             self._report.add("G3", f"{client} sees a view that it is not owed", event)
-        if content != known or (owed is not None and content != owed):
+        if content != known or (owed is not None and content != owed[0]):
             self._report.add("G2", f"{client} has another view of {event.group}", event)
+        elif owed is not None and stage is not None and stage.stay.view.order == position[0]:
+            return owed[1]
+        return None
 
-    def _disconnected(self, client: Client, place: Place, event: Member) -> None:
+    def _check_homes(self, client: Client, event: Member) -> None:
+        """G6: nobody is a member whose daemon is not in the view."""
+        if client.stage is None:
+            return
+        names = client.stage.stay.view.by_name
+        for member in event.members:
+            if member.rpartition("/")[0].rpartition("#")[2] not in names:
+                self._report.add("G6", f"{client} sees {member}, whose daemon is not there", event)
+                return
+
+    def _came_along(self, client: Client, event: Member) -> tuple[str, ...]:
+        """V3, where the view is not what it should be."""
+        stage, home = client.stage, client.home
+        if stage is None or home is None:
+            return ()
+        clients = self._world.clients
+        found = []
+        for identity in event.members:
+            member = clients.get(identity)
+            other = member.home if member is not None else None
+            if other is not None and stage.stay.view.together(home.identity, other.identity):
+                found.append(identity)
+        return tuple(found)
+
+    def _disconnected(self, client: Client, position: Position, event: Member) -> None:
         for identity in event.changed:
             gone = self._world.client(identity)
             client.gone.add(gone)
-            if gone.disconnect != place:
-                self._report.add(
-                    "P1", f"{client} sees {gone} go at {place}, not {gone.disconnect}", event
-                )
+            if gone.disconnect != position[:4]:
+                text = f"{client} sees {gone} go at {position}, not {gone.disconnect}"
+                self._report.add("P1", text, event)
 
     def delivered(self, client: Client, item: Item, event: Deliver) -> None:
         """P3."""
@@ -141,22 +114,21 @@ class GroupViews:
     # ---- in the end ----
 
     def quiet(self, event: Quiet) -> None:
-        """G1, G3 and G6: nothing is missing, nobody is left over."""
-        if any(daemons != self._everybody() for _, daemons in self._tables.values()):
-            self._report.add("G1", "daemons have changed their tables at different places", event)
-        for client in self._world.clients.values():
-            if client.views and not client.ended:
-                group, position = next(iter(client.views))
-                text = f"{client} never sees the view of {group} at {position}"
-                self._report.add("G3", text, event)
-        for daemon in self._world.daemons.values():
-            for client in daemon.connected.values():
-                if client.crashed or client.leaving:
-                    self._report.add("G6", f"{client} has gone, and {daemon} has it", event)
+        """G3 and G6: nothing is missing, nobody is left over."""
+        final = self._world.final
+        for process in final:
+            for client in process.clients:
+                if client.views and not client.ended:
+                    group, position = next(iter(client.views))
+                    text = f"{client} never sees the view of {group} at {position}"
+                    self._report.add("G3", text, event)
+            for client in process.table.connected.values():
+                if (client.crashed or client.leaving) and client.home in final:
+                    self._report.add("G6", f"{client} has gone, and {process} has it", event)
 
 
 def _together(me: str, event: Member) -> tuple[str, ...]:
-    """Who came with the receiver from the view before (V3)."""
+    """Who came with the receiver from the view before (V3), if the daemons' view is the same."""
     if me not in event.members:
         return ()
     if event.cause == "join" and me in event.changed:

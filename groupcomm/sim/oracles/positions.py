@@ -1,38 +1,35 @@
 """Positions: one key per message (O3), above its causes (O2) and side channels (X1, X2)."""
 
 from bisect import bisect_left, insort
-from collections import deque
+from typing import Final
 
+from groupcomm.sim.oracles.records import NOWHERE, Client, Item, Order, Position
 from groupcomm.sim.oracles.report import Report
-from groupcomm.sim.oracles.world import KEPT, NOWHERE, Client, Item, Position
-from groupcomm.sim.trace import Bounce, Deliver, Order, Release, TraceEvent
+from groupcomm.sim.oracles.views import PacketBundle, Stay, View
+from groupcomm.sim.trace import Bounce, Deliver, Release, TraceEvent
+from groupcomm.sim.trace import Order as OrderEvent
 
 _AGREED = 4
 
-MANY = 500
+KEPT: Final = 50_000
+"""Of twice so many places of a view the content is remembered after all have released them."""
+
+MANY: Final = 500
 """A client's messages are compared with so many before them, at least."""
 
-Content = tuple[int, int, int, str, int, int, int, int]
+REPEATED, KNOWN, FIRST = range(3)
+"""Of a place: released here before, elsewhere before, nowhere before."""
 
 
 class Positions:
-    """Judges where messages stand.
-
-    Attributes:
-        high_x1: the highest position of an AGREED or SAFE message that anyone has got or been told.
-        high_x2: the same of group views.
-    """
+    """Judges where messages stand."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._places: dict[tuple[int, int, int], tuple[Content, int]] = {}
-        self._order: deque[tuple[int, int, int]] = deque()
-        self.high_x1 = NOWHERE
-        self.high_x2 = NOWHERE
 
-    def place(self, event: Release, daemon_bit: int) -> bool:
-        """O3 and D2 of a place: the same content everywhere, once per daemon; True if new here."""
-        key = (event.ring, event.number, event.bundle)
+    def place(self, event: Release, key: PacketBundle, stay: Stay) -> int:
+        """O3 and D2 of a place: the same content everywhere, once per daemon."""
+        view = stay.view
         content = (
             event.time,
             event.kind,
@@ -43,44 +40,71 @@ class Positions:
             event.index,
             event.count,
         )
-        known = self._places.get(key)
+        known = view.places.get(key)
         if known is None:
-            self._places[key] = (content, daemon_bit)
-            self._order.append(key)
-            if len(self._order) > 2 * KEPT:
-                del self._places[self._order.popleft()]
-            return True
+            view.places[key] = (content, stay.bit)
+            view.place_order.append(key)
+            if len(view.place_order) > 2 * KEPT:
+                _forget(view)
+            return FIRST
         if known[0] != content:
             self._report.add("O3", f"place {key} has other content at {event.p}", event)
-        if known[1] & daemon_bit:
+        if known[1] & stay.bit:
             self._report.add("D2", f"{event.p} releases place {key} twice", event)
-            return False
-        self._places[key] = (known[0], known[1] | daemon_bit)
-        return True
+            return REPEATED
+        view.places[key] = (known[0], known[1] | stay.bit)
+        return KNOWN
 
     def sent(self, client: Client, item: Item) -> None:
         """Remember what the position must be above."""
         item.floor = client.high
-        item.floor_x1 = self.high_x1
-        item.floor_x2 = self.high_x2
+        home = client.home
+        if home is not None and home.stay is not None:
+            view = item.floor_view = home.stay.view
+            item.floor_x1 = view.high_x1
+            item.floor_x2 = view.high_x2
 
-    def found(self, item: Item, position: Position, event: Release) -> None:
-        """A message's position is known now: X1 and X2, and what was claimed before."""
+    def found(self, item: Item, position: Position, stay: Stay, event: Release) -> None:
+        """A message is released: its position is known now, or must be the same (O3, X1, X2)."""
+        if item.position is not None:
+            if item.position != position:
+                self._wrong(item, position, event)
+            return
         item.position = position
-        if item.level >= _AGREED:
-            if position <= item.floor_x1:
-                self._report.add(
-                    "X1", f"{item} is at {position}, sent after {item.floor_x1} was got", event
-                )
-            if position <= item.floor_x2:
-                self._report.add(
-                    "X2", f"{item} is at {position}, sent after the view {item.floor_x2}", event
-                )
+        item.view = stay.view
+        if item.level >= _AGREED and item.floor_view is stay.view:
+            local = position[1:]
+            if local <= item.floor_x1:
+                text = f"{item} is at {local}, sent after {item.floor_x1} was got"
+                self._report.add("X1", text, event)
+            if local <= item.floor_x2:
+                text = f"{item} is at {local}, sent after the view {item.floor_x2}"
+                self._report.add("X2", text, event)
         for claim in item.claims or ():
             if claim != position:
-                self._report.add("O3", f"{item} was told at {claim}, it is at {position}", event)
+                self._wrong(item, claim, event)
 
-    def found_at_home(self, item: Item, event: Release) -> None:
+    def found_request(self, item: Item, position: Position, stay: Stay, event: Release) -> None:
+        """The same for a join or leave: O3."""
+        if item.position is None:
+            item.position = position
+            item.view = stay.view
+        elif item.position != position:
+            self._wrong(item, position, event)
+
+    def found_session(self, client: Client, event: Release, order: Order, *, ends: bool) -> None:
+        """The same for a connect or disconnect."""
+        position = (order, event.time, event.ring, event.bundle)
+        known = client.disconnect if ends else client.connect
+        if known is None:
+            if ends:
+                client.disconnect = position
+            else:
+                client.connect = position
+        elif known != position:
+            self._report.add("O3", f"{client} comes or goes at {known}, and at {position}", event)
+
+    def found_at_home(self, item: Item, stay: Stay, event: Release) -> None:
         """A message is released at its sender's daemon: O2."""
         position = item.position
         assert position is not None
@@ -88,7 +112,7 @@ class Positions:
             self._report.add(
                 "O2", f"{item} is at {position}, its sender had got {item.floor}", event
             )
-        item.at_home = True
+        item.home_part, item.home_table = stay.part, stay.process.table
         entries = item.sender.positioned
         entry = (item.number, position)
         insort(entries, entry)
@@ -99,7 +123,7 @@ class Positions:
         if len(entries) > 2 * MANY:
             del entries[:MANY]
 
-    def told(self, item: Item, position: Position, event: Deliver | Order | Bounce) -> None:
+    def told(self, item: Item, position: Position, event: Deliver | OrderEvent | Bounce) -> None:
         """O3: everybody is told the position of the release."""
         if item.position is None:
             claims = item.claims
@@ -108,4 +132,13 @@ class Positions:
             self._wrong(item, position, event)
 
     def _wrong(self, item: Item, position: Position, event: TraceEvent) -> None:
-        self._report.add("O3", f"{item} is at {item.position}, told as {position}", event)
+        self._report.add("O3", f"{item} is at {item.position}, and at {position}", event)
+
+
+def _forget(view: View) -> None:
+    """Forget the oldest place, once all have released it."""
+    key = view.place_order.popleft()
+    if view.places[key][1] == (1 << len(view.members)) - 1:
+        del view.places[key]
+    else:
+        view.place_order.append(key)

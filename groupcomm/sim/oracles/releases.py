@@ -4,13 +4,15 @@ from collections.abc import Sequence
 
 from groupcomm.sim.oracles.agreed import AgreedOrder
 from groupcomm.sim.oracles.delivery import Delivery
-from groupcomm.sim.oracles.groups import GroupViews
-from groupcomm.sim.oracles.positions import Positions
-from groupcomm.sim.oracles.private import Private
+from groupcomm.sim.oracles.positions import FIRST, REPEATED, Positions
+from groupcomm.sim.oracles.records import Client, Item
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.sender_order import SenderOrder
 from groupcomm.sim.oracles.stamps import Stamps
-from groupcomm.sim.oracles.world import Client, Daemon, Item, World
+from groupcomm.sim.oracles.tables import Tables
+from groupcomm.sim.oracles.together import Together
+from groupcomm.sim.oracles.views import Stay
+from groupcomm.sim.oracles.world import World
 from groupcomm.sim.trace import Release
 
 _FIFO, _AGREED, _SAFE = 2, 4, 5
@@ -19,7 +21,7 @@ _SESSION = (_CONNECT, 5)  # 5: disconnect
 
 
 class Releases:
-    """Gives each Release to the oracles that it concerns; D1 and U for the bundle itself."""
+    """Gives each Release to those whom it concerns; D1, G1, U and V4 for the bundle itself."""
 
     def __init__(
         self,
@@ -31,8 +33,8 @@ class Releases:
         agreed: AgreedOrder,
         sender_order: SenderOrder,
         delivery: Delivery,
-        views: GroupViews,
-        private: Private,
+        tables: Tables,
+        together: Together,
     ) -> None:
         self._report = report
         self._world = world
@@ -41,28 +43,50 @@ class Releases:
         self._agreed = agreed
         self._sender_order = sender_order
         self._delivery = delivery
-        self._views = views
-        self._private = private
+        self._tables = tables
+        self._together = together
 
-    def released(self, event: Release) -> None:
+    def released(self, event: Release, stay: Stay) -> None:
         """A daemon gives out one bundle."""
-        daemon = self._world.daemons[event.p]
-        client = self._world.client(event.c)
+        if not self._stamps.fits(event, stay):
+            return
+        if not stay.complete:
+            self._report.add("G1", f"{stay} releases before it knows the groups", event)
+            return
+        world = self._world
+        client = world.client(event.c)
+        if client.home is None and not world.plain:
+            self._settle(client, stay)
         items = self._items(client, event) if event.kind not in _SESSION else ()
         if event.level == 0:
-            self._release_unreliable(event, daemon, items)
+            self._release_unreliable(event, stay, items)
             return
-        new = self._positions.place(event, 1 << daemon.index)
-        self._stamps.released(event, daemon)
+        key = (event.ring, event.number, event.bundle)
+        found = self._positions.place(event, key, stay)
+        self._stamps.released(event, stay)
         if event.level >= _AGREED:
-            self._stamps.agreed(event, event.time, daemon)
-            if event.level == _SAFE:
-                self._stamps.safe(event, event.time, daemon)
-            if new:
+            if stay.part.regular:
+                self._stamps.agreed(event, event.time, stay)
+                if event.level == _SAFE:
+                    self._stamps.safe(event, event.time, stay)
+            if found != REPEATED:
                 bundle = (event.time, event.ring, event.bundle, event.number)
-                self._agreed.released(daemon, bundle, event)
-        if new:
-            self._release_new(event, daemon, client, items)
+                self._agreed.released(stay, bundle, event)
+        if found != REPEATED:
+            self._together.released(stay, key, found == FIRST, event)
+            self._release_new(event, stay, client, items)
+
+    def _settle(self, client: Client, stay: Stay) -> None:
+        """The first release of anything of a client tells which start of its daemon is its home."""
+        world = self._world
+        identity = stay.view.by_name.get(client.daemon_name)
+        home = world.processes.get(identity) if identity is not None else None
+        world.settle(client, home)
+        if client.crashed:
+            world.end(client)
+        if home is not None and home.ended:
+            client.orphaned = True
+            self._delivery.end(client)
 
     def _items(self, client: Client, event: Release) -> list[Item]:
         """What a bundle holds, of all that was sent; D1 if some was not, or not accepted."""
@@ -80,68 +104,81 @@ class Releases:
         return items
 
     def _release_new(
-        self, event: Release, daemon: Daemon, client: Client, items: Sequence[Item]
+        self, event: Release, stay: Stay, client: Client, items: Sequence[Item]
     ) -> None:
         kind = event.kind
         if kind == _MESSAGES:
             for item in items:
-                self._release_message(item, item.number - event.first, daemon, event)
+                self._release_message(item, item.number - event.first, stay, event)
         elif kind == _FRAGMENT:
             for item in items:
-                self._release_fragment(item, daemon, event)
+                self._release_fragment(item, stay, event)
         elif kind in _SESSION:
-            self._release_session(kind, client, daemon, event)
+            self._release_session(client, stay, event)
         else:
+            position = (stay.view.order, event.time, event.ring, event.bundle, 0)
             for item in items:
+                self._positions.found_request(item, position, stay, event)
                 item.released += 1
-                self._sender_order.released(daemon, item, event)
-                self._views.changed(daemon, client, item, event)
+                item.at_home |= item.sender.home is stay.process
+                self._sender_order.released(stay, item, event)
+                self._tables.changed(stay, client, item, event)
 
-    def _release_message(self, item: Item, index: int, daemon: Daemon, event: Release) -> None:
-        if item.position is None:
-            position = (event.time, event.ring, event.bundle, index)
-            self._positions.found(item, position, event)
-        if item.sender.daemon is daemon:
-            self._positions.found_at_home(item, event)
+    def _release_message(self, item: Item, index: int, stay: Stay, event: Release) -> None:
+        position = (stay.view.order, event.time, event.ring, event.bundle, index)
+        self._positions.found(item, position, stay, event)
+        if item.sender.home is stay.process:
+            item.at_home = True
+            self._positions.found_at_home(item, stay, event)
         if item.level >= _FIFO:
-            self._sender_order.released(daemon, item, event)
-        self._delivery.released(daemon, item)
+            self._sender_order.released(stay, item, event)
+        self._delivery.released(stay, item)
 
-    def _release_fragment(self, item: Item, daemon: Daemon, event: Release) -> None:
+    def _release_fragment(self, item: Item, stay: Stay, event: Release) -> None:
         item.count = event.count
+        at_home = item.sender.home is stay.process
         if event.index == event.count - 1:
-            if item.position is None:
-                position = (event.time, event.ring, event.bundle, 0)
-                self._positions.found(item, position, event)
-            if item.sender.daemon is daemon:
-                self._positions.found_at_home(item, event)
-        if self._delivery.fragment(daemon, item, event) and item.level >= _FIFO:
-            self._sender_order.released(daemon, item, event)
+            position = (stay.view.order, event.time, event.ring, event.bundle, 0)
+            self._positions.found(item, position, stay, event)
+            if at_home:
+                self._positions.found_at_home(item, stay, event)
+        if self._delivery.fragment(stay, item, event):
+            item.at_home |= at_home
+            if item.level >= _FIFO:
+                self._sender_order.released(stay, item, event)
 
-    def _release_unreliable(self, event: Release, daemon: Daemon, items: Sequence[Item]) -> None:
+    def _release_unreliable(self, event: Release, stay: Stay, items: Sequence[Item]) -> None:
         if event.number:
             self._report.add("U", f"{event.p} releases UNRELIABLE in a stream", event)
+        if not stay.part.regular:
+            self._report.add("V4", f"{event.p} releases UNRELIABLE when its view is over", event)
+        process = stay.process
         for item in items:
             if item.copies is None:
-                item.copies = set()
-            if (daemon, event.index) in item.copies:
-                self._report.add("U", f"{daemon} releases {item} twice", event)
+                item.copies = {}
+            view, processes = item.copies.setdefault(event.index, (stay.view, set()))
+            if view is not stay.view:
+                text = f"{stay} releases {item} in {stay.view.text}, others in {view.text}"
+                self._report.add("V4", text, event)
+            if process in processes:
+                self._report.add("U", f"{stay} releases {item} twice", event)
                 continue
-            item.copies.add((daemon, event.index))
-            if daemon in item.sender.disconnected_at:
+            processes.add(process)
+            if process in item.sender.disconnected_at:
                 continue
             if event.kind == _FRAGMENT:
-                self._delivery.fragment(daemon, item, event)
+                self._delivery.fragment(stay, item, event)
             else:
-                self._delivery.released(daemon, item)
+                self._delivery.released(stay, item)
 
-    def _release_session(self, kind: int, client: Client, daemon: Daemon, event: Release) -> None:
-        if kind == _CONNECT:
-            self._private.connected(daemon, client, event)
+    def _release_session(self, client: Client, stay: Stay, event: Release) -> None:
+        order = stay.view.order
+        if event.kind == _CONNECT:
+            self._positions.found_session(client, event, order, ends=False)
+            self._tables.connected(stay, client, event)
             return
-        if client.disconnect is None:
-            client.disconnect = (event.time, event.ring, event.bundle)
-        self._views.changed(daemon, client, None, event)
-        self._private.disconnected(daemon, client)
-        if client.daemon is daemon:
+        self._positions.found_session(client, event, order, ends=True)
+        self._tables.changed(stay, client, None, event)
+        self._tables.disconnected(stay, client, event)
+        if client.home is stay.process:
             self._delivery.end(client)

@@ -1,7 +1,8 @@
 """The order of one sender: F1 and F2, and M1 for its joins and leaves."""
 
+from groupcomm.sim.oracles.records import Client, Item
 from groupcomm.sim.oracles.report import Report
-from groupcomm.sim.oracles.world import Client, Daemon, Item
+from groupcomm.sim.oracles.views import Stay
 from groupcomm.sim.trace import Deliver, Release
 
 _FIFO = 2
@@ -18,33 +19,48 @@ class SenderOrder:
         item.rank = item.sender.ranks
         item.sender.ranks += 1
 
-    def released(self, daemon: Daemon, item: Item, event: Release) -> None:
-        """One item was released; all before it in its sequence must be."""
+    def released(self, stay: Stay, item: Item, event: Release) -> None:
+        """One item was released; all before it in its sequence, but for earlier views, must be."""
         sender = item.sender
         rank = item.rank
         if rank < 0:
             return  # never accepted; its delivery is judged elsewhere
-        expected = daemon.next.get(sender, 0)
-        if rank != expected or sender in daemon.missing:
-            self._out_of_turn(daemon, item, expected, event)
+        expected = stay.next_rank.get(sender)
+        if expected is None:
+            expected = self._begin(stay, sender)
+            if expected is None:
+                return
+        if rank != expected or sender in stay.missing:
+            self._out_of_turn(stay, item, expected, event)
         if rank >= expected:
-            daemon.next[sender] = rank + 1
+            stay.next_rank[sender] = rank + 1
 
-    def _out_of_turn(self, daemon: Daemon, item: Item, expected: int, event: Release) -> None:
-        missing = daemon.missing.setdefault(item.sender, [])
+    def _begin(self, stay: Stay, sender: Client) -> int | None:
+        """The rank from which on a sender's items are of this view; None if it is not in it."""
+        home = sender.home
+        base = stay.view.base.get(home.identity) if home is not None else None
+        if base is None:
+            return None
+        expected, missing = base.get(sender, (0, ()))
+        if missing:
+            stay.missing[sender] = list(missing)
+        return expected
+
+    def _out_of_turn(self, stay: Stay, item: Item, expected: int, event: Release) -> None:
+        missing = stay.missing.setdefault(item.sender, [])
         if item.rank < expected:
-            if item in missing:
-                missing.remove(item)
+            if item.rank in missing:
+                missing.remove(item.rank)
         else:
-            between = range(expected, item.rank)
-            missing += [other for other in item.sender.sent.values() if other.rank in between]
-        for earlier in missing:
-            if earlier.rank < item.rank:
-                self._report.add(
-                    _which(earlier, item), f"{daemon} releases {item} before {earlier}", event
-                )
+            missing += range(expected, item.rank)
+        lower = {rank for rank in missing if rank < item.rank}
+        if lower:
+            for earlier in item.sender.sent.values():
+                if earlier.rank in lower:
+                    text = f"{stay} releases {item} before {earlier}"
+                    self._report.add(_which(earlier, item), text, event)
         if not missing:
-            del daemon.missing[item.sender]
+            del stay.missing[item.sender]
 
     def delivered(self, client: Client, item: Item, event: Deliver) -> None:
         """One message was delivered; none of its sender's later ones may have been."""

@@ -1,196 +1,173 @@
-"""Stamps and horizons (H1 to H6), and SAFE by what every daemon holds (S1)."""
+"""Stamps and horizons (D3, H1 to H6), and SAFE by what every daemon holds (S1)."""
 
-from bisect import bisect_left, bisect_right
-from collections import deque
-from typing import Final
+from bisect import bisect_right
 
 from groupcomm.sim.oracles.report import Report
-from groupcomm.sim.oracles.world import KEPT, Daemon, World
+from groupcomm.sim.oracles.views import Stay
 from groupcomm.sim.trace import Count, Hold, Horizon, Order, Release, Stamped
-
-_NOTHING: Final = -1
-
-
-class _Ring:
-    """What a ring has numbered and promised.
-
-    Attributes:
-        numbers: of its packets, rising.
-        times: their stamps, rising.
-        horizon: the highest it has announced.
-        announced: the latest KEPT pairs (value, upto) that it has announced.
-    """
-
-    __slots__ = ("announced", "horizon", "numbers", "order", "times")
-
-    def __init__(self) -> None:
-        self.numbers: list[int] = []
-        self.times: list[int] = []
-        self.horizon = _NOTHING
-        self.announced: set[tuple[int, int]] = set()
-        self.order: deque[tuple[int, int]] = deque()
-
-    def time_of(self, number: int) -> int:
-        """The stamp of a packet; -1 if there is none of that number."""
-        numbers = self.numbers
-        if not numbers:
-            return _NOTHING
-        at = number - numbers[0]
-        if not (0 <= at < len(numbers) and numbers[at] == number):
-            at = bisect_left(numbers, number)
-            if at == len(numbers) or numbers[at] != number:
-                return _NOTHING
-        return self.times[at]
-
-    def announce(self, value: int, upto: int) -> None:
-        """Note a promise."""
-        self.horizon = max(self.horizon, value)
-        self.announced.add((value, upto))
-        self.order.append((value, upto))
-        if len(self.order) > KEPT:
-            self.announced.discard(self.order.popleft())
 
 
 class Stamps:
     """Judges white-box events of daemons."""
 
-    def __init__(self, world: World, report: Report) -> None:
-        self._world = world
+    def __init__(self, report: Report) -> None:
         self._report = report
-        self._rings: dict[int, _Ring] = {}
 
-    def _ring(self, index: int) -> _Ring:
-        ring = self._rings.get(index)
-        if ring is None:
-            ring = self._rings[index] = _Ring()
-        return ring
+    def fits(self, event: Stamped | Hold | Horizon | Count | Release, stay: Stay) -> bool:
+        """D3: a ring of the view."""
+        if 0 <= event.ring < len(stay.blocks):
+            return True
+        self._report.add("D3", f"{stay} names ring {event.ring}, which is not there", event)
+        return False
 
-    def _check_ring(self, event: Stamped | Horizon, daemon: Daemon) -> None:
-        if event.view != daemon.view:
-            self._report.add("D3", f"{daemon} speaks for view {event.view}", event)
-        if event.ring != daemon.ring:
-            self._report.add("H1", f"{daemon} speaks for ring {event.ring}, not its own", event)
+    def _may_act(self, event: Stamped | Hold | Horizon | Count, stay: Stay) -> bool:
+        if isinstance(event, Stamped | Horizon) and event.view != stay.view.text:
+            self._report.add("D3", f"{stay} speaks for view {event.view}", event)
+            return False
+        if not stay.part.regular:
+            self._report.add("D3", f"{stay} goes on with {stay.view.text}, which is over", event)
+            return False
+        return self.fits(event, stay)
 
     # ---- numbering ----
 
-    def stamped(self, event: Stamped, daemon: Daemon) -> None:
+    def stamped(self, event: Stamped, stay: Stay) -> None:
         """D3, H1, H3, H6."""
-        self._check_ring(event, daemon)
-        ring = self._ring(event.ring)
+        if not self._may_act(event, stay):
+            return
+        self._check_ring(event, stay)
+        stream = stay.view.streams[event.ring]
         number, time = event.number, event.time
-        if time <= ring.horizon:
+        if time <= stream.horizon:
             self._report.add(
-                "H3", f"{daemon} stamps {time} below the horizon {ring.horizon}", event
+                "H3", f"{stay} stamps {time} below the horizon {stream.horizon}", event
             )
-        if time <= daemon.held:
-            self._report.add("H6", f"{daemon} stamps {time}, having received {daemon.held}", event)
-        if not ring.numbers:
-            for other in self._world.daemons.values():
+        if time <= stay.held:
+            self._report.add("H6", f"{stay} stamps {time}, having received {stay.held}", event)
+        if not stream.numbers:
+            for other in stay.view.stays.values():
                 other.prefix[event.ring] = number - 1
-        elif number != ring.numbers[-1] + 1 or time <= ring.times[-1]:
+        elif number != stream.numbers[-1] + 1 or time <= stream.times[-1]:
             self._report.add(
                 "H1",
-                f"{daemon} numbers packet {number} of ring {event.ring} with stamp {time},"
-                f" after packet {ring.numbers[-1]} with {ring.times[-1]}",
+                f"{stay} numbers packet {number} of ring {event.ring} with stamp {time},"
+                f" after packet {stream.numbers[-1]} with {stream.times[-1]}",
                 event,
             )
-            if number <= ring.numbers[-1] or time <= ring.times[-1]:
+            if number <= stream.numbers[-1] or time <= stream.times[-1]:
                 return
-        ring.numbers.append(number)
-        ring.times.append(time)
+        stream.numbers.append(number)
+        stream.times.append(time)
+        stream.authors.append(event.p)
 
-    def hold(self, event: Hold, daemon: Daemon) -> None:
+    def _check_ring(self, event: Stamped | Horizon, stay: Stay) -> None:
+        if event.ring != stay.ring:
+            self._report.add("H1", f"{stay} speaks for ring {event.ring}, not its own", event)
+
+    def hold(self, event: Hold, stay: Stay) -> None:
         """H1 and D2; move the prefix and the block that follows from it."""
+        if not (stay.part.regular and 0 <= event.ring < len(stay.blocks)):
+            self._may_act(event, stay)
+            return
         number, time, index = event.number, event.time, event.ring
-        prefix = daemon.prefix[index]
-        early = daemon.early[index]
-        if self._ring(index).time_of(number) != time:
-            self._report.add("H1", f"{daemon} gets packet {number}, which nobody sent so", event)
+        prefix = stay.prefix[index]
+        early = stay.early[index]
+        if stay.view.streams[index].time_of(number) != time:
+            self._report.add("H1", f"{stay} gets packet {number}, which nobody sent so", event)
             return
         if number <= prefix or number in early:
-            self._report.add("D2", f"{daemon} gets packet {number} of ring {index} twice", event)
+            self._report.add("D2", f"{stay} gets packet {number} of ring {index} twice", event)
             return
-        if time > daemon.held:
-            daemon.held = time
+        if time > stay.held:
+            stay.held = time
         if number != prefix + 1:
             early[number] = time
             return
         while early and number + 1 in early:
             number += 1
             time = early.pop(number)
-        daemon.prefix[index] = number
-        self._raise(daemon, index, time)
-
-    def _raise(self, daemon: Daemon, ring: int, value: int) -> None:
-        blocks = daemon.blocks
-        before = blocks[ring]
-        if value > before:
-            blocks[ring] = value
-            if before == daemon.block:
-                daemon.block = min(blocks)
+        stay.prefix[index] = number
+        _raise(stay, index, time)
 
     # ---- horizons ----
 
-    def horizon(self, event: Horizon, daemon: Daemon) -> None:
+    def horizon(self, event: Horizon, stay: Stay) -> None:
         """D3, H1, H2, and H3 for packets that were there already."""
-        self._check_ring(event, daemon)
-        ring = self._ring(event.ring)
-        if event.value < ring.horizon:
-            self._report.add("H2", f"{daemon} announces {event.value} after {ring.horizon}", event)
-        ring.announce(event.value, event.upto)
-        above = bisect_right(ring.numbers, event.upto)
-        if above < len(ring.times) and ring.times[above] <= event.value:
+        if not self._may_act(event, stay):
+            return
+        self._check_ring(event, stay)
+        stream = stay.view.streams[event.ring]
+        if event.value < stream.horizon:
+            self._report.add("H2", f"{stay} announces {event.value} after {stream.horizon}", event)
+        stream.announce(event.value, event.upto)
+        above = bisect_right(stream.numbers, event.upto)
+        if above < len(stream.times) and stream.times[above] <= event.value:
             self._report.add(
                 "H3",
-                f"{daemon} promises {event.value} after packet {event.upto}, and a later packet"
+                f"{stay} promises {event.value} after packet {event.upto}, and a later packet"
                 " is lower",
                 event,
             )
 
-    def count(self, event: Count, daemon: Daemon) -> None:
+    def count(self, event: Count, stay: Stay) -> None:
         """H4."""
-        ring = self._ring(event.ring)
-        numbered = bool(ring.numbers) and event.upto >= ring.numbers[0]
-        if numbered and daemon.prefix[event.ring] < event.upto:
+        if not (stay.part.regular and 0 <= event.ring < len(stay.blocks)):
+            self._may_act(event, stay)
+            return
+        stream = stay.view.streams[event.ring]
+        numbered = bool(stream.numbers) and event.upto >= stream.numbers[0]
+        if numbered and stay.prefix[event.ring] < event.upto:
             self._report.add(
                 "H4",
-                f"{daemon} counts a horizon up to packet {event.upto} of ring {event.ring},"
-                f" holding {daemon.prefix[event.ring]}",
+                f"{stay} counts a horizon up to packet {event.upto} of ring {event.ring},"
+                f" holding {stay.prefix[event.ring]}",
                 event,
             )
-        if (event.value, event.upto) not in ring.announced:
-            self._report.add("H4", f"{daemon} counts a horizon that nobody announced", event)
-        self._raise(daemon, event.ring, event.value)
+        if (event.value, event.upto) not in stream.announced:
+            self._report.add("H4", f"{stay} counts a horizon that nobody announced", event)
+        _raise(stay, event.ring, event.value)
 
     # ---- releases ----
 
-    def released(self, event: Release, daemon: Daemon) -> None:
+    def released(self, event: Release, stay: Stay) -> None:
         """H4: a daemon releases what it holds."""
         number, index = event.number, event.ring
-        held = number <= daemon.prefix[index] or number in daemon.early[index]
-        if not held or self._ring(index).time_of(number) != event.time:
+        held = number <= stay.prefix[index] or number in stay.early[index]
+        if not held or stay.view.streams[index].time_of(number) != event.time:
             self._report.add(
-                "H4", f"{daemon} releases packet {number} of ring {index}, not holding it", event
+                "H4", f"{stay} releases packet {number} of ring {index}, not holding it", event
             )
 
-    def agreed(self, event: Release | Order, time: int, daemon: Daemon) -> None:
+    def agreed(self, event: Release | Order, time: int, stay: Stay) -> None:
         """H5: nothing of the agreed order beyond a block."""
-        if time > daemon.block:
-            self._report.add(
-                "H5", f"{daemon} passes its block {daemon.block} with stamp {time}", event
-            )
+        if time > stay.block:
+            self._report.add("H5", f"{stay} passes its block {stay.block} with stamp {time}", event)
 
-    def safe(self, event: Release | Order, time: int, daemon: Daemon) -> None:
+    def safe(self, event: Release | Order, time: int, stay: Stay) -> None:
         """S1: every daemon holds everything up to this stamp."""
-        for index, ring in self._rings.items():
-            below = bisect_right(ring.times, time)
-            needed = ring.numbers[below - 1] if below else _NOTHING
-            for other in self._world.daemons.values():
-                if other.prefix[index] < needed:
+        stays = stay.view.stays
+        for index, stream in enumerate(stay.view.streams):
+            below = bisect_right(stream.times, time)
+            if not below:
+                continue
+            needed = stream.numbers[below - 1]
+            for identity in stay.view.members:
+                other = stays.get(identity)
+                if other is None or other.prefix[index] < needed:
                     self._report.add(
                         "S1",
-                        f"{daemon} passes SAFE at {time}, and {other} lacks packet"
-                        f" {other.prefix[index] + 1} of ring {index}",
+                        f"{stay} passes SAFE at {time}, and {identity} lacks a packet up to"
+                        f" {needed} of ring {index}",
                         event,
                     )
                     return
+
+
+def _raise(stay: Stay, ring: int, value: int) -> None:
+    """A block rises."""
+    blocks = stay.blocks
+    before = blocks[ring]
+    if value > before:
+        blocks[ring] = value
+        if before == stay.block:
+            stay.block = min(blocks)
