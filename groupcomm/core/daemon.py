@@ -40,11 +40,9 @@ from groupcomm.wire.packet import PacketKind, peek_untrusted
 Transmission = tuple[str | None, bytes]
 """A sealed datagram and where it goes: a daemon's name, or None for all others of the site."""
 
-RESERVE_US = 600_000_000
-"""View counters are reserved on disk so far ahead; half of it later they are extended."""
-
-MARK_INTERVAL_S = 10.0
-"""How often a daemon looks whether it is time to."""
+RESERVE_US = 100_000
+"""View counters are reserved on disk so far ahead of physical time when a daemon gathers. No farther:
+a daemon whose disk is lost begins at physical time, and must be above all it has used."""
 
 MAX_EARLY = 1024
 """Packets of a view that others have installed already, kept until this daemon has."""
@@ -99,7 +97,6 @@ class DaemonCore:
             probe=self.probe,
         )
         self._mark = start.counter
-        self._mark_due = now
         self.mark_to_store: int | None = None
         self.operation: Operation | None = None
         self._frozen = True  # no view, or it stands still
@@ -176,8 +173,6 @@ class DaemonCore:
         for destination, packet in membership.flood.out:
             self.seal_and_send(destination, packet)
         membership.flood.out.clear()
-        if now >= self._mark_due:
-            self._extend_mark(now)
         deadline = membership.deadline
         if not self._frozen and self.operation is not None:
             deadline = min(deadline, self.operation.deadline)
@@ -276,6 +271,9 @@ class DaemonCore:
         """From now on the present view stands still: nothing is numbered or delivered in it."""
         self._frozen = True
         self._early.clear()
+        reading = self.physical.read(self._now)
+        if self._mark < reading + RESERVE_US // 2:
+            self._reserve(reading)
 
     @property
     def past(self) -> Past | None:
@@ -359,13 +357,12 @@ class DaemonCore:
         """Whether the disk has reserved a view counter; if not, that it does so is seen to."""
         if counter <= self._mark:
             return True
-        self.mark_to_store = counter + RESERVE_US
+        self._reserve(counter)
         return False
 
-    def _extend_mark(self, now: float) -> None:
-        self._mark_due = now + MARK_INTERVAL_S
-        if self.mark_to_store is None and self._mark < self.physical.read(now) + RESERVE_US // 2:
-            self.mark_to_store = self.physical.read(now) + RESERVE_US
+    def _reserve(self, counter: int) -> None:
+        if self.mark_to_store is None:
+            self.mark_to_store = counter + RESERVE_US
 
     def stored(self, mark: int) -> None:
         """The disk holds this mark, file and folder synced; call `handle` next."""

@@ -57,6 +57,7 @@ class PathFaults:
 
     __slots__ = (
         "_burst",
+        "_ended",
         "_faults",
         "_held",
         "_in_flight",
@@ -81,6 +82,7 @@ class PathFaults:
         self._transfer = transfer
         self._burst = False
         self._in_flight: list[int] = []  # a heap of arrival times
+        self._ended = False
         self._held: list[tuple[int, int, bytes]] = []  # (count of sent that frees it, count, ..)
         self._sent = 0
         self.jammed_until = 0  # the network sets it for all paths of a daemon
@@ -99,7 +101,7 @@ class PathFaults:
             datagram = corrupt(rng, datagram)
         if faults.duplication and rng.random() < faults.duplication:
             self._loop.at(
-                self._loop.now + int(rng.random() ** 4 * COPY_DELAY_US), self._go, datagram
+                self._loop.now + int(rng.random() ** 4 * COPY_DELAY_US), self._go_late, datagram
             )
         if faults.reorder_packets and rng.random() < 0.5:
             self._hold(datagram)
@@ -108,11 +110,16 @@ class PathFaults:
         return True
 
     def flush(self) -> None:
-        """Let everything go that is still held: the faults have ended."""
+        """Let everything go that is still held: the faults have ended. Late copies are lost."""
         self.jammed_until = 0
+        self._ended = True
         for _, _, datagram in sorted(self._held, key=lambda held: held[1]):
             self._go(datagram)
         self._held.clear()
+
+    def _go_late(self, datagram: bytes) -> None:
+        if not self._ended:
+            self._go(datagram)
 
     def _go(self, datagram: bytes) -> None:
         faults, now = self._faults, self._loop.now

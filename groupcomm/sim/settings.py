@@ -26,7 +26,7 @@ class Options:
 
     Attributes:
         daemons: how many; None draws 2 to 7 for each seed.
-        rings: how many; None draws 1 for three of four seeds, else 2 or 3, at least 40 ms apart.
+        rings: how many; None draws 1 for seven of eight seeds, else 2 or 3, at least 40 ms apart.
         faults: ``all``, ``none`` or names with commas between them, see faults.py.
         duration_s: simulated seconds with faults and load, before everything settles.
         known_bug: name of a deliberate bug to run with, see known_bugs.py; empty for none.
@@ -170,7 +170,7 @@ def _draw_rings(rng: Random, options: Options) -> tuple[tuple[int, ...], ...]:
         daemons = options.daemons
     elif options.rings is not None:
         daemons = max(daemons, options.rings)
-    rings = options.rings or (1 if lot < 0.75 else min(several, daemons))
+    rings = options.rings or (1 if lot < 0.88 else min(several, daemons))
     return split_rings(daemons, rings)
 
 
