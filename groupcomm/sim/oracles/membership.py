@@ -8,7 +8,10 @@ from groupcomm.sim.oracles.stages import Stages
 from groupcomm.sim.oracles.together import Together
 from groupcomm.sim.oracles.views import Part, Process, View
 from groupcomm.sim.oracles.world import World
-from groupcomm.sim.trace import Boot, Conf, Fail, Heal, Left, TraceEvent
+from groupcomm.sim.trace import Boot, Conf, Fail, Heal, Left, Quiet, TraceEvent
+
+GRACE_US: Final = 1_000_000
+"""After Heal, in which what went wrong before may still have consequences."""
 
 AGREEMENT_US: Final = 3_000_000
 """After Heal, in which the core has to agree on a view (L1)."""
@@ -20,7 +23,7 @@ class Membership:
     """Judges Boot, Fail, Left, Conf and Heal.
 
     Attributes:
-        deadline: from here on the core must have agreed on a view.
+        deadline: at the first event after it `look` has to be called before anything else.
     """
 
     def __init__(
@@ -31,7 +34,8 @@ class Membership:
         self._stages = stages
         self._together = together
         self._delivery = delivery
-        self._healed = False
+        self._healed_at: int | None = None
+        self._late = False  # what went wrong before Heal has no consequences any more
         self._agreed = False
         self.deadline = NEVER
 
@@ -60,7 +64,7 @@ class Membership:
                 self._delivery.end(client)
             process.clients.clear()
             self._world.end_process(process)
-            if self._healed and process.identity in (self._world.core or ()):
+            if self._healed_at is not None and process.identity in (self._world.core or ()):
                 self._fall_apart(f"{process} ends", event)
 
     # ---- views ----
@@ -93,7 +97,7 @@ class Membership:
         if process is not None and self._agreed and event.p in (world.core or ()):
             if wrong is None:
                 self._report.add("L2", f"{process} goes on from the view of the core", event)
-        elif self._healed and not self._agreed:
+        elif self._late:
             self._agreed = self._core_agrees()
 
     def _wrong_transitional(
@@ -186,13 +190,12 @@ class Membership:
 
     def heal(self, event: Heal) -> None:
         """All faults have ended."""
-        if self._healed:
+        if self._healed_at is not None:
             self._report.add("D5", "the faults end twice", event)
             return
-        self._healed = True
+        self._healed_at = event.t
         self._world.core = event.core
-        self.deadline = event.t + AGREEMENT_US
-        self._agreed = self._core_agrees()
+        self.deadline = event.t + GRACE_US - 1
 
     def _core_agrees(self) -> bool:
         core = self._world.core
@@ -203,9 +206,15 @@ class Membership:
             return False
         return all(s is not None and s.view is first.view and s.part.regular for s in stays)
 
-    def judge_agreement(self, event: TraceEvent) -> None:
-        """L1: the time is over, or the trace."""
-        if self.deadline != NEVER:
+    def look(self, event: TraceEvent) -> None:
+        """Some time has passed since Heal, or the trace is over: L1."""
+        if self._healed_at is None or self.deadline == NEVER:
+            return
+        if not self._late:
+            self._late = True
+            self._agreed = self._core_agrees()
+            self.deadline = self._healed_at + AGREEMENT_US
+        if event.t > self.deadline or isinstance(event, Quiet):
             self.deadline = NEVER
             if not self._agreed:
                 self._report.add("L1", "the daemons of the core do not agree on a view", event)

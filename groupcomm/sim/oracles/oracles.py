@@ -125,7 +125,7 @@ class Oracles:
             if time < self._time:
                 self._report.add("D5", f"it is {time} after {self._time}", event)
             if time > self._membership.deadline:
-                self._membership.judge_agreement(event)
+                self._membership.look(event)
             self._time = time
         if self._quiet is not None:
             self._report.add("D5", "something happens after everything has settled", event)
@@ -195,5 +195,5 @@ class Oracles:
 
     def _on_quiet(self, event: Quiet) -> None:
         if self._quiet is None:
-            self._membership.judge_agreement(event)
+            self._membership.look(event)
         self._quiet = event
