@@ -41,8 +41,8 @@ Transmission = tuple[str | None, bytes]
 """A sealed datagram and where it goes: a daemon's name, or None for all others of the site."""
 
 RESERVE_US = 100_000
-"""View counters are reserved on disk so far ahead of physical time when a daemon gathers. No farther:
-a daemon whose disk is lost begins at physical time, and must be above all it has used."""
+"""View counters are reserved on disk so far ahead of physical time when a daemon gathers. Not
+farther: a daemon whose disk is lost begins at physical time, and must be above all it has used."""
 
 MAX_EARLY = 1024
 """Packets of a view that others have installed already, kept until this daemon has."""
