@@ -85,7 +85,8 @@ class Outages:
         victim = self._victim()
         if victim is None:
             return
-        if self._rng.random() < CLONE_SHARE:
+        cloned = self._rng.random() < CLONE_SHARE
+        if cloned and not self._faults.clock_rate:
             victim.start_clone()
             lasts = microseconds(self._rng.uniform(0.1, LONGEST_CLONE_S))
             self._loop.at(self._loop.now + lasts, lambda _: victim.kill_clone())
@@ -135,10 +136,8 @@ class Outages:
         if not self._running:
             return
         damage = self._damage.pop(host.index, "")
-        if damage == "lost":
-            host.disk.lose()
-        elif damage:
-            host.disk.roll_back()
+        if damage and host.is_idle:
+            host.damage_disk(lost=damage == "lost")
         if how is not End.OUTDATED:
             down = self._down_us(how)
             self._loop.at(self._loop.now + down, partial(self._boot, host))
