@@ -12,8 +12,10 @@ from groupcomm.sim.partitions import Sides, draw_partition
 
 SHORTEST_CUT_S: Final = 0.05
 LONGEST_FLAPPING_S: Final = 4.0
-LONGEST_LOSS_S: Final = 8.0
-FOR_EVER_SHARE: Final = 0.3
+SHORTEST_LOSS_S: Final = 0.5
+LONGEST_LOSS_S: Final = 4.0
+FOR_EVER_SHARE: Final = 0.2
+"""In so many runs the first path to lose most does so until all faults end."""
 
 
 class Disruptions:
@@ -38,6 +40,7 @@ class Disruptions:
         self._cuts: dict[int, tuple[Pair, ...]] = {}  # what is cut now
         self._count = 0
         self._thinned: Pair | None = None
+        self._for_ever: bool | None = None  # whether that lasts; None before the first time
         self._running = True
 
     def end(self) -> None:
@@ -70,10 +73,13 @@ class Disruptions:
         self._cut(draw_partition(self._rng, self._sites), microseconds(lasts))
 
     def lose_one_way(self) -> None:
-        """One path loses most of what is sent on it; another one no longer does."""
+        """One path loses most of what is sent on it, for a while or for ever."""
+        if self._for_ever:
+            return
+        self._for_ever = self._for_ever is None and self._rng.random() < FOR_EVER_SHARE
         self._thin(self._rng.choice(sorted(self._network.paths)))
-        if self._rng.random() >= FOR_EVER_SHARE:
-            lasts = microseconds(self._rng.uniform(1.0, LONGEST_LOSS_S))
+        if not self._for_ever:
+            lasts = microseconds(self._rng.uniform(SHORTEST_LOSS_S, LONGEST_LOSS_S))
             self._loop.at(self._loop.now + lasts, self._end_thin, self._thinned)
 
     def _end_thin(self, pair: Any) -> None:

@@ -18,7 +18,7 @@ from groupcomm.session.daemon import SessionLimits
 from groupcomm.sim.clients import Client
 from groupcomm.sim.clock import Clock
 from groupcomm.sim.disk import Disk, DiskRecord
-from groupcomm.sim.loop import Loop, random_for
+from groupcomm.sim.loop import SECOND, Loop, random_for
 from groupcomm.sim.network import Network, Put
 from groupcomm.sim.probe import Record, TraceProbe
 from groupcomm.sim.process import STEP_US, End, Process
@@ -87,6 +87,7 @@ class Host:
         self._boots = 0  # counts attempts; one that was interrupted must not go on
         self._booting = False
         self._clones = 0
+        self._counter = 0  # of the latest view of any daemon that has ended here
         self._flying: list[tuple[int, bytes]] = []
         self.put: Put = self._put
 
@@ -207,6 +208,19 @@ class Host:
         elif self.process is not None:
             self.process.end(End.KILLED)
 
+    def damage_disk(self, lost: bool) -> None:
+        """While no daemon runs: the disk is lost, or an earlier record is all there is.
+
+        Then only the wall clock can tell that there were views before, so it is not behind them: a
+        daemon with neither would use their ids again (docs/membership.md).
+        """
+        assert self.process is None
+        if lost:
+            self.disk.lose()
+        else:
+            self.disk.roll_back()
+        self.clock.set_ahead_of(self._counter / SECOND, self._loop.now)
+
     def kill_clone(self) -> None:
         """End the clone, also one that is about to start."""
         self._clones += 1
@@ -221,6 +235,7 @@ class Host:
             self.clone = None
             self._listen()
             return
+        self._counter = max(self._counter, process.probe.counter)
         self._flying = process.take_flying()
         self.process = None
         self._listen()

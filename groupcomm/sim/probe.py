@@ -77,9 +77,19 @@ class TraceProbe:
     Attributes:
         fuse: kills the daemon; None for none.
         completed: the last view whose group table is whole here; None before the first.
+        counter: of the last view.
     """
 
-    __slots__ = ("_identities", "_loop", "_process", "_record", "_view", "completed", "fuse")
+    __slots__ = (
+        "_identities",
+        "_loop",
+        "_process",
+        "_record",
+        "_view",
+        "completed",
+        "counter",
+        "fuse",
+    )
 
     def __init__(
         self, loop: Loop, record: Record, process: str, identities: Mapping[DaemonId, str]
@@ -91,6 +101,7 @@ class TraceProbe:
         self._view = ""
         self.fuse: Fuse | None = None
         self.completed: ViewId | None = None
+        self.counter = 0
 
     def _burn(self, kind: str) -> None:
         fuse = self.fuse
@@ -103,6 +114,7 @@ class TraceProbe:
     def installed(self, view: View) -> None:
         """See Probe."""
         self._view = view_text(view.id)
+        self.counter = view.id.counter
         names = [self._identities[daemon] for daemon in view.daemons]
         rings = tuple(tuple(names[member] for member in ring) for ring in view.rings)
         self._record(Conf(self._loop.now, self._process, "R", self._view, rings))
