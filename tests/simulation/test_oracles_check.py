@@ -10,21 +10,31 @@ import pytest
 from msgspec.structs import fields, replace
 
 from groupcomm.sim.check import MAX_BUNDLE, TraceError, check_trace, describe
-from groupcomm.sim.histories import make_history
+from groupcomm.sim.histories import make_changing_history, make_history
 from groupcomm.sim.trace import (
     Accept,
     Ask,
+    Boot,
     Conf,
     Deliver,
+    Dview,
+    Heal,
     Hold,
     Member,
     Release,
     Send,
+    Stamped,
+    Table,
     TraceEvent,
     encode_event,
 )
 
 EVENTS = make_history(5)
+CHANGING = next(
+    events
+    for events in map(make_changing_history, range(100))
+    if {type(event) for event in events} == set(get_args(TraceEvent))
+)
 
 
 def lines(events: list[TraceEvent]) -> list[bytes]:
@@ -78,18 +88,38 @@ def test_a_broken_line_is_named(line: bytes, why: str) -> None:
 
 
 def first(kind: type[TraceEvent]) -> TraceEvent:
-    return next(event for event in EVENTS if isinstance(event, kind))
+    return next(event for event in CHANGING if isinstance(event, kind))
+
+
+def test_a_good_trace_of_several_views_holds() -> None:
+    result = check_trace("run.jsonl", lines(CHANGING))
+    assert result.holds
+    assert result.complete
+
+
+@pytest.mark.parametrize("kind", get_args(TraceEvent))
+def test_every_event_is_described(kind: type[TraceEvent]) -> None:
+    line = describe(first(kind))
+    who, what = line[11:38].strip(), line[38:]
+    assert "None" not in line
+    assert who
+    assert what
 
 
 @pytest.mark.parametrize(
     ("kind", "change", "why"),
     [
-        (Conf, {"p": "zulu/1"}, "not in the view"),
-        (Conf, {"view": "8.alfa.1"}, "another view"),
-        (Conf, {}, "twice"),
-        (Hold, {"p": "zulu/1"}, "has not installed a view"),
-        (Hold, {"ring": 9}, "ring 9"),
-        (Hold, {"ring": -1}, "ring -1"),
+        (Boot, {"incarnation": "first"}, "restarts.random-id"),
+        (Conf, {"view": "8.alfa"}, "counter.daemon.incarnation"),
+        (Conf, {"kind": "X"}, "kind 'X'"),
+        (Conf, {"rings": ()}, "without daemons"),
+        (Conf, {"rings": (("alfa/1",), ("alfa/2",))}, "one daemon twice"),
+        (Conf, {"kind": "T", "old": ""}, "counter.daemon.incarnation"),
+        (Heal, {"core": ()}, "for nobody"),
+        (Hold, {"p": "zulu"}, "name/start"),
+        (Stamped, {"view": "seven"}, "counter.daemon.incarnation"),
+        (Table, {"pos": ("", 0, 0, 0, 0)}, "counter.daemon.incarnation"),
+        (Dview, {"view": ".."}, "counter.daemon.incarnation"),
         (Release, {"kind": 6}, "kind 6"),
         (Release, {"index": 1, "count": 1}, "part 1 of 1"),
         (Accept, {"first": 1, "last": 1 + MAX_BUNDLE}, "a bundle of messages"),
