@@ -95,7 +95,7 @@ class Delivery:
             if stage is None or stage.stay.view is not part.stay.view:
                 which = "D3" if item.level else "U"
                 self._report.add(which, f"{client} gets {item} of another view", event)
-            elif item.level and stage.regular != part.regular:
+            elif item.level and stage.regular != part.regular and stage is not client.began:
                 which = "regular" if part.regular else "transitional"
                 text = f"{client} gets {item} of the {which} part in the other one"
                 self._report.add("V2", text, event)

@@ -165,6 +165,7 @@ class Client:
         connect: where in the order its connect is.
         disconnect: the same of its disconnect.
         stage: what its daemon has told it of its view; None before.
+        began: the stage it was connected in.
         stages: what it is owed of this, and has not been told; whether it is a Dview, and the part.
         sent: its items by number, but for those forgotten.
         forgotten: the highest number of an item that is forgotten.
@@ -194,6 +195,7 @@ class Client:
     __slots__ = (
         "agreed",
         "asked_at",
+        "began",
         "causal_since",
         "connect",
         "crashed",
@@ -240,6 +242,7 @@ class Client:
         self.connect: tuple[Order, int, int, int] | None = None
         self.disconnect: tuple[Order, int, int, int] | None = None
         self.stage: Part | None = None
+        self.began: Part | None = None
         self.stages: deque[tuple[bool, Part]] = deque()
         self.sent: dict[int, Item] = {}
         self.forgotten = -1
