@@ -32,7 +32,7 @@ def judge(events: list[TraceEvent]) -> set[str]:
         | deliveries.judge()
         | daemons.judge()
         | judge_healing(facts.views)
-        | Missing(facts, tables, deliveries).judge()
+        | Missing(facts, tables, stages, deliveries).judge()
         | Together(facts, stages, deliveries, daemons).judge()
         | Orders(facts, stages, deliveries).judge()
         | Groups(facts, tables, stages).judge()

@@ -18,7 +18,9 @@ def _past(views: Views, process: str, view: str) -> tuple[str, set[str]]:
     last, companions = NO_VIEW, set[str]()
     installed = views.installed_at(process, view)
     for start, old in views.installs(process):
-        if installed is None or start >= installed:
+        if installed is None:
+            return NO_VIEW, companions
+        if start >= installed:
             break
         if views.completed_at(process, old) is not None:
             last, companions = old, set(views.members(old))

@@ -8,7 +8,7 @@ from groupcomm.sim.judge.companions import are_together
 from groupcomm.sim.judge.facts import Facts, Released
 from groupcomm.sim.judge.stages import Stages
 from groupcomm.sim.judge.tables import Tables
-from groupcomm.sim.judge.terms import DISCONNECT, JOIN, LEAVE
+from groupcomm.sim.judge.terms import DISCONNECT, JOIN, LEAVE, NO_VIEW
 from groupcomm.sim.trace import Member, Table, TracePosition
 
 
@@ -171,12 +171,12 @@ class Groups:
             return (client,)
         if event.cause != "network":
             return tuple(m for m in event.members if m not in event.changed)
-        return tuple(m for m in event.members if self._comes_along(client, m, event.pos[0], index))
+        view, _ = self.stages.at(client, index)
+        return tuple(m for m in event.members if self._comes_along(client, m, view, index))
 
     def _comes_along(self, client: str, other: str, view: str, index: int) -> bool:
-        """Whether the homes of two clients are together in a view, and in it."""
+        """Whether the homes of two clients are together in a view."""
         home, theirs = self.facts.home(client, index), self.facts.home(other, index)
-        members = self.views.members(view)
-        if home is None or theirs is None or home not in members or theirs not in members:
+        if home is None or theirs is None or view == NO_VIEW:
             return False
         return are_together(self.views, home, theirs, view)

@@ -2,38 +2,53 @@
 
 from groupcomm.sim.judge.terms import NO_VIEW
 from groupcomm.sim.judge.views import Views
-from groupcomm.sim.trace import Conf, Fail, Heal, Left, Quiet
+from groupcomm.sim.trace import Conf, Fail, Heal, Left, Quiet, TraceEvent
+
+GRACE_US = 1_000_000
+"""So long after Heal what went wrong before may have consequences."""
 
 FORMED_US = 3_000_000
-"""So long after Heal the core has one view at the latest."""
+"""So long after Heal its processes have one view at the latest."""
 
 
 def judge_healing(views: Views) -> set[str]:
     """The ids of violated properties."""
-    found: set[str] = set()
     if views.healed is None:
-        return found
+        return set()
     heal = views.events[views.healed]
     assert isinstance(heal, Heal)
-    formed = _is_formed(views, heal, views.healed)
+    agreed = _agreement(views, heal)
+    found: set[str] = set()
     for index, event in enumerate(views.events):
         if index <= views.healed:
             continue
-        counts = index not in views.void
-        ours = counts and getattr(event, "p", None) in heal.core
+        ours = index not in views.void and getattr(event, "p", None) in heal.core
+        ends = ours and isinstance(event, Fail | Left)
         over = event.t > heal.t + FORMED_US or isinstance(event, Quiet)
-        if not formed and (over or (ours and isinstance(event, Fail | Left))):
+        if (ends or over) and (agreed is None or agreed > index):
             found.add("L1")
-        if formed and ours and isinstance(event, Conf):
+        if ours and isinstance(event, Conf) and agreed is not None and agreed <= index:
             found.add("L2")
-        formed = formed or _is_formed(views, heal, index)
     return found
 
 
+def _agreement(views: Views, heal: Heal) -> int | None:
+    """The index before which all processes of Heal are in one view, with nobody else."""
+    assert views.healed is not None
+    for index, event in enumerate(views.events):
+        if index > views.healed and _is_late(heal, event) and _is_formed(views, heal, index):
+            return index
+    return None
+
+
+def _is_late(heal: Heal, event: TraceEvent) -> bool:
+    return event.t >= heal.t + GRACE_US or isinstance(event, Quiet)
+
+
 def _is_formed(views: Views, heal: Heal, index: int) -> bool:
-    """Whether, after an event, the last Conf of all is R of one view, with just these."""
-    last = {views.view(process, index + 1) for process in heal.core}
-    regular = all(views.is_regular(process, index + 1) for process in heal.core)
+    """Whether, before an event, the last Conf of all is R of one view, with just these."""
+    last = {views.view(process, index) for process in heal.core}
+    regular = all(views.is_regular(process, index) for process in heal.core)
     if not regular or len(last) != 1 or NO_VIEW in last:
         return False
     return set(views.members(*last)) == set(heal.core)

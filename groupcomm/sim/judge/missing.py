@@ -2,16 +2,20 @@
 
 from groupcomm.sim.judge.deliveries import Deliveries
 from groupcomm.sim.judge.facts import Facts
+from groupcomm.sim.judge.stages import Stages
 from groupcomm.sim.judge.tables import Tables
-from groupcomm.sim.judge.terms import AGREED, RELIABLE, Name, daemon_of, name_of
+from groupcomm.sim.judge.terms import AGREED, NO_VIEW, RELIABLE, Name, daemon_of, name_of
 from groupcomm.sim.trace import Ask, Member, Order, Send
 
 
 class Missing:
     """Judges the end."""
 
-    def __init__(self, facts: Facts, tables: Tables, deliveries: Deliveries) -> None:
+    def __init__(
+        self, facts: Facts, tables: Tables, stages: Stages, deliveries: Deliveries
+    ) -> None:
         self.facts = facts
+        self.stages = stages
         self.views = facts.views
         self.tables = tables
         self.deliveries = deliveries
@@ -19,9 +23,10 @@ class Missing:
 
     def judge(self) -> set[str]:
         """The ids of violated properties."""
-        for _, event in self.facts.all(Member):
-            if event.cause == "network":
-                names = list(map(name_of, self.views.members(event.pos[0])))
+        for index, event in self.facts.all(Member):
+            view, _ = self.stages.at(event.c, index)
+            if event.cause == "network" and view != NO_VIEW:
+                names = list(map(name_of, self.views.members(view)))
                 if any(daemon_of(client) not in names for client in event.members):
                     self.found.add("G6")
         if self.views.quiet:
@@ -104,17 +109,18 @@ class Missing:
 
     def _judge_homeless(self) -> None:
         """L5, for clients that no daemon has taken."""
-        for index, event in self.facts.all(Ask):
-            if event.what != "connect" or self.facts.home(event.c) is not None:
+        asked = {e.c: i for i, e in reversed(self.facts.all(Ask)) if e.what == "connect"}
+        for client, index in asked.items():
+            if self.facts.home(client) is not None:
                 continue
             running = [
                 p
                 for p in self.views.processes
-                if name_of(p) == daemon_of(event.c) and p not in self.views.ends
+                if name_of(p) == daemon_of(client) and p not in self.views.ends
             ]
             waits = len(running) == 1 and running[0] in self.views.core
             before = waits and self.views.booted.get(running[0], index) < index
-            if before and not self._has_gone(event.c):
+            if before and not self._has_gone(client):
                 self.found.add("L5")
 
     def _judge_gone(self) -> None:

@@ -68,19 +68,28 @@ class Orders:
             for name in facts.accepted
             if name[0] == sender
             and facts.level(name) >= FIFO
-            and (facts.released(name, home) or installed) >= installed
+            and not any(at < installed for at, _ in self._wholes(name, home, 0))
         ]
-        released: dict[Name, int] = {}
-        for name in items:
-            for parts in facts.wholes(name, process):
-                at = parts[-1].index
-                if parts[-1].view == view and at > max(facts.accepted[name][0], installed):
-                    released[name] = at
+        released = {
+            name: at
+            for name in items
+            for at, where in self._wholes(name, process, installed)
+            if where == view
+        }
         for b, at in released.items():
             for a in items:
                 one, other = facts.accepted[a][0], facts.accepted[b][0]
                 if (one, a[1]) < (other, b[1]) and released.get(a, at + 1) > at:
                     self.found.add(self._which(a, b))
+
+    def _wholes(self, name: Name, process: str, since: int) -> list[tuple[int, str]]:
+        """Where an item became whole at a process after its acceptance and an index."""
+        accepted = self.facts.accepted[name][0]
+        return [
+            (parts[-1].index, parts[-1].view)
+            for parts in self.facts.wholes(name, process)
+            if parts[-1].index > max(accepted, since)
+        ]
 
     def _which(self, a: Name, b: Name) -> str:
         if isinstance(self.facts.item(a), Ask) or isinstance(self.facts.item(b), Ask):
@@ -228,21 +237,21 @@ class Orders:
             if any(position <= high for high in self._completed(sent_at, view)):
                 self.found.add("X1")
             for index, event in facts.all(Member):
-                before = index < sent_at and self._is_regular(event.c, index)
+                before = index < sent_at and self.stages.at(event.c, index) == (view, True)
                 if before and event.pos[0] == view and position <= told_position(event.pos):
                     self.found.add("X2")
 
-    def _is_regular(self, client: str, index: int) -> bool:
-        return self.stages.at(client, index)[1]
-
     def _completed(self, before: int, view: str) -> list[Position]:
         """What anybody had got of a view in its regular part, or been told."""
-        found = [e.pos for i, e in self.facts.all(Order) if i < before and not e.trans]
+        found = [(i, e.c, e.pos) for i, e in self.facts.all(Order) if not e.trans]
         for index, event in self.deliveries.kept:
-            agreed = event.level >= AGREED and event.pos is not None
-            if index < before and agreed and self._is_regular(event.c, index):
-                found += [event.pos] if event.pos is not None else []
-        return [told_position(pos) for pos in found if pos[0] == view]
+            if event.level >= AGREED and event.pos is not None:
+                found.append((index, event.c, event.pos))
+        return [
+            told_position(pos)
+            for index, client, pos in found
+            if index < before and pos[0] == view and self.stages.at(client, index) == (view, True)
+        ]
 
     def _judge_own(self, name: Name, position: Position) -> None:
         """O2, for messages that are released at their sender's daemon."""

@@ -80,7 +80,8 @@ class Private:
     def _comes_back(self, name: Name, private: str, before: int) -> bool:
         """Whether nobody of that name was there at the message's position, as known by then."""
         facts, home = self.facts, self.facts.home(name[0])
-        if home is None or facts.sent.get(name, before) >= before:
+        accepts = facts.accepted.get(name)
+        if home is None or not accepts or accepts[0] >= before:
             return False
         if not isinstance(facts.item(name), Send) or facts.level(name) < RELIABLE:
             return False

@@ -53,7 +53,7 @@ class Views:
         self.rings: dict[str, tuple[tuple[str, ...], ...]] = {}
         self.healed: int | None = None
         self.quiet = any(isinstance(event, Quiet) for event in events)
-        self._first: dict[str, int] = {}  # per process its first event
+        self._begun: dict[str, int] = {}  # per process its Boot, or first Conf
         self._complete: dict[tuple[str, str], int] = {}
         for index, event in enumerate(events):
             if (rule := self._why_void(event, index)) is not None:
@@ -65,21 +65,19 @@ class Views:
     # ---- what makes an event void ----
 
     def _why_void(self, event: TraceEvent, index: int) -> str | None:
-        """The first rule that makes an event void."""
+        """The first rule that makes an event void: D5, then in the order of the page."""
         if isinstance(event, Heal):
             return None if self.healed is None else "D5"
         process = getattr(event, "p", None)
         if process is None:
             return None
-        rule = self._why_unborn(event, process)
+        rule = "D5" if process in self.ends else self._why_unborn(event, process)
         if rule is None and isinstance(event, Conf):
             rule = self._why_wrong(event, index)
-        if rule is None and isinstance(event, Table):
-            rule = self._why_too_soon(event)
         if rule is None:
             rule = self._why_elsewhere(event, process)
-        if rule is None and process in self.ends:
-            rule = "D5"
+        if rule is None and isinstance(event, Table):
+            rule = self._why_too_soon(event)
         if rule is None and isinstance(event, Release | Table):
             rule = self._why_incomplete(event)
         return rule
@@ -87,10 +85,10 @@ class Views:
     def _why_unborn(self, event: TraceEvent, process: str) -> str | None:
         """C1."""
         if isinstance(event, Boot):
-            return "C1" if process in self._first else None
+            return "C1" if process in self.confs else None
         if self.booted and process not in self.booted:
             return "C1"
-        if isinstance(event, Fail | Left) and process not in self._first:
+        if isinstance(event, Fail | Left) and process not in self.confs:
             return "C1"
         transitional = isinstance(event, Conf) and event.kind == "T"
         if (transitional or isinstance(event, _NEEDS_VIEW)) and not self._installs(process):
@@ -112,12 +110,31 @@ class Views:
         return self._why_no_turn(conf)
 
     def _earlier(self, process: str, index: int) -> list[str]:
-        """Views of a process, and of those of its name that had ended before its first event."""
-        first = self._first.get(process, index)
+        """Views of a process, and of those of its name that had ended before it began.
+
+        Where a restart count shows that a disk was lost, what was before does not count.
+        """
+        first = self._begun.get(process, index)
+        lost = self._lost_disk(process)
         found = self._installs(process)
         for other, end in self.ends.items():
-            if name_of(other) == name_of(process) and end < first:
+            if name_of(other) == name_of(process) and lost <= self._begun[other] and end < first:
                 found = found + self._installs(other)
+        return found
+
+    def _lost_disk(self, process: str) -> int:
+        """The index of the last Boot with a restart count not above all earlier ones."""
+        found, highest = -1, -1
+        for other, index in self.booted.items():
+            if name_of(other) == name_of(process):
+                boot = self.events[index]
+                assert isinstance(boot, Boot)
+                restarts = int(boot.incarnation.partition(".")[0])
+                if restarts <= highest:
+                    found = index
+                highest = max(highest, restarts)
+            if other == process:
+                return found
         return found
 
     def _why_no_way(self, conf: Conf) -> str | None:
@@ -198,8 +215,8 @@ class Views:
         process = getattr(event, "p", None)
         if process is None:
             return
-        self._first.setdefault(process, index)
         if isinstance(event, Boot | Conf) and process not in self.confs:
+            self._begun[process] = index
             self.processes.append(process)
             self.confs[process] = []
         if isinstance(event, Boot):

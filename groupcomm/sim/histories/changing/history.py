@@ -158,8 +158,6 @@ class ChangingHistory(Network):
         self._cut_flying()
         for daemon in [d for d in self._daemons if d not in core and rng.random() < 0.3]:
             self._fail(daemon)
-        if all(d.config is not None and d.config.daemons == _by_name(core) for d in core):
-            self._form(core)  # a change that is under way would be one after Heal
         self.log.add(Heal(self.log.tick(), tuple(sorted(daemon.identity for daemon in core))))
         self._form(core)
         before = -1

@@ -38,6 +38,7 @@ class Network(Programs):
         self._repair = self._rng.choice((0.1, 0.3, 1.0))
         self._names = NAMES[:daemons]
         self._starts = dict.fromkeys(self._names, 0)
+        self._restarts = dict.fromkeys(self._names, 0)
         self._counters = dict.fromkeys(self._names, 1)
         self._side = dict.fromkeys(self._names, 0)  # who is on one side hears each other
         self._daemons: list[ChangingDaemon] = []  # that run
@@ -47,14 +48,18 @@ class Network(Programs):
     # ---- daemons and paths ----
 
     def _boot(self, name: str) -> None:
+        """Start a daemon; now and then its disk is lost, and with it all that it knew."""
+        if self._starts[name] and self._rng.random() < 0.15:
+            self._restarts[name], self._counters[name] = 0, 1
         self._starts[name] += 1
-        restarts, random_id = self._starts[name], f"{self._rng.getrandbits(64):x}"
-        identity = f"{name}/{restarts}"
+        self._restarts[name] += 1
+        random_id = f"{self._rng.getrandbits(64):x}"
+        identity = f"{name}/{self._starts[name]}"
         daemon = ChangingDaemon(identity, random_id, self._counters[name], self.log)
         self._daemons.append(daemon)
         self._by_identity[identity] = daemon
         self._flying[identity] = []
-        self.log.add(Boot(self.log.tick(), identity, f"{restarts}.{random_id}"))
+        self.log.add(Boot(self.log.tick(), identity, f"{self._restarts[name]}.{random_id}"))
 
     def connected(self, one: ChangingDaemon, other: ChangingDaemon) -> bool:
         """Whether two daemons hear each other."""
