@@ -41,7 +41,6 @@ REASONS = {
 """Mutations that never are harmless, each with a property that it always violates."""
 
 CHANGE_REASONS = {
-    "boot repeated": "C1",
     "conf after the end": "C4",
     "conf repeated": "C4",
     "conf without itself": "C2",
