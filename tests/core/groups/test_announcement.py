@@ -1,0 +1,181 @@
+"""Announcements: what daemons bring along comes whole, and who was together says so twice."""
+
+import contextlib
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupcomm.errors import BadDatagram
+from groupcomm.events import MemberId
+from groupcomm.groups.announcement import (
+    Announcement,
+    Announcements,
+    announce,
+    cut_announcement,
+)
+from groupcomm.groups.table import GroupTable
+from groupcomm.names import private_name
+from groupcomm.wire.bundle import Bundle, decode_bundles_untrusted, encode_bundles, state_bundle
+
+NOBODY = Announcement(b"", (), (), ())
+KEY_A, KEY_B = b"a" * 16, b"b" * 16
+U64 = st.integers(0, 2**64 - 1)
+NAMES = st.sampled_from(["g", "größe", "x" * 255, "news"])
+ANNOUNCEMENTS = st.builds(
+    Announcement,
+    completed=st.sampled_from([b"", KEY_A]),
+    together=st.lists(st.tuples(U64, U64), max_size=9).map(tuple),
+    sessions=st.lists(st.tuples(U64, NAMES), max_size=30).map(tuple),
+    groups=st.lists(st.tuples(NAMES, st.lists(U64, max_size=9).map(tuple)), max_size=9).map(tuple),
+)
+
+
+def through_packets(bundles: list[Bundle]) -> list[Bundle]:
+    return [decode_bundles_untrusted(encode_bundles([bundle]), 0)[0] for bundle in bundles]
+
+
+@given(ANNOUNCEMENTS, st.integers(60, 2000), st.randoms(use_true_random=False))
+def test_an_announcement_comes_whole_in_parts_of_any_order(
+    announcement: Announcement, room: int, random: Random
+) -> None:
+    bundles = through_packets(cut_announcement(announcement, room))
+    assert all(bundle.size <= room for bundle in bundles)
+    random.shuffle(bundles)
+    held = Announcements(1)
+    for bundle in bundles[:-1]:
+        held.take(0, bundle)
+        assert not held.complete
+    held.take(0, bundles[-1])
+    assert held.complete
+    assert held.whole == {0: announcement}
+
+
+def test_all_must_be_here_and_each_is_its_own_daemons() -> None:
+    held = Announcements(3)
+    other = Announcement(KEY_A, (), ((1, "u"),), ())
+    for daemon, announcement in ((2, NOBODY), (0, other)):
+        (bundle,) = cut_announcement(announcement, 1000)
+        held.take(daemon, bundle)
+        assert not held.complete
+    held.take(1, bundle)
+    assert held.complete
+    assert held.whole == {0: other, 1: other, 2: NOBODY}
+
+
+def test_a_part_that_comes_twice_changes_nothing() -> None:
+    held = Announcements(1)
+    bundles = cut_announcement(Announcement(KEY_A, (), ((1, "u"),) * 30, ()), 100)
+    assert len(bundles) > 2
+    for bundle in (*bundles[:1] * 3, *bundles[1:], *bundles):
+        held.take(0, bundle)
+    assert held.whole[0].sessions == ((1, "u"),) * 30
+
+
+PARTS = st.tuples(st.integers(0, 3), st.integers(1, 4), st.binary(max_size=12))
+
+
+@given(st.lists(PARTS, max_size=8))
+def test_parts_that_do_not_decode_are_bad_and_nothing_else(
+    parts: list[tuple[int, int, bytes]],
+) -> None:
+    """ASCII only, as text that is no UTF-8 has a test of its own among the fuzzer's targets."""
+    held = Announcements(1)
+    for index, count, payload in parts:
+        with contextlib.suppress(BadDatagram):
+            held.take(0, state_bundle(bytes(b & 0x7F for b in payload), index, max(count, index)))
+    assert held.complete == (0 in held.whole)
+
+
+# ---- from the table ----
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(1, 5)), unique=True),
+    st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["g", "h", "i"])), max_size=20),
+)
+def test_a_daemon_announces_its_own_sessions_and_their_groups_in_the_order_of_their_joins(
+    sessions: list[tuple[int, int]], joins: list[tuple[int, str]]
+) -> None:
+    table = GroupTable(1)
+    members = {}
+    for daemon, number in sessions:
+        name = private_name(f"u{number}", "ab"[daemon])
+        members[daemon, number] = table.connect(daemon, MemberId(name, number))
+    joined: dict[str, list[int]] = {}
+    for place, group in joins:
+        if not sessions:
+            break
+        daemon, number = sessions[place % len(sessions)]
+        member = members[daemon, number]
+        if group in member.groups:
+            table.leave(member, group)
+            if daemon == 1:
+                joined[group].remove(number)
+        else:
+            table.join(member, group)
+            if daemon == 1:
+                joined.setdefault(group, []).append(number)
+    announced = announce(table, KEY_A, [(7, 8)])
+    own = sorted(number for daemon, number in sessions if daemon == 1)
+    assert announced.sessions == tuple((number, f"u{number}") for number in own)
+    expected = [(group, tuple(joined[group])) for group in sorted(joined) if joined[group]]
+    assert list(announced.groups) == expected
+    assert (announced.completed, announced.together) == (KEY_A, ((7, 8),))
+
+
+def test_before_its_first_view_a_daemon_brings_nothing() -> None:
+    assert announce(None, b"", []) == NOBODY
+
+
+# ---- who was together ----
+
+KEYS = [(10, 1), (20, 2), (30, 3)]
+
+
+def together(*said: tuple[bytes, tuple[int, ...]]) -> list[frozenset[int]]:
+    """Per daemon with whom it is together; each says its last view and with whom it came."""
+    held = Announcements(len(said))
+    for daemon, (completed, fellows) in enumerate(said):
+        held.whole[daemon] = Announcement(completed, tuple(KEYS[f] for f in fellows), (), ())
+    return [held.together(me, KEYS) for me in range(len(said))]
+
+
+def test_those_who_come_from_one_view_and_name_each_other_are_together() -> None:
+    assert together((KEY_A, (0, 1)), (KEY_A, (0, 1)), (KEY_B, (2,))) == [{0, 1}, {0, 1}, {2}]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [(KEY_B, (0, 1)), (KEY_A, (1,)), (KEY_A, ()), (b"", (0, 1))],
+    ids=["another view", "does not name it", "names nobody", "completed none"],
+)
+def test_both_must_say_so(other: tuple[bytes, tuple[int, ...]]) -> None:
+    assert together((KEY_A, (0, 1)), other) == [{0}, {1}]
+
+
+def test_who_completed_no_view_is_together_with_itself_only() -> None:
+    assert together((b"", (0, 1)), (b"", (0, 1))) == [{0}, {1}]
+
+
+def test_a_new_start_of_a_fellow_is_somebody_else() -> None:
+    held = Announcements(2)
+    held.whole[0] = Announcement(KEY_A, ((10, 1), (20, 99)), (), ())
+    held.whole[1] = Announcement(KEY_A, ((10, 1), (20, 2)), (), ())
+    assert held.together(0, KEYS) == {0}
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([b"", KEY_A, KEY_B]), st.sets(st.integers(0, 2)).map(tuple)),
+        min_size=3,
+        max_size=3,
+    )
+)
+def test_it_is_mutual(said: list[tuple[bytes, tuple[int, ...]]]) -> None:
+    sets = together(*said)
+    assert all(me in sets[me] for me in range(3))
+    assert all(
+        (one in sets[other]) == (other in sets[one]) for one in range(3) for other in range(3)
+    )

@@ -1,0 +1,161 @@
+"""Routes: whatever the links, each ring has each packet exactly once, and knows whom to ask."""
+
+from collections import Counter, deque
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupcomm.clocks.stamp import ViewId
+from groupcomm.config.view import RING, DaemonId, Incarnation, View
+from groupcomm.hop.routes import Routes
+
+Link = tuple[int, int]
+
+
+def make_view(sizes: list[int], links: set[Link]) -> View:
+    """Rings of these sizes; links are pairs of daemons."""
+    rings: list[tuple[int, ...]] = []
+    first = 0
+    for size in sizes:
+        rings.append(tuple(range(first, first + size)))
+        first += size
+    daemons = tuple(DaemonId(f"d{index:03}", Incarnation(1, index)) for index in range(first))
+    return View(
+        id=ViewId(1, "d000", 0), daemons=daemons, rings=tuple(rings), links=tuple(sorted(links))
+    )
+
+
+@st.composite
+def views(draw: st.DrawFn) -> View:
+    """Connected, with at most one link for two rings, which any of their daemons may serve."""
+    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=7))
+    rings = range(len(sizes))
+    pairs = {(min(pair), max(pair)) for pair in pairwise(draw(st.permutations(rings)))}
+    pairs |= draw(st.sets(st.sampled_from([*combinations(rings, 2)]))) if len(sizes) > 1 else set()
+    starts = [sum(sizes[:ring]) for ring in rings]
+    ends = [(start, start + size - 1) for start, size in zip(starts, sizes, strict=True)]
+    return make_view(
+        sizes,
+        {(draw(st.integers(*ends[one])), draw(st.integers(*ends[two]))) for one, two in pairs},
+    )
+
+
+def spread(view: View, origin: int, sender: int) -> tuple[Counter[int], dict[int, int], int]:
+    """Send one packet from a daemon of ring `origin`, as the gateways would.
+
+    Returns:
+        How often it came to each daemon; from whom it came first; over how many links at most.
+    """
+    routes = [Routes(view, me) for me in range(len(view.daemons))]
+    came: Counter[int] = Counter()
+    source: dict[int, int] = {}
+    most = 0
+    queue = deque([(sender, RING, 0), *((sender, far, 0) for far in routes[sender].onward[origin])])
+    while queue:
+        near, target, crossed = queue.popleft()
+        ring = view.rings[view.ring_of[near]]
+        targets = [one for one in ring if one != near] if target == RING else [target]
+        crossed += target != RING
+        for daemon in targets:
+            came[daemon] += 1
+            most = max(most, crossed)
+            if came[daemon] == 1 and daemon != sender:
+                source[daemon] = near
+                queue += [(daemon, onward, crossed) for onward in routes[daemon].onward[origin]]
+    return came, source, most
+
+
+def check_everywhere_once(view: View) -> None:
+    far = Routes(view, 0).far
+    crossed = set()
+    for origin, ring in enumerate(view.rings):
+        for sender in ring:
+            came, source, most = spread(view, origin, sender)
+            assert came == Counter(d for d in range(len(view.daemons)) if d != sender)
+            crossed.add(most)
+            for daemon, near in source.items():
+                upstream = Routes(view, daemon).upstream[origin]
+                same_ring = view.ring_of[near] == view.ring_of[daemon]
+                assert upstream == (None if same_ring else near), "it knows whom to ask"
+    assert max(crossed) == far
+    assert all(Routes(view, me).far == far for me in range(len(view.daemons)))
+
+
+@given(views())
+def test_every_daemon_has_every_packet_exactly_once(view: View) -> None:
+    check_everywhere_once(view)
+
+
+@given(views())
+def test_the_packets_of_a_ring_enter_each_other_ring_at_one_daemon(view: View) -> None:
+    entered = [Routes(view, me).entered for me in range(len(view.daemons))]
+    for ring, members in enumerate(view.rings):
+        for origin in range(len(view.rings)):
+            gates = [daemon for daemon in members if origin in entered[daemon]]
+            assert len(gates) == (origin != ring)
+
+
+@given(views())
+def test_packets_take_the_shortest_way(view: View) -> None:
+    """Counted against the rings' distances, found by adding links until nothing changes."""
+    count = len(view.rings)
+    far = [[0 if one == two else count for two in range(count)] for one in range(count)]
+    for one, two in view.links:
+        a, b = view.ring_of[one], view.ring_of[two]
+        far[a][b] = far[b][a] = 1
+    for via in range(count):
+        for a in range(count):
+            far[a] = [min(far[a][b], far[a][via] + far[via][b]) for b in range(count)]
+    for origin in range(count):
+        way = {origin: 0}
+        depths = {origin: 0}
+        for me in range(len(view.daemons)):
+            if origin in Routes(view, me).entered:
+                way[view.ring_of[me]] = me
+        for ring in way:
+            depth, at = 0, ring
+            while at != origin:
+                upstream = Routes(view, way[at]).upstream[origin]
+                assert upstream is not None
+                at = view.ring_of[upstream]
+                depth += 1
+            depths[ring] = depth
+        assert [depths[ring] for ring in range(count)] == far[origin]
+
+
+COUNT = 9
+SHAPES: dict[str, set[Link]] = {
+    "chain": set(pairwise(range(COUNT))),
+    "star": {(0, far) for far in range(1, COUNT)},
+    "star from the last": {(near, COUNT - 1) for near in range(COUNT - 1)},
+    "ring": {*pairwise(range(COUNT)), (0, COUNT - 1)},
+    "mesh": set(combinations(range(COUNT), 2)),
+    "two meshes and a bridge": {
+        *combinations(range(4), 2),
+        *combinations(range(4, COUNT), 2),
+        (3, 4),
+    },
+}
+
+
+@pytest.mark.parametrize(("shape", "far"), [*zip(SHAPES, (8, 2, 2, 4, 1, 3), strict=True)])
+def test_shapes(shape: str, far: int) -> None:
+    view = make_view([1] * COUNT, SHAPES[shape])
+    check_everywhere_once(view)
+    assert Routes(view, 0).far == far
+
+
+def test_one_ring_needs_no_routes() -> None:
+    routes = Routes(make_view([3], set()), 1)
+    assert (routes.onward, routes.upstream, routes.far) == ([()], [None], 0)
+    assert routes.entered == frozenset()
+
+
+def test_all_daemons_compute_the_same_trees() -> None:
+    """Two ways are equally short: the one over the lower ring is taken, by all."""
+    view = make_view([1, 1, 1, 1], {(0, 1), (0, 2), (1, 3), (2, 3)})
+    assert Routes(view, 3).upstream[0] == 1
+    assert Routes(view, 1).onward[0] == (3,)
+    assert Routes(view, 2).onward[0] == ()
