@@ -168,6 +168,8 @@ class DaemonCore:
         membership = self.membership
         self._operate(now, clients=clients)
         membership.step(now)
+        if self.state is State.LEFT:
+            self._frozen = True
         if self._begun:
             self._operate(now, clients=clients)
         for destination, packet in membership.flood.out:
@@ -304,10 +306,10 @@ class DaemonCore:
         packet = self.operation.streams[ring].packets.get(number)
         return packet.raw if packet is not None else None
 
-    def take_repair(self, packet: bytes) -> None:
-        """Take a packet of the view that stands still, from a fellow."""
+    def take_repair(self, packet: bytes, union: Union) -> bool:
+        """Take a packet of the view that stands still, if it is of the union and not here."""
         assert self.operation is not None
-        self.operation.take_recovered(packet)
+        return self.operation.take_recovered(packet, union)
 
     def bind(self, union: Union, fellows: frozenset[int]) -> None:
         """This daemon holds the union and has told so: it treats the old view as these do."""

@@ -84,7 +84,7 @@ class Delivery:
             counted=probe.counted,
         )
         self.groups = Groups(view, me, desk)
-        self.announcements = Announcements(len(view.daemons))
+        self.announcements = Announcements([daemon.name for daemon in view.daemons])
         self.complete = False
         self._begun = begun
         self._early: list[Bundle] = []  # given out by the order before all is announced

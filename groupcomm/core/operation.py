@@ -21,6 +21,7 @@ from groupcomm.errors import BadDatagram, RemoteProtocolError
 from groupcomm.events import DaemonView
 from groupcomm.hop.handover import Handover
 from groupcomm.hop.routes import Routes
+from groupcomm.membership.union import Union
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Causes, Packer
@@ -293,8 +294,10 @@ class Operation:
             self.send(RING, raw)
             self._pass_on(self._own_ring, raw)
 
-    def take_recovered(self, raw: bytes) -> bool:
+    def take_recovered(self, raw: bytes, union: Union) -> bool:
         """Take a packet of this view from a fellow, after it has come to stand still.
+
+        Only what is of the union may come in: the boundary is found from what is held here.
 
         Raises:
             BadDatagram, RemoteProtocolError: it is none.
@@ -303,7 +306,8 @@ class Operation:
         if raw[1:17] != self.key:
             raise BadDatagram("view", "a recovered packet of another view")
         checks.check_data(packet, self.view)
-        return self.delivery.take_recovered(packet)
+        known = union.holds(packet.ring, packet.number)
+        return known and self.delivery.take_recovered(packet)
 
     # ---- the host of the ring ----
 

@@ -12,8 +12,9 @@ import msgspec
 from msgspec import Meta
 
 from groupcomm.config.view import MAX_DAEMONS
-from groupcomm.errors import BadDatagram
+from groupcomm.errors import LocalProtocolError
 from groupcomm.groups.table import GroupTable
+from groupcomm.names import check_group, check_user, private_name
 from groupcomm.wire.bundle import Bundle, body_payload, state_bundle
 from groupcomm.wire.membership import Name, Number
 
@@ -36,6 +37,7 @@ class Announcement(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_
     groups: tuple[tuple[Name, tuple[Number, ...]], ...]
 
 
+NOTHING = Announcement(b"", (), (), ())
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(Announcement)
 
@@ -63,6 +65,32 @@ def cut_announcement(announcement: Announcement, room: int) -> list[Bundle]:
     return bundles
 
 
+def decode_announcement(body: bytes, daemon: str) -> Announcement:
+    """What the daemon of this name brings along; nothing if it breaks a rule.
+
+    Each session has a user and a number of its own, each group has members, and they are sessions.
+    """
+    try:
+        announcement = _decoder.decode(body)
+        for _, user in announcement.sessions:
+            private_name(check_user(user), daemon)
+        for group, _ in announcement.groups:
+            check_group(group)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, LocalProtocolError):
+        return NOTHING
+    connections = {connection for connection, _ in announcement.sessions}
+    users = {user for _, user in announcement.sessions}
+    names = {group for group, _ in announcement.groups}
+    members = [connection for _, group in announcement.groups for connection in group]
+    true = (
+        len(connections) == len(users) == len(announcement.sessions)
+        and len(names) == len(announcement.groups)
+        and connections.issuperset(members)
+        and all(len(set(group)) == len(group) > 0 for _, group in announcement.groups)
+    )
+    return announcement if true else NOTHING
+
+
 class Announcements:
     """The announcements of one view, as far as they are here.
 
@@ -70,10 +98,13 @@ class Announcements:
         whole: per daemon, by index, its announcement.
     """
 
-    __slots__ = ("_daemons", "_parts", "whole")
+    __slots__ = ("_daemons", "_names", "_parts", "whole")
 
-    def __init__(self, daemons: int) -> None:
+    def __init__(self, names: Sequence[str]) -> None:
+        """Await those of these daemons, by index."""
+        daemons = len(names)
         self._daemons = daemons
+        self._names = names
         self._parts: list[dict[int, bytes]] = [{} for _ in range(daemons)]
         self.whole: dict[int, Announcement] = {}
 
@@ -83,20 +114,14 @@ class Announcements:
         return len(self.whole) == self._daemons
 
     def take(self, daemon: int, bundle: Bundle) -> None:
-        """Take one part of a daemon's announcement.
-
-        Raises:
-            BadDatagram: it does not decode.
-        """
+        """Take one part of a daemon's announcement; one that makes no sense counts as empty."""
         parts = self._parts[daemon]
         parts[bundle.index] = body_payload(bundle.body)
         if len(parts) < bundle.count or daemon in self.whole:
             return
-        try:
-            body = b"".join(parts[index] for index in range(bundle.count))
-            self.whole[daemon] = _decoder.decode(body)
-        except (msgspec.MsgspecError, KeyError) as error:
-            raise BadDatagram("announcement", str(error)) from None
+        self.whole[daemon] = decode_announcement(
+            b"".join(parts.get(index, b"") for index in range(bundle.count)), self._names[daemon]
+        )
         parts.clear()
 
     def together(self, me: int, keys: Sequence[tuple[int, int]]) -> frozenset[int]:

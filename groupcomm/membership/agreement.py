@@ -6,6 +6,8 @@ it, as a late daemon may still ask what was agreed.
 
 from collections.abc import Mapping
 
+from msgspec import structs
+
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import View
@@ -72,6 +74,19 @@ class Agreement:
         self.view = make_view(config, proposal, joins)
         self.recovery = Recovery(host, old, self._me, proposal, joins)
         self.recovered = False
+        for seat in proposal.seats:
+            peer = peers.get(seat.number)
+            if peer is not None and peer.commit is not None:
+                self.note(peer, peer.commit)
+
+    def note(self, peer: Peer, commit: Commit) -> bool:
+        """Enter a daemon's latest commit; True if it is to this proposal.
+
+        Such a one gets this very proposal object, so that it is compared as a whole only once.
+        """
+        agreed = commit.proposal == self.proposal
+        peer.commit = structs.replace(commit, proposal=self.proposal) if agreed else commit
+        return agreed
 
     def attempt_of(self, peer: Peer) -> int | None:
         """With which attempt a daemon, in its present start, is a member; None if it is not."""
@@ -97,7 +112,7 @@ class Agreement:
     def commits(self) -> list[Commit | None]:
         """Per other member its commit to this proposal, if it is here."""
         found = [self._peers[s.number].commit for s in self.proposal.seats if s.number != self._me]
-        return [c if c is not None and c.proposal == self.proposal else None for c in found]
+        return [c if c is not None and c.proposal is self.proposal else None for c in found]
 
     @property
     def all_recovered(self) -> bool:

@@ -39,8 +39,8 @@ class Host(Protocol):
     def old_packet(self, ring: int, number: int) -> bytes | None:
         """A packet of the view that stands still, whole."""
 
-    def take_repair(self, packet: bytes) -> None:
-        """Take a packet of the view that stands still, from a fellow."""
+    def take_repair(self, packet: bytes, union: Union) -> bool:
+        """Take a packet of the view that stands still, if it is of the union and not here."""
 
     def bind(self, union: Union, fellows: frozenset[int]) -> None:
         """This daemon holds the union and has told so: it treats the old view as these do.

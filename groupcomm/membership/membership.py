@@ -47,6 +47,9 @@ from groupcomm.wire.membership import (
     decode_message_untrusted,
 )
 
+STEADY_BEACONS: Final = 4
+"""After so many beacons, all saying that this daemon is heard, nobody is ignored any longer."""
+
 _DIRECT: Final = frozenset((ControlKind.BEACON, ControlKind.OUTDATED))
 """Nobody passes these on."""
 
@@ -180,6 +183,7 @@ class Membership:
 
     def _on_beacon(self, peer: Peer, beacon: Beacon, now: float) -> None:
         peer.beacon, peer.beacon_at = beacon, now
+        peer.streak = peer.streak + 1 if self._neighbours.key in beacon.heard else 0
         agreement, view = self._agreement, self.view
         if self.state is not State.OPERATIONAL or agreement is None or view is None or peer.left:
             return
@@ -188,7 +192,7 @@ class Membership:
                 self.gather(Reason.FELLOW_MOVED, now)
         elif self._neighbours.key not in beacon.heard:
             self._neighbours.answer(peer, view, now)
-        elif now >= peer.ignored_until:
+        elif now >= peer.ignored_until or peer.streak >= STEADY_BEACONS:
             self.gather(Reason.FOREIGN_HEARD, now)
 
     # ---- gather ----
@@ -198,7 +202,7 @@ class Membership:
         if self.leaving:
             return
         self.reasons[reason] += 1
-        if self._agreement is not None:
+        if self._agreement is not None and reason is not Reason.FELLOW_LEFT:
             self._trouble.gathering(now, operational=self.state is State.OPERATIONAL)
         self._host.freeze()
         self.state = State.GATHER
@@ -276,7 +280,7 @@ class Membership:
         if agreement is None:
             if self._gather.members <= {seat.number for seat in theirs.seats}:
                 self._commit(theirs, now)
-        elif agreement.proposal == theirs:
+        elif agreement.note(peer, commit):
             if news:  # a repetition is no progress: who does not answer any more is not waited for
                 self._progress_at = now
             self._on_agreed(agreement, peer, commit, now)
@@ -300,13 +304,9 @@ class Membership:
 
     def _on_repair(self, repair: Repair, now: float) -> None:
         """Take a packet of the old view; at other times the joins have said what is held."""
-        agreement, view = self._agreement, self.view
-        if self.state is not State.COMMIT or agreement is None or view is None:
-            return
-        if repair.view == view.key and agreement.recovery.union is not None:
-            agreement.recovery.begun = True
-            self._host.take_repair(repair.packet)
-            self._progress_at = now
+        agreement, key = self._agreement, self.view.key if self.view is not None else None
+        if self.state is State.COMMIT and agreement is not None and repair.view == key:
+            self._progress_at = now if agreement.recovery.take(repair.packet) else self._progress_at
 
     def _send_commit(self, agreement: Agreement, now: float) -> None:
         self._sent_at = now
@@ -319,7 +319,7 @@ class Membership:
             self.flood.send_all(self._join)
         self._send_commit(agreement, now)
         if agreement.recovery.sends and self.view is not None:
-            for packet in agreement.recovery.take():
+            for packet in agreement.recovery.next_batch():
                 self.flood.send_all(Repair(self.view.key, packet))
 
     def _step_commit(self, now: float) -> None:

@@ -147,6 +147,7 @@ class Neighbours:
             elif peer.heard_at >= gathered_at:
                 longer_s = max(2 * peer.patience_s, FIRST_PATIENCE_S)
                 peer.patience_s = min(longer_s, LONGEST_PATIENCE_S)
+                peer.streak = 0
                 peer.ignored_until = now + peer.patience_s
         timeout_s = self._timing.token_timeout_s
         numbers = [daemon.number for daemon in view.daemons]

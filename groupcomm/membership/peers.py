@@ -28,6 +28,7 @@ class Peer:
         join, join_at: its latest join and when it came.
         commit: its latest commit.
         beacon, beacon_at: its latest beacon and when it came.
+        streak: how many of its beacons, one after the other, have said that it hears this daemon.
         answered_at: when it was last answered with a beacon, or told that it is outdated.
         ignored_until: no view is begun because it is heard, before this time.
         patience_s: for how long it is ignored when a view comes out without it once more.
@@ -49,6 +50,7 @@ class Peer:
         "patience_s",
         "seen",
         "sequences",
+        "streak",
     )
 
     def __init__(self, number: int, name: str | None, incarnation: Incarnation) -> None:
@@ -70,6 +72,7 @@ class Peer:
         self.commit: Commit | None = None
         self.beacon: Beacon | None = None
         self.beacon_at = -inf
+        self.streak = 0
         self.answered_at = -inf
 
     def is_latest(self, message: Join | Commit | Beacon, sequence: int) -> bool:

@@ -9,7 +9,11 @@ from collections.abc import Mapping
 from groupcomm.config.view import View
 from groupcomm.membership.host import Host
 from groupcomm.membership.union import Union
+from groupcomm.stream.stream import MAX_AHEAD
 from groupcomm.wire.membership import Join, Past, Proposal, Span
+
+MAX_SPREAD = 4 * MAX_AHEAD
+"""Numbers above the forgotten ones that anybody can hold; windows stay far below it."""
 
 BATCH_BYTES = 256 * 1024
 """Sent at once; the rest follows with the next repetition."""
@@ -25,7 +29,7 @@ class Recovery:
         begun: packets have come from fellows.
     """
 
-    __slots__ = ("_duties", "_host", "_open", "begun", "fellows", "numbers", "union")
+    __slots__ = ("_duties", "_host", "_missing", "_open", "begun", "fellows", "numbers", "union")
 
     def __init__(
         self, host: Host, old: View | None, me: int, proposal: Proposal, joins: Mapping[int, Join]
@@ -33,6 +37,7 @@ class Recovery:
         """Begin; `me` is this daemon's number."""
         self._host = host
         self.begun = False
+        self._missing: tuple[tuple[Span, ...], ...] | None = None  # None: to be looked for anew
         self.union: Union | None = None
         self.fellows: frozenset[int] = frozenset()
         self.numbers: frozenset[int] = frozenset()
@@ -46,7 +51,7 @@ class Recovery:
         for seat in proposal.seats:
             past = joins[seat.number].past
             index = keys.get((seat.number, seat.random_id))
-            if index is not None and past is not None and past.view == old.key:
+            if index is not None and past is not None and past.view == old.key and _fits(past, old):
                 pasts[index] = past
                 numbers.add(seat.number)
         self.union = Union(pasts)
@@ -60,7 +65,20 @@ class Recovery:
     @property
     def missing(self) -> tuple[tuple[Span, ...], ...]:
         """What is still lacking here."""
-        return () if self.union is None else self._host.missing(self.union)
+        if self._missing is None:
+            self._missing = () if self.union is None else self._host.missing(self.union)
+        return self._missing
+
+    def take(self, packet: bytes) -> bool:
+        """Take a packet from a fellow; False if it is here already, or not of the union.
+
+        What is not of it may come from an attempt with others; it would be here alone.
+        """
+        if self.union is None or not self._host.take_repair(packet, self.union):
+            return False
+        self.begun = True
+        self._missing = None
+        return True
 
     def asked(self, missing: tuple[tuple[Span, ...], ...]) -> None:
         """A fellow still lacks these: what is to be sent from here is sent again."""
@@ -70,7 +88,7 @@ class Recovery:
                     if duty[0] == ring and first <= duty[1] <= last:
                         self._open[duty] = None
 
-    def take(self) -> list[bytes]:
+    def next_batch(self) -> list[bytes]:
         """The next packets to send, whole."""
         taken: list[bytes] = []
         room = BATCH_BYTES
@@ -85,5 +103,14 @@ class Recovery:
 
     @property
     def sends(self) -> bool:
-        """Whether `take` has something to give."""
+        """Whether `next_batch` has something to give."""
         return bool(self._open)
+
+
+def _fits(past: Past, old: View) -> bool:
+    """Whether what a daemon says of the old view can be true; else it is taken for a stranger."""
+    return len(past.holdings) == len(old.rings) and all(
+        holding.spans[-1][1] <= holding.forgotten + MAX_SPREAD
+        for holding in past.holdings
+        if holding.spans
+    )

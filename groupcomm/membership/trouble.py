@@ -9,7 +9,7 @@ from math import inf
 STEADY_S = 2.0
 """After a view that stood so long the next one is begun as if nothing had ever failed."""
 
-MOST_FAILURES = 8
+MOST_FAILURES = 5
 
 
 class Trouble:

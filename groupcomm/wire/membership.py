@@ -153,6 +153,8 @@ class Outdated(_Message, frozen=True):
 
 ControlMessage: TypeAlias = Beacon | Join | Commit | Repair | Leave | Outdated
 
+_MAX_COUNT: Final = 2**64 - 2**32  # what is counted on from here still fits
+
 _TYPES: Final[dict[int, type[Any]]] = {
     ControlKind.BEACON: Beacon,
     ControlKind.JOIN: Join,
@@ -194,6 +196,8 @@ def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
 
 
 def _check_join(join: Join) -> None:
+    if max(join.reading, join.clock, join.counter, join.attempt) >= _MAX_COUNT:
+        raise BadDatagram("count", "a clock or counter near its end")
     try:
         check_daemon(join.name)
     except LocalProtocolError as error:
