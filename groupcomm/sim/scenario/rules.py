@@ -1,0 +1,139 @@
+"""Rules: what befalls chosen packets on chosen paths, besides cuts.
+
+A rule names kinds of packets, how many of them it concerns, and what becomes of these: they are
+lost, held until they are released, delayed, or delivered a second time. The first rule of a path
+that concerns a packet decides.
+"""
+
+import enum
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+import attrs
+
+from groupcomm.security.sealing import HEAD_BYTES
+from groupcomm.sim.faults import Faults
+from groupcomm.sim.loop import Loop
+from groupcomm.sim.path_faults import PathFaults
+from groupcomm.wire.membership import ControlKind
+from groupcomm.wire.packet import PacketKind
+
+ANY: Final = "any"
+KINDS: Final = tuple(
+    kind.name.lower() for kind in (*PacketKind, *ControlKind) if kind is not PacketKind.CONTROL
+)
+"""Packets as scenarios call them; control packets by what they carry."""
+
+_CONTROL_KIND: Final = HEAD_BYTES + 49
+"""Where a datagram with a control packet says which (wire/control.py)."""
+
+ALL: Final = 0
+ODD: Final = -1
+"""As the count of a rule: every packet; every second one, beginning with the first."""
+
+
+class Effect(enum.Enum):
+    """What a rule does to a packet."""
+
+    LOSE = "lose"
+    HOLD = "hold"
+    COPY = "copy"
+    DELAY = "delay"
+
+
+_DONE: Final = {
+    Effect.LOSE: "lost",
+    Effect.HOLD: "held",
+    Effect.COPY: "copied",
+    Effect.DELAY: "delayed",
+}
+
+
+def kind_of(datagram: bytes) -> str:
+    """What an unencrypted datagram carries."""
+    kind = datagram[HEAD_BYTES]
+    if kind == PacketKind.CONTROL:
+        return ControlKind(datagram[_CONTROL_KIND]).name.lower()
+    return PacketKind(kind).name.lower()
+
+
+@attrs.define
+class Rule:
+    """What befalls some packets of one path.
+
+    Attributes:
+        effect: what becomes of them.
+        kinds: which packets; ANY stands for all.
+        count: how many, or ALL or ODD.
+        later_us: by how much a delayed packet or a copy comes later, microseconds.
+        seen: packets of these kinds so far.
+        done: those of them that it concerned.
+    """
+
+    effect: Effect
+    kinds: tuple[str, ...]
+    count: int
+    later_us: int = 0
+    seen: int = 0
+    done: int = 0
+
+    def concerns(self, kind: str) -> bool:
+        """Whether it concerns the packet that is sent now, of this kind."""
+        if kind not in self.kinds and ANY not in self.kinds:
+            return False
+        self.seen += 1
+        if self.count == ODD:
+            concerned = self.seen % 2 == 1
+        else:
+            concerned = self.count == ALL or self.done < self.count
+        self.done += concerned
+        return concerned
+
+    def report(self) -> str:
+        """What it has done; of rules without a number only whether it did something."""
+        what = f"{','.join(self.kinds)} {_DONE[self.effect]}"
+        if self.count > 0:
+            return f"{self.done} of {self.count} {what}"
+        return f"some {what}" if self.done else f"no {what}"
+
+
+class RuledPath(PathFaults):
+    """Applies the rules of one path.
+
+    Attributes:
+        rules: the first one that concerns a packet decides.
+    """
+
+    __slots__ = ("_held_here", "rules")
+
+    def __init__(self, loop: Loop, transfer: Callable[[bytes, int, bool], int]) -> None:
+        super().__init__(loop, Random(0), Faults(), transfer)
+        self._held_here: list[bytes] = []
+        self.rules: list[Rule] = []
+
+    def send(self, datagram: bytes) -> bool:
+        """Do what the first rule says that concerns this datagram."""
+        kind = kind_of(datagram)
+        rule = next((rule for rule in self.rules if rule.concerns(kind)), None)
+        if rule is None:
+            self._transfer(datagram, 0, False)
+        elif rule.effect is Effect.HOLD:
+            self._held_here.append(datagram)
+        elif rule.effect is Effect.DELAY:
+            self._transfer(datagram, rule.later_us, True)
+        elif rule.effect is Effect.COPY:
+            self._transfer(datagram, 0, False)
+            self._transfer(datagram, rule.later_us, True)
+        return rule is None or rule.effect is not Effect.LOSE
+
+    def flush(self) -> None:
+        """Let go what is held, in order; nothing is held any more from now on."""
+        self.rules = [rule for rule in self.rules if rule.effect is not Effect.HOLD]
+        held, self._held_here = self._held_here, []
+        for datagram in held:
+            self._transfer(datagram, 0, True)
+
+    def end(self) -> None:
+        """Only holding goes on."""
+        self.rules = [rule for rule in self.rules if rule.effect is Effect.HOLD]
