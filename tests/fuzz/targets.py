@@ -174,10 +174,10 @@ def _announcement(raw: bytes) -> None:
     """The last two bytes cut the rest in two parts; what is whole, is so as it was cut again."""
     cut = int.from_bytes(raw[-2:], "big") % max(1, len(raw) - 2)
     body = raw[:-2]
-    held = Announcements(1)
+    held = Announcements(["a"])
     for index, part in ((1, body[cut:]), (0, body[:cut])):
         held.take(0, bundle.state_bundle(part, index, 2))
-    again = Announcements(1)
+    again = Announcements(["a"])
     for piece in reversed(cut_announcement(held.whole[0], 100)):
         assert piece.size <= 100
         again.take(0, piece)

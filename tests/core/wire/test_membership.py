@@ -35,6 +35,7 @@ from groupcomm.wire.membership import (
 )
 from tests.core.wire.packets import KEY, U64
 
+COUNTS = U64.map(lambda count: min(count, 2**64 - 2**32 - 1))
 KEYS = st.binary(min_size=16, max_size=16)
 HEARD = st.lists(st.tuples(U64, U64), max_size=4).map(tuple)
 SPANS = st.lists(U64.filter(bool), max_size=8, unique=True).map(
@@ -55,12 +56,12 @@ PASTS = st.builds(
 )
 JOINS = st.builds(
     Join,
-    attempt=U64,
+    attempt=COUNTS,
     name=st.sampled_from(["a", "größe", "x" * 255]),
     heard=HEARD,
-    reading=U64,
-    clock=U64,
-    counter=U64,
+    reading=COUNTS,
+    clock=COUNTS,
+    counter=COUNTS,
     past=st.none() | PASTS,
 )
 
@@ -222,6 +223,8 @@ def test_each_list_has_a_cap_that_is_reached_and_not_passed(what: str) -> None:
         (msgspec.structs.replace(JOIN, name="a\n"), "name"),
         (msgspec.structs.replace(JOIN, name="ü" * 200), "name"),
         (msgspec.structs.replace(JOIN, counter=-1), "control"),
+        (msgspec.structs.replace(JOIN, counter=2**64 - 1), "count"),
+        (msgspec.structs.replace(JOIN, reading=2**64 - 2**32), "count"),
         (Beacon(1, KEY + b"x", ()), "control"),
         (commit_with(proposal=Proposal(())), "control"),
         (commit_with(proposal=Proposal(ONE.seats * 2)), "proposal"),
