@@ -82,7 +82,7 @@ class ClientEvents:
     def _client(self, event: Any) -> Client | None:
         """The client of an event; None if its daemon has ended (D5)."""
         client = self._world.client(event.c)
-        if client.orphaned:
+        if client.home is not None and client.home.ended:
             self._report.add("D5", f"{client} goes on after the end of its daemon", event)
             return None
         return client

@@ -60,7 +60,6 @@ class Membership:
             self._report.add("D5", f"{process} ends twice", event)
         else:
             for client in list(process.clients):
-                client.orphaned = True
                 self._delivery.end(client)
             process.clients.clear()
             self._world.end_process(process)
@@ -130,13 +129,12 @@ class Membership:
     ) -> tuple[str, str] | None:
         if event.p not in members:
             return "C2", "is not in the view that it installs"
-        view = self._world.views.get(event.view)
-        if view is not None and view.rings != event.rings:
+        if process is not None and self._world.order_of(event.view) <= process.floor:
+            return "C4", f"installs view {event.view}, having been in a later one"
+        if self._world.shapes.get(event.view, event.rings) != event.rings:
             return "C3", f"has other members in view {event.view}"
         if process is None:
             return None
-        if self._world.order_of(event.view) <= process.floor:
-            return "C4", f"installs view {event.view}, having been in a later one"
         stay = process.stay
         if stay is not None:
             if stay.part.regular or stay.next != event.view:

@@ -99,7 +99,7 @@ class Oracles:
         self._quiet: Quiet | None = None
         self.violations = report.violations
         self._of_stays: dict[type[TraceEvent], StayHandler] = {
-            Stamped: self._stamps.stamped,
+            Stamped: self._on_stamped,
             Hold: self._stamps.hold,
             Horizon: self._stamps.horizon,
             Count: self._stamps.count,
@@ -164,6 +164,11 @@ class Oracles:
             self._report.add("D5", f"{process} goes on after its end", event)
         else:
             self._report.add("C1", f"{event.p} does something without a view", event)
+
+    def _on_stamped(self, event: Stamped, stay: Stay) -> None:
+        self._stamps.stamped(event, stay)
+        if stay.view.unauthored:
+            self._together.stamped(event, stay)
 
     def _on_rejects(self, event: Rejects) -> None:
         process = self._world.processes.get(event.p)

@@ -157,7 +157,6 @@ class Client:
         identity: ``#user#daemon/connection``.
         name: its private name.
         home: its daemon's start; None as long as nothing tells which.
-        orphaned: its home has ended.
         asked_at: count of events when it asked to connect; 0 before.
         crashed: it died.
         ended: it crashed, its disconnect was released at its home, or its home has ended.
@@ -165,7 +164,7 @@ class Client:
         connect: where in the order its connect is.
         disconnect: the same of its disconnect.
         stage: what its daemon has told it of its view; None before.
-        began: the stage it was connected in.
+        began: the stage it was connected in, if that was a transitional part.
         stages: what it is owed of this, and has not been told; whether it is a Dview, and the part.
         sent: its items by number, but for those forgotten.
         forgotten: the highest number of an item that is forgotten.
@@ -218,7 +217,6 @@ class Client:
         "leaving",
         "name",
         "needs",
-        "orphaned",
         "owed",
         "positioned",
         "ranks",
@@ -234,7 +232,6 @@ class Client:
         self.identity = identity
         self.name = identity.rpartition("/")[0]
         self.home: Process | None = None
-        self.orphaned = False
         self.asked_at = 0
         self.crashed = False
         self.ended = False

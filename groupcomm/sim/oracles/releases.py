@@ -85,7 +85,6 @@ class Releases:
         if client.crashed:
             world.end(client)
         if home is not None and home.ended:
-            client.orphaned = True
             self._delivery.end(client)
 
     def _items(self, client: Client, event: Release) -> list[Item]:

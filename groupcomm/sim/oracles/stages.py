@@ -26,7 +26,8 @@ class Stages:
     def connected(self, process: Process, client: Client) -> None:
         """A connect of its own is released at a daemon."""
         if process.booted and process.stay is not None:
-            client.began = process.stay.part
+            if not process.stay.part.regular:
+                client.began = process.stay.part
             client.stages.append((True, process.stay.part))
 
     def transitional(self, process: Process) -> None:

@@ -3,7 +3,7 @@
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.views import PacketBundle, Safe, Stay, View
 from groupcomm.sim.oracles.world import World
-from groupcomm.sim.trace import Conf, Quiet, Release
+from groupcomm.sim.trace import Conf, Quiet, Release, Stamped
 
 _AGREED, _SAFE = 4, 5
 
@@ -29,6 +29,8 @@ class Together:
             self._check_held(stay, event)
         author = view.streams[event.ring].author_of(event.number)
         if author is None:
+            unknown = view.unauthored.setdefault((event.ring, event.number), {})
+            unknown.setdefault(key, []).append(stay)
             return
         stay.by_author[author] = stay.by_author.get(author, 0) + 1
         if first:
@@ -37,7 +39,18 @@ class Together:
                 if other.fellows is not None and author in other.fellows:
                     self._lacks(other, author, event)
 
-    def _lacks(self, stay: Stay, author: str, event: Release | Conf) -> None:
+    def stamped(self, event: Stamped, stay: Stay) -> None:
+        """The author of bundles that were released before, against all rules, is known now."""
+        view, author = stay.view, event.p
+        for releasers in view.unauthored.pop((event.ring, event.number), {}).values():
+            view.authored[author] = view.authored.get(author, 0) + 1
+            for one in releasers:
+                one.by_author[author] = one.by_author.get(author, 0) + 1
+            for other in set(view.left) - set(releasers):
+                if other.fellows is not None and author in other.fellows:
+                    self._lacks(other, author, event)
+
+    def _lacks(self, stay: Stay, author: str, event: Release | Conf | Stamped) -> None:
         which = "D6" if author == stay.process.identity else "O5"
         text = f"{stay} goes on from {stay.view.text} without a bundle of {author}"
         self._report.add(which, text, event)
@@ -45,9 +58,10 @@ class Together:
     def _check_held(self, stay: Stay, event: Release) -> None:
         """S3: all who come along hold what is given out now."""
         view, number, ring = stay.view, event.number, event.ring
+        known = view.streams[ring].time_of(number) >= 0
         for fellow in stay.fellows or ():
             other = view.stays[fellow]
-            if number > other.prefix[ring] and number not in other.early[ring]:
+            if not known or (number > other.prefix[ring] and number not in other.early[ring]):
                 self._report.add(
                     "S3", f"{stay} releases packet {number} of ring {ring}, {other} lacks it", event
                 )

@@ -55,6 +55,7 @@ class View:
         places: of the latest bundles content and releasers, one bit a member (O3).
         place_order: the same, oldest first.
         authored: per author how many of its bundles anybody has released.
+        unauthored: per packet that nobody has numbered, who has released which bundles of it.
         safes: SAFE bundles that not all have released.
         safe_count: how many were released in a regular part.
         safe_late: per next view, who went there together and what SAFE they released on the way.
@@ -89,6 +90,7 @@ class View:
         "stays",
         "streams",
         "text",
+        "unauthored",
         "ways",
     )
 
@@ -118,6 +120,7 @@ class View:
         self.places: dict[PacketBundle, tuple[object, int]] = {}
         self.place_order: deque[PacketBundle] = deque()
         self.authored: dict[str, int] = {}
+        self.unauthored: dict[tuple[int, int], dict[PacketBundle, list[Stay]]] = {}
         self.safes: dict[PacketBundle, Safe] = {}
         self.safe_count = 0
         self.safe_late: dict[str, tuple[frozenset[str], dict[PacketBundle, None]]] = {}
@@ -139,6 +142,7 @@ class View:
         self.safes.clear()
         self.brought.clear()
         self.ways.clear()
+        self.unauthored.clear()
         self.base.clear()
         self.known_beyond.clear()
         for kept in (self.place_order, self.log, self.beyond, self.left):

@@ -13,8 +13,8 @@ KEPT: Final = 50_000
 KEPT_CLIENTS: Final = 1000
 """Of so many clients that have ended everything is remembered, of earlier ones little."""
 
-KEPT_ORDERS: Final = 1000
-"""Of so many views it is remembered what their ids sort by."""
+KEPT_VIEWS: Final = 1000
+"""Of so many views members are remembered, and what their ids sort by."""
 
 LOWEST: Final[Order] = (-1, "", 0)
 
@@ -26,6 +26,7 @@ class World:
         processes: starts of daemons by identity, those that have ended, too.
         stays: of those that run in their present views, by identity.
         views: by id, those in which anybody may still do something.
+        shapes: of the latest views the rings.
         clients: by identity.
         events: how many events were fed.
         boots: some start of a daemon is in the trace.
@@ -37,6 +38,7 @@ class World:
         self.processes: dict[str, Process] = {}
         self.stays: dict[str, Stay] = {}
         self.views: dict[str, View] = {}
+        self.shapes: dict[str, tuple[tuple[str, ...], ...]] = {}
         self.clients: dict[str, Client] = {}
         self.events = 0
         self.boots = False
@@ -55,7 +57,7 @@ class World:
         """What a view's id sorts by."""
         order = self._orders.get(view)
         if order is None:
-            if len(self._orders) >= KEPT_ORDERS:
+            if len(self._orders) >= KEPT_VIEWS:
                 self._orders.clear()
             order = self._orders[view] = view_order(view)
         return order
@@ -107,6 +109,9 @@ class World:
     def add_view(self, view: View) -> None:
         """Enter a view, at its first mention."""
         self.views[view.text] = view
+        self.shapes[view.text] = view.rings
+        if len(self.shapes) > KEPT_VIEWS:
+            del self.shapes[next(iter(self.shapes))]
         for identity in list(view.remaining):
             process = self.processes.get(identity)
             if process is None:
@@ -203,9 +208,9 @@ class World:
         sender = item.sender
         if sender.ended and item.accepted < item.count:
             return True  # never accepted, or cut
-        if item.view is None and sender.orphaned:
-            home = sender.home
-            return home is None or home.stay is None or home.stay.view.over
+        home = sender.home
+        if item.view is None and home is not None and home.ended:
+            return home.stay is None or home.stay.view.over
         return item.level == 0 or not self.is_open(item)
 
 
