@@ -60,7 +60,6 @@ class Host:
         process: the daemon that runs; None while none does.
         clone: a second one with the same name; nearly always None.
         starts: how many daemons have started here.
-        most_restarts: the highest restart count that any of them had.
         on_end: is called when a daemon ends, with how.
         put: takes a datagram for this address, and when it arrives.
     """
@@ -82,7 +81,7 @@ class Host:
         self.process: Process | None = None
         self.clone: Process | None = None
         self.starts = 0
-        self.most_restarts = 0
+        self._all_restarts: list[int] = []  # of every start
         self.on_end: Callable[[Host, End], None] = lambda host, end: None
         self._boots = 0  # counts attempts; one that was interrupted must not go on
         self._booting = False
@@ -115,9 +114,15 @@ class Host:
         return None if self.process is None else self.process.probe.completed
 
     @property
+    def most_restarts(self) -> int:
+        """The highest restart count that any daemon here had."""
+        return max(self._all_restarts, default=0)
+
+    @property
     def is_outdated(self) -> bool:
-        """Whether others may know of more restarts than the daemon that runs here."""
-        return self.process is not None and self.process.restarts < self.most_restarts
+        """Whether others may know of another start with as many restarts as this one, or more."""
+        mine = 0 if self.process is None else self.process.restarts
+        return sum(restarts >= mine for restarts in self._all_restarts) > 1
 
     # ---- starts ----
 
@@ -167,7 +172,7 @@ class Host:
         incarnation = Incarnation(record.restarts, self._incarnations.getrandbits(64))
         start = Start(name=self.name, incarnation=incarnation, counter=record.mark)
         self.starts += 1
-        self.most_restarts = max(self.most_restarts, record.restarts)
+        self._all_restarts.append(record.restarts)
         name = f"{self.name}/{self.starts}"
         cluster.identities[start.daemon] = name
         cluster.record(Boot(now, name, f"{record.restarts}.{incarnation.random_id:x}"))

@@ -29,7 +29,7 @@ def test_simulate_ends_with_one_object_of_json(capsys: pytest.CaptureFixture[str
     assert figures["violations"] == 0
     assert figures["events"] > 100
     assert figures["deliveries"] > 10
-    assert figures["views"] == 2
+    assert 2 <= figures["views"] <= 8, "with no fault only a core that is not all makes another"
     assert figures["simulated_s"] > 1.0
     assert figures["wall_s"] > 0.0
     assert figures["events_per_s"] > 0

@@ -13,21 +13,21 @@ from tests.simulation import soak
 from tests.simulation.soak import FIRST_NEW_SEED, Soak
 
 
-def not_eight(right: Any) -> Any:
+def not_sixty(right: Any) -> Any:
     """A bug that shows only in some seeds."""
 
     def accept(stream: Stream, packet: Any) -> bool:
-        assert packet.number != 8, "packet 8 is not accepted"
+        assert packet.number != 60, "packet 60 is not accepted"
         return bool(right(stream, packet))
 
     return accept
 
 
 BUG = KnownBug(
-    name="eight",
-    sentence="Packet 8 breaks the stream.",
+    name="sixty",
+    sentence="Packet 60 breaks the stream.",
     targets=((Stream, "accept"),),
-    variant=not_eight,
+    variant=not_sixty,
 )
 
 
@@ -39,10 +39,10 @@ def _bug(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_bug")
 def test_a_hunt_finds_the_bug_and_remembers_it(tmp_path: Path) -> None:
-    first = Soak(tmp_path, workers=1, duration_s=0.5).hunt("eight", seeds=30)
+    first = Soak(tmp_path, workers=1, duration_s=2.5).hunt("sixty", seeds=30)
     assert first.seed == first.tried
     assert first.properties == ["assert"]
-    again = Soak(tmp_path, workers=1, duration_s=0.5).hunt("eight", seeds=30)
+    again = Soak(tmp_path, workers=1, duration_s=2.5).hunt("sixty", seeds=30)
     assert again == first
 
 
@@ -50,11 +50,11 @@ def test_a_hunt_finds_the_bug_and_remembers_it(tmp_path: Path) -> None:
 def test_a_hunt_goes_on_where_it_stopped_unless_the_sources_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stopped = Soak(tmp_path, workers=1, duration_s=0.01).hunt("eight", seeds=2)
+    stopped = Soak(tmp_path, workers=1, duration_s=0.01).hunt("sixty", seeds=2)
     assert (stopped.tried, stopped.seed) == (2, None)  # nothing happens in so short a run
-    assert Soak(tmp_path, workers=1, duration_s=0.5).hunt("eight", seeds=30).tried > 2
+    assert Soak(tmp_path, workers=1, duration_s=2.5).hunt("sixty", seeds=30).tried > 2
     monkeypatch.setattr(soak, "digest_of_sources", lambda: "other sources")
-    assert Soak(tmp_path, workers=1, duration_s=0.5).state.hunts == {}
+    assert Soak(tmp_path, workers=1, duration_s=2.5).state.hunts == {}
 
 
 @pytest.mark.usefixtures("_bug")
@@ -65,13 +65,13 @@ def test_new_seeds_are_never_run_twice_and_failures_are_kept(tmp_path: Path) -> 
     assert run.state.next_seed > FIRST_NEW_SEED
     assert run.state.failed == []
     with BUG.active():
-        run = Soak(tmp_path, workers=1, duration_s=0.5)
+        run = Soak(tmp_path, workers=1, duration_s=2.5)
         before = run.state.next_seed
-        run.run_new_seeds(time.monotonic() + 1.0)
+        run.run_new_seeds(time.monotonic() + 3.0)
     assert run.state.next_seed > before
     assert run.state.failed
     kept = (tmp_path / f"seed-{run.state.failed[0]}.txt").read_text()
-    assert "packet 8 is not accepted" in kept
+    assert "packet 60 is not accepted" in kept
     assert "Settings(seed=" in kept
 
 
@@ -81,6 +81,6 @@ def test_the_command_fails_if_a_bug_was_not_found(
 ) -> None:
     common = ["--folder", str(tmp_path), "--minutes", "0", "--workers", "1"]
     assert soak.main([*common, "--hunt-seeds", "1", "--duration-s", "0.01"]) == 1
-    assert "eight: NOT FOUND, 1 seeds tried" in capsys.readouterr().out
-    assert soak.main([*common, "--hunt-seeds", "30", "--duration-s", "0.5"]) == 0
-    assert "eight: seed " in capsys.readouterr().out
+    assert "sixty: NOT FOUND, 1 seeds tried" in capsys.readouterr().out
+    assert soak.main([*common, "--hunt-seeds", "30", "--duration-s", "2.5"]) == 0
+    assert "sixty: seed " in capsys.readouterr().out
