@@ -12,8 +12,9 @@ KEPT: Final = 50_000
 
 _CAUSAL, _AGREED = 3, 4
 
-Key = tuple[str, Position, Position]
-"""Group, and the positions of two views of it that follow each other somewhere."""
+Key = tuple[str, Position, Position, str]
+"""Group, the positions of two views of it that follow each other somewhere, and the view of daemons
+behind the transitional part in which the second was shown; empty if that was in a regular part."""
 
 Entry = tuple[str, int, int]
 """A client, and hashes over the agreed and the CAUSAL messages that it got between the views."""
@@ -60,7 +61,9 @@ class ClientViews:
             return
         if event.cause != "network":
             causal = 0
-        key = (group, before, position)
+        stage = client.stage
+        next_ = "" if stage is None or stage.regular else stage.stay.next
+        key = (group, before, position, next_)
         classes = self._entries.get(key)
         if classes is None:
             classes = self._entries[key] = {}

@@ -48,7 +48,8 @@ class Releases:
 
     def released(self, event: Release, stay: Stay) -> None:
         """A daemon gives out one bundle."""
-        if not self._stamps.fits(event, stay):
+        ring = event.ring
+        if not (0 <= ring < len(stay.blocks) or self._stamps.fits(event, stay)):
             return
         if not stay.complete:
             self._report.add("G1", f"{stay} releases before it knows the groups", event)
@@ -61,9 +62,10 @@ class Releases:
         if event.level == 0:
             self._release_unreliable(event, stay, items)
             return
-        key = (event.ring, event.number, event.bundle)
+        key = (ring, event.number, event.bundle)
         found = self._positions.place(event, key, stay)
-        self._stamps.released(event, stay)
+        packet = stay.view.streams[ring].packets.get(event.number)
+        self._stamps.released(event, packet, stay)
         if event.level >= _AGREED:
             if stay.part.regular:
                 self._stamps.agreed(event, event.time, stay)
@@ -73,7 +75,8 @@ class Releases:
                 bundle = (event.time, event.ring, event.bundle, event.number)
                 self._agreed.released(stay, bundle, event)
         if found != REPEATED:
-            self._together.released(stay, key, found == FIRST, event)
+            author = packet[1] if packet is not None else None
+            self._together.released(stay, key, author, found == FIRST, event)
             self._release_new(event, stay, client, items)
 
     def _settle(self, client: Client, stay: Stay) -> None:

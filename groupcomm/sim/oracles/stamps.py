@@ -56,9 +56,7 @@ class Stamps:
             )
             if number <= stream.numbers[-1] or time <= stream.times[-1]:
                 return
-        stream.numbers.append(number)
-        stream.times.append(time)
-        stream.authors.append(event.p)
+        stream.number(number, time, event.p)
 
     def _check_ring(self, event: Stamped | Horizon, stay: Stay) -> None:
         if event.ring != stay.ring:
@@ -72,7 +70,8 @@ class Stamps:
         number, time, index = event.number, event.time, event.ring
         prefix = stay.prefix[index]
         early = stay.early[index]
-        if stay.view.streams[index].time_of(number) != time:
+        packet = stay.view.streams[index].packets.get(number)
+        if packet is None or packet[0] != time:
             self._report.add("H1", f"{stay} gets packet {number}, which nobody sent so", event)
             return
         if number <= prefix or number in early:
@@ -129,11 +128,11 @@ class Stamps:
 
     # ---- releases ----
 
-    def released(self, event: Release, stay: Stay) -> None:
-        """H4: a daemon releases what it holds."""
+    def released(self, event: Release, packet: tuple[int, str] | None, stay: Stay) -> None:
+        """H4: a daemon releases what it holds; `packet`: stamp and author of what was numbered."""
         number, index = event.number, event.ring
         held = number <= stay.prefix[index] or number in stay.early[index]
-        if not held or stay.view.streams[index].time_of(number) != event.time:
+        if not held or packet is None or packet[0] != event.time:
             self._report.add(
                 "H4", f"{stay} releases packet {number} of ring {index}, not holding it", event
             )

@@ -15,7 +15,9 @@ class Together:
         self._world = world
         self._report = report
 
-    def released(self, stay: Stay, key: PacketBundle, first: bool, event: Release) -> None:
+    def released(
+        self, stay: Stay, key: PacketBundle, author: str | None, first: bool, event: Release
+    ) -> None:
         """A bundle above UNRELIABLE is released, for the first time here; `first`: anywhere."""
         view, mark = stay.view, hash(key)
         stay.released ^= mark
@@ -27,7 +29,6 @@ class Together:
                 self._safe(stay, key, event)
         if not regular:
             self._check_held(stay, event)
-        author = view.streams[event.ring].author_of(event.number)
         if author is None:
             unknown = view.unauthored.setdefault((event.ring, event.number), {})
             unknown.setdefault(key, []).append(stay)
@@ -58,7 +59,7 @@ class Together:
     def _check_held(self, stay: Stay, event: Release) -> None:
         """S3: all who come along hold what is given out now."""
         view, number, ring = stay.view, event.number, event.ring
-        known = view.streams[ring].time_of(number) >= 0
+        known = number in view.streams[ring].packets
         for fellow in stay.fellows or ():
             other = view.stays[fellow]
             if not known or (number > other.prefix[ring] and number not in other.early[ring]):
