@@ -52,17 +52,17 @@ def read_cast(words: Words) -> Cast:
     sites: list[tuple[int, ...]] = []
     while True:
         start = len(letters)
-        while len(letters) < len(ascii_lowercase) and words.skip(ascii_lowercase[len(letters)]):
+        while len(letters) < len(ascii_lowercase) and words.got(ascii_lowercase[len(letters)]):
             letters.append(ascii_lowercase[len(letters)])
         if len(letters) == start:
             words.fail(f"daemon {ascii_lowercase[start]}; they are called a, b, c and so on")
         sites.append(tuple(range(start, len(letters))))
-        if not words.skip("|"):
+        if not words.got("|"):
             break
     words.know(len(letters))
     apart_us, counters, cap = 50_000, 0, 0
     absent: tuple[int, ...] = ()
-    while words.skip(","):
+    while words.got(","):
         option = words.one_of(("apart", "counters", "cap", "without"))
         if option == "apart":
             apart_us = words.duration()
@@ -70,7 +70,7 @@ def read_cast(words: Words) -> Cast:
             counters = words.power()
         elif option == "cap":
             cap = words.number("a number of bytes")
-            words.skip("bytes")
+            words.got("bytes")
         else:
             absent = words.daemons()
     if words.more:

@@ -104,13 +104,13 @@ def _plan(script: Script) -> list[list[tuple[str, _Step]]]:
         for number, line in block.commands:
             place = f"{script.name}:{number}"
             words = Words(line, place, daemons)
-            if words.skip("daemons"):
+            if words.got("daemons"):
                 cast = read_cast(words)
                 daemons = sum(map(len, cast.sites))
                 steps.append((place, partial(_begin, cast)))
             elif not daemons:
                 words.fail("daemons first, as in 'daemons a b c'")
-            elif words.skip("show"):
+            elif words.got("show"):
                 what = words.one_of(tuple(SHOWS))
                 words.end()
                 steps.append((place, partial(_show, what)))

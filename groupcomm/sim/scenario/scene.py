@@ -14,6 +14,7 @@ from groupcomm.membership.states import Reason
 from groupcomm.sim.clients import Client
 from groupcomm.sim.clock import Clock
 from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.disk import REMEMBERED
 from groupcomm.sim.host import Host
 from groupcomm.sim.loop import SECOND, random_for
 from groupcomm.sim.network import Pair
@@ -22,7 +23,7 @@ from groupcomm.sim.process import Process
 from groupcomm.sim.readable import readable
 from groupcomm.sim.scenario.cast import Cast
 from groupcomm.sim.scenario.rules import Rule, RuledPath
-from groupcomm.sim.scenario.story import LOAD, Story
+from groupcomm.sim.scenario.story import LOAD, PADDING, Story
 from groupcomm.sim.trace import TraceEvent
 
 LOOK_US: Final = SECOND // 1000
@@ -78,7 +79,6 @@ class Scene:
             clock = SettableClock(random_for(1, f"clock {host.index}"), 0.0)
             self.clocks.append(clock)
             host.clock = clock
-            self.story.enter(ascii_lowercase[host.index])
         self.paths: dict[Pair, RuledPath] = {}
         for pair, path in self.cluster.network.paths.items():
             self.paths[pair] = path.faults = RuledPath(self.cluster.loop, path.transfer)
@@ -129,14 +129,16 @@ class Scene:
         return process
 
     def start(self, index: int, disk: str) -> None:
-        """Start a daemon where none runs; its disk may be lost, or an old copy."""
+        """Start a daemon where none runs; its disk may be lost, or from before its last start."""
         host = self.cluster.daemons[index]
         if not host.is_idle:
             raise SceneFailed(f"{ascii_lowercase[index]} runs already")
         if disk == "lost":
             host.disk.lose()
         elif disk:
-            host.disk.roll_back()
+            for _ in range(REMEMBERED):
+                if host.disk.record.restarts == host.most_restarts:
+                    host.disk.roll_back()
         host.boot()
 
     def pause(self, index: int, lasts_us: int) -> None:
@@ -191,14 +193,15 @@ class Scene:
         text: str,
         *,
         size: int = 0,
+        padding: str = PADDING,
         ordered: bool = False,
         discard: bool = False,
     ) -> None:
-        """Have a program send a text, padded with zero bytes to a size."""
+        """Have a program send a text, padded to a size."""
         client = self.client(user)
         if not client.connected:
             raise SceneFailed(f"{user} is not admitted yet")
-        data = text.encode().ljust(size, b"\0")
+        data = text.ljust(size, padding).encode()
         targets = [self.client(to[1:]).name if to[0] == "#" else to for to in groups]
         number = client.multicast(targets, data, level=level, ordered=ordered, self_discard=discard)
         self.story.texts[self._labels[client.identity], number] = text

@@ -81,7 +81,7 @@ def _rules(scene: Scene) -> list[str]:
 
 def _jumps(scene: Scene, host: Host) -> list[str]:
     jumps = host.core.physical.jumps
-    return [f"saw its wall clock set {jumps} times"] if jumps else []
+    return [f"saw its wall clock jump, {jumps} in all"] if jumps else []
 
 
 SHOWS: Final[dict[str, Callable[[Scene], list[str]]]] = {

@@ -25,6 +25,10 @@ from groupcomm.sim.trace import Boot, Conf, Fail, Left, TraceEvent
 LOAD: Final = "load "
 """Begins the text of messages that are sent as load; they are told in sum."""
 
+PADDING: Final = "\0"
+QUIET_PADDING: Final = "\1"
+"""What fills texts up to a size; behind the first one the size is told."""
+
 _NUMBERED: Final = re.compile(r"(.*) (\d+)((?: \([\d,]+ bytes\))?)")
 _MAJORITY: Final = {True: "majority", False: "no majority", None: "majority unknown"}
 
@@ -39,14 +43,14 @@ class Story:
     def __init__(self, program: Callable[[str], str]) -> None:
         self._program = program
         self._told: dict[str, list[str]] = {}
-        self._names: list[str] = []
+        self._daemons: set[str] = set()
+        self._programs: list[str] = []
         self._loads: dict[tuple[str, str], int] = {}
         self.texts: dict[tuple[str, int], str] = {}
 
-    def enter(self, name: str) -> None:
-        """From now on this daemon or program may appear; they are told of in this order."""
-        if name not in self._names:
-            self._names.append(name)
+    def enter(self, program: str) -> None:
+        """From now on this program may appear; they are told of in this order, behind daemons."""
+        self._programs.append(program)
 
     def _add(self, name: str, line: str) -> None:
         self._told.setdefault(name, []).append(line)
@@ -57,7 +61,8 @@ class Story:
         """Take a trace event; what daemons do inside is not told."""
         if not isinstance(event, Boot | Conf | Fail | Left):
             return
-        name, line = event.p[0], ""
+        name, line = daemon_name(event.p), ""
+        self._daemons.add(name)
         if isinstance(event, Boot):
             line = "starts"
         elif isinstance(event, Fail):
@@ -96,11 +101,10 @@ class Story:
 
     def _message(self, name: str, message: Message) -> str:
         sender = self._program(str(message.sender))
-        text, padding, _ = message.data.decode().partition("\0")
+        text = message.data.decode().rstrip(PADDING + QUIET_PADDING)
         if text.startswith(LOAD):
             return self._load(name, sender, int(text.removeprefix(LOAD)))
-        told = not padding or text.endswith(f" {len(message.data)}")
-        size = "" if told else f" ({len(message.data):,} bytes)"
+        size = f" ({len(message.data):,} bytes)" if message.data.endswith(b"\0") else ""
         return f"{sender} {message.level.name.lower()}: {text}{size}"
 
     def _load(self, name: str, sender: str, number: int) -> str:
@@ -126,7 +130,7 @@ class Story:
     def take(self) -> list[str]:
         """What has happened since the last call."""
         alike: dict[tuple[str, ...], list[str]] = {}
-        for name in self._names:
+        for name in (*sorted(self._daemons), *self._programs):
             if name in self._told:
                 alike.setdefault(tuple(shorten(self._told[name])), []).append(name)
         self._told.clear()

@@ -15,6 +15,7 @@ from groupcomm.sim.network import Pair
 from groupcomm.sim.probe import FUSE_KINDS, Fuse
 from groupcomm.sim.scenario.rules import ALL, ANY, KINDS, ODD, Effect, Rule
 from groupcomm.sim.scenario.scene import PATIENCE_US, Scene
+from groupcomm.sim.scenario.story import PADDING, QUIET_PADDING
 from groupcomm.sim.scenario.words import Words
 
 Act = Callable[[Scene], None]
@@ -45,7 +46,7 @@ def _run(words: Words) -> Act:
 
 def _await(words: Words) -> Act:
     sides = words.sides()
-    limit_us = words.duration() if words.skip("within") else PATIENCE_US
+    limit_us = words.duration() if words.got("within") else PATIENCE_US
     return lambda scene: scene.await_views(sides, limit_us)
 
 
@@ -104,7 +105,9 @@ def _send(words: Words) -> Act:
         else:
             words.fail(expected, word)
     text = words.text()
+    padding = PADDING
     if len(sizes) > 1:
+        padding = QUIET_PADDING
         parcels = [(f"{text} {size}", size) for size in sizes]
     else:
         texts = [f"{text} {number}" for number in counts] or [text]
@@ -119,6 +122,7 @@ def _send(words: Words) -> Act:
                     level,
                     line,
                     size=size,
+                    padding=padding,
                     ordered="ordered" in flags,
                     discard="discard" in flags,
                 )
@@ -174,10 +178,10 @@ def _release(words: Words) -> Act:
 
 def _crash(words: Words) -> Act:
     daemons = words.daemons()
-    if words.skip("at"):
+    if words.got("at"):
         kind = words.one_of(FUSE_KINDS)
         return _for_each(daemons, lambda scene, daemon: _set_fuse(scene, daemon, kind))
-    if words.skip("after"):
+    if words.got("after"):
         count = words.number("a number of datagrams")
         words.one_of(("datagrams",))
         return _for_each(daemons, lambda scene, daemon: _last_words(scene, daemon, count))
@@ -195,7 +199,7 @@ def _last_words(scene: Scene, daemon: int, count: int) -> None:
 def _start(words: Words) -> Act:
     daemons = words.daemons()
     disk = ""
-    if words.skip("with"):
+    if words.got("with"):
         words.one_of(("disk",))
         disk = words.one_of(("lost", "old"))
     return _for_each(daemons, lambda scene, daemon: scene.start(daemon, disk))

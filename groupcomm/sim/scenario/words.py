@@ -59,8 +59,8 @@ class Words:
             self.fail(expected)
         return self._left.pop()
 
-    def skip(self, word: str) -> bool:
-        """Pass over this word if it comes next; whether it did."""
+    def got(self, word: str) -> bool:
+        """Whether this word comes next; if so it is taken."""
         if self._left and self._left[-1] == word:
             self._left.pop()
             return True
@@ -143,7 +143,7 @@ class Words:
     def sides(self) -> tuple[tuple[int, ...], ...]:
         """Sets of daemons with ``|`` between them."""
         sides = [self.daemons()]
-        while self.skip("|"):
+        while self.got("|"):
             sides.append(self.daemons())
         return tuple(sides)
 
