@@ -42,6 +42,7 @@ class Programs:
         self._clients = clients
         self._connections = 0
         self._programs: list[Program] = []
+        self._groups: tuple[str, ...] = GROUPS  # that they join, some more often
 
     # ---- what daemons are there ----
 
@@ -101,7 +102,7 @@ class Programs:
             program.up.append((DISCONNECT, "", 0))
 
     def _join_or_leave(self, program: Program) -> None:
-        group = self._rng.choice(GROUPS)
+        group = self._rng.choice(self._groups)
         if group in program.asked and group not in program.inside:
             return  # asked for, and not yet answered
         kind = LEAVE if group in program.asked else JOIN

@@ -46,7 +46,7 @@ def stamp_lowered_everywhere(rng: Random, trace: Trace) -> Trace | None:
     if picked is None:
         return None
     ring, number, time = picked[1].ring, picked[1].number, picked[1].time
-    lower = time - rng.randint(1, 100)
+    lower = max(time - rng.randint(1, 100), 0)
 
     def changed(event: Any) -> Any:
         packet = getattr(event, "ring", None) == ring and getattr(event, "number", None) == number
@@ -61,7 +61,7 @@ def stamp_lowered_everywhere(rng: Random, trace: Trace) -> Trace | None:
 
 
 def _lower_stamp(rng: Random, trace: Trace, event: Stamped) -> Stamped:
-    return replace(event, time=event.time - rng.randint(1, 50))
+    return replace(event, time=max(event.time - rng.randint(1, 50), 0))
 
 
 def _reused_stamp(rng: Random, trace: Trace, event: Stamped) -> Stamped | None:

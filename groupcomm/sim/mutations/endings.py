@@ -1,5 +1,6 @@
 """Mutations of how views end: what is released in which part of them, and by whom."""
 
+from collections import Counter
 from random import Random
 from typing import Final
 
@@ -41,12 +42,17 @@ def boundary_moved(rng: Random, trace: Trace) -> Trace | None:
 
 
 def _in_transition(trace: Trace) -> list[int]:
-    """Indices of Releases in transitional parts that are shared with others."""
+    """Indices of Releases in transitional parts that others come through, too."""
+    confs = [e for e in trace if isinstance(e, Conf)]
+    arrived = {(conf.p, conf.view) for conf in confs if is_regular(conf)}
+    turns = [c for c in confs if is_transitional(c) and (c.p, c.view) in arrived]
+    together = Counter((turn.old, turn.view) for turn in turns)
     shared: dict[str, bool] = {}
     found = []
     for index, event in enumerate(trace):
         if isinstance(event, Conf):
-            shared[event.p] = event.kind == "T" and len(event.rings[0]) > 1
+            arrives = is_transitional(event) and (event.p, event.view) in arrived
+            shared[event.p] = arrives and together[event.old, event.view] > 1
         elif isinstance(event, Release) and event.number and shared.get(event.p):
             found.append(index)
     return found

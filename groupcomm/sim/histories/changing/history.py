@@ -31,11 +31,11 @@ class ChangingHistory(Network):
     def _disturb(self) -> None:
         rng, lot = self._rng, self._rng.random()
         down = [n for n in self._names if n not in {d.name for d in self._daemons}]
-        if lot < 0.3:
+        if lot < 0.45:
             self._split()
-        elif lot < 0.55 and self._daemons:
+        elif lot < 0.6 and self._daemons:
             self._fail(rng.choice(self._daemons))
-        elif lot < 0.65 and len(self._daemons) > 1:
+        elif lot < 0.7 and len(self._daemons) > 1:
             self._begin_leaving(rng.choice(self._daemons))
         elif lot < 0.9 and down:
             self._boot(rng.choice(down))
@@ -195,9 +195,9 @@ def make_changing_history(seed: int, rounds: int = 40) -> list[TraceEvent]:
     rng = Random(f"changing {seed}")
     history = ChangingHistory(
         seed,
-        daemons=rng.choice((1, 2, 3, 3, 4, 5)),
-        clients=rng.randint(2, 4),
-        unrest=rng.choice((0.05, 0.15, 0.3)),
+        daemons=rng.choice((1, 2, 3, 3, 4, 4, 5)),
+        clients=rng.randint(3, 6),
+        unrest=rng.choice((0.05, 0.2, 0.4)),
     )
     history.play(rng.randint(rounds // 2, rounds))
     if rng.random() < 0.8:

@@ -9,7 +9,7 @@ from typing import Final
 
 from groupcomm.sim.histories.changing.daemon import ChangingDaemon
 from groupcomm.sim.histories.changing.records import Token, View, ViewPacket
-from groupcomm.sim.histories.programs import Programs
+from groupcomm.sim.histories.programs import GROUPS, Programs
 from groupcomm.sim.histories.records import Bundle, Notice, Session
 from groupcomm.sim.trace import Boot, Fail, Horizon
 
@@ -34,6 +34,7 @@ class Network(Programs):
 
     def __init__(self, seed: int, *, daemons: int, clients: int) -> None:
         super().__init__(Random(seed), clients)
+        self._groups = ("red", "red", "red", *GROUPS)
         self._loss = self._rng.choice((0.05, 0.3, 0.6))
         self._repair = self._rng.choice((0.1, 0.3, 1.0))
         self._names = NAMES[:daemons]
@@ -92,7 +93,8 @@ class Network(Programs):
 
     def _split(self) -> None:
         """Who hears whom from now on; what flies between others is lost."""
-        sides = self._rng.choice((1, 1, 2, 3))
+        apart = len(set(self._side.values())) > 1
+        sides = self._rng.choice((1, 1, 1, 2) if apart else (2, 2, 3))
         for name in self._names:
             self._side[name] = self._rng.randrange(sides)
         self._cut_flying()
