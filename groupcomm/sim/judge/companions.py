@@ -1,4 +1,4 @@
-"""Who comes along with whom, from one view whose groups were known whole to the next."""
+"""Who comes along with whom from view to view, and who shares which part of one."""
 
 from groupcomm.sim.judge.terms import NO_VIEW
 from groupcomm.sim.judge.views import Views
@@ -26,3 +26,11 @@ def _past(views: Views, process: str, view: str) -> tuple[str, set[str]]:
             last, companions = old, set(views.members(old))
         companions &= set(views.fellows(process, old))
     return last, companions
+
+
+def half_of(views: Views, process: str | None, view: str, *, regular: bool) -> object:
+    """What those have in common that deliver the same in a part of a view."""
+    turn = None if process is None else views.turn(process, view)
+    if regular or turn is None:
+        return regular
+    return (tuple(sorted(views.fellows(turn[1].p, view))), turn[1].view)

@@ -156,9 +156,10 @@ class Deliveries:
         if self.got.get(pair) != index:
             return
         owed = self.owed[pair]
+        late = self.stages.began_late(event.c, view)
         if owed.view != view:
             self.found.add("U" if owed.event.level == 0 else "D3")
-        elif owed.event.level > 0 and owed.regular != regular:
+        elif owed.event.level > 0 and owed.regular != regular and not late:
             self.found.add("V2")
 
     def _judge_uniqueness(self) -> None:

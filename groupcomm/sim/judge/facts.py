@@ -241,6 +241,17 @@ class Facts:
         found = self.whole(name, process)
         return None if found is None else found[-1].index
 
+    def at_home(self, name: Name) -> tuple[Released, Position] | None:
+        """The Release that made a message whole at its sender's home first, and its position."""
+        home = self.home(name[0])
+        whole = None if home is None else self.whole(name, home)
+        if home is None or whole is None:
+            return None
+        for released, position in self.positions(name, [home]):
+            if released in whole:
+                return whole[-1], position
+        return None
+
     def is_cut(self, name: Name) -> bool:
         """Whether a message has fewer Accepts than fragments."""
         counts = [r.event.count for p in self.views.processes for r in self.parts(name, p)]

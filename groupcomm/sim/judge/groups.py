@@ -4,7 +4,7 @@ from itertools import combinations
 
 import attrs
 
-from groupcomm.sim.judge.companions import are_together
+from groupcomm.sim.judge.companions import are_together, half_of
 from groupcomm.sim.judge.facts import Facts, Released
 from groupcomm.sim.judge.stages import Stages
 from groupcomm.sim.judge.tables import Tables
@@ -46,19 +46,12 @@ class Groups:
 
     # ---- tables ----
 
-    def _half(self, process: str | None, view: str, *, regular: bool) -> object:
-        """With whom a process has a part of a view in common."""
-        turn = None if process is None else self.views.turn(process, view)
-        if regular or turn is None:
-            return regular
-        return (tuple(sorted(self.views.fellows(turn[1].p, view))), turn[1].view)
-
     def _judge_tables(self) -> None:
         """G1."""
         digests: dict[object, str] = {}
         for index, event in self.facts.all(Table):
             regular = self.views.is_regular(event.p, index)
-            key = (event.pos, self._half(event.p, event.pos[0], regular=regular))
+            key = (event.pos, half_of(self.views, event.p, event.pos[0], regular=regular))
             if digests.setdefault(key, event.digest) != event.digest:
                 self.found.add("G1")
         for one, other in combinations(self.views.processes, 2):
@@ -125,7 +118,7 @@ class Groups:
         contents: dict[object, object] = {}
         for index, event in self.facts.all(Member):
             view, regular = self.stages.at(event.c, index)
-            half = self._half(self.facts.home(event.c, index), view, regular=regular)
+            half = half_of(self.views, self.facts.home(event.c, index), view, regular=regular)
             content = (event.members, event.cause, event.changed)
             if contents.setdefault((event.group, event.pos, half), content) != content:
                 self.found.add("G2")

@@ -256,8 +256,7 @@ class Orders:
     def _judge_own(self, name: Name, position: Position) -> None:
         """O2, for messages that are released at their sender's daemon."""
         facts, client = self.facts, name[0]
-        home = facts.home(client)
-        if home is None or not facts.positions(name, [home]):
+        if facts.at_home(name) is None:
             return
         sent_at = facts.sent[name]
         seen = [e.pos for i, e in self.deliveries.kept if i < sent_at and e.c == client]
@@ -268,8 +267,7 @@ class Orders:
         for other in facts.messages():
             if other[0] == client and other[1] < name[1]:
                 lower = self.positions[other]
-                at_home = bool(facts.positions(other, [home]))
-                if lower is not None and at_home and lower >= position:
+                if lower is not None and facts.at_home(other) is not None and lower >= position:
                     self.found.add("O2")
 
 

@@ -85,10 +85,10 @@ class Private:
             return False
         if not isinstance(facts.item(name), Send) or facts.level(name) < RELIABLE:
             return False
-        known = facts.positions(name, [home])
-        if private not in facts.to(name) or private[0] != "#" or not known:
+        known = facts.at_home(name)
+        if private not in facts.to(name) or private[0] != "#" or known is None:
             return False
-        released, position = known[0]
+        released, position = known
         if released.index >= before:
             return False
         target = self.tables.target(name, private)

@@ -82,6 +82,10 @@ class Stages:
         if self._majority.setdefault(event.view, event.majority) != event.majority:
             self.found.add("C3")
 
+    def began_late(self, client: str, view: str) -> bool:
+        """Whether a client's stage in a view was transitional from the beginning."""
+        return self._late.get((client, view), False)
+
     def at(self, client: str, index: int) -> Stage:
         """The stage of a client before an index."""
         home = self.facts.home(client, index)

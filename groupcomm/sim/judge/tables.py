@@ -116,9 +116,7 @@ class Tables:
     def start(self, process: str, view: str) -> Table:
         """The table with which a process began a view."""
         completed = self.facts.views.completed_at(process, view)
-        if completed is None or process not in self.facts.views.booted:
-            return Table()
-        return self.at(process, completed + 1)
+        return Table() if completed is None else self.at(process, completed + 1)
 
     def target(self, name: Name, private: str) -> str | None:
         """Whom a private name means in a message, once it is accepted."""

@@ -2,6 +2,7 @@
 
 from itertools import combinations, pairwise
 
+from groupcomm.sim.judge.companions import half_of
 from groupcomm.sim.judge.daemons import Daemons
 from groupcomm.sim.judge.deliveries import Deliveries
 from groupcomm.sim.judge.facts import Facts, Released
@@ -35,6 +36,9 @@ class Together:
             self._judge_obligations(view)
         for released in self.facts.everywhere():
             self._judge_stable(released)
+        for again in self.facts.repeated:
+            if again.regular and again.event.level == SAFE:
+                self._judge_prefixes(again.view, again.event.time, again.index)
         for index, order in self.facts.all(Order):
             self._judge_order(index, order)
         return self.found
@@ -123,10 +127,17 @@ class Together:
             for start, end in pairwise(mine)
         ]
         for one, other in combinations(steps, 2):
-            same = (_view_of(one[1]), _view_of(one[2])) == (_view_of(other[1]), _view_of(other[2]))
+            same = self._step_of(one) == self._step_of(other)
             known = one[0] in other[2][1].vs and other[0] in one[2][1].vs
             if same and known and self._got(*one) != self._got(*other):
                 self.found.add("V2")
+
+    def _step_of(self, step: tuple[str, tuple[int, Member], tuple[int, Member]]) -> object:
+        """From which view of which group to which other, and in which half of its view."""
+        client, (_, before), (index, after) = step
+        view, regular = self.stages.at(client, index)
+        half = half_of(self.views, self.facts.home(client, index), view, regular=regular)
+        return (before.group, before.pos, after.pos, half)
 
     def _got(self, client: str, start: tuple[int, Member], end: tuple[int, Member]) -> set[Name]:
         """What a client got to a group between two of its views, as far as it counts."""
@@ -162,7 +173,3 @@ class Together:
 
 def _agreed_regular(releases: list[Released]) -> set[tuple[str, int, int, int]]:
     return {r.bundle for r in releases if r.regular and r.event.level >= AGREED}
-
-
-def _view_of(entry: tuple[int, Member]) -> tuple[object, ...]:
-    return (entry[1].group, entry[1].pos)

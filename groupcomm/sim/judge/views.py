@@ -100,10 +100,10 @@ class Views:
         if conf.p not in flat(conf):
             return "C2"
         if conf.kind == "R":
-            if conf.rings != self.rings.get(conf.view, conf.rings):
-                return "C3"
             if any(order_of(view) >= order_of(conf.view) for view in self._earlier(conf.p, index)):
                 return "C4"
+            if conf.rings != self.rings.get(conf.view, conf.rings):
+                return "C3"
             return self._why_no_way(conf)
         if order_of(conf.view) <= order_of(conf.old):
             return "C4"
