@@ -170,6 +170,7 @@ class Membership:
         view.base[event.p] = stay.go_on(old) if old is not None else {}
         if not process.booted:
             stay.complete = True
+            process.table = process.table.go_on()
             world.tell(process)
 
     def _view(self, process: Process, event: Conf) -> View:

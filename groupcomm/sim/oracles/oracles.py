@@ -166,8 +166,7 @@ class Oracles:
             self._report.add("C1", f"{event.p} does something without a view", event)
 
     def _on_stamped(self, event: Stamped, stay: Stay) -> None:
-        self._stamps.stamped(event, stay)
-        if stay.view.unauthored:
+        if self._stamps.stamped(event, stay) and stay.view.unauthored:
             self._together.stamped(event, stay)
 
     def _on_rejects(self, event: Rejects) -> None:

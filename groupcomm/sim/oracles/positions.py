@@ -1,6 +1,6 @@
 """Positions: one key per message (O3), above its causes (O2) and side channels (X1, X2)."""
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from typing import Final
 
 from groupcomm.sim.oracles.records import NOWHERE, Client, Item, Order, Position
@@ -80,15 +80,29 @@ class Positions:
             if local <= item.floor_x2:
                 text = f"{item} is at {local}, sent after the view {item.floor_x2}"
                 self._report.add("X2", text, event)
+        self._compare(item, position, event)
+
+    def _compare(self, item: Item, position: Position, event: Release) -> None:
         for claim in item.claims or ():
             if claim != position:
                 self._wrong(item, claim, event)
+
+    def found_unsent(self, client: Client, number: int, stay: Stay, event: Release) -> None:
+        """The same for what is released before it was sent: its position is one, too (O3)."""
+        if event.level and event.index == event.count - 1:
+            place = (event.time, event.ring, event.bundle, number - event.first)
+            position = (stay.view.order, *place)
+            known = client.unsent.setdefault(number, position)
+            if known != position:
+                text = f"number {number} of {client} is at {known}, and at {position}"
+                self._report.add("O3", text, event)
 
     def found_request(self, item: Item, position: Position, stay: Stay, event: Release) -> None:
         """The same for a join or leave: O3."""
         if item.position is None:
             item.position = position
             item.view = stay.view
+            self._compare(item, position, event)
         elif item.position != position:
             self._wrong(item, position, event)
 
@@ -112,11 +126,14 @@ class Positions:
             self._report.add(
                 "O2", f"{item} is at {position}, its sender had got {item.floor}", event
             )
-        item.home_part, item.home_table = stay.part, stay.process.table
+        if item.home_part is None:
+            item.home_part, item.home_table = stay.part, stay.process.table
         entries = item.sender.positioned
         entry = (item.number, position)
-        insort(entries, entry)
         at = bisect_left(entries, entry)
+        if at < len(entries) and entries[at] == entry:
+            return  # released in another view, too (O3)
+        entries.insert(at, entry)
         before = entries[at - 1][1] if at else NOWHERE
         if before >= position or (at + 1 < len(entries) and entries[at + 1][1] <= position):
             self._report.add("O2", f"{item} is at {position}, out of its order", event)

@@ -167,6 +167,7 @@ class Client:
         began: the stage it was connected in, if that was a transitional part.
         stages: what it is owed of this, and has not been told; whether it is a Dview, and the part.
         sent: its items by number, but for those forgotten.
+        unsent: numbers released before they were used (D1), and where.
         forgotten: the highest number of an item that is forgotten.
         ranks: how many items at FIFO or above are accepted.
         positioned: numbers and positions of its latest messages that are released at its daemon,
@@ -225,6 +226,7 @@ class Client:
         "stage",
         "stages",
         "tidy_at",
+        "unsent",
         "views",
     )
 
@@ -242,6 +244,7 @@ class Client:
         self.began: Part | None = None
         self.stages: deque[tuple[bool, Part]] = deque()
         self.sent: dict[int, Item] = {}
+        self.unsent: dict[int, Position] = {}
         self.forgotten = -1
         self.ranks = 0
         self.positioned: list[tuple[int, Position]] = []

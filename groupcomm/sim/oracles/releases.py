@@ -58,7 +58,7 @@ class Releases:
         client = world.client(event.c)
         if client.home is None and not world.plain:
             self._settle(client, stay)
-        items = self._items(client, event) if event.kind not in _SESSION else ()
+        items = self._items(client, event, stay) if event.kind not in _SESSION else ()
         if event.level == 0:
             self._release_unreliable(event, stay, items)
             return
@@ -90,7 +90,7 @@ class Releases:
         if home is not None and home.ended:
             self._delivery.end(client)
 
-    def _items(self, client: Client, event: Release) -> list[Item]:
+    def _items(self, client: Client, event: Release, stay: Stay) -> list[Item]:
         """What a bundle holds, of all that was sent; D1 if some was not, or not accepted."""
         items = []
         for number in range(event.first, event.last + 1):
@@ -101,6 +101,8 @@ class Releases:
                     text = f"{event.p} releases {item}, of level {item.level}, at {event.level}"
                     self._report.add("D1", text, event)
             if (item is None or not item.accepted) and number > client.forgotten:
+                if item is None:
+                    self._positions.found_unsent(client, number, stay, event)
                 text = f"{event.p} releases {number} of {client}, which it had not taken"
                 self._report.add("D1", text, event)
         return items
@@ -142,10 +144,10 @@ class Releases:
         if event.index == event.count - 1:
             position = (stay.view.order, event.time, event.ring, event.bundle, 0)
             self._positions.found(item, position, stay, event)
-            if at_home:
-                self._positions.found_at_home(item, stay, event)
         if self._delivery.fragment(stay, item, event):
             item.at_home |= at_home
+            if at_home and item.position is not None:
+                self._positions.found_at_home(item, stay, event)
             if item.level >= _FIFO:
                 self._sender_order.released(stay, item, event)
 

@@ -31,10 +31,10 @@ class Stamps:
 
     # ---- numbering ----
 
-    def stamped(self, event: Stamped, stay: Stay) -> None:
-        """D3, H1, H3, H6."""
+    def stamped(self, event: Stamped, stay: Stay) -> bool:
+        """D3, H1, H3, H6; False if it numbers nothing."""
         if not self._may_act(event, stay):
-            return
+            return False
         self._check_ring(event, stay)
         stream = stay.view.streams[event.ring]
         number, time = event.number, event.time
@@ -55,8 +55,9 @@ class Stamps:
                 event,
             )
             if number <= stream.numbers[-1] or time <= stream.times[-1]:
-                return
+                return False
         stream.number(number, time, event.p)
+        return True
 
     def _check_ring(self, event: Stamped | Horizon, stay: Stay) -> None:
         if event.ring != stay.ring:

@@ -274,6 +274,15 @@ class Table:
         self.known: set[Client] = set()
         self.gone: dict[Client, Place] = {}
 
+    def go_on(self) -> "Table":
+        """The same, with which a view begins."""
+        table = Table()
+        table.groups = {group: dict(members) for group, members in self.groups.items()}
+        table.members = {group: dict(members) for group, members in self.members.items()}
+        table.connected = dict(self.connected)
+        table.known = set(self.connected.values())
+        return table
+
     def bring(self, process: "Process") -> tuple[list[Client], dict[str, list[Client]]]:
         """What its daemon tells others in a new view: its clients, and who of them is where."""
         own = [client for client in self.connected.values() if client.home is process]

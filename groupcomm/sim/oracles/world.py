@@ -76,8 +76,18 @@ class World:
             self.plain = not booted
         self.boots |= booted
         self.processes[identity] = process
-        self._by_name.setdefault(process.name, process)
+        first = self._by_name.setdefault(process.name, process) is process
+        if self.plain and first:
+            self._settle_early(process)
         return process
+
+    def _settle_early(self, home: Process) -> None:
+        """Settle clients of a plain trace that were there before their daemon."""
+        for client in self.clients.values():
+            if client.daemon_name == home.name:
+                self.settle(client, home)
+                if client.ended:
+                    del home.clients[client]
 
     def end_process(self, process: Process) -> None:
         """A start of a daemon is over."""
@@ -177,7 +187,10 @@ class World:
 
     def remember(self, item: Item) -> None:
         """Enter an item; of those that are complete the oldest are forgotten."""
-        item.sender.sent[item.number] = item
+        sender = item.sender
+        sender.sent[item.number] = item
+        if sender.unsent and item.number in sender.unsent:
+            item.claims = [sender.unsent.pop(item.number)]
         items = self._items
         items.append(item)
         if len(items) > KEPT:
