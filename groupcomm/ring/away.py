@@ -29,6 +29,7 @@ class Away:
     """
 
     __slots__ = (
+        "_ask_holder",
         "_asking",
         "_copy",
         "_copy_to",
@@ -41,8 +42,10 @@ class Away:
         "_noted_frontier",
         "_notices",
         "_packer",
+        "_passes_within_s",
         "_repeats",
         "_rest_hop",
+        "_rests_with",
         "_ring",
         "_timeout_s",
         "deadline",
@@ -59,6 +62,7 @@ class Away:
         timing: Timing,
         *,
         hop: int,
+        holder: int,
         flow: Flow,
         packer: Packer,
         gaps: list[Gaps],
@@ -77,10 +81,13 @@ class Away:
         self._timeout_s = timing.token_timeout_s
         self._repeats = Repeater(timing.token_retransmit_s, timing.longest_wait_s)
         self._asking = Repeater(timing.request_retry_s, timing.longest_wait_s)
+        self._passes_within_s = 2 * timing.token_retransmit_s  # also if a copy of it is needed
         self._copy = b""  # the token as it was passed on, until it is known to have arrived
         self._copy_to = me
         self._noted_frontier = 0  # the own frontier in the last rest notice
         self._rest_hop = hop  # hop of the last rest notice
+        self._rests_with = holder  # who sent it
+        self._ask_holder = False  # the next request is the first since then
         self._heard_at = now
         self.hop = hop
         self.deadline = inf
@@ -108,13 +115,15 @@ class Away:
         self._repeats.stop()
         self._asking.stop()
 
-    def rests(self, hop: int, own_frontier: int, now: float) -> None:
+    def rests(self, hop: int, holder: int, own_frontier: int, now: float) -> None:
         """The token has come to rest elsewhere, or here."""
         self.hop = self._rest_hop = hop
+        self._rests_with = holder
+        self._ask_holder = False
         self._noted_frontier = own_frontier
         self._repeats.stop()
         if self._packer.waiting:
-            self._asking.start(now, at_once=True)  # it has not passed here
+            self._ask_at_once(now)  # it has not passed here
 
     def moved_on(self) -> None:
         """Something proves that the token that was passed on has arrived."""
@@ -137,21 +146,40 @@ class Away:
             self._asking.stop()
         self._set_deadline(missing_at)
 
+    @property
+    def _at_rest(self) -> bool:
+        """Whether the last that was heard of the token is that it rests."""
+        return self._rest_hop == self.hop
+
     def _wants_token(self, something_is_missing: bool) -> bool:
         if self._packer.waiting:
             return self._flow.may_number()
         if something_is_missing:
             return True
-        return self._host.safe_waits(self._noted_frontier, self._host.frontier)
+        # A token that moves collects frontiers; what it missed shows once it rests.
+        return self._at_rest and self._host.safe_waits(self._noted_frontier, self._host.frontier)
 
     def _ask(self, now: float) -> None:
-        """Request a resting token at once; one that goes round, only when it fails to come by."""
+        """Request a resting token at once; one that goes round, only when it fails to come by.
+
+        The first request of a resting token wakes nobody but its holder. Later ones are for all:
+        the holder may have changed, and a request is also proof that the token moved on.
+        """
         if self._asking.at == inf:
-            at_rest = self._rest_hop == self.hop
-            self._asking.start(now, at_once=at_rest and bool(self._packer.waiting))
+            if not self._at_rest:
+                self._asking.start(now, self._passes_within_s)
+            elif self._packer.waiting:
+                self._ask_at_once(now)
+            else:
+                self._asking.start(now)  # its holder may have seen the need itself
         if self._asking.take(now):
+            target, self._ask_holder = self._rests_with if self._ask_holder else RING, False
             request = TokenRequest(ring=self._ring, daemon=self._me, hop=self.hop)
-            self._host.send(RING, request.encode(self._key))
+            self._host.send(target, request.encode(self._key))
+
+    def _ask_at_once(self, now: float) -> None:
+        self._asking.start(now, 0.0)
+        self._ask_holder = True
 
     def _set_deadline(self, missing_at: float) -> None:
         deadline = self._heard_at + self._timeout_s

@@ -18,10 +18,12 @@ class Repeater:
         self._wait_s = first_s
         self.at = inf
 
-    def start(self, now: float, *, at_once: bool = False) -> None:
-        """Begin anew: now, or after the first interval."""
-        self._wait_s = self._first_s
-        self.at = now if at_once else now + self._first_s
+    def start(self, now: float, wait_s: float | None = None) -> None:
+        """Begin anew: the first time comes after the first interval, or after `wait_s`."""
+        if wait_s is None:
+            wait_s = self._first_s
+        self._wait_s = max(wait_s, self._first_s)
+        self.at = now + wait_s
 
     def stop(self) -> None:
         """It was answered."""

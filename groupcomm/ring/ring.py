@@ -142,6 +142,7 @@ class Ring:
             view.key,
             config.timing,
             hop=config.starts.hop,
+            holder=self._members[0],
             flow=self.flow,
             packer=packer,
             gaps=gaps,
@@ -188,7 +189,7 @@ class Ring:
         self._stream.learn(notice.last)
         self.everywhere = max(self.everywhere, notice.last)
         if notice.hop >= self.away.hop and self.state is State.AWAY:
-            self.away.rests(notice.hop, notice.frontiers[self._place], now)
+            self.away.rests(notice.hop, notice.holder, notice.frontiers[self._place], now)
 
     def on_request(self, request: TokenRequest) -> None:
         """Take a fellow's request; it is answered if the token is here."""
@@ -307,7 +308,7 @@ class Ring:
 
     def _rest(self, now: float) -> None:
         self.state = State.RESTING
-        self.away.rests(self._token.hop, self._host.frontier, now)
+        self.away.rests(self._token.hop, self._me, self._host.frontier, now)
         self._round_at = now + self._config.timing.rest_interval_s
         self._announce_rest(now)
 

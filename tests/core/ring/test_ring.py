@@ -3,6 +3,7 @@
 from math import inf
 
 from groupcomm.config.core import CoreConfig, Windows
+from groupcomm.config.view import RING
 from groupcomm.ring.ring import ACCELERATED_PACKETS, State
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
@@ -68,7 +69,10 @@ def test_a_daemon_that_knows_the_token_moves_waits_before_it_asks() -> None:
     assert target_of_token(b.step(0.1)) == 2
     b.submit()
     assert b.step(0.1) == []
-    assert kinds(b.step(0.1 + CoreConfig().timing.request_retry_s)) == [PacketKind.REQUEST]
+    wait_s = 2 * CoreConfig().timing.token_retransmit_s
+    early, late = b.step(0.1 + 0.9 * wait_s), b.step(0.1 + 1.1 * wait_s)
+    assert PacketKind.REQUEST not in kinds(early), "a copy of the token may be on its way"
+    assert PacketKind.REQUEST in kinds(late)
 
 
 def test_a_request_is_repeated_until_the_token_comes() -> None:
@@ -258,3 +262,29 @@ def test_a_token_with_all_its_requests_fits_a_packet() -> None:
     packet_sizes = [len(packet) for _, packet in sent]
     assert len(token_in(sent).requests) > 30
     assert max(packet_sizes) <= view.packet_limit
+
+
+def test_the_first_request_of_a_resting_token_goes_to_its_holder_the_next_to_all() -> None:
+    _, _, c = trio()
+    retry_s = CoreConfig().timing.request_retry_s
+    c.submit()
+    assert [target for target, _ in c.step(0.0)] == [0], "with whom a token rests at first"
+    notice = RestNotice(ring=0, hop=5, holder=1, last=0, horizon=9, frontiers=[9, 9, 9])
+    c.hear([(RING, notice.encode(bytes(16)))], 0.001)
+    assert [target for target, _ in c.step(0.001)] == [1]
+    assert [target for target, _ in c.step(0.002 + retry_s)] == [RING], "it may have moved"
+
+
+def test_no_token_that_moves_is_asked_for_because_safe_waits() -> None:
+    a, b, _ = trio()
+    b.hear(a.step(0.0), 0.0)
+    a.submit()
+    b.hear(a.step(0.1), 0.1)
+    b.step(0.1)
+    b.safe, b.frontier = [b.frontier + 1], b.frontier + 2
+    sent = [packet for step in range(100) for packet in b.step(0.1 + 0.001 * step)]
+    assert PacketKind.REQUEST not in kinds(sent)
+    notice = RestNotice(ring=0, hop=9, holder=2, last=1, horizon=b.frontier, frontiers=[1, 1, 1])
+    b.hear([(RING, notice.encode(bytes(16)))], 0.2)
+    sent = [packet for step in range(100) for packet in b.step(0.2 + 0.001 * step)]
+    assert PacketKind.REQUEST in kinds(sent), "its holder does not see the need"
