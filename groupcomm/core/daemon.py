@@ -11,6 +11,7 @@ not per datagram.
 """
 
 from collections.abc import Sequence
+from math import inf
 
 from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.config.core import CoreConfig
@@ -102,12 +103,14 @@ class DaemonCore:
         self._frozen = True  # no view, or it stands still
         self._begun = False  # a view was installed in this step
         self._touched = False  # packets of the view have come in this step
+        self._operation_due = inf  # when the view has something to do
         self._table: GroupTable | None = None  # of the last view whose groups were known whole
         self._completed = b""  # key of the last view whose groups were known whole
         self._together: frozenset[DaemonId] = frozenset()  # who came along ever since
         self._early: list[tuple[bytes, int, bytes]] = []  # (view, kind, packet)
         self._out: list[Transmission] = []
         self._now = now
+        self._pause_s = config.timing.token_timeout_s / 2  # so late a call shows a pause
         self._leaving = False
         self.membership = Membership(config, start, self)
         self.membership.gather(Reason.STARTED, now)
@@ -152,9 +155,9 @@ class DaemonCore:
         """
         out: list[Transmission] = []
         self._out = out
-        paused = now > self.deadline + self.config.timing.token_timeout_s / 2
+        paused = now > self.deadline + self._pause_s
         self._now = now
-        if paused and self.state is not State.LEFT:
+        if paused and self.membership.state is not State.LEFT:
             self.membership.gather(Reason.PAUSED, now)
         for datagram in datagrams:
             self._receive(datagram, drop=paused)
@@ -166,31 +169,30 @@ class DaemonCore:
 
     def _step(self, now: float, *, clients: bool) -> None:
         membership = self.membership
-        self._operate(now, clients=clients)
+        if self._touched or clients or self._begun or now >= self._operation_due:
+            self._operate(now, clients=clients)
         membership.step(now)
-        if self.state is State.LEFT:
-            self._frozen = True
+        if membership.state is State.LEFT:
+            self._stand_still()
         if self._begun:
             self._operate(now, clients=clients)
-        for destination, packet in membership.flood.out:
-            self.seal_and_send(destination, packet)
-        membership.flood.out.clear()
-        deadline = membership.deadline
-        if not self._frozen and self.operation is not None:
-            deadline = min(deadline, self.operation.deadline)
-        self.deadline = deadline
+        if membership.flood.out:
+            for destination, packet in membership.flood.out:
+                self.seal_and_send(destination, packet)
+            membership.flood.out.clear()
+        # Never in the past: else the next call would look as if it came after a pause.
+        self.deadline = max(now, min(membership.deadline, self._operation_due))
 
     def _operate(self, now: float, *, clients: bool) -> None:
         operation = self.operation
         if operation is None or self._frozen:
             return
-        if not (self._touched or clients or self._begun or now >= operation.deadline):
-            return  # nothing has come that concerns the view
         self._touched = False
         if self._begun:
             self._begun = False
             self._take_early(operation)
         operation.step(now, clients=clients)
+        self._operation_due = operation.deadline
         if operation.token_lost:
             self.membership.gather(Reason.TOKEN_LOST, now)
         elif self._leaving:
@@ -271,11 +273,16 @@ class DaemonCore:
 
     def freeze(self) -> None:
         """From now on the present view stands still: nothing is numbered or delivered in it."""
-        self._frozen = True
+        self._stand_still()
         self._early.clear()
         reading = self.physical.read(self._now)
         if self._mark < reading + RESERVE_US // 2:
             self._reserve(reading)
+
+    def _stand_still(self) -> None:
+        self._frozen = True
+        self._touched = False
+        self._operation_due = inf
 
     @property
     def past(self) -> Past | None:

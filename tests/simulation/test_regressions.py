@@ -1,8 +1,13 @@
 """Runs that once went wrong, each directed at its cause: seeds drift, causes do not."""
 
+import itertools
+
+import attrs
 import pytest
 
+from groupcomm.config.core import CounterStarts
 from groupcomm.level import ServiceLevel
+from groupcomm.membership.states import Reason
 from groupcomm.security.sealing import HEAD_BYTES
 from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
@@ -69,3 +74,27 @@ def test_a_daemon_that_missed_a_notice_asks_though_its_ring_has_settled() -> Non
     path.faults = None
     cluster.run(1.0)
     assert got(clients) == [1] * 4
+
+
+def test_an_overdue_round_of_the_token_is_not_taken_for_a_pause() -> None:
+    """Two rings in one site, whose clock is ahead of physical time, so that it goes by ticks.
+
+    A holder that promises more lets its own frontier rise, and the round that was to collect it
+    was due long before: a deadline in the past.
+    """
+    ahead = CounterStarts(clock=2**62)
+    cluster = Cluster(attrs.evolve(plain_settings(daemons=6), starts=ahead))
+    clients = members_of(cluster, *range(6))
+    for near, far in itertools.product((0, 1, 2), (3, 4, 5)):
+        if (near, far) != (2, 3):
+            cluster.network.cut([(near, far), (far, near)])
+    cluster.run(2.0)
+    view = cluster.daemons[2].core.view
+    assert view is not None
+    assert view.rings == ((0, 1, 2), (3, 4, 5))
+    for _ in range(5):
+        clients[5].multicast(["g"], b"x", level=ServiceLevel.AGREED)
+        cluster.run(0.5)
+    paused = [host.core.membership.reasons[Reason.PAUSED] for host in cluster.daemons]
+    assert paused == [0] * 6
+    assert got(clients) == [5] * 6
