@@ -2,6 +2,7 @@
 
 import hashlib
 import unicodedata
+from functools import lru_cache
 
 from groupcomm.errors import LocalProtocolError
 
@@ -60,6 +61,7 @@ def split_private(name: str) -> tuple[str, str]:
     return parts[1], parts[2]
 
 
+@lru_cache(maxsize=1024)
 def daemon_number(name: str) -> int:
     """The 64 bits that stand for a daemon's name in the head of a datagram."""
     digest = hashlib.blake2b(name.encode(), digest_size=8, person=b"groupcomm daemon")
@@ -83,5 +85,7 @@ def _check_text(what: str, name: str) -> None:
         raise LocalProtocolError(
             f"{what} of {size} bytes is too long; {MAX_NAME_BYTES} are allowed"
         )
+    if name.isascii() and name.isprintable():
+        return  # what nearly all names are
     if any(unicodedata.category(letter) == "Cc" for letter in name):
         raise LocalProtocolError(f"{what} {name!r} contains a control character")

@@ -6,23 +6,29 @@ the present view, is for others to say.
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
 from groupcomm.names import cluster_number, daemon_number
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.sealing import Opened, Opener, Sealer
+from groupcomm.security.sealing import Opener, Sealer
 
 
 class Gate:
-    """Sealing and opening for one start of one daemon."""
+    """Sealing and opening for one start of one daemon.
 
-    __slots__ = ("_numbers", "_opener", "_sealer")
+    Attributes:
+        open_untrusted: of the Opener, see there.
+        forget: a start of a daemon is over; its datagrams may still come, and cost a new key then.
+    """
+
+    __slots__ = ("_numbers", "_sealer", "forget", "open_untrusted")
 
     def __init__(self, config: CoreConfig, start: Start, keys: KeyRing | None) -> None:
         own, cluster = start.daemon, cluster_number(config.cluster)
         self._sealer = Sealer(
             config.suite, keys, cluster, own.number, own.incarnation, config.starts.datagram
         )
-        self._opener = Opener(config.suite, keys, cluster, (own.number, own.incarnation))
+        opener = Opener(config.suite, keys, cluster, (own.number, own.incarnation))
+        self.open_untrusted = opener.open_untrusted
+        self.forget = opener.forget
         self._numbers = {name: daemon_number(name) for name in config.daemons}
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
@@ -34,15 +40,3 @@ class Gate:
         if number is None:
             number = self._numbers[name] = daemon_number(name)
         return number
-
-    def open_untrusted(self, datagram: bytes) -> Opened:
-        """What a datagram holds.
-
-        Raises:
-            BadDatagram: with the reasons of the Opener.
-        """
-        return self._opener.open_untrusted(datagram)
-
-    def forget(self, number: int, incarnation: Incarnation) -> None:
-        """A start of a daemon is over; its datagrams may still come, and cost a new key then."""
-        self._opener.forget(number, incarnation)

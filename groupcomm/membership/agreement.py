@@ -54,7 +54,16 @@ class Agreement:
         recovered: this daemon has told that it holds all that they hold.
     """
 
-    __slots__ = ("_joins", "_me", "_peers", "proposal", "recovered", "recovery", "view")
+    __slots__ = (
+        "_attempts",
+        "_joins",
+        "_me",
+        "_peers",
+        "proposal",
+        "recovered",
+        "recovery",
+        "view",
+    )
 
     def __init__(
         self,
@@ -71,6 +80,7 @@ class Agreement:
         self._joins = joins
         self._peers = peers
         self.proposal = proposal
+        self._attempts = {(seat.number, seat.random_id): seat.attempt for seat in proposal.seats}
         self.view = make_view(config, proposal, joins)
         self.recovery = Recovery(host, old, self._me, proposal, joins)
         self.recovered = False
@@ -90,10 +100,7 @@ class Agreement:
 
     def attempt_of(self, peer: Peer) -> int | None:
         """With which attempt a daemon, in its present start, is a member; None if it is not."""
-        for seat in self.proposal.seats:
-            if (seat.number, seat.random_id) == peer.key:
-                return seat.attempt
-        return None
+        return self._attempts.get(peer.key)
 
     def has_name(self, number: int) -> bool:
         """Whether a daemon, in whatever start, is a member."""

@@ -195,7 +195,8 @@ class Opener:
             raise BadDatagram("replay", f"counter {counter}")
         packet = self._open(peer, datagram)
         peer.window.accept(counter)
-        self._peers[peer_key] = peer
+        if peer_key not in self._peers:
+            self._peers[peer_key] = peer
         return Opened(peer, counter, packet)
 
     def forget(self, sender: int, incarnation: Incarnation) -> None:
