@@ -49,6 +49,8 @@ class Path:
     """
 
     __slots__ = (
+        "_burst_at",
+        "_burst_us",
         "_cuts",
         "_delay",
         "_jitter",
@@ -71,6 +73,8 @@ class Path:
         self._jitter = jitter_us
         self._receiver = receiver
         self._last = 0  # arrival of the latest datagram; a later one does not overtake it
+        self._burst_at = -1
+        self._burst_us = delay_us  # what is sent at one moment is under way for the same time
         self._cuts = 0
         self._thinned = 0.0
         self.faults: PathFaults | None = None
@@ -89,7 +93,11 @@ class Path:
 
     def transfer(self, datagram: bytes, extra_us: int, overtake: bool) -> int:
         """Let a datagram arrive, `extra_us` later than usual; return the time of its arrival."""
-        arrival = self._loop.now + self._delay + int(self._random() * self._jitter) + extra_us
+        now = self._loop.now
+        if now != self._burst_at:
+            self._burst_at = now
+            self._burst_us = self._delay + int(self._random() * self._jitter)
+        arrival = now + self._burst_us + extra_us
         if not overtake:
             if arrival < self._last:
                 arrival = self._last
@@ -201,7 +209,7 @@ class Network:
         """Hold everything on its way to a host until a time, then let it go in order."""
         for (_, target), path in self.paths.items():
             if target == host and path.faults is not None:
-                path.faults.jammed_until = until
+                path.faults.jam(until)
 
     def cut(self, pairs: Iterable[Pair]) -> None:
         """Cut paths; each cut lasts until it is mended, also beside others of the same path."""

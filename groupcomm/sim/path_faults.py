@@ -22,7 +22,7 @@ LATE_US = microseconds(3 * TOKEN_TIMEOUT_S)
 """Where datagrams are delayed, some few come this late, behind others that were sent later."""
 
 COPY_DELAY_US = microseconds(10 * TOKEN_TIMEOUT_S)
-"""Copies come at most so much later."""
+"""Half of the copies come right behind their originals, the others at most so much later."""
 
 
 class Forged(bytes):
@@ -61,11 +61,12 @@ class PathFaults:
         "_faults",
         "_held",
         "_in_flight",
+        "_jammed",
+        "_jammed_until",
         "_loop",
         "_rng",
         "_sent",
         "_transfer",
-        "jammed_until",
         "lost",
     )
 
@@ -85,7 +86,8 @@ class PathFaults:
         self._ended = False
         self._held: list[tuple[int, int, bytes]] = []  # (count of sent that frees it, count, ..)
         self._sent = 0
-        self.jammed_until = 0  # the network sets it for all paths of a daemon
+        self._jammed: list[bytes] = []  # held until the jam is over, in order
+        self._jammed_until = 0
         self.lost = 0
 
     def send(self, datagram: bytes) -> bool:
@@ -100,9 +102,7 @@ class PathFaults:
         if faults.corruption and rng.random() < faults.corruption:
             datagram = corrupt(rng, datagram)
         if faults.duplication and rng.random() < faults.duplication:
-            self._loop.at(
-                self._loop.now + int(rng.random() ** 4 * COPY_DELAY_US), self._go_late, datagram
-            )
+            self._copy(datagram)
         if faults.reorder_packets and rng.random() < 0.5:
             self._hold(datagram)
         else:
@@ -111,19 +111,42 @@ class PathFaults:
 
     def flush(self) -> None:
         """Let everything go that is still held: the faults have ended. Late copies are lost."""
-        self.jammed_until = 0
         self._ended = True
+        self._jam_ended(self._jammed_until)
         for _, _, datagram in sorted(self._held, key=lambda held: held[1]):
             self._go(datagram)
         self._held.clear()
+
+    def jam(self, until: int) -> None:
+        """Hold everything until a time."""
+        self._jammed_until = until
+        self._loop.at(until, self._jam_ended, until)
+
+    def _jam_ended(self, until: int) -> None:
+        if until == self._jammed_until:
+            self._jammed_until = 0
+            jammed, self._jammed = self._jammed, []
+            for datagram in jammed:
+                self._go(datagram)
+
+    def _copy(self, datagram: bytes) -> None:
+        lot = self._rng.random()
+        if lot < 0.5:
+            self._go(datagram)
+        else:
+            late_us = int((2.0 * lot - 1.0) ** 4 * COPY_DELAY_US)
+            self._loop.at(self._loop.now + late_us, self._go_late, datagram)
 
     def _go_late(self, datagram: bytes) -> None:
         if not self._ended:
             self._go(datagram)
 
     def _go(self, datagram: bytes) -> None:
-        faults, now = self._faults, self._loop.now
-        delay = max(0, self.jammed_until - now)
+        faults = self._faults
+        if self._jammed_until:
+            self._jammed.append(datagram)
+            return
+        delay = 0
         overtake = faults.reorder_packets > 0
         if faults.delay_mean_s:
             if self._rng.random() < LATE_SHARE:
@@ -152,10 +175,8 @@ class PathFaults:
         while flying and flying[0] <= self._loop.now:
             heapq.heappop(flying)
         # A random one of those that meet at a full queue is dropped; half of the new ones are.
-        full = len(flying) >= self._faults.capacity_packets
-        return full and (
-            len(flying) >= 2 * self._faults.capacity_packets or self._rng.random() < 0.5
-        )
+        queued, capacity = len(flying) + len(self._jammed), self._faults.capacity_packets
+        return queued >= capacity and (queued >= 2 * capacity or self._rng.random() < 0.5)
 
     def _hold(self, datagram: bytes) -> None:
         free_at = self._sent + self._rng.randint(1, self._faults.reorder_packets)
