@@ -24,7 +24,7 @@ from groupcomm.wire.membership import Commit, Join
 
 @known_bug((Walk, "deliverable"))
 def transitional_rule_by_the_streams_holes(right: Right) -> Right:
-    """After the first hole in a stream all of it is dropped, not only what follows in its chains."""
+    """After a stream's first hole all of it is dropped, not only what follows in its chains."""
 
     def deliverable(self: Walk, packet: DataPacket) -> list[Bundle]:
         kept: list[Bundle] = right(self, packet)
