@@ -271,7 +271,11 @@ def make_config(settings: Settings) -> CoreConfig:
         sites=tuple(tuple(names[index] for index in site) for site in settings.rings),
         packet_limit=settings.packet_limit,
         starts=settings.starts,
-        timing=attrs.evolve(Timing(), longest_delay_s=max(map(max, settings.ring_delays_s))),
+        timing=attrs.evolve(
+            Timing(),
+            longest_delay_s=max(map(max, settings.ring_delays_s)),
+            horizon_interval_min_s=settings.notice_interval_s,
+        ),
     )
 
 

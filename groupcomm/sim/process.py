@@ -24,7 +24,7 @@ from groupcomm.sim.probe import Killed, TraceProbe
 STEP_US: Final = 10
 """How long one step of a healthy daemon takes."""
 
-WAKE_US: Final = 30
+WAKE_US: Final = 50
 """From the arrival of something to the step that takes it, and whatever has come meanwhile."""
 
 WALL_INTERVAL_US: Final = SECOND
@@ -179,11 +179,9 @@ class Process:
         A timer that is set stays set when the deadline moves away: it finds nothing to do and
         sets itself again. Deadlines move at nearly every step.
         """
-        deadline = self.core.deadline
-        if deadline < self._timer:
-            self._timer = deadline
-            at = max(self.clock.when(deadline, self._loop.now), self._busy_until)
-            self._loop.at(at, self._on_timer, deadline)
+        deadline = self._timer = self.core.deadline
+        at = max(self.clock.when(deadline, self._loop.now), self._busy_until)
+        self._loop.at(at, self._on_timer, deadline)
 
     def _on_timer(self, deadline: float) -> None:
         if deadline == self._timer and self.alive and not self._over:
@@ -219,26 +217,27 @@ class Process:
             return
         inbox, inputs = self._inbox, self._inputs
         datagrams: list[bytes] = []
-        forged: list[bytes] | None = None
+        forged: list[bytes] = []
         while inbox and inbox[0][0] <= now:
             datagram = heappop(inbox)[2]
-            if type(datagram) is not Forged:
-                datagrams.append(datagram)
-            elif forged is None:
-                forged = [datagram]
-            else:
-                forged.append(datagram)
+            (datagrams if type(datagram) is not Forged else forged).append(datagram)
         if len(datagrams) > BUFFER_DATAGRAMS:
             del datagrams[BUFFER_DATAGRAMS:]
         self._busy_until = now + self.step_us
-        if forged is not None:
+        if forged:
             self._feed_forged(forged)
         if inputs:
             self._inputs = []
-        self._handle(datagrams, inputs)
+        if datagrams or inputs or not forged:
+            self._handle(datagrams, inputs)
+        self._after_step(inputs)
+
+    def _after_step(self, inputs: list[ClientInput]) -> None:
+        inbox = self._inbox
         if self.alive:
             self.connections.serve(inputs)
-            self._arm()
+            if self.core.deadline < self._timer:
+                self._arm()
             if inbox and inbox[0][0] + WAKE_US < self._step_at:
                 self._wake_at(inbox[0][0] + WAKE_US)
 

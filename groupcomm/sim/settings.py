@@ -5,7 +5,7 @@ from random import Random
 
 import attrs
 
-from groupcomm.config.core import CounterStarts
+from groupcomm.config.core import CounterStarts, Timing
 from groupcomm.errors import ConfigError
 from groupcomm.session.daemon import SessionLimits
 from groupcomm.sim.faults import Faults, draw_faults, fault_names
@@ -14,7 +14,11 @@ from groupcomm.sim.loop import random_for
 MAX_DAEMONS = 39
 LEAST_RING_DELAY_S = 0.04
 LONGEST_RING_DELAY_S = 0.12
-SHORTEST_CALM_S = 3.0
+SHORTEST_CALM_S = 2.0
+MOST_CALMS = 12
+"""In runs that are long enough for it, so many disturbances fit in at most, on average."""
+
+NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04)
 ALL_AGREE_SHARE = 0.6
 STORM_CAP_BYTES = 600_000
 """Above the largest message of a storm, and low enough for clients to be too slow for it."""
@@ -57,6 +61,7 @@ class Settings:
         seed: of all random sources.
         rings: per site the indices of its daemons; each has one ring while all hear each other.
         ring_delays_s: one-way delays in seconds between sites, from the first index to the second.
+        notice_interval_s: least time between two horizon notices of a ring.
         faults: what goes wrong.
         suite: 1 if datagrams are encrypted, 0 if they have a checksum only.
         packet_limit: bytes of a packet before sealing.
@@ -74,6 +79,7 @@ class Settings:
     seed: int
     rings: tuple[tuple[int, ...], ...]
     ring_delays_s: tuple[tuple[float, ...], ...]
+    notice_interval_s: float = NOTICE_INTERVALS_S[0]
     faults: Faults = attrs.field(factory=Faults)
     suite: int = 0
     packet_limit: int = 1340
@@ -102,6 +108,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         seed=seed,
         rings=rings,
         ring_delays_s=draw_ring_delays(rng, len(rings)),
+        notice_interval_s=random_for(seed, "notices").choice(NOTICE_INTERVALS_S),
         faults=faults,
         # Who has no key can forge a checksum, so an attacker meets encrypted datagrams only.
         suite=1 if faults.attacker or rng.random() < 0.25 else 0,
@@ -110,7 +117,8 @@ def draw_settings(seed: int, options: Options) -> Settings:
         session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,
         start_message=_draw_start(random_for(seed, "messages"), faults.counter_bits),
         duration_s=options.duration_s,
-        calm_s=SHORTEST_CALM_S * 4 ** random_for(seed, "calm").random(),
+        calm_s=max(SHORTEST_CALM_S, options.duration_s / MOST_CALMS)
+        * 4 ** random_for(seed, "calm").random(),
         silence=random_for(seed, "silence").random() < 0.5,
         core=_draw_core(random_for(seed, "core"), sum(map(len, rings))),
     )

@@ -1,6 +1,6 @@
 """What simulated programs do: messages of every level and kind, joins, leaves, side channels.
 
-About 21 multicasts per simulated second from ten clients, each of them usually in two of three
+About 10 multicasts per simulated second from ten clients, each of them usually in two of three
 groups, so that a multicast reaches between six and seven clients on average.
 """
 
@@ -15,8 +15,8 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.loop import SECOND, Loop
 
 GROUPS = ("chat", "prices", "zürich/日本")
-SEND_INTERVAL_US = SECOND // 18
-STORM_INTERVAL_US = SECOND // 9
+SEND_INTERVAL_US = SECOND // 9
+STORM_INTERVAL_US = 2 * SECOND // 9
 """Between two sends, on average; a storm (storm.py) adds as many again."""
 
 SERIES_INTERVAL_US = SECOND // 300
