@@ -16,7 +16,7 @@ from groupcomm.sim.mutations.tools import (
     pick,
     repeat,
 )
-from groupcomm.sim.trace import Count, Hold, Horizon, Rejects, Release, Stamped, Table
+from groupcomm.sim.trace import Conf, Count, Hold, Horizon, Rejects, Release, Stamped, Table
 
 _RELIABLE, _AGREED, _SAFE = 1, 4, 5
 
@@ -126,6 +126,7 @@ def time_falls(rng: Random, trace: Trace) -> Trace | None:
 
 DAEMON_MUTATIONS: Final[dict[str, Mutation]] = {
     "agreed release early": early_agreed,
+    "conf late": later(Conf, lambda conf: conf.kind == "R"),
     "count early": earlier(Count),
     "hold late": later(Hold),
     "hold lost": drop(Hold),

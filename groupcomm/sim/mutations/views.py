@@ -12,7 +12,6 @@ from groupcomm.sim.mutations.tools import (
     drop,
     earlier,
     insert,
-    later,
     pick,
     repeat,
 )
@@ -20,6 +19,7 @@ from groupcomm.sim.trace import (
     Boot,
     Conf,
     Heal,
+    Quiet,
     view_order,
 )
 
@@ -133,6 +133,14 @@ def installed_after_end(rng: Random, trace: Trace) -> Trace | None:
     return insert(trace, len(trace) - 1, mine[-1]) if mine else None
 
 
+def _is_formed(trace: Trace, core: tuple[str, ...]) -> bool:
+    """Whether the core is in one view, with nobody else."""
+    last = {e.p: e for e in trace if isinstance(e, Conf) and e.p in core}
+    views = {conf.view for conf in last.values() if is_regular(conf)}
+    members = {p for conf in last.values() for ring in conf.rings for p in ring}
+    return len(views) == 1 and members == set(core) == set(last)
+
+
 def formed_late(rng: Random, trace: Trace) -> Trace | None:
     """The core needs more than three seconds to form its view."""
     healed = pick(rng, trace, Heal)
@@ -142,8 +150,26 @@ def formed_late(rng: Random, trace: Trace) -> Trace | None:
     confs = [i for i, e in enumerate(trace) if isinstance(e, Conf) and e.p in heal.core and i > at]
     if not confs:
         return None
-    start = rng.randint(at + 1, confs[-1])
+    start = rng.randint(at + 1, confs[0])
+    if _is_formed(trace[:start], heal.core):
+        return None  # it goes on to another view, which is another fault
     return [*trace[:start], *(replace(e, t=e.t + 4_000_000) for e in trace[start:])]
+
+
+def view_after_agreement(rng: Random, trace: Trace) -> Trace | None:
+    """One of the core goes on to a view of its own, long after all were in one."""
+    healed = pick(rng, trace, Heal)
+    if healed is None or not isinstance(trace[-1], Quiet):
+        return None
+    p = rng.choice(healed[1].core)
+    last = [e for e in trace if isinstance(e, Conf) and e.p == p][-1]
+    if not is_regular(last):
+        return None
+    counter, daemon, incarnation = view_order(last.view)
+    view = f"{counter + 1000}.{daemon}.{incarnation:x}"
+    late = max(healed[1].t + 2_000_000, trace[-1].t)
+    turn = Conf(late, p, "T", view, ((p,),), last.view)
+    return [*trace[:-1], turn, Conf(late, p, "R", view, ((p,),), ""), replace(trace[-1], t=late)]
 
 
 VIEW_MUTATIONS: Final[dict[str, Mutation]] = {
@@ -151,7 +177,6 @@ VIEW_MUTATIONS: Final[dict[str, Mutation]] = {
     "boot repeated": repeat(Boot),
     "conf after the end": installed_after_end,
     "conf early": earlier(Conf, is_regular),
-    "conf late": later(Conf, is_regular),
     "conf lost": drop(Conf, is_regular),
     "conf of other members": alter(Conf, _other_members, is_regular),
     "conf repeated": repeat(Conf, is_regular),
@@ -165,4 +190,5 @@ VIEW_MUTATIONS: Final[dict[str, Mutation]] = {
     "transitional lost": drop(Conf, is_transitional),
     "transitional of other members": alter(Conf, _other_members, is_transitional),
     "transitional to another view": alter(Conf, _other_next, is_transitional),
+    "view after the agreement": view_after_agreement,
 }
