@@ -47,8 +47,11 @@ class Delivery:
         """A message is owed to these clients."""
         item.released += 1
         part = stay.part
+        again = item.view is not None and item.view is not stay.view  # O3
         for client in clients:
-            if item not in client.owed and not client.ended:
+            if item in client.owed or (again and client in item.got):
+                continue
+            if not client.ended:
                 item.waiting += 1
             client.owed[item] = part
 

@@ -87,7 +87,7 @@ class GroupViews:
     def _came_along(self, client: Client, event: Member) -> tuple[str, ...]:
         """V3, where the view is not what it should be."""
         stage, home = client.stage, client.home
-        if stage is None or home is None:
+        if stage is None or home is None or client.identity not in event.members:
             return ()
         clients = self._world.clients
         found = []

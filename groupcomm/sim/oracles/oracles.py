@@ -17,7 +17,7 @@ from groupcomm.sim.oracles.membership import Membership
 from groupcomm.sim.oracles.positions import Positions
 from groupcomm.sim.oracles.private import Private
 from groupcomm.sim.oracles.releases import Releases
-from groupcomm.sim.oracles.report import Report
+from groupcomm.sim.oracles.report import Report, Violation
 from groupcomm.sim.oracles.sender_order import SenderOrder
 from groupcomm.sim.oracles.stages import Stages
 from groupcomm.sim.oracles.stamps import Stamps
@@ -50,11 +50,7 @@ StayHandler = Callable[[Any, Stay], None]
 
 
 class Oracles:
-    """Judge one trace.
-
-    Attributes:
-        violations: what was found so far.
-    """
+    """Judge one trace."""
 
     def __init__(self) -> None:
         self._report = report = Report()
@@ -97,7 +93,6 @@ class Oracles:
         )
         self._time = 0
         self._quiet: Quiet | None = None
-        self.violations = report.violations
         self._of_stays: dict[type[TraceEvent], StayHandler] = {
             Stamped: self._on_stamped,
             Hold: self._stamps.hold,
@@ -151,6 +146,11 @@ class Oracles:
             self._views.quiet(self._quiet)
             self._stages.quiet(self._quiet)
             self._together.quiet(self._quiet)
+
+    @property
+    def violations(self) -> list[Violation]:
+        """What was found so far."""
+        return self._report.violations
 
     @property
     def ids(self) -> set[str]:

@@ -7,6 +7,8 @@ oracles read the same record, each writes the fields that are its own.
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from groupcomm.sim.oracles.marks import new_mark
+
 if TYPE_CHECKING:
     from groupcomm.sim.oracles.views import Part, Process, Stay, Table, View
 
@@ -127,7 +129,7 @@ class Item:
         self.floor_view: View | None = None
         self.floor_x1 = self.floor_x2 = BEFORE
         self.seen: tuple[Position | None, ...] | None = None
-        self.mark = hash((sender.identity, number))
+        self.mark = new_mark()
         self.position: Position | None = None
         self.home_part: Part | None = None
         self.home_table: Table | None = None

@@ -3,6 +3,7 @@
 from collections import deque
 from typing import Final
 
+from groupcomm.sim.oracles.marks import mark_of
 from groupcomm.sim.oracles.records import Client, Item, Position, Shown
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.stages import Stages
@@ -40,7 +41,8 @@ class Tables:
             return
         if event.pos[1:] == START and not self._completes(stay, event):
             return
-        stay.tables ^= hash(event.pos)
+        _, time, ring, bundle, message = event.pos
+        stay.tables ^= mark_of(time, ring, (bundle << 32) + message)
         key = (event.pos, stay.next)
         known = self._digests.get(key)
         if known is None:

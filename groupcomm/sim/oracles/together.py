@@ -1,5 +1,6 @@
 """What the members of a view share when it ends: V1, O5, D6, S1, S2, S3 and G1."""
 
+from groupcomm.sim.oracles.marks import mark_of
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.views import PacketBundle, Safe, Stay, View
 from groupcomm.sim.oracles.world import World
@@ -19,7 +20,7 @@ class Together:
         self, stay: Stay, key: PacketBundle, author: str | None, first: bool, event: Release
     ) -> None:
         """A bundle above UNRELIABLE is released, for the first time here; `first`: anywhere."""
-        view, mark = stay.view, hash(key)
+        view, mark = stay.view, mark_of(*key)
         stay.released ^= mark
         regular = stay.part.regular
         if event.level >= _AGREED:
