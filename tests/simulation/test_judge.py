@@ -4,14 +4,14 @@ That judge and oracles agree says nothing about what both overlook; here the rea
 """
 
 from collections.abc import Callable
-from random import Random
+from functools import lru_cache
 
 import pytest
 
 from groupcomm.sim.histories import make_changing_history, make_history
 from groupcomm.sim.judge import judge
-from groupcomm.sim.mutations import mutate
 from groupcomm.sim.trace import TraceEvent
+from tests.simulation.compare_judges import break_history
 
 REASONS = {
     "acceptance elsewhere": "D1",
@@ -62,40 +62,47 @@ CHANGE_REASONS = {
     "transitional lost": "C5",
     "transitional of other members": "C5",
     "transitional to another view": "C5",
+    "view after the agreement": "L2",
 }
 """The same for histories with changing views."""
 
-BROKEN = 12
+BROKEN = 4
 """So many histories are broken in each way."""
+
+ROUNDS = 24
+"""Of changing histories: small ones."""
+
+
+@lru_cache(maxsize=200)
+def history(seed: int) -> tuple[TraceEvent, ...]:
+    return tuple(make_history(seed))
+
+
+@lru_cache(maxsize=200)
+def changing_history(seed: int) -> tuple[TraceEvent, ...]:
+    return tuple(make_changing_history(seed, ROUNDS))
 
 
 def assert_noticed(
-    make: Callable[[int], list[TraceEvent]], kind: str, reason: str, wanted: int
+    make: Callable[[int], tuple[TraceEvent, ...]], kind: str, reason: str, wanted: int
 ) -> None:
     """So many histories, broken in one way, are found to be so for one reason."""
-    broken = 0
-    for seed in range(400):
-        rng, history = Random(f"{kind} {seed}"), make(seed)
-        trace = mutate(rng, history, kind)
-        if trace is not None and trace != history:
+    found = 0
+    for seed in range(200):
+        trace = break_history(make(seed), kind, seed)
+        if trace is not None:
             assert reason in judge(trace), f"seed {seed}"
-            broken += 1
-        if broken == wanted:
+            found += 1
+        if found == wanted:
             return
-    raise AssertionError(f"only {broken} histories have something of this kind")
+    raise AssertionError(f"only {found} histories have something of this kind")
 
 
 @pytest.mark.parametrize("kind", sorted(REASONS))
 def test_a_mutation_is_noticed_for_its_reason(kind: str) -> None:
-    assert_noticed(make_history, kind, REASONS[kind], BROKEN)
+    assert_noticed(history, kind, REASONS[kind], BROKEN)
 
 
 @pytest.mark.parametrize("kind", sorted(CHANGE_REASONS))
 def test_a_mutation_of_changing_views_is_noticed_for_its_reason(kind: str) -> None:
-    assert_noticed(make_changing_history, kind, CHANGE_REASONS[kind], 8)
-
-
-@pytest.mark.parametrize("start", range(0, 120, 40))
-def test_no_false_alarm_on_changing_views(start: int) -> None:
-    for seed in range(start, start + 40):
-        assert not judge(make_changing_history(seed)), f"seed {seed}"
+    assert_noticed(changing_history, kind, CHANGE_REASONS[kind], BROKEN)

@@ -3,16 +3,15 @@
 import re
 from collections import Counter
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from random import Random
 
 import pytest
 
-from groupcomm.sim.histories import History, make_history
+from groupcomm.sim.histories import History, make_changing_history, make_history
 from groupcomm.sim.judge import judge
-from groupcomm.sim.mutations import MUTATIONS, mutate
+from groupcomm.sim.mutations import CHANGE_MUTATIONS, MUTATIONS
 from groupcomm.sim.oracles import (
-    Oracles,
     agreed,
     client_views,
     groups,
@@ -24,12 +23,19 @@ from groupcomm.sim.oracles import (
 )
 from groupcomm.sim.oracles.report import MAX_VIOLATIONS
 from groupcomm.sim.trace import Deliver, Send, TraceEvent, decode_event_untrusted, encode_event
+from tests.simulation.compare_judges import break_history, fast
 
-VALID = 400
-BROKEN = 9
-"""So many histories are broken in each way."""
+VALID = 160
+"""So many histories are there; see compare_judges.py for more."""
+
+BROKEN = 6
+"""So many of them are broken in each way."""
+
+COMPARED = 3
+"""So many of those go to the slow judge, too."""
 
 MAY_BE_HARMLESS = {
+    "conf late": 0.2,  # nothing of its process stands between
     "delivery late": 0.2,  # nobody promises when a message comes
     "view late": 0.2,
     "deliveries swapped": 0.4,  # of RELIABLE and UNRELIABLE, or of different senders
@@ -49,29 +55,15 @@ def history(seed: int) -> tuple[TraceEvent, ...]:
     return tuple(make_history(seed))
 
 
-def fast(events: list[TraceEvent]) -> Oracles:
-    oracles = Oracles()
-    for event in events:
-        oracles.feed(event)
-    oracles.finish()
-    return oracles
-
-
 def broken(kind: str, count: int = BROKEN) -> list[list[TraceEvent]]:
     """Histories with one mutation of a kind."""
-    found: list[list[TraceEvent]] = []
-    for seed in range(VALID):
-        trace = mutate(Random(f"{kind} {seed}"), history(seed), kind)
-        if trace is not None and trace != list(history(seed)):
-            found.append(trace)
-            if len(found) == count:
-                break
-    return found
+    traces = (break_history(history(seed), kind, seed) for seed in range(VALID))
+    return list(islice((trace for trace in traces if trace is not None), count))
 
 
-@pytest.mark.parametrize("start", range(0, VALID, 100))
+@pytest.mark.parametrize("start", range(0, VALID // 2, 40))
 def test_no_false_alarm_on_valid_histories(start: int) -> None:
-    for seed in range(start, start + 100):
+    for seed in range(start, start + 40):
         events = list(history(seed))
         assert not fast(events).violations, f"seed {seed}: {fast(events).violations[0]}"
         assert not judge(events), f"seed {seed}"
@@ -80,12 +72,12 @@ def test_no_false_alarm_on_valid_histories(start: int) -> None:
 @pytest.mark.parametrize("kind", sorted(MUTATIONS))
 def test_mutations_are_noticed_and_both_judges_agree(kind: str) -> None:
     traces = broken(kind)
-    assert len(traces) >= 3, "the histories have too little of this kind"
+    assert traces, "the histories have nothing of this kind"
     noticed = 0
     for number, trace in enumerate(traces):
-        slow = judge(trace)
-        assert fast(trace).ids == slow, f"{kind}, number {number}"
-        noticed += bool(slow)
+        found = fast(trace).ids
+        assert number >= COMPARED or found == judge(trace), f"{kind}, number {number}"
+        noticed += bool(found)
     assert noticed >= MAY_BE_HARMLESS.get(kind, 0.7) * len(traces)
 
 
@@ -95,7 +87,12 @@ def test_every_property_can_be_violated() -> None:
     assert len(documented) > 40
     found: set[str] = set()
     for kind in MUTATIONS:
-        for trace in broken(kind, 40 if "agreed" in kind or "goodbye" in kind else 10):
+        for trace in broken(kind, 6):
+            found |= fast(trace).ids
+    histories = [make_changing_history(seed, 24) for seed in range(40)]
+    for kind in CHANGE_MUTATIONS:
+        changed = (break_history(whole, kind, seed) for seed, whole in enumerate(histories))
+        for trace in islice((trace for trace in changed if trace is not None), 12):
             found |= fast(trace).ids
     assert found == documented
 
@@ -103,7 +100,7 @@ def test_every_property_can_be_violated() -> None:
 def test_what_the_rules_allow_is_no_violation() -> None:
     """UNRELIABLE may be lost, and RELIABLE messages may overtake each other."""
     harmless = Counter[str]()
-    for seed in range(200):
+    for seed in range(VALID // 2):
         events = list(history(seed))
         for index, event in enumerate(events):
             if isinstance(event, Deliver) and event.level == 0:
@@ -117,7 +114,7 @@ def test_what_the_rules_allow_is_no_violation() -> None:
             assert not fast(changed).violations, f"seed {seed}, event {index}"
             assert not judge(changed), f"seed {seed}, event {index}"
             break
-    assert min(harmless["lost"], harmless["overtaken"]) >= 5
+    assert min(harmless["lost"], harmless["overtaken"]) >= 3
 
 
 def _swap_reliable(events: list[TraceEvent], index: int) -> list[TraceEvent] | None:
