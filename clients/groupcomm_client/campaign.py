@@ -64,6 +64,21 @@ class Totals:
         return hashlib.blake2b("".join(self._hashes).encode(), digest_size=16).hexdigest()
 
 
+def replay_command(seed: int, options: Options) -> str:
+    """What a user types to have one run of a campaign again, bit for bit."""
+    duration = repr(options.duration_s).removesuffix(".0")
+    words = [f"groupcomm simulate --seeds {seed}:{seed} --duration-s {duration}"]
+    if options.daemons is not None:
+        words.append(f"--daemons {options.daemons}")
+    if options.rings is not None:
+        words.append(f"--rings {options.rings}")
+    if options.faults != "all":
+        words.append(f"--faults {options.faults}")
+    if options.known_bug:
+        words.append(f"--known-bug {options.known_bug}")
+    return " ".join(words)
+
+
 def run_campaign(
     seeds: Sequence[int],
     options: Options,

@@ -1,86 +1,252 @@
-"""`make soak` in small: hunts, keeps failures, and goes on where it stopped."""
+"""`make soak` in small: it hunts, keeps what fails, and goes on where it was stopped."""
 
+import shlex
 import time
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import Any
 
+import attrs
 import pytest
 
-from groupcomm.sim import known_bugs
-from groupcomm.sim.variants.bug import KnownBug
-from groupcomm.stream.stream import Stream
+from groupcomm.sim.known_bugs import KNOWN_BUGS
+from groupcomm.sim.run import Finding, RunResult, run_seed
+from groupcomm.sim.settings import Options, plain_settings
+from groupcomm_client.campaign import replay_command
+from groupcomm_client.cli import main as groupcomm
 from tests.simulation import soak
 from tests.simulation.soak import FIRST_NEW_SEED, Soak
 
-
-def not_sixty(right: Any) -> Any:
-    """A bug that shows only in some seeds."""
-
-    def accept(stream: Stream, packet: Any) -> bool:
-        assert packet.number != 60, "packet 60 is not accepted"
-        return bool(right(stream, packet))
-
-    return accept
+BUG = "once-per-group"  # every seed finds it
+QUICK_S = 0.1
 
 
-BUG = KnownBug(
-    name="sixty",
-    sentence="Packet 60 breaks the stream.",
-    targets=((Stream, "accept"),),
-    variant=not_sixty,
-)
+@attrs.define
+class Runs:
+    """Stands in for real runs, and remembers which there were.
+
+    Attributes:
+        finds: for a bug ("" for none) and a seed, the properties that do not hold.
+        stops_after: so many more results, then ^C.
+        seeds: what was run, by bug.
+    """
+
+    finds: Callable[[str, int], Sequence[str]] = lambda bug, seed: ()
+    stops_after: int = 1_000_000
+    seeds: dict[str, list[int]] = attrs.field(factory=dict)
+
+    def __call__(self, seeds: Sequence[int], options: Options) -> Generator[RunResult, None, None]:
+        for seed in seeds:
+            if self.stops_after == 0:
+                raise KeyboardInterrupt
+            self.stops_after -= 1
+            self.seeds.setdefault(options.known_bug, []).append(seed)
+            yield RunResult(
+                settings=attrs.evolve(plain_settings(), seed=seed),
+                events=1,
+                sent=1,
+                deliveries=1,
+                views=3,
+                simulated_s=36.0,
+                trace_hash="",
+                findings=tuple(
+                    Finding(property=name, text=f"{name} does not hold", evidence=("an event",))
+                    for name in self.finds(options.known_bug, seed)
+                ),
+                last_events=("the last event",),
+            )
 
 
-@pytest.fixture
-def _bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (known_bugs, soak):
-        monkeypatch.setattr(module, "KNOWN_BUGS", (BUG,))
+def ninth_finds(bug: str, seed: int) -> Sequence[str]:
+    """Of each bug the ninth seed; before, an assertion, which is no oracle's merit."""
+    return {9: ("O1",), 4: ("assert",)}.get(seed, ()) if bug else ()
 
 
-@pytest.mark.usefixtures("_bug")
-def test_a_hunt_finds_the_bug_and_remembers_it(tmp_path: Path) -> None:
-    first = Soak(tmp_path, workers=1, duration_s=2.5).hunt("sixty", seeds=30)
-    assert first.seed == first.tried
-    assert first.properties == ["assert"]
-    again = Soak(tmp_path, workers=1, duration_s=2.5).hunt("sixty", seeds=30)
-    assert again == first
+def third_new_seed_fails(bug: str, seed: int) -> Sequence[str]:
+    return ("D1", "R") if not bug and seed == FIRST_NEW_SEED + 2 else ()
 
 
-@pytest.mark.usefixtures("_bug")
-def test_a_hunt_goes_on_where_it_stopped_unless_the_sources_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stopped = Soak(tmp_path, workers=1, duration_s=0.01).hunt("sixty", seeds=2)
-    assert (stopped.tried, stopped.seed) == (2, None)  # nothing happens in so short a run
-    assert Soak(tmp_path, workers=1, duration_s=2.5).hunt("sixty", seeds=30).tried > 2
-    monkeypatch.setattr(soak, "digest_of_sources", lambda: "other sources")
-    assert Soak(tmp_path, workers=1, duration_s=2.5).state.hunts == {}
+def run_for_a_moment(run: Soak) -> None:
+    run.run_new_seeds(time.monotonic() + 0.05)
 
 
-@pytest.mark.usefixtures("_bug")
-def test_new_seeds_are_never_run_twice_and_failures_are_kept(tmp_path: Path) -> None:
+# ---- the hunt ----
+
+
+def test_a_hunt_ends_with_the_first_seed_that_an_oracle_finds_the_bug_in(tmp_path: Path) -> None:
+    runs = Runs(finds=ninth_finds)
+    found = Soak(tmp_path, runs, QUICK_S).hunt(BUG, seeds=30)
+    assert (found.tried, found.seed, found.properties) == (9, 9, ["O1"])
+    assert Soak(tmp_path, runs, QUICK_S).hunt(BUG, seeds=30) == found
+    assert runs.seeds == {BUG: list(range(1, 10))}, "what was found is not hunted again"
+
+
+def test_a_hunt_that_was_stopped_goes_on_with_the_next_seed(tmp_path: Path) -> None:
+    runs = Runs(finds=ninth_finds, stops_after=5)
+    with pytest.raises(KeyboardInterrupt):
+        Soak(tmp_path, runs, QUICK_S).hunt(BUG, seeds=30)
+    runs.stops_after = 100
+    assert Soak(tmp_path, runs, QUICK_S).hunt(BUG, seeds=30).tried == 9
+    assert runs.seeds == {BUG: list(range(1, 10))}
+
+
+def test_a_hunt_is_over_after_so_many_seeds(tmp_path: Path) -> None:
+    runs = Runs(finds=ninth_finds)
     for _ in range(2):
-        run = Soak(tmp_path, workers=1, duration_s=0.1)
-        run.run_new_seeds(time.monotonic() + 0.3)
-    assert run.state.next_seed > FIRST_NEW_SEED
-    assert run.state.failed == []
-    with BUG.active():
-        run = Soak(tmp_path, workers=1, duration_s=2.5)
-        before = run.state.next_seed
-        run.run_new_seeds(time.monotonic() + 3.0)
-    assert run.state.next_seed > before
-    assert run.state.failed
-    kept = (tmp_path / f"seed-{run.state.failed[0]}.txt").read_text()
-    assert "packet 60 is not accepted" in kept
-    assert "Settings(seed=" in kept
+        hunt = Soak(tmp_path, runs, QUICK_S).hunt(BUG, seeds=5)
+        assert (hunt.tried, hunt.seed) == (5, None)
+    assert runs.seeds == {BUG: [1, 2, 3, 4, 5]}
+    assert Soak(tmp_path, runs, QUICK_S).hunt(BUG, seeds=30).tried == 9
 
 
-@pytest.mark.usefixtures("_bug")
-def test_the_command_fails_if_a_bug_was_not_found(
+@pytest.mark.parametrize("change", ["sources", "duration"])
+def test_other_sources_or_settings_are_hunted_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    runs, duration_s = Runs(finds=ninth_finds), QUICK_S
+    Soak(tmp_path, runs, duration_s).hunt(BUG, seeds=5)
+    if change == "sources":
+        monkeypatch.setattr(soak, "digest_of_sources", lambda: "other sources")
+    else:
+        duration_s = 2 * QUICK_S
+    Soak(tmp_path, runs, duration_s).hunt(BUG, seeds=3)
+    assert runs.seeds == {BUG: [1, 2, 3, 4, 5, 1, 2, 3]}
+
+
+# ---- new seeds ----
+
+
+def test_no_new_seed_is_run_twice_and_none_is_left_out(tmp_path: Path) -> None:
+    runs = Runs()
+    for stops_after in (7, 0, 60):
+        runs.stops_after = stops_after
+        with pytest.raises(KeyboardInterrupt):
+            Soak(tmp_path, runs, QUICK_S).run_new_seeds(time.monotonic() + 60)
+    assert runs.seeds[""] == list(range(FIRST_NEW_SEED, FIRST_NEW_SEED + 67))
+    assert Soak(tmp_path, runs, QUICK_S).summary() == (
+        "67 new seeds, 0.7 simulated hours, 201 views, 0 failed"
+    )
+
+
+def test_new_seeds_end_when_the_time_is_over(tmp_path: Path) -> None:
+    runs = Runs()
+    run_for_a_moment(Soak(tmp_path, runs, QUICK_S))
+    assert runs.seeds[""]
+    ran = len(runs.seeds[""])
+    Soak(tmp_path, runs, QUICK_S).run_new_seeds(time.monotonic())
+    assert len(runs.seeds[""]) == ran
+
+
+def test_a_seed_that_fails_is_kept_with_all_that_it_takes_to_run_it_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    common = ["--folder", str(tmp_path), "--minutes", "0", "--workers", "1"]
-    assert soak.main([*common, "--hunt-seeds", "1", "--duration-s", "0.01"]) == 1
-    assert "sixty: NOT FOUND, 1 seeds tried" in capsys.readouterr().out
-    assert soak.main([*common, "--hunt-seeds", "30", "--duration-s", "2.5"]) == 0
-    assert "sixty: seed " in capsys.readouterr().out
+    run = Soak(tmp_path, Runs(finds=third_new_seed_fails), 2.5)
+    run_for_a_moment(run)
+    (failure,) = Soak(tmp_path, Runs(), 2.5).state.failures
+    seed = FIRST_NEW_SEED + 2
+    assert (failure.seed, failure.properties) == (seed, ["D1", "R"])
+    assert failure.options == Options(duration_s=2.5)
+    kept = run.file_of(seed).read_text()
+    command = f"groupcomm simulate --seeds {seed}:{seed} --duration-s 2.5"
+    for text in (command, "D1: D1 does not hold", "an event", "the last event", "Settings("):
+        assert text in kept
+    assert command in capsys.readouterr().out
+
+
+def test_after_a_change_what_failed_is_run_again_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_for_a_moment(Soak(tmp_path, Runs(finds=third_new_seed_fails), QUICK_S))
+    seed = FIRST_NEW_SEED + 2
+    for sources, finds, failed, ran in (
+        ("", third_new_seed_fails, [seed], {}),  # the same sources: it would fail again
+        ("second", third_new_seed_fails, [seed], {"": [seed]}),
+        ("third", Runs().finds, [], {"": [seed]}),
+        ("fourth", third_new_seed_fails, [], {}),
+    ):
+        if sources:
+            monkeypatch.setattr(soak, "digest_of_sources", lambda text=sources: text)
+        runs = Runs(finds=finds)
+        run = Soak(tmp_path, runs, QUICK_S)
+        run.retry()
+        assert [failure.seed for failure in run.state.failures] == failed
+        assert runs.seeds == ran
+        assert run.file_of(seed).exists() == bool(failed)
+    assert run.file_of(seed).with_suffix(".passed").exists()
+
+
+# ---- the command ----
+
+
+def command(folder: Path, runs: Runs, *more: str) -> int:
+    arguments = ["--folder", str(folder / "kept"), "--minutes", "0.0005", *more]
+    return soak.main(arguments, runs)
+
+
+def test_the_command_hunts_every_bug_and_then_runs_new_seeds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = Runs(finds=ninth_finds)
+    assert command(tmp_path, runs) == 0
+    bugs = {bug.name for bug in KNOWN_BUGS}
+    assert runs.seeds.keys() == bugs | {""}
+    told = capsys.readouterr().out
+    for bug in bugs:
+        assert f"{bug}: seed 9: ['O1'], 9 seeds tried" in told
+    assert "new seeds, " in told.splitlines()[-1]
+
+
+@pytest.mark.parametrize("finds", [Runs().finds, lambda bug, seed: ("O1",)])
+def test_the_command_fails_if_a_bug_was_not_found_or_a_new_seed_fails(
+    tmp_path: Path, finds: Callable[[str, int], Sequence[str]]
+) -> None:
+    assert command(tmp_path, Runs(finds=finds), "--hunt-seeds", "2") == 1
+
+
+def test_the_command_can_be_stopped_in_the_hunt_and_goes_on_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = Runs(finds=ninth_finds, stops_after=12)
+    assert command(tmp_path, runs) == 0
+    assert "stopped" in capsys.readouterr().out
+    runs.stops_after = 1_000_000
+    command(tmp_path, runs)
+    assert all(runs.seeds[bug.name] == list(range(1, 10)) for bug in KNOWN_BUGS)
+
+
+def test_long_hunts_and_long_runs_say_how_far_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(soak, "PROGRESS_S", 0.0)
+    run = Soak(tmp_path, Runs(), QUICK_S)
+    run.hunt(BUG, seeds=2)
+    run_for_a_moment(run)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [f"{BUG}: 1 of 2 seeds tried", f"{BUG}: 2 of 2 seeds tried"]
+    assert lines[2] == "1 new seeds, 0.0 simulated hours, 3 views, 0 failed"
+
+
+# ---- with real runs ----
+
+
+def test_real_runs_are_hunted_and_counted(tmp_path: Path) -> None:
+    def really(seeds: Sequence[int], options: Options) -> Generator[RunResult, None, None]:
+        return (run_seed(seed, options) for seed in seeds)
+
+    run = Soak(tmp_path, really, 1.0)
+    hunt = run.hunt(BUG, seeds=5)
+    assert hunt.seed is not None
+    assert "D2" in hunt.properties
+    run_for_a_moment(run)
+    assert run.state.next_seed > FIRST_NEW_SEED
+    assert run.state.views > 0, "views change in these runs"
+
+
+def test_the_command_to_run_a_seed_again_does_so(capsys: pytest.CaptureFixture[str]) -> None:
+    options = Options(known_bug=BUG, duration_s=1.0625, daemons=3, rings=2, faults="loss,crash")
+    runs = (run_seed(seed, options) for seed in range(1, 20))
+    before = next(run for run in runs if run.findings)
+    again = replay_command(before.settings.seed, options)
+    assert groupcomm([*shlex.split(again)[1:], "--json"]) == 1
+    told = capsys.readouterr()
+    assert f'"trace_hash": "{before.trace_hash}"' in told.out
+    assert again in told.err

@@ -14,7 +14,7 @@ from groupcomm.sim.faults import FAULT_NAMES
 from groupcomm.sim.known_bugs import KNOWN_BUGS, find_known_bug
 from groupcomm.sim.run import RunResult
 from groupcomm.sim.settings import MAX_DAEMONS, Options
-from groupcomm_client.campaign import Totals, run_campaign
+from groupcomm_client.campaign import Totals, replay_command, run_campaign
 from groupcomm_client.commands.progress import Progress, say
 
 NAME: Final = "simulate"
@@ -121,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
         stopped = True
         say("stopped; so far:")
     for result in totals.failed[:SHOWN_FAILURES]:
-        show_failure(result, options)
+        show_failure(result, chosen)
     _show_totals(totals, time.monotonic() - started, options.json)
     if stopped:
         return STOPPED
@@ -142,7 +142,7 @@ def _run_all(
             progress.show(totals)
 
 
-def show_failure(result: RunResult, options: argparse.Namespace) -> None:
+def show_failure(result: RunResult, options: Options) -> None:
     """Tell on standard error what was found in one run, and how to see it again."""
     seed = result.settings.seed
     say(f"seed {seed}: {len(result.findings)} violations")
@@ -152,13 +152,7 @@ def show_failure(result: RunResult, options: argparse.Namespace) -> None:
         say(f"seed {seed} violates {finding.property}: {finding.text}")
         for line in finding.evidence:
             say(f"  {line}")
-    again = [f"groupcomm simulate --seeds {seed}:{seed} --duration-s {options.duration_s:g}"]
-    for name in ("daemons", "rings", "known_bug"):
-        if value := getattr(options, name):
-            again.append(f"--{name.replace('_', '-')} {value}")
-    if options.faults != "all":
-        again.append(f"--faults {options.faults}")
-    say("see it again with: " + " ".join(again))
+    say("see it again with: " + replay_command(seed, options))
 
 
 def _show_totals(totals: Totals, wall_s: float, as_json: bool) -> None:
