@@ -76,8 +76,10 @@ class Facts:
         self._by_kind: dict[type, list[Any]] = {}
         self.live = [(i, e) for i, e in enumerate(events) if not self._is_void(i, e)]
         self.sent: dict[Name, int] = {}
+        self._items: dict[Name, Send | Ask] = {}
         self.reused: list[int] = []
         self._find_items()
+        self._messages = [name for name, item in self._items.items() if isinstance(item, Send)]
         self.accepted: dict[Name, list[int]] = {}
         self._find_accepted()
         self.releases: dict[str, list[Released]] = {p: [] for p in self.views.processes}
@@ -156,6 +158,7 @@ class Facts:
                     self.reused.append(index)
                 else:
                     self.sent[event.c, event.m] = index
+                    self._items[event.c, event.m] = event
 
     def _find_accepted(self) -> None:
         for index, event in self.all(Accept):
@@ -165,9 +168,7 @@ class Facts:
 
     def item(self, name: Name) -> Send | Ask:
         """The event that made an item."""
-        event = self._events[self.sent[name]]
-        assert isinstance(event, Send | Ask)
-        return event
+        return self._items[name]
 
     def level(self, name: Name) -> int:
         """An item's level; joins and leaves count as AGREED."""
@@ -181,7 +182,7 @@ class Facts:
 
     def messages(self) -> list[Name]:
         """All items that are messages."""
-        return [name for name in self.sent if isinstance(self.item(name), Send)]
+        return self._messages
 
     # ---- releases ----
 

@@ -141,12 +141,13 @@ class Orders:
             mine = [r for r in agreed if r.event.p == process]
             for number, released in enumerate(mine):
                 before = [r for r in mine[:number] if r.view == released.view]
-                if any(earlier.place > released.place for earlier in before):
+                place = released.place
+                if any(earlier.place > place for earlier in before):
                     self.found.add("O1")
                 lower = {
                     (r.bundle, r.place)
                     for r in agreed
-                    if r.view == released.view and r.place < released.place
+                    if r.view == released.view and r.place < place
                 }
                 if released.regular and not lower <= {(r.bundle, r.place) for r in before}:
                     self.found.add("O4")

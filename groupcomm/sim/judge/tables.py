@@ -77,8 +77,8 @@ class Tables:
 
     def at(self, process: str | None, index: int) -> Table:
         """The table of a process before an index."""
-        found = [table for i, table in self._states.get(process or "", []) if i < index]
-        return found[-1] if found else Table()
+        states = self._states.get(process or "", [])
+        return next((table for i, table in reversed(states) if i < index), None) or Table()
 
     def _own(self, process: str, index: int) -> Table:
         """What a process knows of its own clients."""
