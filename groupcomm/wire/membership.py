@@ -5,6 +5,7 @@ holds can be so long that a message takes several packets (control.py).
 """
 
 import enum
+from functools import lru_cache
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -173,6 +174,7 @@ def encode_message(message: ControlMessage) -> tuple[int, bytes]:
     return _KINDS[type(message)], _encode(message)
 
 
+@lru_cache(maxsize=64)  # the same is said again and again until it is answered
 def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
     """Decode a body.
 
