@@ -64,6 +64,7 @@ class PathFaults:
         "_jammed",
         "_jammed_until",
         "_loop",
+        "_lossy",
         "_rng",
         "_sent",
         "_transfer",
@@ -80,6 +81,7 @@ class PathFaults:
         self._loop = loop
         self._rng = rng
         self._faults = faults
+        self._lossy = faults.loss > 0.0 or faults.burst_packets > 0
         self._transfer = transfer
         self._burst = False
         self._in_flight: list[int] = []  # a heap of arrival times
@@ -96,7 +98,7 @@ class PathFaults:
         self._sent += 1
         if self._held:
             self._free_overtaken()
-        if self._is_lost() or (faults.capacity_packets and self._is_full()):
+        if (self._lossy and self._is_lost()) or (faults.capacity_packets and self._is_full()):
             self.lost += 1
             return False
         if faults.corruption and rng.random() < faults.corruption:

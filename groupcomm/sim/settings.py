@@ -15,7 +15,7 @@ MAX_DAEMONS = 39
 LEAST_RING_DELAY_S = 0.04
 LONGEST_RING_DELAY_S = 0.12
 SHORTEST_CALM_S = 2.0
-MOST_CALMS = 12
+MOST_CALMS = 6
 """In runs that are long enough for it, so many disturbances fit in at most, on average."""
 
 NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04)
