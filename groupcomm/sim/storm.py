@@ -10,7 +10,7 @@ from groupcomm.sim.workload import GROUPS, Workload
 
 INTERVAL_US = SECOND // 2
 LARGEST_BYTES = 100_000
-MANY_GROUPS = tuple(f"storm{number}" for number in range(30))
+MANY_GROUPS = tuple(f"storm{number}" for number in range(12))
 
 
 class Storm:
