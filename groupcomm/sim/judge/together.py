@@ -63,8 +63,12 @@ class Together:
             if self.views.left_at(process, view) is None:
                 continue
             mine = {r.bundle for r in self.facts.of(process, view)}
+            safe = {r.bundle for r in self.facts.of(process, view) if r.event.level == SAFE}
             fellows = self.views.fellows(process, view)
             for released in everything:
+                lacks_safe = released.event.level == SAFE and released.bundle not in safe
+                if lacks_safe and process in self._bound(released):
+                    self.found.add("S1" if released.regular else "S3")
                 if released.bundle in mine:
                     continue
                 author = self.daemons.author(view, released.event.ring, released.event.number)
@@ -72,8 +76,6 @@ class Together:
                     self.found.add("D6")
                 elif author in fellows:
                     self.found.add("O5")
-                if released.event.level == SAFE and process in self._bound(released):
-                    self.found.add("S1" if released.regular else "S3")
 
     def _bound(self, released: Released) -> list[str]:
         """Who must release a SAFE bundle, too."""
