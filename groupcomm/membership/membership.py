@@ -325,11 +325,12 @@ class Membership:
     def _step_commit(self, now: float) -> None:
         agreement = self._agreement
         assert agreement is not None
-        recovery = agreement.recovery
+        recovery, counter = agreement.recovery, agreement.view.id.counter
         holds_all = not agreement.recovered and not any(recovery.missing)
-        if holds_all and self._host.may_use(agreement.view.id.counter):
+        if holds_all and self._host.may_use(counter):
             self.state = State.RECOVERED
             agreement.recovered = True
+            self._counter = max(self._counter, counter)  # others may install it from here on
             if recovery.union is not None:
                 self._host.bind(recovery.union, recovery.fellows)
             self._send_commit(agreement, now)
@@ -353,7 +354,6 @@ class Membership:
         self.state = State.OPERATIONAL
         self.view = view
         self._trouble.installed(now)
-        self._counter = max(self._counter, view.id.counter)
         self._host.install(view, recovery.union, recovery.fellows)
         self._neighbours.watch(view, self._gather.started, now)
         self._beacon_due = self.deadline = now

@@ -131,13 +131,15 @@ def request_sent_once(right_ask: Right, right_rests: Right) -> tuple[Right, Righ
     """A request for the token is not repeated, though it may be lost."""
 
     def ask(self: Away, now: float) -> None:
+        at_once = self._asking.at == inf and self._at_rest and self._packer.waiting
+        due = at_once or self._asking.at <= now
         right_ask(self, now)
-        if self._asking._wait_s > self._asking._first_s:  # it was sent
+        if due:
             self._asking.at = now + _FOR_EVER_S
 
-    def rests(self: Away, hop: int, own_frontier: int, now: float) -> None:
+    def rests(self: Away, hop: int, holder: int, own_frontier: int, now: float) -> None:
         due = self._asking.at
-        right_rests(self, hop, own_frontier, now)
+        right_rests(self, hop, holder, own_frontier, now)
         if due < inf:
             self._asking.at = due
 

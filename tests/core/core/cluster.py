@@ -61,10 +61,11 @@ class Cluster:
         self.log: list[tuple[float, str, str, bytes]] = []
         self._flying: list[tuple[float, str, bytes]] = []
 
-    def start(self, names: str, restarts: int = 1, random_id: int = 0) -> None:
-        """Start daemons, those that ran before anew."""
+    def start(self, names: str, restarts: int = 1, random_id: int = 0, counter: int = 0) -> None:
+        """Start daemons, those that ran before anew; `counter` is the mark on their disks."""
         for name in names:
-            start = Start(name=name, incarnation=Incarnation(restarts, random_id or ord(name)))
+            incarnation = Incarnation(restarts, random_id or ord(name))
+            start = Start(name=name, incarnation=incarnation, counter=counter)
             self.cores[name] = DaemonCore(
                 self.config, start, keys=None, now=self.now, wall=1000 + self.now
             )
@@ -85,6 +86,11 @@ class Cluster:
             for other in self.config.daemons
             if not any(one in island and other in island for island in islands)
         }
+
+    def deafen(self, one: str, other: str) -> None:
+        """From now on `one` does not hear `other`, nor what is on its way already."""
+        self.cut.add((other, one))
+        self._flying = [flying for flying in self._flying if flying[1] != one]
 
     def step(self, name: str, datagrams: list[bytes], clients: list[ClientInput]) -> None:
         """One step of one core, now; what it sends is on its way."""

@@ -1,0 +1,29 @@
+"""View ids: none is ever used for two views, also if one of them failed at its leader."""
+
+from groupcomm.membership.states import Reason, State
+from tests.core.core.cluster import Cluster
+
+
+def test_an_attempt_that_others_may_have_installed_uses_its_id_up() -> None:
+    """a leads it and tells that it has recovered; b installs it, and a never hears of that.
+
+    Their counters are ahead of physical time, as after a clock was set back: only they tell ids
+    apart.
+    """
+    cluster = Cluster("ab")
+    cluster.start("ab", counter=2**60)
+    a, b = cluster.cores["a"], cluster.cores["b"]
+    while a.state is not State.RECOVERED:
+        cluster.run(0.0001)
+    cluster.deafen("a", "b")
+    while cluster.members("b") != "ab":
+        cluster.run(0.001)
+    assert b.view is not None
+    assert a.state is State.RECOVERED
+    assert b.view.id.daemon == "a"
+    used = b.view.id
+    while cluster.members("a") != "a":
+        cluster.run(0.001)
+    assert a.view is not None
+    assert a.membership.reasons[Reason.ATTEMPT_FAILED] == 1
+    assert a.view.id > used
