@@ -49,7 +49,7 @@ class Delivery:
         part = stay.part
         again = item.view is not None and item.view is not stay.view  # O3
         for client in clients:
-            if item in client.owed or (again and client in item.got):
+            if item in client.owed or (again and _had(item, client)):
                 continue
             if not client.ended:
                 item.waiting += 1
@@ -90,7 +90,10 @@ class Delivery:
         if part is None:
             which = "G4" if item.level >= _AGREED else "R"
             self._report.add(which, f"{client} gets {item}, which it is not owed", event)
+            item.early = (item.early or set()) | {client}
             return False
+        if item.early is not None:
+            item.early.discard(client)
         if not client.ended:
             item.waiting -= 1
         stage = client.stage
@@ -163,3 +166,8 @@ class Delivery:
             self._report.add("L5", f"{item} is never told its position", event)
         if item.joins and not item.answered:
             self._report.add("L5", f"{item.sender} is never told that it joined", event)
+
+
+def _had(item: Item, client: Client) -> bool:
+    """Whether a client has got what it was owed."""
+    return client in item.got and (item.early is None or client not in item.early)

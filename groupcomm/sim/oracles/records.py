@@ -67,6 +67,7 @@ class Item:
             released there, for whom.
         waiting: clients that are owed it, have not got it and not ended.
         got: who has got it.
+        early: who of them was not owed it then; None for nobody.
         copies: of an UNRELIABLE one, per fragment the view and the daemons of its releases.
         causes: of a CAUSAL or higher one, those that were not complete everywhere.
         answered: its position was told.
@@ -84,6 +85,7 @@ class Item:
         "count",
         "digest",
         "discard",
+        "early",
         "floor",
         "floor_view",
         "floor_x1",
@@ -139,6 +141,7 @@ class Item:
         self.fragments: dict[Process, tuple[Stay, int, dict[Client, None]]] | None = None
         self.waiting = 0
         self.got: list[Client] = []
+        self.early: set[Client] | None = None
         self.copies: dict[int, tuple[View, set[Process]]] | None = None
         self.causes: tuple[Item, ...] = ()
         self.answered = self.at_home = False
