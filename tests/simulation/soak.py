@@ -27,6 +27,7 @@ HUNT_SEEDS = 1000
 FIRST_NEW_SEED = 1_000_001
 BATCH = 50
 PROGRESS_S = 20.0
+TABLE = "known-bugs.md"
 
 
 class Hunt(msgspec.Struct):
@@ -219,7 +220,18 @@ def hunt_all(soak: Soak, seeds: int) -> int:
         missed += hunt.seed is None
         found = "NOT FOUND" if hunt.seed is None else f"seed {hunt.seed}: {hunt.properties}"
         say(f"{bug.name}: {found}, {hunt.tried} seeds tried")
+    (soak.folder / TABLE).write_text(table_of(soak.state.hunts))
     return missed
+
+
+def table_of(hunts: dict[str, Hunt]) -> str:
+    """The table of docs/known-bugs.md."""
+    rows = ["| bug | what is wrong | seed | found by |", "|---|---|---|---|"]
+    for bug in known_bugs.KNOWN_BUGS:
+        hunt = hunts[bug.name]
+        cells = (f"`{bug.name}`", bug.sentence, str(hunt.seed), ", ".join(hunt.properties))
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*rows, ""])
 
 
 def main(arguments: Sequence[str] | None = None, run: Run | None = None) -> int:
