@@ -193,7 +193,7 @@ def test_the_command_hunts_every_bug_and_then_runs_new_seeds(
     for bug in bugs:
         assert f"{bug}: seed 9: ['O1'], 9 seeds tried" in told
     assert "new seeds, " in told.splitlines()[-1]
-    table = (tmp_path / soak.TABLE).read_text().splitlines()
+    table = (tmp_path / "kept" / soak.TABLE).read_text().splitlines()
     assert table[2:] == [f"| `{b.name}` | {b.sentence} | 9 | O1 |" for b in KNOWN_BUGS]
 
 
