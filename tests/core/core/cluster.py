@@ -1,6 +1,7 @@
 """Some cores on a network that loses nothing but what a test cuts; time passes only in `run`."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from math import inf
 
 from groupcomm.config.core import CoreConfig
@@ -42,6 +43,7 @@ class Cluster:
     Attributes:
         cores: those that live.
         cut: pairs (from, to) between which everything is lost.
+        lost: which datagrams are lost to everybody.
         stores: whether marks are written to disk at once; else the test does it.
         log: (time, sender, target, datagram) of all that was sent.
     """
@@ -56,6 +58,7 @@ class Cluster:
         self.now = 0.0
         self.cores: dict[str, DaemonCore] = {}
         self.cut: set[tuple[str, str]] = set()
+        self.lost: Callable[[bytes], bool] = lambda _: False
         self.stores = True
         self.programs: list[Program] = []
         self.log: list[tuple[float, str, str, bytes]] = []
@@ -98,7 +101,7 @@ class Cluster:
         for target, datagram in core.handle(self.now, datagrams, clients):
             for other in (target,) if target is not None else self._fellows(name):
                 self.log.append((self.now, name, other, datagram))
-                if (name, other) not in self.cut:
+                if (name, other) not in self.cut and not self.lost(datagram):
                     self._flying.append((self.now + DELAY_S, other, datagram))
         if core.mark_to_store is not None and self.stores:
             core.stored(core.mark_to_store)

@@ -7,16 +7,18 @@ from hypothesis import strategies as st
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import DaemonId, Incarnation
-from groupcomm.core import DaemonCore
+from groupcomm.core import ClientBytes, ClientInput, ClientOpened, DaemonCore
 from groupcomm.membership.states import Reason, State
 from groupcomm.names import cluster_number
 from groupcomm.ring.ring import State as RingState
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.sealing import HEAD_BYTES, SUITE_NONE, Sealer
+from groupcomm.session.frames import encode_hello
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import TokenRequest
 from tests.core.core.cluster import Cluster
+from tests.core.membership.stage import join_of, packet_of
 
 ANOTHER_KEY = bytes(range(16))
 
@@ -178,8 +180,12 @@ def test_after_a_pause_what_had_come_is_dropped_and_the_view_is_left() -> None:
     request = TokenRequest(ring=0, daemon=1, hop=0).encode(key_of(core))
     violation = TokenRequest(ring=1, daemon=1, hop=0).encode(key_of(core))
     late = sealer("b")
-    sent = core.handle(later, [late.seal(request), late.seal(violation)], [])
+    forged = late.seal(request)[:-1] + b"?"
+    rejected = core.counters.bad
+    sent = core.handle(later, [late.seal(request), late.seal(violation), forged, b"", b"x"], [])
     assert core.state is State.GATHER
+    assert core.counters.rejected == {"tag": 1, "short": 2}, "each forged one is counted as such"
+    assert core.counters.bad == rejected + 3
     assert core.membership.reasons[Reason.PAUSED] == 1
     assert core.counters.violations == 0
     assert core.counters.stale == 2
@@ -223,6 +229,29 @@ def test_who_has_left_agrees_to_nothing_any_more() -> None:
     assert core.membership.deadline == float("inf")
     assert core.membership.reasons == {Reason.STARTED: 1}
     assert cluster.members("a") == cluster.members("c") == "ac"
+
+
+def test_who_has_left_sends_nothing_whatever_comes_and_however_late() -> None:
+    cluster, _ = three()
+    core = cluster.cores["b"]
+    request = TokenRequest(ring=0, daemon=0, hop=10**6).encode(key_of(core))
+    old = sealer("a").seal(request)
+    core.leave()
+    cluster.run(0.05)
+    assert core.state is State.LEFT
+    assert core.deadline == float("inf")
+    connection = core.open()
+    opened: list[ClientInput] = [
+        ClientOpened(connection),
+        ClientBytes(connection, encode_hello("u")),
+    ]
+    join = packet_of("c", join_of("c", 9), restarts=9, random_id=5).raw
+    now = [sealer("c").seal(request), sealer("c", 9, 5).seal(join), b""]
+    assert core.handle(cluster.now, [old], opened) == []
+    assert core.handle(cluster.now + 100.0, now, []) == [], "after a pause, too"
+    assert core.state is State.LEFT
+    assert core.deadline == float("inf")
+    assert core.membership.reasons == {Reason.STARTED: 1}
 
 
 def test_a_start_with_a_lost_disk_is_told_of_its_restarts() -> None:
