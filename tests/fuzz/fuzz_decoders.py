@@ -28,8 +28,9 @@ def main() -> None:
     names = sorted(targets.TARGETS)
     corpus = FOLDER / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
-    for name, raw in seeds.SEEDS.items():
-        (corpus / f"seed-{name}").write_bytes(bytes((names.index(name),)) + raw)
+    for name, inputs in seeds.SEEDS.items():
+        for count, raw in enumerate(inputs):
+            (corpus / f"seed-{name}-{count}").write_bytes(bytes((names.index(name),)) + raw)
 
     runs, started = itertools.count(), time.monotonic()
 

@@ -1,16 +1,36 @@
-"""One valid input for each target, so that a fuzzer starts behind the first checks."""
+"""Valid inputs for each target, so that a fuzzer starts behind the first checks.
 
+Where a target takes several kinds, there is one of each.
+"""
+
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
+
+from msgspec import structs
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.config.view import Incarnation
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId
-from groupcomm.groups.announcement import Announcement, cut_announcement
+from groupcomm.groups.announcement import NOTHING, Announcement, cut_announcement
 from groupcomm.security.sealing import SUITE_NONE, Sealer
 from groupcomm.session import frames, view_frame
 from groupcomm.wire.bundle import body_payload
-from groupcomm.wire.membership import Holding, Join, Past, encode_message
+from groupcomm.wire.control import ControlPacket
+from groupcomm.wire.membership import (
+    Beacon,
+    Commit,
+    ControlMessage,
+    Holding,
+    Join,
+    Leave,
+    Outdated,
+    Past,
+    Proposal,
+    Repair,
+    Seat,
+    encode_message,
+)
 from groupcomm.wire.messages import encode_fragment, encode_messages
 from tests.core.wire.packets import CODECS, KEY, example_bundle
 
@@ -61,24 +81,49 @@ def _wire() -> Iterator[tuple[str, bytes]]:
     yield "wire.messages.fragment", encode_fragment(1, 9, b"part")
 
 
-def _membership() -> Iterator[tuple[str, bytes]]:
+def _messages() -> Iterator[ControlMessage]:
+    """Each kind of control message; joins of a first start and from a view of two rings."""
     holding = Holding(3, ((5, 9), (11, 11)), ((4, 2**40),), 2**40)
-    past = Past(KEY, (holding, holding), (0, 2))
+    heard = ((7, 8), (9, 2**63))
     join = Join(
         attempt=4,
         name="d1",
-        heard=((7, 8), (9, 2**63)),
+        heard=heard,
         reading=2**50,
         clock=2**50,
         counter=2**50,
-        past=past,
+        past=None,
     )
-    kind, body = encode_message(join)
-    yield "wire.membership.message", bytes((kind,)) + body
+    seats = tuple(Seat(number, 3, 2**63, 4, bytes((3 - number,))) for number in (1, 2))
+    yield Beacon(2**50, KEY, heard)
+    yield join
+    yield structs.replace(join, past=Past(KEY, (holding, Holding(0, (), (), 0)), (0, 2)))
+    yield Commit(4, Proposal(seats), False, False, (((5, 9), (11, 11)), ()))
+    yield Commit(4, Proposal(seats), True, True, ())
+    yield Repair(KEY, CODECS[0].example.encode(KEY))
+    yield Leave()
+    yield Outdated(2**63, 7)
+
+
+def _membership() -> Iterator[tuple[str, bytes]]:
+    for message in _messages():
+        kind, body = encode_message(message)
+        yield "wire.membership.message", bytes((kind,)) + body
+        packet = ControlPacket(
+            origin=2**63,
+            incarnation=Incarnation(3, 2**63),
+            sequence=2**40,
+            kind=kind,
+            part=0,
+            parts=1,
+            payload=body,
+        )
+        yield "wire.control.control", packet.encode()
     yield "membership.flood", b"\2" + bytes((3, 4, 5, 2, 40, 1, 2, 3)) * 2 + bytes(range(200))
     sessions, groups = ((1, "ann"), (2, "größe")), (("g", (2, 1)),)
-    (bundle,) = cut_announcement(Announcement(KEY, ((7, 8),), sessions, groups), 1000)
-    yield "groups.announcement", body_payload(bundle.body) + b"\0\7"
+    for brought in (NOTHING, Announcement(KEY, ((7, 8),), sessions, groups)):
+        (bundle,) = cut_announcement(brought, 1000)
+        yield "groups.announcement", body_payload(bundle.body) + b"\0\7"
 
 
 def _rest() -> Iterator[tuple[str, bytes]]:
@@ -101,4 +146,11 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     yield "session.daemon", bundle + frames.encode_bye()
 
 
-SEEDS: Final = dict([*_wire(), *_membership(), *_rest()])
+def _by_target() -> dict[str, list[bytes]]:
+    seeds = defaultdict(list)
+    for name, raw in (*_wire(), *_membership(), *_rest()):
+        seeds[name].append(raw)
+    return dict(seeds)
+
+
+SEEDS: Final = _by_target()

@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.errors import BadDatagram
+from groupcomm.wire.control import decode_control_untrusted
+from groupcomm.wire.membership import ControlKind
 from tests.fuzz import targets
 from tests.fuzz.seeds import SEEDS
 from tests.fuzz.targets import TARGETS, run, untrusted
@@ -20,8 +22,15 @@ def test_no_decoder_is_missing() -> None:
 
 
 @each_target
-def test_a_seed_is_accepted_and_gets_behind_the_first_checks(name: str) -> None:
-    TARGETS[name](SEEDS[name])
+def test_seeds_are_accepted_and_get_behind_the_first_checks(name: str) -> None:
+    for seed in SEEDS[name]:
+        TARGETS[name](seed)
+
+
+def test_there_is_a_seed_for_each_kind_of_control_message() -> None:
+    assert {seed[0] for seed in SEEDS["wire.membership.message"]} == set(ControlKind)
+    packets = map(decode_control_untrusted, SEEDS["wire.control.control"])
+    assert {packet.kind for packet in packets} >= set(ControlKind)
 
 
 @each_target
@@ -33,7 +42,7 @@ def test_any_bytes_decode_or_are_refused(name: str, raw: bytes) -> None:
 @each_target
 @given(data=st.data())
 def test_a_seed_with_changes_decodes_or_is_refused(name: str, data: st.DataObject) -> None:
-    raw = bytearray(SEEDS[name])
+    raw = bytearray(data.draw(st.sampled_from(SEEDS[name])))
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(raw)))
         end = data.draw(st.integers(start, min(len(raw), start + 8)))
