@@ -271,6 +271,7 @@ def make_config(settings: Settings) -> CoreConfig:
         sites=tuple(tuple(names[index] for index in site) for site in settings.rings),
         packet_limit=settings.packet_limit,
         starts=settings.starts,
+        windows=settings.windows,
         timing=attrs.evolve(
             Timing(),
             longest_delay_s=max(map(max, settings.ring_delays_s)),

@@ -5,7 +5,7 @@ from random import Random
 
 import attrs
 
-from groupcomm.config.core import CounterStarts, Timing
+from groupcomm.config.core import CounterStarts, Timing, Windows
 from groupcomm.errors import ConfigError
 from groupcomm.session.daemon import SessionLimits
 from groupcomm.sim.faults import Faults, draw_faults, fault_names
@@ -19,6 +19,7 @@ MOST_CALMS = 6
 """In runs that are long enough for it, so many disturbances fit in at most, on average."""
 
 NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04)
+SMALL_WINDOWS = Windows(visit_bytes=12_000, ring_bytes=30_000, stream_packets=64)
 ALL_AGREE_SHARE = 0.6
 STORM_CAP_BYTES = 600_000
 """Above the largest message of a storm, and low enough for clients to be too slow for it."""
@@ -62,6 +63,7 @@ class Settings:
         rings: per site the indices of its daemons; each has one ring while all hear each other.
         ring_delays_s: one-way delays in seconds between sites, from the first index to the second.
         notice_interval_s: least time between two horizon notices of a ring.
+        windows: of each ring; small ones let large messages take several visits of the token.
         faults: what goes wrong.
         suite: 1 if datagrams are encrypted, 0 if they have a checksum only.
         packet_limit: bytes of a packet before sealing.
@@ -80,6 +82,7 @@ class Settings:
     rings: tuple[tuple[int, ...], ...]
     ring_delays_s: tuple[tuple[float, ...], ...]
     notice_interval_s: float = NOTICE_INTERVALS_S[0]
+    windows: Windows = attrs.field(factory=Windows)
     faults: Faults = attrs.field(factory=Faults)
     suite: int = 0
     packet_limit: int = 1340
@@ -109,6 +112,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         rings=rings,
         ring_delays_s=draw_ring_delays(rng, len(rings)),
         notice_interval_s=random_for(seed, "notices").choice(NOTICE_INTERVALS_S),
+        windows=random_for(seed, "windows").choice((Windows(), Windows(), SMALL_WINDOWS)),
         faults=faults,
         # Who has no key can forge a checksum, so an attacker meets encrypted datagrams only.
         suite=1 if faults.attacker or rng.random() < 0.25 else 0,
