@@ -5,7 +5,7 @@ from typing import Final
 
 from groupcomm.sim.oracles.records import NOWHERE, Client, Item, Order, Position
 from groupcomm.sim.oracles.report import Report
-from groupcomm.sim.oracles.views import PacketBundle, Stay, View
+from groupcomm.sim.oracles.views import PacketBundle, Placed, Stay, View
 from groupcomm.sim.trace import Bounce, Deliver, Release, TraceEvent
 from groupcomm.sim.trace import Order as OrderEvent
 
@@ -42,17 +42,17 @@ class Positions:
         )
         known = view.places.get(key)
         if known is None:
-            view.places[key] = (content, stay.bit)
+            view.places[key] = Placed(content, stay.bit)
             view.place_order.append(key)
             if len(view.place_order) > 2 * KEPT:
                 _forget(view)
             return FIRST
-        if known[0] != content:
+        if known.content != content:
             self._report.add("O3", f"place {key} has other content at {event.p}", event)
-        if known[1] & stay.bit:
+        if known.members & stay.bit:
             self._report.add("D2", f"{event.p} releases place {key} twice", event)
             return REPEATED
-        view.places[key] = (known[0], known[1] | stay.bit)
+        known.members |= stay.bit
         return KNOWN
 
     def sent(self, client: Client, item: Item) -> None:
@@ -155,7 +155,7 @@ class Positions:
 def _forget(view: View) -> None:
     """Forget the oldest place, once all have released it."""
     key = view.place_order.popleft()
-    if view.places[key][1] == (1 << len(view.members)) - 1:
+    if view.places[key].members == (1 << len(view.members)) - 1:
         del view.places[key]
     else:
         view.place_order.append(key)

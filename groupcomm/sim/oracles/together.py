@@ -1,6 +1,5 @@
 """What the members of a view share when it ends: V1, O5, D6, S1, S2, S3 and G1."""
 
-from groupcomm.sim.oracles.marks import mark_of
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.views import PacketBundle, Safe, Stay, View
 from groupcomm.sim.oracles.world import World
@@ -20,7 +19,8 @@ class Together:
         self, stay: Stay, key: PacketBundle, author: str | None, first: bool, event: Release
     ) -> None:
         """A bundle above UNRELIABLE is released, for the first time here; `first`: anywhere."""
-        view, mark = stay.view, mark_of(*key)
+        view = stay.view
+        mark = view.places[key].mark
         stay.released ^= mark
         regular = stay.part.regular
         if event.level >= _AGREED:

@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from groupcomm.sim.oracles.marks import new_mark
 from groupcomm.sim.oracles.records import (
     BEFORE,
     Bundle,
@@ -15,6 +16,17 @@ from groupcomm.sim.trace import view_order
 
 PacketBundle = tuple[int, int, int]
 """(ring, number, bundle): a place as packets name it."""
+
+
+class Placed:
+    """A bundle: what is in it, who has released it, one bit a member, and its mark."""
+
+    __slots__ = ("content", "mark", "members")
+
+    def __init__(self, content: object, members: int) -> None:
+        self.content = content
+        self.members = members
+        self.mark = new_mark()
 
 
 class Safe:
@@ -52,7 +64,7 @@ class View:
         log: agreed bundles released in regular parts, in the order of the first release (O4).
         beyond: a heap of other ones, released in transitional parts.
         known_beyond: all that ever were in it.
-        places: of the latest bundles content and releasers, one bit a member (O3).
+        places: the latest bundles (O3).
         place_order: the same, oldest first.
         authored: per author how many of its bundles anybody has released.
         unauthored: per packet that nobody has numbered, who has released which bundles of it.
@@ -117,7 +129,7 @@ class View:
         self.log: list[Bundle] = []
         self.beyond: list[Bundle] = []
         self.known_beyond: set[Bundle] = set()
-        self.places: dict[PacketBundle, tuple[object, int]] = {}
+        self.places: dict[PacketBundle, Placed] = {}
         self.place_order: deque[PacketBundle] = deque()
         self.authored: dict[str, int] = {}
         self.unauthored: dict[tuple[int, int], dict[PacketBundle, list[Stay]]] = {}
