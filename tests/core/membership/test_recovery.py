@@ -80,6 +80,19 @@ def test_a_repair_is_taken_only_while_packets_are_fetched_and_only_of_the_union(
     assert stage.members == ["ab"] * 2
 
 
+def test_nothing_is_repaired_in_a_view_that_stands() -> None:
+    """The union of the last view says nothing of this one, whose packets come in order."""
+    stage = in_view("ab")
+    machine, host = stage.daemons["a"].machine, stage.daemons["a"].host
+    held(stage, a={1, 2}, b={1, 2})
+    machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.run(0.1)
+    assert stage.members == ["ab"] * 2
+    assert machine.view is not None
+    stage.say("b", "a", Repair(machine.view.key, b"1"))
+    assert host.held == set()
+
+
 def few_rings(past: Past) -> Past:
     return replace(past, holdings=past.holdings * 2)
 
