@@ -34,6 +34,7 @@ class Gather:
 
     __slots__ = (
         "_all_mutual",
+        "_awaited",
         "_calm_s",
         "_changed_at",
         "_seats",
@@ -73,6 +74,7 @@ class Gather:
         self._changed_at = now
         self._seats: dict[int, tuple[Incarnation, int]] = {}
         self._all_mutual = False
+        self._awaited: set[int] = set()  # whom members hear
         self.started = now
         self.due = now
         self.members: frozenset[int] = frozenset()
@@ -115,6 +117,7 @@ class Gather:
         if seats != self._seats:
             self.members, self._seats = members, seats
             self._changed_at = now
+        self._awaited = {other for m in members for other, _ in rows[m, who[m][0].random_id]}
         self._all_mutual = all(mutual[m] >= members - {m} for m in members)
         self.due = now + timing.repeat_s
         return propose(seats, mutual)
@@ -122,10 +125,13 @@ class Gather:
     def is_complete(self, expected: set[int], now: float) -> bool:
         """Whether nobody is to be waited for any more.
 
+        Who has not heard of a daemon yet waits for it all the same if a fellow hears it: else two
+        that meet a third would go on without it, and need one more view.
+
         After a failure nobody is quick: attempts that chase each other, each of them begun because
         one heard of another's, come to rest by that.
         """
-        if self._all_mutual and expected <= self.members:
+        if self._all_mutual and expected | self._awaited <= self.members:
             return now >= self._changed_at + self._calm_s
         settled = now >= self._changed_at + self._timing.repeat_s
         return now >= self.started + (self._wait_s if settled else 3 * self._wait_s)

@@ -394,7 +394,7 @@ class Membership:
                 self._step_operational(now)
         elif self.state is State.GATHER:
             self._step_gather(now)
-        elif self.state is State.LEFT:
-            self.deadline = inf
-        else:
+        elif self.state is not State.LEFT:
             self._step_commit(now)
+        if self.state is State.LEFT:
+            self.deadline = inf
