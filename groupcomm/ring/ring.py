@@ -395,7 +395,6 @@ class Ring:
         if self._notice_at < deadline and not self._alone:
             deadline = self._notice_at
         deadline = min([deadline, *(gaps.deadline for gaps in self._gaps)])
-        risen = self._host.frontier > self._token.rows[self._place].frontier
-        if risen and self._host.holds_packets:
-            deadline = min(deadline, self._round_at)
-        return deadline
+        written = self._token.rows[self._place].frontier
+        overdue = self._host.holds_packets and self._host.frontier > written
+        return min(deadline, self._round_at) if overdue else deadline
