@@ -20,14 +20,15 @@ SLICE_S = 0.1
 """After so much simulated time a run looks whether an oracle has found something, and stops."""
 
 SILENCE_S = 1.0
-"""In some runs faults go on so long after the load; what is lost last, with nothing behind it to
-show that it is missing, is the hardest to repair. In the others the faults end under load."""
+"""In some runs faults go on so long after the load, and nothing is sent once they have ended; what
+is lost last, with nothing behind it to show that it is missing, is the hardest to repair. In the
+others the faults end under load."""
 
 LAST_WORD_S = 0.2
 """And so long after one last message out of the silence, for which the token has to be fetched."""
 
 AFTER_S = 1.5
-"""Once the faults have ended there is load for so long: views merge under it."""
+"""Where the faults end under load it goes on for so long: views merge under it."""
 
 AFTER_SILENCE_S = 0.4
 """Then silence, and one last message again."""
@@ -166,8 +167,10 @@ def _play(cluster: Cluster, workload: Workload, oracles: Oracles) -> None:
         cluster.run(SILENCE_S)
         workload.send_something()
         cluster.run(LAST_WORD_S)
-        workload.start()
     cluster.heal(settings.core or range(settings.daemons))
+    if settings.silence:
+        cluster.settle()
+        return
     if not _run(cluster, AFTER_S, oracles):
         return
     workload.stop()
