@@ -11,6 +11,7 @@ from msgspec import structs
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import View
+from groupcomm.errors import ConfigError, RemoteProtocolError
 from groupcomm.membership.host import Host
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.proposal import LEAD_US, make_view, median_reading, rank
@@ -81,7 +82,10 @@ class Agreement:
         self._peers = peers
         self.proposal = proposal
         self._attempts = {(seat.number, seat.random_id): seat.attempt for seat in proposal.seats}
-        self.view = make_view(config, proposal, joins)
+        try:
+            self.view = make_view(config, proposal, joins)
+        except ConfigError as error:  # links that do not join all of them, for instance
+            raise RemoteProtocolError(f"a proposal that gives no view: {error}") from None
         self.recovery = Recovery(host, old, self._me, proposal, joins)
         self.recovered = False
         for seat in proposal.seats:
@@ -101,6 +105,13 @@ class Agreement:
     def attempt_of(self, peer: Peer) -> int | None:
         """With which attempt a daemon, in its present start, is a member; None if it is not."""
         return self._attempts.get(peer.key)
+
+    def forget_joins(self) -> None:
+        """What has led to this view says nothing of the next one."""
+        for peer in self._peers.values():
+            attempt = self.attempt_of(peer)
+            if peer.join is not None and attempt is not None and peer.join.attempt <= attempt:
+                peer.join = None
 
     def has_name(self, number: int) -> bool:
         """Whether a daemon, in whatever start, is a member."""

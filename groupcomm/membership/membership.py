@@ -202,11 +202,13 @@ class Membership:
         if self.leaving:
             return
         self.reasons[reason] += 1
+        operational = self.state is State.OPERATIONAL
+        if self._agreement is not None and operational:
+            self._agreement.forget_joins()
         if self._agreement is not None and reason is not Reason.FELLOW_LEFT:
-            self._trouble.gathering(now, operational=self.state is State.OPERATIONAL)
+            self._trouble.gathering(now, operational=operational)
         self._host.freeze()
-        self.state = State.GATHER
-        self._agreement = None
+        self.state, self._agreement = State.GATHER, None
         self._attempt += 1
         jitter = (self._me >> self._attempt % 48 & 0xFF) / 256
         told = reason in (Reason.FELLOW_GATHERS, Reason.FELLOW_LEFT)
@@ -260,18 +262,11 @@ class Membership:
         joins = joins_of(proposal, self._neighbours.key, self._join, self._peers)
         if joins is None:
             return
-        self.state = State.COMMIT
-        self._agreement = Agreement(
-            self._config,
-            self._start,
-            self._host,
-            self.view,
-            proposal=proposal,
-            joins=joins,
-            peers=self._peers,
-        )
+        here = (self._config, self._start, self._host, self.view)
+        agreement = Agreement(*here, proposal=proposal, joins=joins, peers=self._peers)
+        self.state, self._agreement = State.COMMIT, agreement
         self._progress_at = now
-        self._repeat(self._agreement, now)
+        self._repeat(agreement, now)
         self._step_commit(now)
 
     def _on_commit(self, peer: Peer, commit: Commit, now: float) -> None:

@@ -110,7 +110,8 @@ class Recovery:
 def _fits(past: Past, old: View) -> bool:
     """Whether what a daemon says of the old view can be true; else it is taken for a stranger."""
     return len(past.holdings) == len(old.rings) and all(
-        holding.spans[-1][1] <= holding.forgotten + MAX_SPREAD
+        holding.forgotten < holding.spans[0][0]
+        and holding.spans[-1][1] <= holding.forgotten + MAX_SPREAD
         for holding in past.holdings
         if holding.spans
     )

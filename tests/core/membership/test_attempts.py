@@ -202,3 +202,17 @@ def test_that_somebody_leaves_is_no_trouble_for_others() -> None:
         assert machine.reasons == {Reason.STARTED: 1, Reason.FELLOW_LEFT: 2}
         assert machine._trouble.failures == 0
     assert {a for a, _ in stage.said(Leave)} == {"c", "d"}
+
+
+def test_members_that_leave_one_after_another_cost_no_failed_attempts() -> None:
+    """Joins of the attempt that the ended view was made from say nothing of the next one."""
+    stage = in_view("abcd", seconds=0.1)
+    for leaver in "dc":
+        stage.daemons[leaver].machine.leave(stage.now)
+        stage.run(0.02)
+        left = "abcd"[: "abcd".index(leaver)]
+        assert [stage.daemons[name].members for name in left] == [left] * len(left)
+    for name in "ab":
+        machine = stage.daemons[name].machine
+        assert machine.reasons == {Reason.STARTED: 1, Reason.FELLOW_LEFT: 2}
+        assert machine._trouble.failures == 0

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from groupcomm.config.core import Timing
-from groupcomm.membership.recovery import MAX_SPREAD
+from groupcomm.membership.recovery import MAX_SPREAD, _fits
 from groupcomm.membership.states import Reason, State
 from groupcomm.wire.membership import Commit, ControlKind, Holding, Join, Past, Repair
 from tests.core.membership.stage import OTHER_VIEW, Stage, counter_of, in_view
@@ -218,3 +218,11 @@ def test_no_view_is_agreed_to_above_the_mark_on_disk() -> None:
     stage.daemons["a"].host.mark = stage.daemons["a"].host.asked
     stage.run(0.03)
     assert stage.members == ["ab"] * 2
+
+
+def test_spans_below_what_is_forgotten_cannot_be() -> None:
+    """Else one join names 2**40 packets, and the union counts them one by one."""
+    view = in_view("ab").daemons["a"].machine.view
+    assert view is not None
+    assert not _fits(Past(view.key, (Holding(2**40, ((1, 2**40 + 9),), (), 0),), ()), view)
+    assert _fits(Past(view.key, (Holding(2**40, ((2**40 + 1, 2**40 + 9),), (), 0),), ()), view)

@@ -4,8 +4,8 @@ import pytest
 
 from groupcomm.errors import BadDatagram, RemoteProtocolError
 from groupcomm.membership.states import Reason, State
-from groupcomm.wire.membership import Commit, ControlKind, Leave
-from tests.core.membership.stage import in_view, join_of, packet_of
+from groupcomm.wire.membership import Commit, ControlKind, Leave, Proposal, Seat
+from tests.core.membership.stage import NUMBERS, in_view, join_of, packet_of
 
 
 def test_stale_joins_change_nothing() -> None:
@@ -93,3 +93,18 @@ def test_what_a_daemon_is_said_to_have_said_itself_is_not_heard() -> None:
     stage.hear("a", "b", packet_of("a", Leave(), 2**40 + 1))
     assert stage.state("a") is State.OPERATIONAL
     assert stage.daemons["a"].taken() == []
+
+
+def test_a_proposal_whose_members_do_not_reach_each_other_is_refused() -> None:
+    stage = in_view("ab")
+    machine = stage.daemons["a"].machine
+    machine.gather(Reason.PAUSED, stage.now)
+    stage.say("b", "a", join_of("b", 9, hears="ab"))
+    attempts = {"a": machine._attempt, "b": 9}
+    seats = tuple(
+        Seat(NUMBERS[name], 1, ord(name), attempts[name], b"\0")
+        for name in sorted("ab", key=NUMBERS.__getitem__)
+    )
+    with pytest.raises(RemoteProtocolError):
+        stage.say("b", "a", Commit(1, Proposal(seats), False, False, ()))
+    assert machine.state is State.GATHER
