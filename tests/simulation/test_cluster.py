@@ -120,4 +120,4 @@ def test_every_forged_datagram_is_rejected_and_counted(seed: int) -> None:
 def test_each_fault_alone_does_no_harm(fault: str) -> None:
     result = run_seed(11, Options(faults=fault, duration_s=2.0))
     assert result.findings == ()
-    assert result.deliveries > 100
+    assert result.deliveries > 50
