@@ -225,13 +225,17 @@ def hunt_all(soak: Soak, seeds: int) -> int:
 
 
 def table_of(hunts: dict[str, Hunt]) -> str:
-    """The table of docs/known-bugs.md."""
-    rows = ["| bug | what is wrong | seed | found by |", "|---|---|---|---|"]
+    """The tables of docs/known-bugs.md: what was found, then what was not."""
+    found = ["| bug | what is wrong | seed | found by |", "|---|---|---|---|"]
+    missed = ["", "| not found yet | what is wrong | seeds tried |", "|---|---|---|"]
     for bug in known_bugs.KNOWN_BUGS:
         hunt = hunts[bug.name]
-        cells = (f"`{bug.name}`", bug.sentence, str(hunt.seed), ", ".join(hunt.properties))
-        rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*rows, ""])
+        start = f"| `{bug.name}` | {bug.sentence} |"
+        if hunt.seed is None:
+            missed.append(f"{start} {hunt.tried} |")
+        else:
+            found.append(f"{start} {hunt.seed} | {', '.join(hunt.properties)} |")
+    return "\n".join([*found, *(missed if len(missed) > 3 else []), ""])
 
 
 def main(arguments: Sequence[str] | None = None, run: Run | None = None) -> int:

@@ -202,6 +202,9 @@ def test_the_command_fails_if_a_bug_was_not_found_or_a_new_seed_fails(
     tmp_path: Path, finds: Callable[[str, int], Sequence[str]]
 ) -> None:
     assert command(tmp_path, Runs(finds=finds), "--hunt-seeds", "2") == 1
+    table = (tmp_path / "kept" / soak.TABLE).read_text()
+    missed = [f"| `{bug.name}` | {bug.sentence} | 2 |" for bug in KNOWN_BUGS]
+    assert all((line in table) == (not finds(BUG, 1)) for line in missed)
 
 
 def test_the_command_can_be_stopped_in_the_hunt_and_goes_on_there(

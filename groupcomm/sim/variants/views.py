@@ -227,8 +227,7 @@ def view_counters_forgotten(right: Right) -> Right:
     """A daemon that starts does not look on its disk which view counters it has used."""
 
     def init(self: DaemonCore, config: Any, start: Any, **more: Any) -> None:
-        right(self, config, start, **more)
-        self.membership._counter = 0
+        right(self, config, attrs.evolve(start, counter=0), **more)
 
     return init
 

@@ -27,3 +27,15 @@ def test_an_attempt_that_others_may_have_installed_uses_its_id_up() -> None:
     assert a.view is not None
     assert a.membership.reasons[Reason.ATTEMPT_FAILED] == 1
     assert a.view.id > used
+
+
+def test_no_view_has_an_id_below_the_mark_on_a_disk() -> None:
+    """Both came back with clocks that are far behind; only b's disk knows of earlier views."""
+    cluster = Cluster("ab")
+    cluster.start("a")
+    cluster.start("b", counter=2**60)
+    cluster.run(1.0)
+    view = cluster.cores["a"].view
+    assert view is not None
+    assert cluster.members("a") == "ab"
+    assert view.id.counter > 2**60
