@@ -35,6 +35,11 @@ class RingClock:
             self.value = physical
         return self.value
 
+    def promise(self, now: float, above: int) -> int:
+        """A horizon above `above`, so that it is news also while physical time is behind."""
+        self.advance(now)
+        return self.tick() if self.value <= above else self.value
+
     def tick(self) -> int:
         """The stamp of the next packet, above everything that was seen."""
         self.value += 1

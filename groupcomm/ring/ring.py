@@ -358,7 +358,7 @@ class Ring:
 
     def _announce_horizon(self, now: float) -> None:
         token = self._token
-        horizon = self._clock.advance(now)
+        horizon = self._clock.promise(now, above=self.notices.announced)
         notice = HorizonNotice(
             ring=self._ring,
             horizon=horizon,

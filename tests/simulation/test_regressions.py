@@ -76,15 +76,10 @@ def test_a_daemon_that_missed_a_notice_asks_though_its_ring_has_settled() -> Non
     assert got(clients) == [1] * 4
 
 
-def test_an_overdue_round_of_the_token_is_not_taken_for_a_pause() -> None:
-    """Two rings in one site, whose clock is ahead of physical time, so that it goes by ticks.
-
-    A holder that promises more lets its own frontier rise, and the round that was to collect it
-    was due long before: a deadline in the past.
-    """
+def two_rings_in_one_site() -> Cluster:
+    """Six daemons whose clock is ahead of physical time, so that it goes by ticks."""
     ahead = CounterStarts(clock=2**62)
     cluster = Cluster(attrs.evolve(plain_settings(daemons=6), starts=ahead))
-    clients = members_of(cluster, *range(6))
     for near, far in itertools.product((0, 1, 2), (3, 4, 5)):
         if (near, far) != (2, 3):
             cluster.network.cut([(near, far), (far, near)])
@@ -92,9 +87,33 @@ def test_an_overdue_round_of_the_token_is_not_taken_for_a_pause() -> None:
     view = cluster.daemons[2].core.view
     assert view is not None
     assert view.rings == ((0, 1, 2), (3, 4, 5))
+    return cluster
+
+
+def test_an_overdue_round_of_the_token_is_not_taken_for_a_pause() -> None:
+    """A holder that promises more lets its own frontier rise, and the round that was to collect it
+    was due long before: a deadline in the past.
+    """
+    cluster = two_rings_in_one_site()
+    clients = members_of(cluster, *range(6))
     for _ in range(5):
         clients[5].multicast(["g"], b"x", level=ServiceLevel.AGREED)
         cluster.run(0.5)
     paused = [host.core.membership.reasons[Reason.PAUSED] for host in cluster.daemons]
     assert paused == [0] * 6
     assert got(clients) == [5] * 6
+
+
+def test_a_notice_that_was_lost_in_one_ring_only_is_passed_on_again() -> None:
+    """Who passes notices on takes each once; so one that is repeated has to say something new."""
+    cluster = two_rings_in_one_site()
+    clients = members_of(cluster, *range(6))
+    paths = [cluster.network.paths[fellow, 0] for fellow in (1, 2)]
+    for path in paths:
+        path.faults = WithoutNotices(cluster.loop, random_for(1, "cut"), Faults(), path.transfer)
+    clients[1].multicast(["g"], b"x", level=ServiceLevel.AGREED)
+    cluster.run(0.2)
+    for path in paths:
+        path.faults = None
+    cluster.run(2.0)
+    assert got(clients) == [1] * 6
