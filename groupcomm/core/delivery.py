@@ -8,6 +8,7 @@ the announcements of all daemons are here: it would meet groups that are not kno
 from collections.abc import Callable
 
 from groupcomm.clocks.ring_clock import RingClock
+from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.core import CounterStarts
 from groupcomm.config.view import View
 from groupcomm.core.desk import Desk
@@ -208,15 +209,21 @@ class Delivery:
 
     # ---- when the view is over ----
 
-    def tell_positions(self, below: int | None) -> None:
-        """Tell senders where their messages stand, of those that wait for it.
+    def tell_positions(self, boundary: Stamp | None) -> list[Bundle]:
+        """Tell senders where their messages stand in the regular part, of those that wait for it.
 
         Args:
-            below: messages with a lower time are in the regular part; None: all others are not.
+            boundary: where the transitional part begins; None if there is none.
+
+        Returns:
+            What is transitional, to be told once that has been delivered.
         """
-        if below is not None:
-            for bundle in self._waits.take(below - 1, below - 1):
-                self._desk.tell_position(bundle)
-            return
-        for bundle in self._waits.take_rest():
+        regular, transitional = self._waits.take_rest(boundary)
+        for bundle in regular:
+            self._desk.tell_position(bundle)
+        return transitional
+
+    def tell_transitional(self, bundles: list[Bundle]) -> None:
+        """Tell senders where these messages stand: in a view that has ended before."""
+        for bundle in bundles:
             self._desk.tell_position(bundle, transitional=True)

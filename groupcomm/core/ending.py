@@ -3,6 +3,7 @@
 Pure. From `past` on nothing of the view changes but by recovery, until `finish` walks the union.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 from groupcomm.clocks.stamp import Stamp
@@ -19,6 +20,7 @@ from groupcomm.wire.membership import MAX_MISSING, Holding, Past, Span
 
 _AGREED = ServiceLevel.AGREED
 _STATE = BundleKind.STATE
+_NEVER = 2**64
 
 
 class Ending:
@@ -99,21 +101,20 @@ class Ending:
         )
         boundary = find_boundary(packets, limits)
         walk = Walk(limits, self._delivery.order.resolve)
-        regular = True
-        for packet in packets:
-            if regular and boundary is not None and (packet.time, packet.ring) >= boundary:
-                regular = False
-                self._turn(boundary, turn)
-            self._deliver(packet, walk.deliverable(packet), regular=regular)
-        if regular:
-            self._turn(boundary, turn)
-        self._delivery.tell_positions(None)
+        later = len(packets)
+        if boundary is not None:
+            later = bisect_left(
+                packets, boundary, key=lambda packet: Stamp(packet.time, packet.ring)
+            )
+        for packet in packets[:later]:
+            self._deliver(packet, walk.deliverable(packet), regular=True)
+        waits = self._delivery.tell_positions(boundary)
+        turn()
+        for packet in packets[later:]:
+            self._deliver(packet, walk.deliverable(packet), regular=False)
+        self._delivery.tell_transitional(waits)
         self._delivery.groups.end()
         return True
-
-    def _turn(self, boundary: Stamp | None, turn: Callable[[], None]) -> None:
-        self._delivery.tell_positions(2**64 if boundary is None else boundary.time)
-        turn()
 
     def _packets(self, union: Union) -> list[DataPacket]:
         """The packets of the union that are not forgotten here, in stamp order."""
@@ -123,7 +124,7 @@ class Ending:
             for number, packet in stream.packets.items()
             if union.holds(stream.ring, number)
         ]
-        packets.sort(key=lambda packet: (packet.time, packet.ring))
+        packets.sort(key=lambda packet: Stamp(packet.time, packet.ring))
         return packets
 
     def _hear_announcements(self, packets: list[DataPacket]) -> None:

@@ -8,6 +8,7 @@ originate below it.
 
 from heapq import heappop, heappush
 
+from groupcomm.clocks.stamp import Stamp
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import Bundle
 
@@ -34,11 +35,21 @@ class OrderedWaits:
         self.waiting += 1
         heappush(heap, (bundle.packet.time, bundle.place, bundle))
 
-    def take_rest(self) -> list[Bundle]:
-        """All that are left, lowest first: their view is over."""
-        left = sorted(self._agreed + self._safe, key=lambda wait: wait[:2])
+    def take_rest(self, boundary: Stamp | None) -> tuple[list[Bundle], list[Bundle]]:
+        """All that are left, lowest first: their view is over.
+
+        Args:
+            boundary: stamp of the first packet of its transitional part; None if there is none.
+
+        Returns:
+            Those of the regular and those of the transitional part.
+        """
+        left = [wait[2] for wait in sorted(self._agreed + self._safe, key=lambda wait: wait[:2])]
         self._agreed, self._safe, self.waiting = [], [], 0
-        return [bundle for _, _, bundle in left]
+        if boundary is None:
+            return left, []
+        regular = [b for b in left if (b.packet.time, b.packet.ring) < boundary]
+        return regular, left[len(regular) :]
 
     def take(self, least_block: int, least_frontier: int) -> list[Bundle]:
         """The bundles whose positions may be told by now."""
