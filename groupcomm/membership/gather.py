@@ -37,8 +37,8 @@ class Gather:
         "_awaited",
         "_calm_s",
         "_changed_at",
+        "_repeat_s",
         "_seats",
-        "_stretch",
         "_timing",
         "_wait_s",
         "due",
@@ -67,9 +67,10 @@ class Gather:
             told: another has begun before, one way ago; its message reached all others then, too.
         """
         self._timing = timing
-        self._stretch = stretch + jitter / 2 if stretch > 1 else 1.0
+        stretched = stretch + jitter / 2 if stretch > 1 else 1.0
         wait_s = timing.answer_wait_s - (timing.longest_delay_s if told else 0.0)
-        self._wait_s = max(wait_s, timing.gather_wait_s) * self._stretch
+        self._wait_s = max(wait_s, timing.gather_wait_s) * stretched
+        self._repeat_s = timing.repeat_s * stretch  # a network in trouble gets less to carry
         self._calm_s = timing.answer_wait_s if stretch > 1 else 0.0
         self._changed_at = now
         self._seats: dict[int, tuple[Incarnation, int]] = {}
@@ -99,7 +100,7 @@ class Gather:
             now: seconds.
         """
         timing = self._timing
-        since = now - FRESH_REPEATS * timing.repeat_s * self._stretch - timing.longest_delay_s
+        since = now - FRESH_REPEATS * self._repeat_s - timing.longest_delay_s
         me, own = start.daemon.number, start.incarnation
         rows = {(me, own.random_id): frozenset(heard)}
         who = {me: (own, attempt)}
@@ -119,7 +120,7 @@ class Gather:
             self._changed_at = now
         self._awaited = {other for m in members for other, _ in rows[m, who[m][0].random_id]}
         self._all_mutual = all(mutual[m] >= members - {m} for m in members)
-        self.due = now + timing.repeat_s
+        self.due = now + self._repeat_s
         return propose(seats, mutual)
 
     def is_complete(self, expected: set[int], now: float) -> bool:
@@ -133,15 +134,15 @@ class Gather:
         """
         if self._all_mutual and expected | self._awaited <= self.members:
             return now >= self._changed_at + self._calm_s
-        settled = now >= self._changed_at + self._timing.repeat_s
+        settled = now >= self._changed_at + self._repeat_s
         return now >= self.started + (self._wait_s if settled else 3 * self._wait_s)
 
     def may_send(self, sent_at: float, now: float) -> bool:
         """Whether it is time for the next join."""
-        return now >= sent_at + (MIN_GAP_S if self.unsaid else self._timing.repeat_s)
+        return now >= sent_at + (MIN_GAP_S if self.unsaid else self._repeat_s)
 
     def deadline(self, sent_at: float, now: float) -> float:
         """When there is something to do."""
-        repeat = sent_at + (MIN_GAP_S if self.unsaid else self._timing.repeat_s)
+        repeat = sent_at + (MIN_GAP_S if self.unsaid else self._repeat_s)
         ready = min(self.started + self._wait_s, self._changed_at + self._calm_s)
         return min(repeat, self.due, ready if ready > now else inf)

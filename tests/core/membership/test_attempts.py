@@ -1,5 +1,7 @@
 """Attempts that come to nothing, and what is different after them."""
 
+import pytest
+
 from groupcomm.config.core import Timing
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.trouble import MOST_FAILURES, STEADY_S, Trouble
@@ -188,31 +190,34 @@ def test_after_a_failed_attempt_a_daemon_is_not_quick() -> None:
     assert stage.now - failed < 2 * TIMING.answer_wait_s
 
 
-def test_that_somebody_leaves_is_no_trouble_for_others() -> None:
-    """However short the view was; the next one comes as quickly as ever."""
+def test_a_network_in_trouble_gets_less_to_carry() -> None:
+    """Joins are repeated as seldom as waits are long, or slow networks would never calm down."""
+    joins = []
+    for failures in (0, MOST_FAILURES):
+        stage = in_view("ab", seconds=STEADY_S / 2)
+        stage.mute = {"b"}
+        machine = stage.daemons["a"].machine
+        machine._trouble.failures = failures
+        machine.gather(Reason.PATH_LOST, stage.now)
+        before = len(stage.sent)
+        stage.run(TIMING.gather_wait_s * 0.9)
+        joins.append(len(stage.said(Join, since=before)))
+    calm, troubled = joins
+    assert 2 * troubled < calm
+
+
+@pytest.mark.parametrize("pause_s", [0.1, 0.0])
+def test_members_that_leave_cost_no_failed_attempts(pause_s: float) -> None:
+    """However short their views were; the joins that those were made from say nothing any more."""
     stage = in_view("abcd", seconds=0.1)
     for leaver in "dc":
         stage.daemons[leaver].machine.leave(stage.now)
         stage.run(0.02)
         left = "abcd"[: "abcd".index(leaver)]
         assert [stage.daemons[name].members for name in left] == [left] * len(left)
-        stage.run(0.1)
+        stage.run(pause_s)
     for name in "ab":
         machine = stage.daemons[name].machine
         assert machine.reasons == {Reason.STARTED: 1, Reason.FELLOW_LEFT: 2}
         assert machine._trouble.failures == 0
     assert {a for a, _ in stage.said(Leave)} == {"c", "d"}
-
-
-def test_members_that_leave_one_after_another_cost_no_failed_attempts() -> None:
-    """Joins of the attempt that the ended view was made from say nothing of the next one."""
-    stage = in_view("abcd", seconds=0.1)
-    for leaver in "dc":
-        stage.daemons[leaver].machine.leave(stage.now)
-        stage.run(0.02)
-        left = "abcd"[: "abcd".index(leaver)]
-        assert [stage.daemons[name].members for name in left] == [left] * len(left)
-    for name in "ab":
-        machine = stage.daemons[name].machine
-        assert machine.reasons == {Reason.STARTED: 1, Reason.FELLOW_LEFT: 2}
-        assert machine._trouble.failures == 0
