@@ -1,6 +1,7 @@
 """What daemons agree on before they order anything: the view, its daemons and rings."""
 
 import hashlib
+from functools import lru_cache
 
 import attrs
 
@@ -26,6 +27,10 @@ class Incarnation:
 
     restarts: int
     random_id: int
+
+
+incarnation_of = lru_cache(maxsize=1024)(Incarnation)
+"""The one object for an incarnation: there are few, in every packet, and compared by identity."""
 
 
 @attrs.frozen(order=True)

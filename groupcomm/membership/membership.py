@@ -124,7 +124,7 @@ class Membership:
         if packet.origin == self._me or self.state is State.LEFT:
             return
         peer = self._peers.get(packet.origin)
-        if peer is None or peer.incarnation != packet.incarnation:
+        if peer is None or peer.incarnation is not packet.incarnation:
             peer = self._neighbours.meet(packet.origin, packet.incarnation, now)
         if peer is None or not self.flood.is_new(peer.seen, packet):
             return

@@ -23,7 +23,7 @@ import google_crc32c
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Incarnation, incarnation_of
 from groupcomm.errors import BadDatagram, ConfigError
 from groupcomm.security.keys import KeyRing, derive_key
 from groupcomm.security.replay import ReplayWindow
@@ -210,7 +210,7 @@ class Opener:
         _, _, _, key_id, cluster, sender, restarts, random_id, _ = _HEAD.unpack_from(datagram)
         if cluster != self._cluster:
             raise BadDatagram("cluster", f"{cluster:x}")
-        incarnation = Incarnation(restarts, random_id)
+        incarnation = incarnation_of(restarts, random_id)
         if (sender, incarnation) == self._own:
             raise BadDatagram("own", "a datagram of this daemon")
         if self._suite == SUITE_NONE:

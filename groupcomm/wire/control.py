@@ -11,10 +11,9 @@ into parts; all carry the same sequence.
 """
 
 import struct
-from functools import lru_cache
 from typing import Final
 
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Incarnation, incarnation_of
 from groupcomm.errors import BadDatagram
 from groupcomm.wire.packet import KEY_BYTES, PacketKind
 
@@ -23,7 +22,6 @@ MAX_PARTS: Final = 1024
 
 _HEAD = struct.Struct("!B16sQQQQBHH")
 _CONTROL: Final = int(PacketKind.CONTROL)
-_incarnation = lru_cache(maxsize=1024)(Incarnation)  # of a few daemons, in every packet
 
 
 class ControlPacket:
@@ -88,7 +86,7 @@ def decode_control_untrusted(packet: bytes) -> ControlPacket:
         raise BadDatagram("count", f"part {part} of {parts}")
     return ControlPacket(
         origin=origin,
-        incarnation=_incarnation(restarts, random_id),
+        incarnation=incarnation_of(restarts, random_id),
         sequence=sequence,
         kind=kind,
         part=part,
