@@ -149,12 +149,17 @@ def is_commit_of_b(datagram: bytes) -> bool:
     return (packet.origin, packet.kind) == (daemon_number("b"), ControlKind.COMMIT)
 
 
-def test_what_comes_of_a_view_before_it_is_installed_is_kept_for_it() -> None:
+def while_b_is_ahead() -> Cluster:
     """b has installed the view and begins; a still awaits b's last commit."""
     cluster = Cluster("ab")
     cluster.lost = is_commit_of_b
     cluster.start("ab")
     cluster.run(0.009)
+    return cluster
+
+
+def test_what_comes_of_a_view_before_it_is_installed_is_kept_for_it() -> None:
+    cluster = while_b_is_ahead()
     core = cluster.cores["a"]
     coming = core.membership.coming
     assert core.state is State.RECOVERED
@@ -170,10 +175,7 @@ def test_what_comes_of_a_view_before_it_is_installed_is_kept_for_it() -> None:
 
 
 def test_only_so_much_is_kept_and_only_of_the_coming_view() -> None:
-    cluster = Cluster("ab")
-    cluster.lost = is_commit_of_b
-    cluster.start("ab")
-    cluster.run(0.009)
+    cluster = while_b_is_ahead()
     core = cluster.cores["a"]
     coming = core.membership.coming
     assert coming is not None
