@@ -14,7 +14,7 @@ from groupcomm.sim.loop import SECOND, Loop
 from groupcomm.sim.network import Receiver
 from groupcomm.sim.path_faults import Forged, corrupt
 
-INTERVAL_US = SECOND // 25
+INTERVAL_US = SECOND // 10
 REMEMBERED = 500
 RECENT = 30
 """Of the last ones: a token is worth a replay only while it is new."""

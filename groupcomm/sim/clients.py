@@ -96,8 +96,13 @@ class Client:
         type: int = 0,
         self_discard: bool = False,
         ordered: bool = False,
+        more: bool = False,
     ) -> int:
         """Send to groups and private names; returns the message's number.
+
+        Args:
+            groups, data, level, type, self_discard, ordered: see ClientSession.multicast.
+            more: another call follows at once, with which this message may share a bundle.
 
         Raises:
             LocalProtocolError: see ClientSession.multicast.
@@ -117,7 +122,8 @@ class Client:
                 ordered,
             )
         )
-        self.flush()
+        if not more:
+            self.flush()
         return number
 
     def join(self, group: str) -> int:

@@ -79,9 +79,9 @@ class Faults:
 
 
 _DRAW: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {
-    "loss": ("loss", lambda rng: rng.uniform(0.0, 0.3)),
+    "loss": ("loss", lambda rng: 0.3 * rng.random() ** 2),
     "burst": ("burst_packets", lambda rng: rng.randint(5, 200)),
-    "duplication": ("duplication", lambda rng: rng.uniform(0.0, 0.5)),
+    "duplication": ("duplication", lambda rng: 0.5 * rng.random() ** 2),
     "reorder": ("reorder_packets", lambda rng: rng.randint(2, 64)),
     "jam": ("jam_s", lambda rng: 10 ** rng.uniform(-2.0, log10(LONGEST_JAM_S))),
     "corruption": ("corruption", lambda rng: rng.uniform(0.0, 0.02)),

@@ -11,7 +11,7 @@ from groupcomm.sim.loop import SECOND, Loop, microseconds
 BURST_LOSS = 0.75
 """Share of datagrams lost within a burst."""
 
-BURST_SHARE = 0.1
+BURST_SHARE = 0.015
 """Share of a path's datagrams that fall into bursts."""
 
 HOLD_US = 50_000
@@ -112,7 +112,7 @@ class PathFaults:
         return True
 
     def flush(self) -> None:
-        """Let everything go that is still held: the faults have ended. Late copies are lost."""
+        """Let everything go that is still held: the faults have ended. What is late is lost."""
         self._ended = True
         self._jam_ended(self._jammed_until)
         for _, _, datagram in sorted(self._held, key=lambda held: held[1]):
@@ -152,13 +152,18 @@ class PathFaults:
         overtake = faults.reorder_packets > 0
         if faults.delay_mean_s:
             if self._rng.random() < LATE_SHARE:
-                delay += int(self._rng.random() * LATE_US)
-                overtake = True
-            else:
-                delay += int(self._rng.expovariate(1.0 / faults.delay_mean_s) * SECOND)
+                late_us = int(self._rng.random() * LATE_US)
+                self._loop.at(self._loop.now + late_us, self._arrive_late, datagram)
+                return
+            delay += int(self._rng.expovariate(1.0 / faults.delay_mean_s) * SECOND)
         arrival = self._transfer(datagram, delay, overtake)
         if faults.capacity_packets:
             heapq.heappush(self._in_flight, arrival)
+
+    def _arrive_late(self, datagram: bytes) -> None:
+        """Unless the faults have ended: who is cut off from then on is not to be heard any more."""
+        if not self._ended:
+            self._transfer(datagram, 0, True)
 
     def _is_lost(self) -> bool:
         faults, rng = self._faults, self._rng

@@ -14,7 +14,7 @@ from groupcomm.sim.readable import readable
 from groupcomm.sim.recorder import Recorder
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm.sim.storm import Storm
-from groupcomm.sim.workload import SEND_INTERVAL_US, STORM_INTERVAL_US, Workload
+from groupcomm.sim.workload import MOST_SENDS, SEND_INTERVAL_US, Workload
 
 SLICE_S = 0.1
 """After so much simulated time a run looks whether an oracle has found something, and stops."""
@@ -138,6 +138,7 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
 def make_workload(cluster: Cluster) -> Workload:
     """The programs of a run."""
     settings = cluster.settings
+    interval_us = max(SEND_INTERVAL_US, microseconds(settings.duration_s) // MOST_SENDS)
     return Workload(
         cluster.loop,
         random_for(settings.seed, "workload"),
@@ -146,7 +147,7 @@ def make_workload(cluster: Cluster) -> Workload:
         [host.name for host in cluster.daemons],
         settings.clients,
         settings.packet_limit,
-        STORM_INTERVAL_US if settings.faults.storm else SEND_INTERVAL_US,
+        2 * interval_us if settings.faults.storm else interval_us,  # it adds as many again
     )
 
 

@@ -15,10 +15,10 @@ MAX_DAEMONS = 39
 LEAST_RING_DELAY_S = 0.04
 LONGEST_RING_DELAY_S = 0.12
 SHORTEST_CALM_S = 2.0
-MOST_CALMS = 6
+MOST_CALMS = 3
 """In runs that are long enough for it, so many disturbances fit in at most, on average."""
 
-NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04)
+NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04, 0.04)
 SMALL_WINDOWS = Windows(visit_bytes=12_000, ring_bytes=30_000, stream_packets=64)
 ALL_AGREE_SHARE = 0.6
 STORM_CAP_BYTES = 600_000
@@ -91,7 +91,7 @@ class Settings:
     start_message: int = 0
     clock_error_s: float = 0.005
     duration_s: float = 10.0
-    clients: int = 10
+    clients: int = 8
     calm_s: float = 6.0
     silence: bool = False
     core: tuple[int, ...] = ()

@@ -8,13 +8,12 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.loop import SECOND, Loop
 from groupcomm.sim.workload import GROUPS, Workload
 
-INTERVAL_US = SECOND // 2
 LARGEST_BYTES = 100_000
 MANY_GROUPS = tuple(f"storm{number}" for number in range(12))
 
 
 class Storm:
-    """Does one rough thing to a workload's clients every half second on average."""
+    """Does one rough thing to a workload's clients for every two messages."""
 
     def __init__(self, loop: Loop, rng: Random, workload: Workload) -> None:
         self._loop = loop
@@ -31,7 +30,7 @@ class Storm:
             self._send_large,
             self._send_many,
         )
-        loop.at(loop.now + INTERVAL_US, self._next)
+        loop.at(loop.now + workload.interval_us, self._next)
 
     def stop(self) -> None:
         """Let all who stopped reading read on, and do nothing more."""
@@ -43,7 +42,8 @@ class Storm:
     def _next(self, _: None) -> None:
         if not self._running:
             return
-        self._loop.at(self._loop.now + self._workload.after(INTERVAL_US), self._next)
+        interval_us = self._workload.after(2 * self._workload.interval_us)
+        self._loop.at(self._loop.now + interval_us, self._next)
         clients = self._workload.connected()
         if clients:
             self._rng.choice(self._acts)(self._rng.choice(clients))

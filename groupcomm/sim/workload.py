@@ -1,7 +1,8 @@
 """What simulated programs do: messages of every level and kind, joins, leaves, side channels.
 
-About 10 multicasts per simulated second from ten clients, each of them usually in two of three
-groups, so that a multicast reaches between six and seven clients on average.
+More than 20 multicasts per simulated second from eight clients, each of them usually in two of
+three groups, so that a multicast reaches five or six clients on average. They come in flurries:
+what is sent at about the same time at several daemons is what has to be put in order.
 """
 
 from collections.abc import Callable
@@ -15,13 +16,22 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.loop import SECOND, Loop
 
 GROUPS = ("chat", "prices", "zürich/日本")
-SEND_INTERVAL_US = SECOND // 9
-STORM_INTERVAL_US = 2 * SECOND // 9
-"""Between two sends, on average; a storm (storm.py) adds as many again."""
+SEND_INTERVAL_US = SECOND // 4
+MOST_SENDS = 150
+"""Between two sends, on average; longer in a run so long that it would have more of them."""
+
+MEAN_FLURRY = 3
+FLURRY_US = SECOND // 1000
+"""So many sends at about the same time, on average, and so far apart."""
+
+MOST_ALIKE = 13
+"""Messages of one send."""
+
+CHURN_SENDS = 4
+"""For so many sends somebody joins or leaves."""
 
 SERIES_INTERVAL_US = SECOND // 300
-CHURN_INTERVAL_US = SECOND // 2
-RECONNECT_US = SECOND // 5
+RECONNECT_US = SECOND // 4
 SIDE_CHANNEL_SHARE = 0.015
 FROM_AGREED = (ServiceLevel.AGREED, ServiceLevel.SAFE)
 
@@ -45,6 +55,7 @@ class Workload:
     Attributes:
         clients: per user the present session, or the last one.
         sent: multicasts so far.
+        interval_us: mean time between two sends.
     """
 
     def __init__(
@@ -56,7 +67,7 @@ class Workload:
         daemons: list[str],
         users: int,
         fragment_bytes: int,
-        interval_us: int = SEND_INTERVAL_US,
+        interval_us: int,
     ) -> None:
         self._loop = loop
         self._rng = rng
@@ -64,7 +75,7 @@ class Workload:
         self._up = up
         self._daemons = daemons
         self._fragment_bytes = fragment_bytes
-        self._interval_us = interval_us
+        self.interval_us = interval_us
         self._running = False
         self._period = 0  # counts starts, so that nothing of an earlier one goes on
         self._users = users
@@ -77,8 +88,8 @@ class Workload:
         self._running, self._period = True, period
         for user in range(self._users):
             loop.at(loop.now + user * 5_000, self.connect, user)
-        loop.at(loop.now + self.after(self._interval_us), self._send_next, period)
-        loop.at(loop.now + self.after(CHURN_INTERVAL_US), self._churn, period)
+        loop.at(loop.now + self.after(self.interval_us), self._send_next, period)
+        loop.at(loop.now + self.after(CHURN_SENDS * self.interval_us), self._churn, period)
 
     def stop(self) -> None:
         """Ask for nothing new, and connect nobody."""
@@ -124,7 +135,9 @@ class Workload:
         """Let somebody join what he is not in, or leave what he is in; joins as often as leaves."""
         if not self._running or period != self._period:
             return
-        self._loop.at(self._loop.now + self.after(CHURN_INTERVAL_US), self._churn, period)
+        self._loop.at(
+            self._loop.now + self.after(CHURN_SENDS * self.interval_us), self._churn, period
+        )
         clients = self.connected()
         if clients:
             client, group = self._rng.choice(clients), self._rng.choice(GROUPS)
@@ -138,8 +151,14 @@ class Workload:
     def _send_next(self, period: int) -> None:
         if not self._running or period != self._period:
             return
-        self._loop.at(self._loop.now + self.after(self._interval_us), self._send_next, period)
-        self.send_something()
+        loop, several = self._loop, self._rng.randint(1, 2 * MEAN_FLURRY - 1)
+        loop.at(loop.now + self.after(MEAN_FLURRY * self.interval_us), self._send_next, period)
+        for _ in range(several):
+            loop.at(loop.now + self.after(FLURRY_US), self._send_one, period)
+
+    def _send_one(self, period: int) -> None:
+        if self._running and period == self._period:
+            self.send_something()
 
     def send_something(self) -> None:
         """Have some client send: a message, or a burst of them, or a series of large ones."""
@@ -149,8 +168,15 @@ class Workload:
             if lot < 0.008:
                 self._send_large((client, self._rng.randint(1, 4)))
                 return
-            for _ in range(self._rng.randint(5, 20) if lot < 0.018 else 1):
-                self.send(client, self._rng.choice(LEVELS), self._size())
+            several = self._rng.randint(5, 20) if lot < 0.018 else 1
+            for _ in range(several):
+                self._send_alike(client)
+
+    def _send_alike(self, client: Client) -> None:
+        """Send messages that share a bundle, as a program does that has several to send."""
+        level, groups = self._rng.choice(LEVELS), self._destination()
+        for left in reversed(range(self._rng.randint(1, MOST_ALIKE))):
+            self.send(client, level, self._size(), groups, more=left > 0)
 
     def _send_large(self, series: tuple[Client, int]) -> None:
         """Send one of a series of large messages; their fragments and levels mix on the way."""
@@ -167,17 +193,26 @@ class Workload:
         if others and self._running:
             self.send(self._rng.choice(others), self._rng.choice(FROM_AGREED), 20)
 
-    def send(self, client: Client, level: ServiceLevel, size: int) -> None:
-        """Have a client send one message to a random destination."""
+    def send(
+        self,
+        client: Client,
+        level: ServiceLevel,
+        size: int,
+        groups: tuple[str, ...] = (),
+        *,
+        more: bool = False,
+    ) -> None:
+        """Have a client send one message, to a random destination if none is given."""
         rng = self._rng
         self.sent += 1
         client.multicast(
-            self._destination(),
+            groups or self._destination(),
             rng.randbytes(size),
             level=level,
             type=rng.randrange(65536),
             self_discard=rng.random() < 0.05,
             ordered=level in FROM_AGREED and rng.random() < 0.1,
+            more=more,
         )
 
     def _destination(self) -> tuple[str, ...]:

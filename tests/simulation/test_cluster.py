@@ -105,7 +105,7 @@ def test_ordered_is_told_to_the_sender_although_it_is_no_member() -> None:
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_every_forged_datagram_is_rejected_and_counted(seed: int) -> None:
     lines: list[bytes] = []
-    options = Options(faults="attacker,corruption,duplication", duration_s=3.0)
+    options = Options(faults="attacker,corruption,duplication", duration_s=5.0)
     assert run_seed(seed, options, lines.append).findings == ()
     rejects = [
         event
