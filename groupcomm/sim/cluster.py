@@ -24,7 +24,7 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.fault_schedule import FaultSchedule
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.host import Host
-from groupcomm.sim.loop import Loop, microseconds, random_for
+from groupcomm.sim.loop import SECOND, Loop, microseconds, random_for
 from groupcomm.sim.network import Network
 from groupcomm.sim.probe import Record
 from groupcomm.sim.settings import Settings
@@ -207,13 +207,19 @@ class Cluster:
         self.heal(range(len(self.daemons)))
 
     def heal(self, core: Collection[int]) -> None:
-        """From now on nothing goes wrong in `core`; its daemons run. Others are dead or cut off."""
+        """From now on nothing goes wrong in `core`; its daemons run. Others are dead or cut off.
+
+        That begins once all that others have sent before has arrived: time passes until then.
+        """
         self.core = tuple(sorted(core))
         if self._schedule is not None:
             self._schedule.end()
         if self._attacker is not None:
             self._attacker.stop()
-        self._cut_off([host for host in self.daemons if host.index not in self.core])
+        outside = [host for host in self.daemons if host.index not in self.core]
+        self._cut_off(outside)
+        paths = [self.network.paths[host.index, index] for host in outside for index in self.core]
+        until = max((path.under_way_until for path in paths), default=0)
         hosts = [self.daemons[index] for index in self.core]
         for host in hosts:
             host.on_end = lambda host, end: None
@@ -221,6 +227,7 @@ class Cluster:
                 host.kill()
                 host.disk.repair(host.most_restarts)
                 host.boot()
+        self.run(max(0, until - self.loop.now) / SECOND)
         limit = self.loop.now + microseconds(BOOT_LIMIT_S)
         while any(host.process is None for host in hosts):
             assert self.loop.now < limit, "a daemon does not start"

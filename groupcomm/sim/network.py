@@ -46,6 +46,7 @@ class Path:
         faults: what befalls them; None while nothing does.
         sent: datagrams given to this path.
         loss: chance that one is lost, besides `faults`; 1 while the path is cut.
+        under_way_until: when the last of those sent so far arrives.
     """
 
     __slots__ = (
@@ -62,6 +63,7 @@ class Path:
         "faults",
         "loss",
         "sent",
+        "under_way_until",
     )
 
     def __init__(
@@ -80,6 +82,7 @@ class Path:
         self.faults: PathFaults | None = None
         self.sent = 0
         self.loss = 0.0
+        self.under_way_until = 0
 
     def send(self, datagram: bytes) -> bool:
         """Put one datagram on its way; False if it is lost at once."""
@@ -103,6 +106,8 @@ class Path:
                 arrival = self._last
             else:
                 self._last = arrival
+        if arrival > self.under_way_until:
+            self.under_way_until = arrival
         self._receiver.put(arrival, datagram)
         return arrival
 

@@ -245,6 +245,18 @@ def test_after_healing_the_core_runs_and_the_rest_is_dead_or_cut_off(seed: int) 
     assert judged == {host.process.name for host in traced.hosts if host.process is not None}
 
 
+def test_healing_waits_for_what_others_have_sent_before() -> None:
+    """Found at seed 676: a beacon of one who was cut off came a second later, and made a view."""
+    traced = Traced(4, 1)
+    cluster = traced.cluster
+    arrival = cluster.network.paths[0, 2].transfer(b"late", 3 * SECOND // 2, True)
+    cluster.network.paths[1, 2].transfer(b"of the core itself", 5 * SECOND, True)
+    cluster.heal([1, 2, 3])
+    heal = traced.trace[-1]
+    assert isinstance(heal, Heal)
+    assert arrival <= heal.t < arrival + SECOND // 10
+
+
 def test_a_cold_start_is_not_all_at_once() -> None:
     settings = plain_settings(daemons=5)
     settings = attrs.evolve(settings, faults=attrs.evolve(settings.faults, cold_s=1.0))
