@@ -8,6 +8,9 @@
     +- RemoteProtocolError    a peer broke the protocol
        +- BadDatagram         bytes that do not decode
        +- SessionError        a client's request failed
+          +- CannotConnect    there is no daemon, or it does not answer
+          +- SessionEnded     the session is over
+             +- OrderUnknown  it was over before the order of a message was known
 
 Bugs of groupcomm itself show as ``AssertionError``: its invariants are always checked.
 """
@@ -51,3 +54,18 @@ class SessionError(RemoteProtocolError):
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
         self.code = code
+
+
+class CannotConnect(SessionError):
+    """There is no daemon, or it does not admit the client; the text tells what to try."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(-2, text)
+
+
+class SessionEnded(SessionError):
+    """The session is over, and nothing follows; the code is 0 after an orderly end."""
+
+
+class OrderUnknown(SessionEnded):
+    """The session was over before the order of a message was known; it may have been delivered."""
