@@ -55,7 +55,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 SHELLS_MAY_IMPORT = {
     "groupcommd": frozenset({"groupcomm", "groupcommd"}),
-    "groupcomm_client": frozenset({"groupcomm", "groupcomm_client"}),
+    "groupcomm_client": frozenset({"groupcomm", "groupcomm_client", "groupcommd"}),
 }
 """Which packages of this project each program may import."""
 

@@ -1,0 +1,7 @@
+"""`python -m groupcommd`."""
+
+import sys
+
+from groupcommd.cli import main
+
+sys.exit(main())

@@ -1,0 +1,93 @@
+"""Where daemons and clients are reached: addresses as users write them, and runtime folders."""
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from groupcomm.errors import ConfigError
+
+DEFAULT_PORT: Final = 4803
+DEFAULT_HOST: Final = "127.0.0.1"
+SOCKET_NAME: Final = "groupcomm.sock"
+
+
+@attrs.frozen
+class Address:
+    """An IP address and a port.
+
+    Attributes:
+        host: an IPv4 or IPv6 address in digits; names are not looked up.
+        port: 0 to 65535; 0 lets the system choose.
+    """
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this host can reach it."""
+        return ipaddress.ip_address(self.host).is_loopback
+
+    @property
+    def is_multicast(self) -> bool:
+        """Whether it stands for a group of hosts."""
+        return ipaddress.ip_address(self.host).is_multicast
+
+
+def parse_address(text: str, key: str, port: int = DEFAULT_PORT) -> Address:
+    """Read ``host``, ``host:port`` or ``[host]:port``.
+
+    Args:
+        text: as a user has written it.
+        key: what to call it in an error.
+        port: if the text has none.
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    host, digits = text, str(port)
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise ConfigError(f"{key} is {text!r}; an address is HOST, HOST:PORT or [HOST]:PORT")
+        digits = rest[1:] or digits
+    elif text.count(":") == 1:
+        host, _, digits = text.partition(":")
+    try:
+        host = str(ipaddress.ip_address(host))
+    except ValueError:
+        raise ConfigError(
+            f"{key} is {text!r}; the host must be an IP address in digits, such as 10.0.0.1"
+        ) from None
+    if not (digits.isascii() and digits.isdigit()) or int(digits) > 65535:
+        raise ConfigError(f"{key} is {text!r}; the port must be 0 to 65535")
+    return Address(host, int(digits))
+
+
+def runtime_folder() -> Path:
+    """The folder for sockets of this user: nobody else may write there.
+
+    ``$XDG_RUNTIME_DIR/groupcomm`` where it is set, for root ``/run/groupcomm``, else a folder of
+    the user's own below the state folder; never a shared temporary folder.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime:
+        return Path(runtime) / "groupcomm"
+    if os.geteuid() == 0:
+        return Path("/run/groupcomm")
+    return state_folder() / "run"
+
+
+def state_folder() -> Path:
+    """The folder for what must outlast a daemon: ``$XDG_STATE_HOME/groupcomm`` or the like."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/groupcomm")
+    home = os.environ.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "state") / "groupcomm"

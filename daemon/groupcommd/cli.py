@@ -1,0 +1,148 @@
+"""`groupcommd`: run one daemon."""
+
+import argparse
+import json
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+
+from groupcomm.errors import ConfigError, GroupCommError
+from groupcommd.config_file import DaemonConfig, read_config
+from groupcommd.logs import set_up_logs
+from groupcommd.ready import tell_systemd
+from groupcommd.service import End, Service
+from groupcommd.sockets import Sockets
+from groupcommd.state_dir import StateDir
+
+FAILED, USAGE, STOPPED = 1, 2, 130
+
+_log = logging.getLogger("groupcommd")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML; none: alone on loopback")
+    parser.add_argument("--name", help="which of the configured daemons this is")
+    parser.add_argument(
+        "--state-dir", type=Path, metavar="DIR", help="where its starts are counted"
+    )
+    parser.add_argument("--unix", type=Path, metavar="PATH", help="the socket for local clients")
+    parser.add_argument(
+        "--port", type=int, metavar="N", help="for daemons and clients; 0 lets the system choose"
+    )
+    parser.add_argument(
+        "--ports-file", type=Path, metavar="FILE", help="write there where it listens, as JSON"
+    )
+    parser.add_argument("--check", action="store_true", help="check the configuration, print it")
+    parser.add_argument("--json-log", action="store_true", help="log lines as JSON")
+    parser.add_argument("--verbose", action="store_true", help="log more")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="groupcommd",
+        description="A groupcomm daemon: programs of this host connect to it.",
+        epilog="exit status: 0 left in order, 1 failed, 2 wrong configuration."
+        " example: groupcommd --config plant.toml --name a",
+    )
+    parser.add_argument("--debug", action="store_true", help="show where an error came from")
+    add_options(parser)
+    options = parser.parse_args(arguments)
+    try:
+        return run(options)
+    except GroupCommError as error:
+        if options.debug:
+            raise
+        print(f"groupcommd: {error}", file=sys.stderr)
+        return USAGE if isinstance(error, ConfigError) else FAILED
+    except OSError as error:
+        if options.debug:
+            raise
+        print(f"groupcommd: {error}", file=sys.stderr)
+        return FAILED
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check the configuration, or serve until the daemon is told to leave."""
+    config = _configure(options)
+    if options.check:
+        print(describe(config))
+        return 0
+    set_up_logs(as_json=options.json_log, verbose=options.verbose)
+    state = StateDir(config.state_dir)
+    try:
+        with Sockets(config) as sockets:
+            if options.ports_file is not None:
+                sockets.write_ports(options.ports_file)
+            trio.run(_serve, config, state, sockets)
+    finally:
+        state.close()
+    return 0
+
+
+def _configure(options: argparse.Namespace) -> DaemonConfig:
+    config = read_config(options.config, name=options.name, state_dir=options.state_dir)
+    if options.unix is not None:
+        config = attrs.evolve(config, unix=options.unix)
+    if options.port is not None:
+        own = attrs.evolve(config.addresses[config.name], port=options.port)
+        tcp = attrs.evolve(config.tcp, port=options.port) if config.tcp is not None else None
+        addresses = {**config.addresses, config.name: own}
+        config = attrs.evolve(config, addresses=addresses, tcp=tcp)
+    return config
+
+
+def describe(config: DaemonConfig) -> str:
+    """The resolved configuration as JSON, without secrets."""
+
+    def plain(value: Any) -> Any:
+        if attrs.has(type(value)) and type(value).__name__ != "Address":
+            names = attrs.fields_dict(type(value))
+            return {n: plain(getattr(value, n)) for n in names if n not in ("keys", "starts")}
+        if isinstance(value, dict):
+            return {key: plain(each) for key, each in value.items()}
+        if isinstance(value, tuple):
+            return [plain(each) for each in value]
+        return value if isinstance(value, int | float | bool | None) else str(value)
+
+    return json.dumps({**plain(config), "sealed": config.keys is not None}, indent=2)
+
+
+async def _serve(config: DaemonConfig, state: StateDir, sockets: Sockets) -> None:
+    """Serve, from one start to the next, until it has left."""
+    if config.keys is None:
+        _log.warning("no key_file: whoever can send to this daemon can join its cluster")
+    least_restarts = 0
+    while True:
+        service = Service(config, state, sockets, least_restarts=least_restarts)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_obey, service)
+            tell_systemd("READY=1")
+            end = await service.run()
+            nursery.cancel_scope.cancel()
+        if end is not End.OUTDATED:
+            _log.info("left")
+            return
+        least_restarts = service.core.adopt_restarts or 0
+        _log.warning("others know of %d starts, the disk of fewer; starting anew", least_restarts)
+
+
+async def _obey(service: Service) -> None:
+    """Do what signals ask for."""
+    told = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
+    with trio.open_signal_receiver(*told) as signals:
+        async for number in signals:
+            if number in (signal.SIGTERM, signal.SIGINT):
+                tell_systemd("STOPPING=1")
+                service.leave()
+            elif number == signal.SIGUSR1:
+                service.dump()
+            else:
+                _log.info("SIGHUP: nothing can be changed while the daemon runs; restart it")

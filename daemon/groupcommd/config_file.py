@@ -1,0 +1,285 @@
+"""The configuration of a daemon: TOML, checked whole before anything is opened.
+
+docs/configuration.md has every key. Errors name the key, its value and the rule.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+from cattrs import Converter, transform_error
+from cattrs.errors import BaseValidationError
+from cattrs.v import format_exception
+
+from groupcomm.config.core import CoreConfig, Windows
+from groupcomm.config.presets import PRESETS
+from groupcomm.errors import ConfigError, LocalProtocolError
+from groupcomm.names import check_daemon
+from groupcomm.security.keys import KeyRing
+from groupcomm.session.daemon import SessionLimits
+from groupcommd.addresses import (
+    DEFAULT_HOST,
+    DEFAULT_PORT,
+    SOCKET_NAME,
+    Address,
+    parse_address,
+    runtime_folder,
+    state_folder,
+)
+from groupcommd.key_file import read_key_file
+
+DEFAULT_NAME: Final = "local"
+
+
+@attrs.frozen(kw_only=True)
+class SiteTable:
+    """``[sites.NAME]``: the daemons of one fast network, and how to reach all at once."""
+
+    daemons: dict[str, str]
+    multicast: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ClientsTable:
+    """``[clients]``: where programs connect, and what one of them may make the daemon keep."""
+
+    unix: str | None = None
+    tcp: str | None = None
+    slow_receivers: str = "drop"
+    output_cap_bytes: int = SessionLimits().output_cap_bytes
+    unreliable_drop_bytes: int = SessionLimits().unreliable_drop_bytes
+    backlog_cap_bytes: int = SessionLimits().backlog_cap_bytes
+
+
+@attrs.frozen(kw_only=True)
+class File:
+    """The whole file as it is written."""
+
+    cluster: str = "groupcomm"
+    name: str | None = None
+    key_file: str | None = None
+    insecure: bool = False
+    state_dir: str | None = None
+    expected_daemons: int | None = None
+    packet_bytes: int = 1340
+    preset: str = "lan"
+    sites: dict[str, SiteTable] = attrs.field(factory=dict)
+    timing: dict[str, float] = attrs.field(factory=dict)
+    windows: dict[str, int] = attrs.field(factory=dict)
+    clients: ClientsTable = attrs.field(factory=ClientsTable)
+
+
+@attrs.frozen(kw_only=True)
+class DaemonConfig:
+    """What a daemon is started with; all of it is checked.
+
+    Attributes:
+        name: of the daemon.
+        core: settings of its core.
+        addresses: of all listed daemons, by name, with its own.
+        multicast: reaches all daemons of its site; None: each gets its own datagram.
+        keys: seal what it sends; None without a key file.
+        limits: caps on sessions.
+        unix: path of the socket for local clients.
+        tcp: address for clients; None for none.
+        state_dir: the folder of its restart count.
+        insecure: it may run without keys beyond loopback.
+    """
+
+    name: str
+    core: CoreConfig
+    addresses: Mapping[str, Address]
+    multicast: Address | None = None
+    keys: KeyRing | None = attrs.field(default=None, repr=False)
+    limits: SessionLimits = attrs.field(factory=SessionLimits)
+    unix: Path
+    tcp: Address | None = None
+    state_dir: Path
+    insecure: bool = False
+
+
+def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) -> DaemonConfig:
+    """Read a file, or without one set up a daemon that runs alone.
+
+    Args:
+        path: of the file; None for a daemon alone on loopback.
+        name: the daemon's, in place of the file's.
+        state_dir: in place of the file's.
+
+    Raises:
+        ConfigError: what is wrong, and where.
+        OSError: the file cannot be read.
+    """
+    file = File() if path is None else _parse(path)
+    name = name or file.name
+    if name is None and path is not None:
+        raise ConfigError(f"{path}: which daemon is this? set name, or give --name")
+    name = name or DEFAULT_NAME
+    sites = file.sites or {"local": SiteTable(daemons={name: f"{DEFAULT_HOST}:{DEFAULT_PORT}"})}
+    addresses = _addresses(sites, name)
+    config = DaemonConfig(
+        name=name,
+        core=_core(file, sites),
+        addresses=addresses,
+        multicast=_multicast(sites),
+        keys=read_key_file(Path(file.key_file).expanduser()) if file.key_file else None,
+        limits=_limits(file.clients),
+        unix=Path(file.clients.unix or runtime_folder() / SOCKET_NAME).expanduser(),
+        tcp=_tcp(file.clients, addresses[name]),
+        state_dir=Path(state_dir or file.state_dir or state_folder() / name).expanduser(),
+        insecure=file.insecure,
+    )
+    _check_safety(config)
+    return config
+
+
+def _parse(path: Path) -> File:
+    try:
+        with path.open("rb") as stream:
+            table = tomllib.load(stream)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not valid UTF-8: {error}") from None
+    converter = Converter(forbid_extra_keys=True)
+    converter.register_structure_hook(bool, _strict(bool))
+    converter.register_structure_hook(int, _strict(int))
+    converter.register_structure_hook(str, _strict(str))
+    converter.register_structure_hook(float, _number)
+    try:
+        return converter.structure(table, File)
+    except BaseValidationError as error:
+        first = transform_error(error, path="", format_exception=_in_words)[0]
+        what, _, where = first.partition(" @ ")
+        key = where.strip("$.") or "the file"
+        raise ConfigError(f"{path}: {key}: {what}") from None
+
+
+def _in_words(error: BaseException, wanted: type | None) -> str:
+    return str(error) if type(error) is ValueError else format_exception(error, wanted)
+
+
+def _strict(wanted: type) -> Any:
+    """TOML has types; `cluster = 5` is a mistake, not "5"."""
+
+    def structure(value: object, _: object) -> object:
+        if type(value) is not wanted:
+            raise ValueError(f"is {value!r}; it must be of type {wanted.__name__}")
+        return value
+
+    return structure
+
+
+def _number(value: object, _: object) -> float:
+    """Seconds are written as 2 or as 2.0."""
+    if type(value) not in (int, float):
+        raise ValueError(f"is {value!r}; it must be a number")
+    assert isinstance(value, int | float)
+    return float(value)
+
+
+def _addresses(sites: Mapping[str, SiteTable], name: str) -> dict[str, Address]:
+    if len(sites) > 1:
+        raise ConfigError(
+            f"sites has {len(sites)} tables ({', '.join(sites)}); one is supported until there"
+            " are links between sites"
+        )
+    (site, table), *_ = sites.items()
+    found = {}
+    for daemon, text in table.daemons.items():
+        try:
+            check_daemon(daemon)
+        except LocalProtocolError as error:
+            raise ConfigError(f"sites.{site}.daemons: {error}") from None
+        found[daemon] = parse_address(text, f"sites.{site}.daemons.{daemon}")
+    if name not in found:
+        known = ", ".join(found) or "nobody"
+        raise ConfigError(f"name is {name!r}; sites.{site}.daemons lists {known}")
+    taken: dict[Address, str] = {}
+    for daemon, address in found.items():
+        other = taken.setdefault(address, daemon)
+        if other != daemon and address.port:
+            raise ConfigError(f"sites.{site}.daemons: {other} and {daemon} are both at {address}")
+    return found
+
+
+def _multicast(sites: Mapping[str, SiteTable]) -> Address | None:
+    (site, table), *_ = sites.items()
+    if table.multicast is None:
+        return None
+    key = f"sites.{site}.multicast"
+    address = parse_address(table.multicast, key)
+    if not address.is_multicast:
+        raise ConfigError(f"{key} is {address}; a multicast address is needed, such as 239.192.0.7")
+    return address
+
+
+def _core(file: File, sites: Mapping[str, SiteTable]) -> CoreConfig:
+    if file.preset not in PRESETS:
+        raise ConfigError(f"preset is {file.preset!r}; it must be one of {', '.join(PRESETS)}")
+    return CoreConfig(
+        cluster=file.cluster,
+        sites=tuple(tuple(sorted(table.daemons)) for table in sites.values()),
+        expected_daemons=file.expected_daemons,
+        packet_limit=_within("packet_bytes", file.packet_bytes, 600, 60_000),
+        suite=1 if file.key_file else 0,
+        timing=_changed("timing", PRESETS[file.preset], file.timing),
+        windows=_changed("windows", Windows(), file.windows),
+    )
+
+
+def _changed(table: str, base: Any, changes: Mapping[str, float]) -> Any:
+    """The base with some fields changed, or an error that names the key."""
+    known = attrs.fields_dict(type(base))
+    for key in changes:
+        if key not in known:
+            raise ConfigError(f"{table}: {key} is no key; there are: {', '.join(known)}")
+    return attrs.evolve(base, **changes)
+
+
+def _within(key: str, value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise ConfigError(f"{key} is {value}; it must be {least} to {most}")
+    return value
+
+
+def _limits(clients: ClientsTable) -> SessionLimits:
+    policies = ("drop", "disconnect")
+    if clients.slow_receivers not in policies:
+        raise ConfigError(
+            f"clients.slow_receivers is {clients.slow_receivers!r}; it must be one of"
+            f" {', '.join(policies)}"
+        )
+    drops = clients.slow_receivers == "drop"
+    cap = clients.output_cap_bytes
+    return SessionLimits(
+        unreliable_drop_bytes=clients.unreliable_drop_bytes if drops else cap,
+        output_cap_bytes=cap,
+        backlog_cap_bytes=clients.backlog_cap_bytes,
+    )
+
+
+def _tcp(clients: ClientsTable, own: Address) -> Address | None:
+    if clients.tcp == "off":
+        return None
+    if clients.tcp is None:
+        return Address(DEFAULT_HOST, own.port) if own.is_loopback else None
+    address = parse_address(clients.tcp, "clients.tcp")
+    if not address.is_loopback:
+        raise ConfigError(
+            f"clients.tcp is {address}; it must be a loopback address, or off, until clients can"
+            " prove who they are"
+        )
+    return address
+
+
+def _check_safety(config: DaemonConfig) -> None:
+    beyond = [f"{name} at {a}" for name, a in config.addresses.items() if not a.is_loopback]
+    if config.keys is None and not config.insecure and (beyond or config.multicast):
+        where = beyond[0] if beyond else f"multicast at {config.multicast}"
+        raise ConfigError(
+            f"key_file is missing, and {where} is beyond loopback: anybody there could join;"
+            " make a key with: groupcomm keygen, or set insecure = true"
+        )

@@ -1,0 +1,200 @@
+"""The daemon: sockets and a clock around one core.
+
+Tasks only wait. Whatever they wait for, they then call `turn`: it reads all datagrams that have
+come, has the core take one synchronous step, and writes what comes of it. Nothing awaits for each
+packet.
+"""
+
+import enum
+import logging
+import socket
+import time
+from pathlib import Path
+
+import trio
+
+from groupcomm.core import DaemonCore
+from groupcomm.membership.states import State
+from groupcommd.clients import Clients
+from groupcommd.config_file import DaemonConfig
+from groupcommd.flight import FlightRecorder
+from groupcommd.sockets import Sockets
+from groupcommd.state_dir import StateDir
+from groupcommd.watch import Watch
+
+WALL_INTERVAL_S = 1.0
+"""Between looks at the wall clock."""
+
+LINGER_S = 1.0
+"""A daemon that has left waits for its clients to read what is theirs."""
+
+_log = logging.getLogger("groupcommd")
+
+
+class End(enum.Enum):
+    """Why a daemon is over."""
+
+    LEFT = enum.auto()  # in order, as it was told to
+    OUTDATED = enum.auto()  # others know of more starts than its disk; start anew
+
+
+class Service:
+    """One start of a daemon.
+
+    Args:
+        config: checked.
+        state: of this daemon, locked.
+        sockets: opened.
+        least_restarts: how many restarts others are known to count.
+    Attributes:
+        core: of this start.
+        clients: their connections, while `run` runs.
+    """
+
+    def __init__(
+        self,
+        config: DaemonConfig,
+        state: StateDir,
+        sockets: Sockets,
+        *,
+        least_restarts: int = 0,
+    ) -> None:
+        start = state.begin(config.name, least_restarts)
+        self._config = config
+        self._flight = FlightRecorder()
+        self.core = DaemonCore(
+            config.core,
+            start,
+            keys=config.keys,
+            now=trio.current_time(),
+            wall=time.time(),
+            limits=config.limits,
+            probe=self._flight,
+        )
+        self._state = state
+        self._udp = sockets.udp
+        self._listeners = sockets.listeners
+        self._timer = trio.CancelScope()
+        self._scope = trio.CancelScope()
+        self._storing = False
+        self._error: Exception | None = None
+        self._end = End.LEFT
+        self._lingers = False
+        self._watch = Watch(self.core)
+
+    async def run(self) -> End:
+        """Serve until the daemon has left or must start anew; then its clients are cut off.
+
+        Raises:
+            Exception: the core broke an invariant, or the disk failed: the daemon must not go on.
+        """
+        with self._scope:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                self.clients = Clients(self.core, nursery, self.turn)
+                for listener in self._listeners:
+                    nursery.start_soon(self.clients.listen, listener)
+                for source in self._udp.sockets:
+                    nursery.start_soon(self._receive, source)
+                nursery.start_soon(self._compare_clocks)
+                await self._keep_time()
+        if self._error is not None:
+            raise self._error
+        return self._end
+
+    def leave(self) -> None:
+        """Leave in order; `run` returns once that is done."""
+        self.core.leave()
+        self.turn()
+
+    def dump(self) -> Path | None:
+        """Write the flight recorder's events next to the state; where, or None if that failed."""
+        path = self._config.state_dir / f"flight-{int(time.time())}.txt"
+        try:
+            self._flight.dump(path)
+        except OSError as error:
+            _log.error("the flight recorder cannot be written: %s", error)
+            return None
+        _log.info("%d events of the flight recorder are in %s", len(self._flight), path)
+        return path
+
+    # ---- what is waited for ----
+
+    async def _keep_time(self) -> None:
+        """Take a turn whenever the core's deadline has come."""
+        while True:
+            with trio.CancelScope(deadline=self.core.deadline) as self._timer:
+                await trio.sleep_forever()
+            self.turn()
+
+    async def _receive(self, source: socket.socket) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(source)
+            self.turn()
+
+    async def _compare_clocks(self) -> None:
+        while True:
+            await trio.sleep(WALL_INTERVAL_S)
+            self.core.observe_wall(trio.current_time(), time.time())
+            self._watch.look_at_load(trio.current_time())
+
+    # ---- one turn ----
+
+    def turn(self) -> None:
+        """Take everything that has come, one step, and write what comes of it; never raises."""
+        if self._error is not None:
+            return
+        try:
+            self._turn()
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """An invariant is broken: stop at once, before anything wrong goes out."""
+        self._error = error
+        self.dump()
+        self._scope.cancel()
+
+    def _turn(self) -> None:
+        core, clients = self.core, self.clients
+        datagrams = self._udp.drain()
+        inputs, clients.inputs = clients.inputs, []
+        transmissions = core.handle(trio.current_time(), datagrams, inputs)
+        if transmissions:
+            self._udp.send(transmissions)
+        clients.serve()
+        if core.deadline < self._timer.deadline or core.deadline > self._timer.deadline + 0.01:
+            self._timer.deadline = core.deadline
+        self._look_after()
+
+    def _look_after(self) -> None:
+        """What a step may ask for besides datagrams."""
+        core = self.core
+        if self._watch.state is not core.state or self._watch.view is not core.view:
+            self._watch.look(trio.current_time())
+        if core.mark_to_store is not None and not self._storing:
+            self._storing = True
+            self._nursery.start_soon(self._store, core.mark_to_store)
+        if core.adopt_restarts is not None:
+            self._finish(End.OUTDATED)
+        elif core.state is State.LEFT and not self._lingers:
+            self._lingers = True
+            self._nursery.start_soon(self._linger)
+
+    async def _store(self, mark: int) -> None:
+        try:
+            await trio.to_thread.run_sync(self._state.store, mark)
+        except Exception as error:
+            self._fail(error)
+            return
+        self._storing = False
+        self.core.stored(mark)
+        self.turn()
+
+    async def _linger(self) -> None:
+        await self.clients.drain(LINGER_S)
+        self._finish(End.LEFT)
+
+    def _finish(self, end: End) -> None:
+        self._end = end
+        self._scope.cancel()

@@ -1,0 +1,220 @@
+"""The daemon's UDP socket: bursts out with one call, everything that has come in with few.
+
+Linux cuts one large buffer into equal datagrams (UDP_SEGMENT, "GSO") and hands several of one
+sender over as one (UDP_GRO); both are probed at the start and done without where they are missing.
+"""
+
+import errno
+import ipaddress
+import logging
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from groupcommd.addresses import Address
+
+SOL_UDP: Final = 17
+UDP_SEGMENT: Final = 103
+UDP_GRO: Final = 104
+
+BUFFER_BYTES: Final = 4 * 1024 * 1024
+"""Asked for in both directions: the loss of a burst is silent."""
+
+READ_BYTES: Final = 65_536
+MAX_SEGMENTS: Final = 64
+MAX_BURST_BYTES: Final = 60_000
+MAX_READS: Final = 256
+"""Of one turn; what is left makes the socket readable again at once."""
+
+_U16 = struct.Struct("=H")
+_INT = struct.Struct("=i")
+_GRO_SPACE: Final = socket.CMSG_SPACE(_INT.size)
+_PASSING: Final = frozenset(
+    (
+        errno.EAGAIN,
+        errno.ECONNREFUSED,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+        errno.ENOBUFS,
+        errno.EPERM,
+    )
+)
+"""Errors of a datagram that count as its loss; the protocol repairs it."""
+
+Destination = tuple[str, int]
+_log = logging.getLogger("groupcommd")
+
+
+class UdpSocket:
+    """One socket for all daemons of the site.
+
+    Attributes:
+        lost: datagrams that the system did not take.
+        gso, gro: whether the system does these.
+    """
+
+    def __init__(
+        self, own: Address, others: Mapping[str, Address], multicast: Address | None = None
+    ) -> None:
+        """Bind it.
+
+        Args:
+            own: where to listen.
+            others: the other daemons, by name.
+            multicast: reaches all of them at once.
+
+        Raises:
+            OSError: the address is in use, or not of this host.
+        """
+        family = socket.AF_INET6 if ":" in own.host else socket.AF_INET
+        self.socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._targets = {name: (a.host, a.port) for name, a in others.items()}
+        self._all: list[Destination] = list(self._targets.values())
+        self.lost = 0
+        try:
+            for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+                self.socket.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
+            self.socket.bind((own.host, own.port))
+            self.gso = self._probe(UDP_SEGMENT)
+            self.gro = self._probe(UDP_GRO, 1)
+            self._groups: list[socket.socket] = []
+            if multicast is not None:
+                self._join(own, multicast)
+        except OSError:
+            self.socket.close()
+            raise
+
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        host, port, *_ = self.socket.getsockname()
+        return Address(host, port)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """How much the system lets wait; less than BUFFER_BYTES where net.core.rmem_max says so."""
+        return self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """All that may become readable."""
+        return [self.socket, *self._groups]
+
+    def close(self) -> None:
+        """Give the addresses back."""
+        for each in self.sockets:
+            each.close()
+
+    def _probe(self, option: int, value: int = 0) -> bool:
+        try:
+            self.socket.setsockopt(SOL_UDP, option, value)
+        except OSError:
+            return False
+        return True
+
+    def _join(self, own: Address, group: Address) -> None:
+        """Listen to a multicast group on a socket of its own, and send to it from the other one."""
+        listener = socket.socket(self.socket.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._groups.append(listener)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        listener.bind((group.host, group.port))
+        packed, interface = ipaddress.ip_address(group.host).packed, ipaddress.ip_address(own.host)
+        if self.socket.family == socket.AF_INET:
+            request = packed + interface.packed
+            listener.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, request)
+            self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface.packed)
+        else:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, packed + bytes(4))
+        self._all = [(group.host, group.port)]
+
+    # ---- in ----
+
+    def drain(self) -> list[bytes]:
+        """Everything that has come, in order, up to MAX_READS calls."""
+        datagrams: list[bytes] = []
+        for each in self.sockets if self._groups else (self.socket,):
+            self._drain(each, datagrams)
+        return datagrams
+
+    def _drain(self, source: socket.socket, datagrams: list[bytes]) -> None:
+        receive = source.recvmsg
+        for _ in range(MAX_READS):
+            try:
+                data, extra, _, _ = receive(READ_BYTES, _GRO_SPACE)
+            except BlockingIOError:
+                return
+            except OSError as error:  # an answer to what was sent earlier: somebody is not there
+                if error.errno not in _PASSING:
+                    raise
+                continue
+            segment = _INT.unpack(extra[0][2][:4])[0] if extra else 0
+            if 0 < segment < len(data):
+                datagrams += [data[at : at + segment] for at in range(0, len(data), segment)]
+            else:
+                datagrams.append(data)
+
+    # ---- out ----
+
+    def send(self, transmissions: Sequence[tuple[str | None, bytes]]) -> None:
+        """Send everything, in order for each daemon; what the system refuses is lost.
+
+        Args:
+            transmissions: the name of a daemon, or None for all others; and a datagram.
+        """
+        if len(transmissions) == 1:
+            name, datagram = transmissions[0]
+            for target in self._all if name is None else (self._targets[name],):
+                self._send_one(datagram, target)
+            return
+        bursts: dict[Destination, list[bytes]] = {}
+        for name, datagram in transmissions:
+            for target in self._all if name is None else (self._targets[name],):
+                bursts.setdefault(target, []).append(datagram)
+        for target, burst in bursts.items():
+            self._send_burst(burst, target)
+
+    def _send_burst(self, burst: list[bytes], target: Destination) -> None:
+        """Runs of equal size, of which the last may be shorter, go out with one call each."""
+        start, count = 0, len(burst)
+        while start < count:
+            size = len(burst[start])
+            end, total = start + 1, size
+            while end < count and end - start < MAX_SEGMENTS and self.gso:
+                following = len(burst[end])
+                if following > size or total + following > MAX_BURST_BYTES:
+                    break
+                total += following
+                end += 1
+                if following < size:
+                    break
+            if end - start == 1:
+                self._send_one(burst[start], target)
+            else:
+                self._send_run(burst[start:end], size, target)
+            start = end
+
+    def _send_run(self, run: list[bytes], size: int, target: Destination) -> None:
+        try:
+            self.socket.sendmsg(run, [(SOL_UDP, UDP_SEGMENT, _U16.pack(size))], 0, target)
+        except OSError as error:
+            if error.errno in (errno.EINVAL, errno.EMSGSIZE, errno.EIO, errno.EOPNOTSUPP):
+                self.gso = False  # this path cannot, whatever the probe said
+                for datagram in run:
+                    self._send_one(datagram, target)
+            else:
+                self._refused(error, len(run))
+
+    def _send_one(self, datagram: bytes, target: Destination) -> None:
+        try:
+            self.socket.sendto(datagram, target)
+        except OSError as error:
+            self._refused(error, 1)
+
+    def _refused(self, error: OSError, count: int) -> None:
+        if error.errno not in _PASSING and not self.lost:
+            _log.warning("sending failed: %s; such datagrams count as lost", error)
+        self.lost += count

@@ -1,0 +1,72 @@
+"""What an operator reads in the log: views with their cause and duration, and what goes badly."""
+
+import logging
+
+from groupcomm.core import DaemonCore
+from groupcomm.membership.states import State
+
+SLOW_BYTES = 1024 * 1024
+"""A client with more output waiting is told of."""
+
+_log = logging.getLogger("groupcommd")
+
+
+class Watch:
+    """Looks at a core after steps, and logs what has changed.
+
+    Attributes:
+        state: of the core, as of the last look.
+        view: the same.
+    """
+
+    def __init__(self, core: DaemonCore) -> None:
+        self._core = core
+        self.state = core.state
+        self.view = core.view
+        self._since = 0.0  # when the last view stopped
+        self._reasons = core.membership.reasons.copy()
+        self._slow: set[int] = set()
+        self._late = 0.0  # the silence of the token that was told of last
+
+    def look(self, now: float) -> None:
+        """The state or the view has changed."""
+        core = self._core
+        if self.state is State.OPERATIONAL or self._since == 0.0:
+            self._since = now
+        self.state = core.state
+        if core.view is self.view or core.view is None:
+            return
+        known = {d.name for d in self.view.daemons} if self.view is not None else set()
+        names = [daemon.name for daemon in core.view.daemons]
+        reasons = core.membership.reasons - self._reasons
+        self._reasons = core.membership.reasons.copy()
+        self.view = core.view
+        _log.info(
+            "view %s: %s",
+            core.view.id,
+            ", ".join(names),
+            extra={
+                "view": str(core.view.id),
+                "daemons": names,
+                "came": sorted(set(names) - known),
+                "left": sorted(known - set(names)),
+                "cause": [reason.name.lower() for reason in reasons],
+                "took_ms": round((now - self._since) * 1000, 1),
+            },
+        )
+
+    def look_at_load(self, now: float) -> None:
+        """Now and then: clients that do not read."""
+        for number, session in self._core.desk.sessions.items():
+            slow = session.output_bytes > SLOW_BYTES
+            if slow and number not in self._slow:
+                self._slow.add(number)
+                _log.warning(
+                    "client %s does not keep up: %d bytes wait for it",
+                    session.user,
+                    session.output_bytes,
+                    extra={"client": session.user, "waiting_bytes": session.output_bytes},
+                )
+            elif not slow:
+                self._slow.discard(number)
+        self._slow &= self._core.desk.sessions.keys()

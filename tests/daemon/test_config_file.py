@@ -1,0 +1,110 @@
+"""Configuration files: what is right is resolved, what is wrong is named."""
+
+from pathlib import Path
+
+import pytest
+
+from groupcomm.config.presets import PRESETS
+from groupcomm.errors import ConfigError
+from groupcommd.addresses import Address, parse_address
+from groupcommd.config_file import DaemonConfig, read_config
+from groupcommd.key_file import write_key_file
+
+TWO = """
+cluster = "plant"
+[sites.berlin.daemons]
+a = "127.0.0.1:4901"
+b = "127.0.0.1:4902"
+"""
+
+
+def configured(folder: Path, text: str, name: str | None = "a") -> DaemonConfig:
+    path = folder / "cluster.toml"
+    path.write_text(text)
+    return read_config(path, name=name, state_dir=folder / "state")
+
+
+def test_without_a_file_a_daemon_is_alone_on_loopback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    config = read_config(None, name=None, state_dir=tmp_path)
+    assert config.core.sites == (("local",),)
+    assert config.addresses == {"local": Address("127.0.0.1", 4803)}
+    assert config.tcp == Address("127.0.0.1", 4803)
+    assert config.unix == tmp_path / "groupcomm" / "groupcomm.sock"
+
+
+def test_a_file_is_resolved(tmp_path: Path) -> None:
+    text = 'preset = "wan"\n' + TWO + "[timing]\ntoken_timeout_s = 5.0\n"
+    config = configured(tmp_path, text)
+    assert config.name == "a"
+    assert config.core.cluster == "plant"
+    assert config.core.sites == (("a", "b"),)
+    assert config.core.suite == 0
+    assert config.addresses["b"] == Address("127.0.0.1", 4902)
+    assert config.core.timing.token_timeout_s == 5.0
+    assert config.core.timing.join_interval_s == PRESETS["wan"].join_interval_s
+
+
+def test_a_key_file_switches_encryption_on(tmp_path: Path) -> None:
+    write_key_file(tmp_path / "key")
+    config = configured(tmp_path, f'key_file = "{tmp_path}/key"\n' + TWO)
+    assert config.core.suite == 1
+    assert config.keys is not None
+    assert "keys" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        ("cluster = ", "a", "not valid TOML"),
+        ("cluster = 5", "a", "cluster: is 5; it must be of type str"),
+        ("clustr = 'x'", "a", "clustr"),
+        ("insecure = 1", "a", "insecure: is 1; it must be of type bool"),
+        (TWO + "[timing]\ntoken_timeout_s = '5'", "a", "is '5'; it must be a number"),
+        (TWO, None, "set name, or give --name"),
+        (TWO, "c", "name is 'c'; sites.berlin.daemons lists a, b"),
+        (TWO, "a#b", "name is 'a#b'"),
+        (TWO.replace("b =", '"b#" ='), "a", "sites.berlin.daemons: daemon name 'b#' contains '#'"),
+        (TWO.replace("127.0.0.1:4901", "example.org"), "a", "sites.berlin.daemons.a is"),
+        (TWO.replace(":4901", ":70000"), "a", "the port must be 0 to 65535"),
+        (TWO.replace("4902", "4901"), "a", "a and b are both at 127.0.0.1:4901"),
+        (TWO + "[sites.paris.daemons]\nc = '127.0.0.1:1'", "a", "one is supported until"),
+        (TWO.replace("127.0.0.1:4902", "10.0.0.2"), "a", "key_file is missing, and b at 10.0.0.2"),
+        ("preset = 'moon'" + TWO, "a", "preset is 'moon'; it must be one of lan, local, wan"),
+        (TWO + "[timing]\ntoken_timeout = 1.0", "a", "timing: token_timeout is no key"),
+        (TWO + "[timing]\ntoken_timeout_s = 0.01", "a", "at least four copies"),
+        (TWO + "[windows]\nvisit_bytes = 0", "a", "visit_bytes is 0"),
+        ("packet_bytes = 9" + TWO, "a", "packet_bytes is 9; it must be 600 to 60000"),
+        (TWO + "[clients]\ntcp = '10.0.0.1:4803'", "a", "it must be a loopback address, or off"),
+        (TWO + "[clients]\nslow_receivers = 'wait'", "a", "must be one of drop, disconnect"),
+        (TWO + "[clients]\nbacklog_cap_bytes = 0", "a", "backlog_cap_bytes is 0"),
+        ("key_file = '/nowhere/key'" + TWO, "a", "No such file"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, name: str | None, said: str) -> None:
+    with pytest.raises((ConfigError, OSError)) as caught:
+        configured(tmp_path, text, name)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("10.0.0.1", Address("10.0.0.1", 4803)),
+        ("10.0.0.1:1", Address("10.0.0.1", 1)),
+        ("::1", Address("::1", 4803)),
+        ("[::1]:7", Address("::1", 7)),
+        ("[::1]", Address("::1", 4803)),
+    ],
+)
+def test_addresses_are_read_as_people_write_them(text: str, found: Address) -> None:
+    assert parse_address(text, "x") == found
+    assert parse_address(str(found), "x") == found
+
+
+@pytest.mark.parametrize("text", ["", "host", "[::1", "[::1]x", "1.2.3.4:", "1.2.3.4:-1", "1.2.3"])
+def test_other_addresses_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^x is "):
+        parse_address(text, "x")

@@ -1,0 +1,75 @@
+"""Daemons as processes, with real sockets and real kills."""
+
+import signal
+from pathlib import Path
+
+import trio
+
+from groupcomm.events import Message
+from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm_client import Connection, connect
+from tests.daemon.processes import Daemons
+
+
+async def take(connection: Connection, count: int) -> list[Message]:
+    """The next messages, whatever views come between them."""
+    found: list[Message] = []
+    with trio.fail_after(20):
+        while len(found) < count:
+            event = await connection.receive()
+            if isinstance(event, Message):
+                found.append(event)
+    return found
+
+
+async def test_three_daemons_deliver_all_levels_to_all(tmp_path: Path) -> None:
+    with Daemons(tmp_path, "abc") as daemons:
+        async with (
+            connect(str(daemons["a"].unix), user="ann") as ann,
+            connect(str(daemons["b"].unix), user="bob") as bob,
+            connect(str(daemons["c"].unix), user="cid") as cid,
+        ):
+            for each in (ann, bob, cid):
+                await each.join("chat")
+            for level in LEVELS:
+                await ann.multicast("chat", level.name.encode(), level=level, type=int(level))
+            for each in (ann, bob, cid):
+                got = await take(each, len(LEVELS))
+                assert {(m.level, m.type, m.data) for m in got} == {
+                    (level, int(level), level.name.encode()) for level in LEVELS
+                }
+                assert {m.sender for m in got} == {ann.member}
+
+
+async def test_all_see_one_order_and_know_it(tmp_path: Path) -> None:
+    with Daemons(tmp_path, "abc") as daemons:
+        async with (
+            connect(str(daemons["a"].unix)) as ann,
+            connect(str(daemons["b"].unix)) as bob,
+            connect(str(daemons["c"].unix)) as cid,
+        ):
+            everybody = (ann, bob, cid)
+            for each in everybody:
+                await each.join("chat")
+            async with trio.open_nursery() as nursery:
+                for each in everybody:
+                    texts = [b"%d" % number for number in range(100)]
+                    nursery.start_soon(each.multicast_many, "chat", texts)
+            orders = [[(m.sender, m.data) for m in await take(each, 300)] for each in everybody]
+            assert orders[0] == orders[1] == orders[2]
+            place = await ann.multicast("chat", b"last", level=ServiceLevel.SAFE, ordered=True)
+            (last,) = await take(bob, 1)
+            assert last.position == place.position
+
+
+async def test_a_killed_daemon_leaves_the_view_and_comes_back(tmp_path: Path) -> None:
+    with Daemons(tmp_path, "abc") as daemons:
+        daemons["c"].kill()
+        daemons.settle("ab")
+        daemons["c"].start()
+        daemons.settle("abc")
+        daemons["b"].signal(signal.SIGTERM)
+        assert daemons["b"].wait() == 0
+        daemons.settle("ac")
+        view = [line for line in daemons["a"].lines() if line.get("left") == ["b"]]
+        assert view[-1]["cause"] == ["fellow_left"]

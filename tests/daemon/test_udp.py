@@ -1,0 +1,70 @@
+"""The UDP socket: what is sent arrives, in bursts and alone, with the kernel's help and without."""
+
+import time
+
+import pytest
+
+from groupcommd.addresses import Address
+from groupcommd.udp import UdpSocket
+
+LOOPBACK = Address("127.0.0.1", 0)
+
+
+def pair() -> tuple[UdpSocket, UdpSocket]:
+    """One that can send to two."""
+    two = UdpSocket(LOOPBACK, {})
+    return UdpSocket(LOOPBACK, {"two": two.address}), two
+
+
+def drained(source: UdpSocket, count: int) -> list[bytes]:
+    """What arrives within a second, or as soon as enough is there."""
+    found: list[bytes] = []
+    end = time.monotonic() + 1.0
+    while len(found) < count and time.monotonic() < end:
+        found += source.drain()
+    return found
+
+
+@pytest.mark.parametrize("helped", [True, False])
+def test_bursts_arrive_whole_and_in_order(helped: bool) -> None:
+    one, two = pair()
+    if not helped:
+        one.gso = False
+    sizes = [1400] * 70 + [100, 1400, 1400, 7, 7, 60_000, 1400, 1, 1400]
+    burst = [bytes([index]) * size for index, size in enumerate(sizes)]
+    one.send([("two", datagram) for datagram in burst])
+    assert drained(two, len(burst)) == burst
+    assert one.lost == 0
+    one.close()
+    two.close()
+
+
+def test_one_datagram_goes_to_all_others_or_to_one() -> None:
+    ears = [UdpSocket(LOOPBACK, {}) for _ in range(3)]
+    names = "abc"
+    mouth = UdpSocket(LOOPBACK, {n: ear.address for n, ear in zip(names, ears, strict=True)})
+    mouth.send([(None, b"all"), ("b", b"one"), (None, b"all again")])
+    assert [drained(ear, 2) for ear in (ears[0], ears[2])] == [[b"all", b"all again"]] * 2
+    assert drained(ears[1], 3) == [b"all", b"one", b"all again"]
+    mouth.send([(None, b"alone")])
+    assert [drained(ear, 1) for ear in ears] == [[b"alone"]] * 3
+    for each in (mouth, *ears):
+        each.close()
+
+
+def test_what_the_system_refuses_is_counted_as_lost() -> None:
+    one, two = pair()
+    one.send([("two", bytes(70_000))])
+    assert one.lost == 1
+    two.close()
+    for _ in range(3):
+        one.send([("two", b"nobody is there")])
+        assert one.drain() == []
+    one.close()
+
+
+def test_an_address_in_use_is_refused() -> None:
+    one = UdpSocket(LOOPBACK, {})
+    with pytest.raises(OSError, match="in use"):
+        UdpSocket(one.address, {})
+    one.close()
