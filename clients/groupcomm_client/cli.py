@@ -9,10 +9,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from groupcomm.errors import ConfigError, GroupCommError
-from groupcomm_client.commands import check, demo, simulate
+from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, LocalProtocolError
+from groupcomm_client.commands import check, daemon, demo, keygen, pub, simulate, sub, watch
 
-FAILED, USAGE, STOPPED = 1, 2, 130
+FAILED, USAGE, CANNOT_CONNECT, STOPPED = 1, 2, 3, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,8 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return STOPPED
-    except ConfigError as error:
+    except (ConfigError, LocalProtocolError) as error:
         return _fail(options, error, USAGE)
+    except CannotConnect as error:
+        return _fail(options, error, CANNOT_CONNECT)
     except BrokenPipeError:
         # Who reads our output has enough of it; writing the rest at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -47,7 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog="example: groupcomm simulate --seeds 1:20",
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (simulate, check, demo):
+    for command in (demo, daemon, keygen, pub, sub, watch, simulate, check):
         verb = verbs.add_parser(
             command.NAME,
             help=command.HELP,

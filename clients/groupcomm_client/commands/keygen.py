@@ -1,0 +1,27 @@
+"""`groupcomm keygen`: make the secret that a cluster's daemons share."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Final
+
+from groupcommd.key_file import write_key_file
+
+NAME: Final = "keygen"
+HELP: Final = "make a key file for a cluster, readable by its owner only"
+EXAMPLE: Final = "groupcomm keygen plant.key"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="where; it must not exist yet")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make it."""
+    write_key_file(options.file)
+    print(
+        f"wrote {options.file}: copy it to every daemon's host, and name it there as key_file",
+        file=sys.stderr,
+    )
+    return 0

@@ -1,0 +1,114 @@
+"""What the commands that connect to a daemon have in common."""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.events import DaemonView, GroupView, Message, Transition, Undeliverable
+from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm_client.connection import Received
+
+_LEVEL_NAMES = tuple(level.name.lower() for level in LEVELS)
+
+
+def add_connection_options(parser: argparse.ArgumentParser) -> None:
+    """Where to connect, and as whom."""
+    parser.add_argument(
+        "--address",
+        metavar="WHERE",
+        help="of the daemon: a socket's path or HOST:PORT; else $GROUPCOMM_ADDRESS, else the"
+        " daemon of this user",
+    )
+    parser.add_argument("--user", metavar="NAME", help="to be known by; else a random name")
+
+
+def add_level_option(parser: argparse.ArgumentParser) -> None:
+    """What a message is promised."""
+    parser.add_argument(
+        "--level", choices=_LEVEL_NAMES, default="agreed", help="of the messages (agreed)"
+    )
+
+
+def level_of(options: argparse.Namespace) -> ServiceLevel:
+    """The level that was asked for."""
+    return ServiceLevel[options.level.upper()]
+
+
+def describe(event: Received) -> dict[str, Any]:
+    """An event as JSON."""
+    match event:
+        case Message():
+            try:
+                data: dict[str, Any] = {"data": event.data.decode()}
+            except UnicodeDecodeError:
+                data = {"data_hex": event.data.hex()}
+            return {
+                "event": "message",
+                "level": event.level.name,
+                "position": place(event.position),
+                "sender": event.sender.name,
+                "groups": list(event.groups),
+                "type": event.type,
+                **data,
+            }
+        case GroupView():
+            return {
+                "event": "group view",
+                "group": event.group,
+                "position": place(event.id),
+                "members": [member.name for member in event.members],
+                "cause": event.cause.name.lower(),
+                "changed": [member.name for member in event.changed],
+                "came_along": [member.name for member in event.vs_set],
+            }
+        case DaemonView():
+            return {
+                "event": "daemons",
+                "view": str(event.id),
+                "daemons": list(event.daemons),
+                "majority": event.majority,
+            }
+        case Transition():
+            return {"event": "transition", "view": str(event.view)}
+        case Undeliverable():
+            return {
+                "event": "undeliverable",
+                "target": event.target,
+                "position": place(event.position),
+            }
+
+
+def place(position: Position | None) -> str | None:
+    """A position as people read it; they compare equal where positions do."""
+    if position is None:
+        return None
+    view, time, ring, bundle, message = position
+    return f"{view}/{time}.{ring}.{bundle}.{message}"
+
+
+def tell(event: Received, *, as_json: bool) -> None:
+    """Print an event for people, or as a line of JSON."""
+    found = describe(event)
+    if as_json:
+        print(json.dumps(found, ensure_ascii=False), flush=True)
+        return
+    match event:
+        case Message():
+            text = found.get("data", found.get("data_hex"))
+            print(f"{event.level.name:<10} {event.sender.name} {text}", flush=True)
+        case GroupView():
+            change = " ".join(found["changed"])
+            print(
+                f"group {event.group}: {event.cause.name.lower()} {change}".rstrip()
+                + f" - members {', '.join(found['members']) or 'none'}"
+                + f" - came along {', '.join(found['came_along']) or 'none'}",
+                flush=True,
+            )
+        case DaemonView():
+            print(f"daemons: {', '.join(event.daemons)}", flush=True)
+        case Transition():
+            print("transition: until the next view, others may lack what follows", flush=True)
+        case Undeliverable():
+            print(f"undeliverable: {event.target} has gone", file=sys.stderr, flush=True)

@@ -1,0 +1,114 @@
+"""The commands that connect to a daemon, run as users run them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.processes import PATIENCE_S, Daemons
+
+
+class Shell:
+    """Runs `groupcomm` against one daemon."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.environment = {**os.environ, "GROUPCOMM_ADDRESS": address}
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command; its output is to be read."""
+        pipe = subprocess.PIPE
+        command = [sys.executable, "-m", "groupcomm_client.cli", *words]
+        return subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=self.environment
+        )
+
+    def run(self, *words: str, given: str = "") -> tuple[int, str, str]:
+        """Run a command to its end: exit status, output, messages."""
+        process = self.start(*words)
+        output, messages = process.communicate(given, timeout=PATIENCE_S)
+        return process.returncode, output, messages
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    with Daemons(tmp_path_factory.mktemp("daemon"), "a") as daemons:
+        yield Shell(str(daemons["a"].unix))
+
+
+def test_what_one_publishes_another_prints(shell: Shell) -> None:
+    subscriber = shell.start("sub", "chat", "--count", "3", "--json", "--views", "--user", "ann")
+    assert subscriber.stdout is not None
+    joined = [json.loads(subscriber.stdout.readline()) for _ in range(2)]
+    assert [line["event"] for line in joined] == ["daemons", "group view"]
+    assert joined[1]["members"] == ["#ann#a"]
+    status, output, _ = shell.run("pub", "chat", "--json", given="one\ntwo\n")
+    assert (status, json.loads(output)["sent"]) == (0, 2)
+    shell.run("pub", "chat", "--level", "safe", "--type", "7", "--user", "bob", given="drei ü\n")
+    output, messages = subscriber.communicate(timeout=PATIENCE_S)
+    lines = [json.loads(line) for line in output.splitlines()]
+    assert [line["data"] for line in lines] == ["one", "two", "drei ü"]
+    assert (lines[2]["level"], lines[2]["type"], lines[2]["sender"]) == ("SAFE", 7, "#bob#a")
+    assert len({line["position"] for line in lines}) == 3
+    assert (subscriber.returncode, messages) == (0, "")
+
+
+def test_a_whole_file_is_one_message(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(256)) * 1000)
+    subscriber = shell.start("sub", "files", "--count", "1", "--json", "--views")
+    assert subscriber.stdout is not None
+    subscriber.stdout.readline(), subscriber.stdout.readline()
+    assert shell.run("pub", "files", str(path), "--whole")[0] == 0
+    output, _ = subscriber.communicate(timeout=PATIENCE_S)
+    assert bytes.fromhex(json.loads(output)["data_hex"]) == path.read_bytes()
+
+
+def test_watch_tells_who_comes_and_who_goes(shell: Shell) -> None:
+    watcher = shell.start("watch", "room", "--count", "4", "--json", "--user", "eve")
+    assert watcher.stdout is not None
+    watcher.stdout.readline(), watcher.stdout.readline()
+    shell.run("sub", "room", "--duration-s", "0.1", "--user", "ann")
+    output, _ = watcher.communicate(timeout=PATIENCE_S)
+    views = [json.loads(line) for line in output.splitlines()]
+    assert [(v["cause"], v["changed"]) for v in views] == [
+        ("join", ["#ann#a"]),
+        ("disconnect", ["#ann#a"]),
+    ]
+    assert views[1]["came_along"] == ["#eve#a"]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("pub", "#x"), 2, "'#x' is not a private name"),
+        (("pub", "chat", "--type", "70000"), 2, "type 70000; it must be 0 to 65535"),
+        (("pub", "chat", "--user", "a#b"), 2, "contains '#'"),
+        (("pub", "chat", "/nowhere"), 1, "No such file"),
+        (("sub", "chat", "--address", "/nowhere/x"), 3, "is the daemon running?"),
+        (("sub", "chat", "--address", "127.0.0.1:1"), 3, "Connection refused"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_line(
+    shell: Shell, words: tuple[str, ...], status: int, said: str
+) -> None:
+    found, output, messages = shell.run(*words, given="text\n")
+    assert (found, output) == (status, "")
+    assert said in messages
+    assert len(messages.splitlines()) == 1
+
+
+def test_a_name_is_taken_once_and_free_again_at_once(shell: Shell) -> None:
+    holder = shell.start("sub", "names", "--count", "1", "--views", "--user", "max")
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    status, _, messages = shell.run("pub", "names", "--user", "max", given="x\n")
+    assert status == 1
+    assert "has a session of user 'max' already" in messages
+    shell.run("pub", "names", given="go\n")
+    holder.communicate(timeout=PATIENCE_S)
+    assert shell.run("pub", "names", "--user", "max", given="x\n")[0] == 0
