@@ -131,6 +131,12 @@ class DaemonView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     majority: bool | None
 
 
+class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the daemon says about itself, as it was asked."""
+
+    data: bytes
+
+
 class Closed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The session has ended; nothing follows.
 
@@ -144,10 +150,19 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 Event: TypeAlias = (
-    Connected | Message | GroupView | Ordered | Undeliverable | Transition | DaemonView | Closed
+    Connected
+    | Message
+    | GroupView
+    | Ordered
+    | Undeliverable
+    | Transition
+    | DaemonView
+    | Answer
+    | Closed
 )
 
 __all__ = [
+    "Answer",
     "Cause",
     "Closed",
     "Connected",

@@ -10,7 +10,19 @@ import sys
 from collections.abc import Sequence
 
 from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, LocalProtocolError
-from groupcomm_client.commands import check, daemon, demo, keygen, pub, simulate, sub, watch
+from groupcomm_client.commands import (
+    check,
+    daemon,
+    demo,
+    groups,
+    keygen,
+    members,
+    pub,
+    simulate,
+    status,
+    sub,
+    watch,
+)
 
 FAILED, USAGE, CANNOT_CONNECT, STOPPED = 1, 2, 3, 130
 
@@ -49,7 +61,10 @@ def make_parser() -> argparse.ArgumentParser:
         epilog="example: groupcomm simulate --seeds 1:20",
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (demo, daemon, keygen, pub, sub, watch, simulate, check):
+    for command in (
+        *(demo, daemon, keygen, pub, sub, watch, status, groups, members),
+        *(simulate, check),
+    ):
         verb = verbs.add_parser(
             command.NAME,
             help=command.HELP,

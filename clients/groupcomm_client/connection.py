@@ -1,21 +1,20 @@
 """A program's connection to its daemon, with trio.
 
-No task of its own runs behind a connection: whoever waits for something reads the socket, for
-itself and for all others that wait. So a cancelled call loses nothing, and while nobody waits
-nothing is read, and the daemon keeps what comes.
+Every call is safe to cancel: what has come is kept for the next one (see `stream.py`).
 """
 
+import json
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Literal, Self, overload
+from typing import Any, Final, Literal, Self, overload
 
 import trio
 
 from groupcomm.errors import OrderUnknown, SessionEnded
 from groupcomm.events import (
-    Closed,
+    Answer,
     Connected,
     DaemonView,
     Event,
@@ -29,9 +28,8 @@ from groupcomm.events import (
 from groupcomm.level import ServiceLevel
 from groupcomm.session.client import ClientSession, State
 from groupcomm.session.codes import Code
+from groupcomm_client.stream import SessionStream
 
-READ_BYTES: Final = 65_536
-WRITE_BYTES: Final = 256 * 1024
 GOODBYE_S: Final = 2.0
 """How long the end of a connection waits for the daemon's answer."""
 
@@ -52,15 +50,13 @@ class Connection:
 
     def __init__(self, socket_: socket.socket, session: ClientSession) -> None:
         """Take over a connected non-blocking socket; the session has not been greeted yet."""
-        self._socket = socket_
         self._session = session
-        self._unsent = memoryview(b"")
+        self._stream = SessionStream(socket_, session, self._dispatch)
         self._events: deque[Received] = deque()
         self._groups: dict[str, GroupView] = {}
         self._orders: dict[int, Ordered | None] = {}
-        self._closed: Closed | None = None
-        self._reading = self._writing = False
-        self._readers, self._writers = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
+        self._answers: dict[int, bytes | None] = {}
+        self._asked = self._answered = 0
         self._calls = 0
         self.member: MemberId = MemberId("", 0)
         self.view: DaemonView | None = None
@@ -84,8 +80,8 @@ class Connection:
         Raises:
             SessionEnded: it does not.
         """
-        await self._flush()
-        await self._until(lambda: self._session.state is State.OPEN)
+        await self._stream.flush()
+        await self._stream.until(lambda: self._session.state is State.OPEN)
 
     # ---- groups ----
 
@@ -96,10 +92,10 @@ class Connection:
             LocalProtocolError: a bad name, or it has joined already.
             SessionEnded: the session is over.
         """
-        self._check_open()
+        self._stream.check_open()
         self._session.join(group)
-        await self._flush()
-        await self._until(lambda: group in self._groups)
+        await self._stream.flush()
+        await self._stream.until(lambda: group in self._groups)
         return self._groups[group]
 
     async def leave(self, group: str) -> None:
@@ -109,10 +105,10 @@ class Connection:
             LocalProtocolError: it has not joined.
             SessionEnded: the session is over.
         """
-        self._check_open()
+        self._stream.check_open()
         self._session.leave(group)
-        await self._flush()
-        await self._until(lambda: group not in self._groups)
+        await self._stream.flush()
+        await self._stream.until(lambda: group not in self._groups)
 
     @asynccontextmanager
     async def group(self, name: str) -> AsyncIterator[GroupView]:
@@ -121,7 +117,7 @@ class Connection:
         try:
             yield view
         finally:
-            if self._closed is None:
+            if self._stream.closed is None:
                 with trio.move_on_after(GOODBYE_S, shield=True):
                     await self.leave(name)
 
@@ -182,7 +178,7 @@ class Connection:
             groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
         )
         if not ordered:
-            await self._flush()
+            await self._stream.flush()
             return None
         return await self._order(number)
 
@@ -202,18 +198,18 @@ class Connection:
         count = 0
         for data in messages:
             if not self._session.writable:
-                await self._flush()
+                await self._stream.flush()
             await self._admit(flush=False)
             self._session.multicast(groups, data, level=level, type=type, self_discard=self_discard)
             count += 1
-        await self._flush()
+        await self._stream.flush()
         return count
 
     async def _order(self, number: int) -> Ordered:
         self._orders[number] = None
         try:
-            await self._flush()
-            await self._until(lambda: self._orders[number] is not None)
+            await self._stream.flush()
+            await self._stream.until(lambda: self._orders[number] is not None)
         except SessionEnded as error:
             raise OrderUnknown(error.code, f"the order of a message is unknown: {error}") from None
         finally:
@@ -230,7 +226,7 @@ class Connection:
             SessionEnded: nothing follows; its code is 0 after an orderly end.
         """
         if not self._events:
-            await self._until(lambda: bool(self._events))
+            await self._stream.until(lambda: bool(self._events))
         return self._take()
 
     async def receive_batch(self) -> list[Received]:
@@ -240,7 +236,7 @@ class Connection:
             SessionEnded: nothing follows.
         """
         if not self._events:
-            await self._until(lambda: bool(self._events))
+            await self._stream.until(lambda: bool(self._events))
         return [self._take() for _ in range(len(self._events))]
 
     def __aiter__(self) -> Self:
@@ -261,31 +257,45 @@ class Connection:
             self.view = event
         return event
 
+    async def ask(self, question: str) -> dict[str, Any]:
+        """Ask the daemon about itself: ``status``, ``groups`` or ``members GROUP``.
+
+        Raises:
+            SessionEnded: the session is over.
+        """
+        self._stream.check_open()
+        self._session.ask(question)
+        self._asked += 1
+        mine = self._asked
+        self._answers[mine] = None
+        try:
+            await self._stream.flush()
+            await self._stream.until(lambda: self._answers[mine] is not None)
+        finally:
+            data = self._answers.pop(mine)
+        assert data is not None
+        found: dict[str, Any] = json.loads(data)
+        return found
+
     # ---- the end ----
 
     async def aclose(self) -> None:
         """Say goodbye, wait a little for the daemon's answer, close the socket."""
-        if self._closed is None and self._session.state is not State.CLOSED:
+        if self._stream.closed is None and self._session.state is not State.CLOSED:
             self._session.close()
             with trio.move_on_after(GOODBYE_S, shield=True):
                 try:
-                    await self._flush()
-                    await self._until(lambda: False)
+                    await self._stream.flush()
+                    await self._stream.until(lambda: False)
                 except SessionEnded:
                     pass  # which is what was asked for
         self.close_socket()
 
     def close_socket(self) -> None:
         """Break the connection off; what was not written yet is lost."""
-        if self._socket.fileno() >= 0:
-            trio.lowlevel.notify_closing(self._socket)
-            self._socket.close()
+        self._stream.close()
 
-    def _check_open(self) -> None:
-        if self._closed is not None:
-            raise SessionEnded(self._closed.code, self._closed.reason)
-
-    # ---- bytes ----
+    # ---- inside ----
 
     async def _admit_turn(self) -> None:
         """Let others run now and then, though there is nothing to wait for."""
@@ -296,37 +306,9 @@ class Connection:
     async def _admit(self, *, flush: bool = True) -> None:
         """Before a message: the session is open, others get their turn, the daemon takes more."""
         await self._admit_turn()
-        self._check_open()
+        self._stream.check_open()
         while flush and not self._session.writable:
-            await self._flush()
-
-    async def _until(self, ready: Callable[[], bool]) -> None:
-        """Read until something is so, for all who wait; raises SessionEnded if nothing follows."""
-        while not ready():
-            if self._closed is not None:
-                raise SessionEnded(self._closed.code, self._closed.reason)
-            if self._reading:
-                await self._readers.park()
-                continue
-            self._reading = True
-            try:
-                await trio.lowlevel.wait_readable(self._socket)
-                self._read()
-            finally:
-                self._reading = False
-                self._readers.unpark_all()
-
-    def _read(self) -> None:
-        """Take what has come; never waits."""
-        try:
-            data = self._socket.recv(READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        events = self._session.receive(data) if data else self._session.connection_lost()
-        for event in events:
-            self._dispatch(event)
+            await self._stream.flush()
 
     def _dispatch(self, event: Event) -> None:
         match event:
@@ -337,40 +319,15 @@ class Connection:
             case Ordered():
                 if event.number in self._orders:  # else its sender was cancelled
                     self._orders[event.number] = event
-            case Closed():
-                self._closed = event
+            case Answer():
+                self._answered += 1
+                if self._answered in self._answers:  # else who asked was cancelled
+                    self._answers[self._answered] = event.data
             case GroupView():
                 if self.member in event.members:
                     self._groups[event.group] = event
                 else:
                     self._groups.pop(event.group, None)
                 self._events.append(event)
-            case _:
+            case Undeliverable() | Transition() | DaemonView():
                 self._events.append(event)
-
-    async def _flush(self) -> None:
-        """Write all that waits."""
-        while not self._write():
-            if self._writing:
-                await self._writers.park()
-                continue
-            self._writing = True
-            try:
-                await trio.lowlevel.wait_writable(self._socket)
-            finally:
-                self._writing = False
-                self._writers.unpark_all()
-
-    def _write(self) -> bool:
-        """Write what the socket takes; whether nothing is left."""
-        try:
-            while True:
-                if not self._unsent:
-                    if not self._session.pending_bytes:
-                        return True
-                    self._unsent = memoryview(self._session.take(WRITE_BYTES))
-                self._unsent = self._unsent[self._socket.send(self._unsent) :]
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True  # reading tells why, behind all that the daemon has still said

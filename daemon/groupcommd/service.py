@@ -20,6 +20,7 @@ from groupcommd.config_file import DaemonConfig
 from groupcommd.flight import FlightRecorder
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
+from groupcommd.status import Parts, answer
 from groupcommd.watch import Watch
 
 WALL_INTERVAL_S = 1.0
@@ -80,6 +81,7 @@ class Service:
         self._error: Exception | None = None
         self._end = End.LEFT
         self._lingers = False
+        self._started = time.monotonic()
         self._watch = Watch(self.core)
 
     async def run(self) -> End:
@@ -162,10 +164,19 @@ class Service:
         transmissions = core.handle(trio.current_time(), datagrams, inputs)
         if transmissions:
             self._udp.send(transmissions)
+        if core.desk.queries:
+            self._answer()
         clients.serve()
         if core.deadline < self._timer.deadline or core.deadline > self._timer.deadline + 0.01:
             self._timer.deadline = core.deadline
         self._look_after()
+
+    def _answer(self) -> None:
+        desk = self.core.desk
+        parts = Parts(self.core, self.clients, self._udp, self._started)
+        queries, desk.queries = desk.queries, []
+        for connection, question in queries:
+            desk.answer(connection, answer(parts, question))
 
     def _look_after(self) -> None:
         """What a step may ask for besides datagrams."""

@@ -18,9 +18,10 @@ from groupcomm.groups.table import GroupTable
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import DaemonSession, Hello, SessionLimits, State, Submit
+from groupcomm.session.daemon import DaemonSession, Hello, Query, SessionLimits, State, Submit
 from groupcomm.session.frames import (
     encode_abort,
+    encode_answer,
     encode_delivery,
     encode_ordered,
     encode_undeliverable,
@@ -45,6 +46,7 @@ class Desk:
         waiting: bundles that want a number, in the order in which sessions gave them.
         ready: connections with new output.
         closed: connections to be closed once their output is taken.
+        queries: connections and what they ask about this daemon; the shell answers.
     """
 
     __slots__ = (
@@ -61,6 +63,7 @@ class Desk:
         "_users",
         "_view",
         "closed",
+        "queries",
         "ready",
         "sessions",
         "waiting",
@@ -100,6 +103,7 @@ class Desk:
         self.waiting: deque[Bundle] = deque()
         self.ready: dict[int, None] = {}
         self.closed: list[int] = []
+        self.queries: list[tuple[int, str]] = []
 
     # ---- views ----
 
@@ -170,6 +174,8 @@ class Desk:
                     self._submit(seat, request)
                 elif isinstance(request, Hello):
                     self._greet(seat, request.user)
+                elif isinstance(request, Query):
+                    self.queries.append((connection, request.text))
                 else:
                     self._leave(seat, Code.OK, "the client has left")
         except SessionError as error:
@@ -349,6 +355,10 @@ class Desk:
             seat = self._seats.get(connection)
             if seat is not None:
                 self._push(seat, item)
+
+    def answer(self, connection: int, data: bytes) -> None:
+        """Answer the oldest query of a session."""
+        self._push_all([connection], encode_answer(data))
 
     def connected(self, connection: int, member: MemberId) -> None:
         """A local session is known everywhere from here on."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import BadDatagram, LocalProtocolError
-from groupcomm.events import Closed, Event, Transition
+from groupcomm.events import Answer, Closed, Event, Transition
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_group, check_user
 from groupcomm.session.bundler import Bundler
@@ -28,6 +28,7 @@ from groupcomm.session.frames import (
     encode_bundle_head,
     encode_bye,
     encode_hello,
+    encode_query,
 )
 from groupcomm.session.inbox import Inbox
 from groupcomm.session.view_frame import decode_view_untrusted
@@ -164,6 +165,16 @@ class ClientSession:
         """
         return self._control(BundleKind.LEAVE, group)
 
+    def ask(self, text: str) -> None:
+        """Ask the daemon about itself; an Answer tells, in the order of the questions.
+
+        Raises:
+            LocalProtocolError: the session is not open.
+        """
+        if self.state is not State.OPEN:
+            raise self._not_open()
+        self._bundler.add_frame(encode_query(text))
+
     def close(self) -> None:
         """Say goodbye behind all that waits; a Closed event tells when it is done."""
         if self.state in (State.GREETING, State.OPEN):
@@ -267,6 +278,8 @@ class ClientSession:
             events.append(begun)
         elif kind == FrameKind.TRANSITION and len(frame) == 1:
             events.append(Transition(self._inbox.announced))
+        elif kind == FrameKind.ANSWER:
+            events.append(Answer(data=frame[1:]))
         elif kind == FrameKind.WELCOME:
             self._on_welcome(frame, events)
         elif kind == FrameKind.CLOSED:

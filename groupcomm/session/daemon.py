@@ -27,6 +27,7 @@ from groupcomm.session.frames import (
     PROTOCOL_VERSION,
     FrameKind,
     decode_hello_untrusted,
+    decode_query_untrusted,
     encode_abort,
     encode_closed,
     encode_ordered,
@@ -98,7 +99,16 @@ class Bye:
     __slots__ = ()
 
 
-Request: TypeAlias = Hello | Submit | Bye
+class Query:
+    """The client asks about the daemon; answer with `encode_answer`, in the order of queries."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+Request: TypeAlias = Hello | Submit | Query | Bye
 
 
 class State(enum.Enum):
@@ -189,6 +199,8 @@ class DaemonSession:
         for frame in self._reader.feed(data):
             if frame[0] == _BUNDLE and self.state is State.OPEN:
                 requests.append(self._on_bundle(frame))
+            elif frame[0] == FrameKind.QUERY and self.state is State.OPEN:
+                requests.append(Query(decode_query_untrusted(frame)))
             elif self.state is State.NEW:
                 requests.append(self._on_hello(frame))
             elif len(frame) == 1 and frame[0] == FrameKind.BYE and self.state is not State.LEAVING:

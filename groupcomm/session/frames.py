@@ -37,6 +37,7 @@ class FrameKind(enum.IntEnum):
     HELLO = 1
     BUNDLE = 2
     BYE = 3
+    QUERY = 4
     WELCOME = 16
     VIEWID = 17
     DELIVER = 18
@@ -46,6 +47,7 @@ class FrameKind(enum.IntEnum):
     ABORT = 22
     CLOSED = 23
     TRANSITION = 24
+    ANSWER = 25
 
 
 _LENGTH = struct.Struct("!I")
@@ -99,7 +101,22 @@ def encode_bye() -> bytes:
     return _frame(bytes((FrameKind.BYE,)))
 
 
+def encode_query(text: str) -> bytes:
+    """Ask the daemon about itself; the shell around its core answers."""
+    return _frame(bytes((FrameKind.QUERY,)) + text.encode())
+
+
+def decode_query_untrusted(frame: bytes) -> str:
+    """What is asked."""
+    return _utf8(frame[1:])
+
+
 # ---- daemon to client ----
+
+
+def encode_answer(data: bytes) -> bytes:
+    """The answer to the oldest query that has none yet."""
+    return _frame(bytes((FrameKind.ANSWER,)) + data)
 
 
 def encode_welcome(member: MemberId, bundle_limit: int) -> bytes:

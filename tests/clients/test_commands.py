@@ -112,3 +112,23 @@ def test_a_name_is_taken_once_and_free_again_at_once(shell: Shell) -> None:
     shell.run("pub", "names", given="go\n")
     holder.communicate(timeout=PATIENCE_S)
     assert shell.run("pub", "names", "--user", "max", given="x\n")[0] == 0
+
+
+def test_a_daemon_tells_about_itself_its_groups_and_their_members(shell: Shell) -> None:
+    holder = shell.start("sub", "told", "--count", "1", "--views", "--user", "tom")
+    assert holder.stdout is not None
+    holder.stdout.readline(), holder.stdout.readline()
+    status, output, _ = shell.run("members", "told", "--json")
+    assert (status, json.loads(output)) == (0, {"group": "told", "members": ["#tom#a"]})
+    assert shell.run("members", "told")[1] == "#tom#a\n"
+    assert shell.run("members", "nobody is there")[1] == ""
+    assert json.loads(shell.run("groups", "--json")[1])["groups"]["told"] == 1
+    found = json.loads(shell.run("status", "--json")[1])
+    assert (found["daemon"], found["state"], found["daemons"]) == ("a", "operational", ["a"])
+    assert found["rings"] == [["a"]]
+    assert "tom" in [session["user"] for session in found["sessions"]]
+    status, output, _ = shell.run("status")
+    assert status == 0
+    assert "daemons   a\n" in output
+    shell.run("pub", "told", given="go\n")
+    holder.communicate(timeout=PATIENCE_S)

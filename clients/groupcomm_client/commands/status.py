@@ -1,0 +1,41 @@
+"""`groupcomm status`: how a daemon is."""
+
+import argparse
+from typing import Final
+
+from groupcomm_client.commands import ask
+
+NAME: Final = "status"
+HELP: Final = "show a daemon's view, ring, sessions and counters"
+EXAMPLE: Final = "groupcomm status --json"
+
+add_options = ask.add_options
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show it; 1 while the daemon is between two views."""
+    found = ask.ask(options, "status")
+    if not options.json:
+        ring, sent = found["ring"], found["datagrams"]
+        print(f"daemon    {found['daemon']}, start {found['restarts']}, up {found['uptime_s']} s")
+        print(f"state     {found['state']}")
+        print(f"view      {found['view']}")
+        print(f"daemons   {', '.join(found['daemons'])}")
+        for members in found["rings"]:
+            print(f"ring      {', '.join(members)}")
+        if ring is not None:
+            print(
+                f"token     {ring['token']}, hop {ring['hop']}, lost {ring['token_losses']}"
+                f" times, sent again {ring['token_retransmissions']} times"
+            )
+        print(f"sessions  {len(found['sessions'])} of {found['connections']} connections")
+        for session in found["sessions"]:
+            print(
+                f"          {session['user']}: {session['output_bytes']} bytes to read,"
+                f" {session['backlog_bytes']} to send, {session['dropped']} dropped"
+            )
+        print(
+            f"datagrams {sent['sent']} sent, {sent['received']} received,"
+            f" {sum(sent['rejected'].values())} rejected"
+        )
+    return 0 if found["state"] == "operational" else 1
