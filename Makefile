@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 60
 help:  ## this list
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
-run: .venv/.run  ## watch five daemons agree although their network loses packets
+run: .venv/.run  ## three daemons on this host: all levels, a crash, and one order in spite of it
 	@.venv/bin/groupcomm demo
 
 test: lint types unit  ## everything a change must pass: lint, types, tests

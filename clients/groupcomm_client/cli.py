@@ -20,6 +20,7 @@ from groupcomm_client.commands import (
     pub,
     simulate,
     status,
+    story,
     sub,
     watch,
 )
@@ -63,7 +64,7 @@ def make_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
         *(demo, daemon, keygen, pub, sub, watch, status, groups, members),
-        *(simulate, check),
+        *(story, simulate, check),
     ):
         verb = verbs.add_parser(
             command.NAME,

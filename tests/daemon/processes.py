@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -10,20 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from groupcomm_client.local_cluster import free_ports
+
 PATIENCE_S = 20.0
 """For what takes some tens of milliseconds on a machine that has nothing else to do."""
-
-
-def free_ports(count: int) -> list[int]:
-    """UDP ports of loopback that nobody has now."""
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 class DaemonProcess:

@@ -139,7 +139,7 @@ def test_check_names_a_file_that_is_no_trace(
     assert message in error
 
 
-@pytest.mark.parametrize("verb", ["simulate", "check", "demo"])
+@pytest.mark.parametrize("verb", ["simulate", "check", "story"])
 def test_help_has_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main([verb, "--help"])
@@ -147,8 +147,8 @@ def test_help_has_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> N
     assert f"example: groupcomm {verb}" in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_demo_ends_with_one_agreed_order(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo"]) == 0
+def test_the_story_ends_with_one_agreed_order(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["story"]) == 0
     story = capsys.readouterr().out
     assert "lost: packet" in story
     assert "repaired: " in story

@@ -1,0 +1,31 @@
+"""`groupcomm story`: a simulated cluster, told as it happens."""
+
+import argparse
+import sys
+import time
+from typing import Final
+
+from groupcomm.sim.narrate import Story
+
+NAME: Final = "story"
+HELP: Final = "watch five simulated daemons agree on one order although datagrams are lost"
+EXAMPLE: Final = "groupcomm story --seed 3"
+
+READING_S = 0.06
+"""A pause after each line on a terminal, so that one can read along."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="which run (default: 1)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Tell the story; 0 if it ends well."""
+    pause = READING_S if sys.stdout.isatty() else 0.0
+
+    def tell(line: str) -> None:
+        print(line, flush=pause > 0)
+        time.sleep(pause)
+
+    return 0 if Story(options.seed, tell).play() else 1

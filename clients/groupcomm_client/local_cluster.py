@@ -1,0 +1,159 @@
+"""Daemons as processes on this host, in a folder that is removed afterwards."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import trio
+
+from groupcomm.errors import GroupCommError
+
+START_S = 15.0
+LEAVE_S = 5.0
+
+
+class ClusterError(GroupCommError):
+    """A daemon does not do what it is there for; the text ends with its log."""
+
+
+class LocalDaemon:
+    """One daemon; it can be started again after its end.
+
+    Attributes:
+        name: of the daemon.
+        unix: path of the socket where its clients connect.
+        log: path of its log, JSON lines.
+    """
+
+    def __init__(self, folder: Path, name: str, config: Path) -> None:
+        self.name = name
+        self.unix = folder / f"{name}.sock"
+        self.log = folder / f"{name}.log"
+        self._ports = folder / f"{name}.ports"
+        self._state = folder / f"{name}.state"
+        self._config = config
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> None:
+        """Start it; returns once it listens.
+
+        Raises:
+            ClusterError: it ends, or does not listen in time.
+        """
+        self._ports.unlink(missing_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "groupcommd", "--config", str(self._config)),
+                    *("--name", self.name, "--unix", str(self.unix), "--json-log"),
+                    *("--state-dir", str(self._state), "--ports-file", str(self._ports)),
+                ],
+                stderr=log,
+            )
+        with trio.move_on_after(START_S):
+            while self._process.poll() is None:
+                if self._ports.exists():
+                    return
+                await trio.sleep(0.005)
+        raise ClusterError(f"daemon {self.name} does not start: {self._last_words()}")
+
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        """End it at once, as by ``kill -9``."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    async def leave(self) -> int:
+        """Have it leave in order; its exit status, -9 if it had to be killed."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        with trio.move_on_after(LEAVE_S):
+            while self._process.poll() is None:
+                await trio.sleep(0.005)
+        if self._process.poll() is None:
+            self.kill()
+        return self._process.returncode
+
+    def stop(self) -> None:
+        """End it if it runs."""
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What it has logged."""
+        text = self.log.read_text() if self.log.exists() else ""
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+    def _last_words(self) -> str:
+        text = self.log.read_text().strip() if self.log.exists() else ""
+        return text.splitlines()[-1] if text else "it says nothing"
+
+
+class LocalCluster:
+    """Daemons that know each other; all end with the block.
+
+    Attributes:
+        daemons: by name.
+        folder: of all they write.
+    """
+
+    def __init__(self, names: Sequence[str], settings: str = "") -> None:
+        """Choose ports and write the configuration; nothing is started yet.
+
+        Args:
+            names: of the daemons.
+            settings: TOML for the head of their configuration.
+        """
+        self._temporary = tempfile.TemporaryDirectory(prefix="groupcomm-")
+        self.folder = Path(self._temporary.name)
+        ports = free_ports(len(names))
+        lines = [f'{name} = "127.0.0.1:{port}"' for name, port in zip(names, ports, strict=True)]
+        self.config = self.folder / "cluster.toml"
+        self.config.write_text(
+            "\n".join([settings, "[sites.main.daemons]", *lines, "[clients]", 'tcp = "off"', ""])
+        )
+        self.daemons = {name: LocalDaemon(self.folder, name, self.config) for name in names}
+
+    async def __aenter__(self) -> Self:
+        async with trio.open_nursery() as nursery:
+            for daemon in self.daemons.values():
+                nursery.start_soon(daemon.start)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for daemon in self.daemons.values():
+            daemon.stop()
+        self._temporary.cleanup()
+
+    def __getitem__(self, name: str) -> LocalDaemon:
+        return self.daemons[name]
+
+
+def free_ports(count: int) -> list[int]:
+    """UDP ports of loopback that nobody has at this moment."""
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

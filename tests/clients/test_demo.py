@@ -1,0 +1,36 @@
+"""The demo, run as `make run` runs it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+LIMIT_S = 60
+
+
+def demo(text: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "groupcomm_client.cli", "demo", "--text", str(text)],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def test_the_demo_shows_a_crash_and_one_order_in_spite_of_it(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_bytes(b"first line\nsecond line\n\nthird \xff line\n")
+    done = demo(text)
+    assert (done.returncode, done.stderr) == (0, "")
+    for said in ("kill -9 charlie", "in a new view", "charlie is back", "saw one agreed order"):
+        assert said in done.stdout
+    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line}
+    for level in ("UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL"):
+        assert rows[level] == ["3"] * 4
+    assert rows["AGREED"] == ["5"] * 4
+
+
+def test_a_text_that_is_not_there_is_told(tmp_path: Path) -> None:
+    done = demo(tmp_path / "no")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "No such file" in done.stderr
