@@ -82,12 +82,12 @@ class DaemonProcess:
 class Daemons:
     """A cluster of daemons, one for each letter of `names`; all end with the block."""
 
-    def __init__(self, folder: Path, names: str, **settings: str) -> None:
+    def __init__(self, folder: Path, names: str, clients: str = "") -> None:
+        """Write their configuration; `clients` is TOML for its table of that name."""
         ports = free_ports(len(names))
-        lines = [f"{key} = {value}" for key, value in settings.items()]
-        lines += ["[sites.main.daemons]"]
+        lines = ["[sites.main.daemons]"]
         lines += [f'{name} = "127.0.0.1:{port}"' for name, port in zip(names, ports, strict=True)]
-        lines += ["[clients]", 'tcp = "off"']
+        lines += ["[clients]", 'tcp = "off"', clients]
         config = folder / "cluster.toml"
         config.write_text("\n".join(lines) + "\n")
         self.config = config

@@ -1,0 +1,120 @@
+"""Clients that break every rule: nobody else notices, and the daemon keeps nothing of them."""
+
+import os
+import random
+import socket
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import trio
+
+from groupcomm.errors import SessionEnded
+from groupcomm.events import Message
+from groupcomm.session.frames import encode_hello
+from groupcomm_client import Connection, connect
+from groupcommd.clients import MAX_GREETING
+from tests.daemon.processes import Daemons
+
+
+@pytest.fixture
+async def daemons(tmp_path: Path) -> AsyncIterator[Daemons]:
+    with Daemons(tmp_path, "a") as running:
+        yield running
+
+
+def raw(daemons: Daemons) -> socket.socket:
+    """A connection that has said nothing yet."""
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.settimeout(10)
+    made.connect(str(daemons["a"].unix))
+    return made
+
+
+def answer(client: socket.socket) -> bytes:
+    """All that the daemon says until it ends the connection."""
+    found = b""
+    try:
+        while data := client.recv(65536):
+            found += data
+    except ConnectionResetError:
+        pass  # it had not read all that it was sent
+    return found
+
+
+async def echo(connection: Connection, data: bytes) -> None:
+    """The daemon still serves somebody who behaves."""
+    with trio.fail_after(10):
+        await connection.multicast("g", data)
+        while True:
+            event = await connection.receive()
+            if isinstance(event, Message) and event.data == data:
+                return
+
+
+async def test_bytes_that_mean_nothing_end_one_connection(daemons: Daemons) -> None:
+    rng = random.Random(1)
+    async with connect(str(daemons["a"].unix)) as good:
+        await good.join("g")
+        for number in range(40):
+            with raw(daemons) as bad:
+                bad.sendall(rng.randbytes(rng.randint(1, 5000)))
+                bad.shutdown(socket.SHUT_WR)
+                await trio.to_thread.run_sync(answer, bad)
+            await echo(good, b"%d" % number)
+    assert daemons["a"].process is not None
+    assert daemons["a"].process.poll() is None
+    assert "error of this daemon" not in daemons["a"].log.read_text()
+
+
+async def test_a_hello_cut_at_every_length_admits_nobody(daemons: Daemons) -> None:
+    hello = encode_hello("max")
+    async with connect(str(daemons["a"].unix)) as good:
+        await good.join("g")
+        for length in range(len(hello)):
+            with raw(daemons) as bad:
+                bad.sendall(hello[:length])
+                bad.shutdown(socket.SHUT_WR)
+                assert await trio.to_thread.run_sync(answer, bad) == b""
+        await echo(good, b"still here")
+        status = await good.ask("status")
+        assert [session["user"] for session in status["sessions"]] == [good.name.split("#")[1]]
+
+
+async def test_who_says_nothing_makes_room_for_others(daemons: Daemons) -> None:
+    with ExitStack() as stack:
+        silent = [stack.enter_context(raw(daemons)) for _ in range(MAX_GREETING + 50)]
+        async with connect(str(daemons["a"].unix)) as good:
+            await good.join("g")
+            await echo(good, b"in spite of them")
+            status = await good.ask("status")
+            assert status["connections"] <= MAX_GREETING + 1
+            assert status["connections_refused"] >= 50
+        assert silent[0].recv(1) == b"", "the oldest was cut off"
+
+
+async def test_a_client_that_does_not_read_is_cut_off_and_is_told_why(tmp_path: Path) -> None:
+    limits = "output_cap_bytes = 4000000\nunreliable_drop_bytes = 4000000"
+    with Daemons(tmp_path, "a", limits) as daemons:
+        where = str(daemons["a"].unix)
+        async with connect(where, user="lazy") as lazy, connect(where) as good:
+            await lazy.join("g")
+            await good.join("g")
+            for number in range(400):
+                await echo(good, b"%d" % number + bytes(30_000))
+            status = await good.ask("status")
+            waiting = {each["user"]: each["output_bytes"] for each in status["sessions"]}
+            assert waiting["lazy"] < 1000, "what it will not read is not kept"
+            assert resident_bytes(daemons) < 200e6
+            with pytest.raises(SessionEnded, match="too slow"), trio.fail_after(10):
+                async for _ in lazy:
+                    pass
+
+
+def resident_bytes(daemons: Daemons) -> float:
+    """Of the daemon's process."""
+    process = daemons["a"].process
+    assert process is not None
+    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
