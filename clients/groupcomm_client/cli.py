@@ -16,6 +16,7 @@ from groupcomm_client.commands import (
     demo,
     groups,
     keygen,
+    latency,
     members,
     pub,
     simulate,
@@ -63,7 +64,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
-        *(demo, daemon, keygen, pub, sub, watch, status, groups, members),
+        *(demo, daemon, keygen, pub, sub, watch, status, groups, members, latency),
         *(story, simulate, check),
     ):
         verb = verbs.add_parser(

@@ -132,3 +132,12 @@ def test_a_daemon_tells_about_itself_its_groups_and_their_members(shell: Shell) 
     assert "daemons   a\n" in output
     shell.run("pub", "told", given="go\n")
     holder.communicate(timeout=PATIENCE_S)
+
+
+@pytest.mark.parametrize("level", ["unreliable", "safe"])
+def test_latency_gets_all_its_messages_back(shell: Shell, level: str) -> None:
+    words = ("latency", "--count", "20", "--rate", "500", "--level", level, "--json")
+    status, output, _ = shell.run(*words)
+    found = json.loads(output)
+    assert (status, found["lost"]) == (0, 0)
+    assert 0 < found["p50_ms"] <= found["p99_ms"] <= found["max_ms"]
