@@ -1,4 +1,4 @@
-"""What `groupcomm sub` and `groupcomm watch` have in common: print events until enough have come."""
+"""What `groupcomm sub` and `watch` have in common: print events until enough have come."""
 
 import argparse
 from math import inf
