@@ -73,6 +73,8 @@ class Flood:
         """Whether a packet has not come yet, over whatever way."""
         if not seen.check(packet.sequence):
             return False
+        if not self._parts:
+            return True
         parts = self._parts.get((packet.origin, packet.incarnation.random_id, packet.sequence))
         return parts is None or packet.part not in parts
 

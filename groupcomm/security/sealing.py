@@ -40,7 +40,7 @@ SEAL_BYTES: Final = 16
 """What a seal adds to head and packet, at most."""
 
 _HEAD = struct.Struct("!BBBHQQQQQ")
-_PEER: Final = slice(3, 37)  # key id, cluster, sender, restarts, random id
+_SPLIT = struct.Struct("!BBB34sQ")  # the same; as one key: key id, cluster, sender, start
 _FIXED: Final = 37
 _SCOPE: Final = 2
 _FOR_ALL: Final = 0
@@ -179,23 +179,21 @@ class Opener:
             BadDatagram: with the reason short, long, version, suite, cluster, key, own, replay
                 or tag. No other exception, whatever the bytes.
         """
-        if not HEAD_BYTES <= len(datagram) <= MAX_DATAGRAM_BYTES:
-            reason = "short" if len(datagram) < HEAD_BYTES else "long"
-            raise BadDatagram(reason, f"{len(datagram)} bytes")
-        if datagram[0] != VERSION:
-            raise BadDatagram("version", str(datagram[0]))
-        if datagram[1] != self._suite:
-            raise BadDatagram("suite", str(datagram[1]))
-        peer_key = datagram[_PEER]
-        peer = self._peers.get(peer_key)
-        if peer is None:
-            peer = self._meet(datagram)
-        (counter,) = _COUNTER.unpack_from(datagram, _FIXED)
+        size = len(datagram)
+        if not HEAD_BYTES <= size <= MAX_DATAGRAM_BYTES:
+            raise BadDatagram("short" if size < HEAD_BYTES else "long", f"{size} bytes")
+        version, suite, scope, peer_key, counter = _SPLIT.unpack_from(datagram)
+        if version != VERSION:
+            raise BadDatagram("version", str(version))
+        if suite != self._suite:
+            raise BadDatagram("suite", str(suite))
+        known = self._peers.get(peer_key)
+        peer = known or self._meet(datagram)
         if not peer.window.check(counter):
             raise BadDatagram("replay", f"counter {counter}")
-        packet = self._open(peer, datagram)
+        packet = self._open(peer, datagram, scope)
         peer.window.accept(counter)
-        if peer_key not in self._peers:
+        if known is None:
             self._peers[peer_key] = peer
         return Opened(peer, counter, packet)
 
@@ -226,9 +224,9 @@ class Opener:
         derived = derive_key(key, cluster, sender, incarnation)
         return _Peer(sender, incarnation, AESGCM(derived).decrypt)
 
-    def _open(self, peer: _Peer, datagram: bytes) -> bytes:
+    def _open(self, peer: _Peer, datagram: bytes, scope: int) -> bytes:
         head = datagram[:HEAD_BYTES]
-        context = head + _PURPOSE if head[_SCOPE] == _FOR_ALL else head + self._for_me
+        context = head + (_PURPOSE if scope == _FOR_ALL else self._for_me)
         if peer.decrypt is None:
             packet, end = datagram[HEAD_BYTES : -_CRC.size], datagram[-_CRC.size :]
             long_enough = len(datagram) >= HEAD_BYTES + _CRC.size

@@ -259,7 +259,13 @@ class Process:
                 self._network.multicast(self._index, datagram)
             else:
                 self._network.unicast(self._index, target, datagram)
-        self._look_after(core)
+        if (
+            self.sends_left == 0
+            or core.mark_to_store is not None
+            or core.membership.adopt_restarts is not None
+            or core.membership.state is State.LEFT
+        ):
+            self._look_after(core)
 
     def _look_after(self, core: DaemonCore) -> None:
         """What a step may ask for besides datagrams."""
