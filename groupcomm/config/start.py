@@ -13,13 +13,13 @@ class Start:
         name: of the daemon, unique in its cluster.
         incarnation: its restart count, on disk already, and a random id that no start had before.
         counter: the high-water mark of view counters that the disk held; 0 on an empty disk.
+        daemon: its identity in views.
     """
 
     name: str
     incarnation: Incarnation
     counter: int = 0
+    daemon: DaemonId = attrs.field(init=False, repr=False, eq=False)
 
-    @property
-    def daemon(self) -> DaemonId:
-        """Its identity in views."""
-        return DaemonId(self.name, self.incarnation)
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "daemon", DaemonId(self.name, self.incarnation))

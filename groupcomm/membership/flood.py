@@ -28,10 +28,21 @@ class Flood:
         out: packets to be sealed and sent.
     """
 
-    __slots__ = ("_far", "_fellows", "_limit", "_names", "_parts", "_sequence", "_start", "out")
+    __slots__ = (
+        "_far",
+        "_fellows",
+        "_limit",
+        "_me",
+        "_names",
+        "_parts",
+        "_sequence",
+        "_start",
+        "out",
+    )
 
     def __init__(self, config: CoreConfig, start: Start) -> None:
         self._start = start
+        self._me = start.daemon.number
         self._limit = config.packet_limit
         site = next((site for site in config.sites if start.name in site), (start.name,))
         self._fellows = {daemon_number(name) for name in site if name != start.name}
@@ -43,9 +54,9 @@ class Flood:
 
     def _cut(self, message: ControlMessage) -> list[bytes]:
         self._sequence += 1
-        me = self._start.daemon
         kind, body = encode_message(message)
-        return cut_message(me.number, me.incarnation, self._sequence, kind, body, self._limit)
+        start = self._start.incarnation
+        return cut_message(self._me, start, self._sequence, kind, body, self._limit)
 
     def send_all(self, message: ControlMessage) -> None:
         """Send to every listed daemon."""

@@ -105,7 +105,10 @@ def cut_message(
         AssertionError: the body needs more than MAX_PARTS.
     """
     room = limit - _HEAD.size
-    pieces = [body[start : start + room] for start in range(0, len(body), room)] or [b""]
+    if len(body) <= room:  # nearly all
+        start = incarnation.restarts, incarnation.random_id
+        return [_HEAD.pack(_CONTROL, NO_VIEW, origin, *start, sequence, kind, 0, 1) + body]
+    pieces = [body[start : start + room] for start in range(0, len(body), room)]
     assert len(pieces) <= MAX_PARTS, f"a control message of {len(body)} bytes"
     return [
         ControlPacket(
