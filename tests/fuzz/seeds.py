@@ -135,6 +135,7 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     transition = to_client.pop("transition")
     hello = to_client.pop("hello")
     yield "session.frames.hello", hello[4:]
+    yield "session.frames.query", frames.encode_query("members zürich")[4:]
     for name, frame in to_client.items():
         yield f"session.frames.{name}", frame[4:]
     yield "session.view_frame.view", _group_view()[4:]

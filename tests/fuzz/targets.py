@@ -243,6 +243,7 @@ TARGETS: Final[dict[str, Target]] = {
     "security.sealing.sealed": _sealed,
     "core.gate.open": _gate,
     "session.frames.hello": _frame(frames.decode_hello_untrusted, _hello),
+    "session.frames.query": _frame(frames.decode_query_untrusted, frames.encode_query),
     "session.frames.welcome": _frame(
         frames.decode_welcome_untrusted,
         lambda value: frames.encode_welcome(value.member, value.bundle_limit),

@@ -32,9 +32,9 @@ def seal_for_anyone(right: Right) -> Right:
 def window_moved_by_forgery(right: Right) -> Right:
     """A replay window moves before it is known that a datagram is authentic."""
 
-    def open_packet(self: Opener, peer: _Peer, datagram: bytes) -> bytes:
+    def open_packet(self: Opener, peer: _Peer, datagram: bytes, scope: int) -> bytes:
         peer.window.accept(int.from_bytes(datagram[_COUNTER_AT:HEAD_BYTES]))
-        packet: bytes = right(self, peer, datagram)
+        packet: bytes = right(self, peer, datagram, scope)
         return packet
 
     return open_packet
