@@ -7,7 +7,7 @@ import json
 import socket
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Literal, Self, overload
 
 import trio
@@ -80,8 +80,7 @@ class Connection:
         Raises:
             SessionEnded: it does not.
         """
-        await self._stream.flush()
-        await self._stream.until(lambda: self._session.state is State.OPEN)
+        await self._stream.exchange(lambda: self._session.state is State.OPEN)
 
     # ---- groups ----
 
@@ -94,8 +93,7 @@ class Connection:
         """
         self._stream.check_open()
         self._session.join(group)
-        await self._stream.flush()
-        await self._stream.until(lambda: group in self._groups)
+        await self._stream.exchange(lambda: group in self._groups)
         return self._groups[group]
 
     async def leave(self, group: str) -> None:
@@ -107,8 +105,7 @@ class Connection:
         """
         self._stream.check_open()
         self._session.leave(group)
-        await self._stream.flush()
-        await self._stream.until(lambda: group not in self._groups)
+        await self._stream.exchange(lambda: group not in self._groups)
 
     @asynccontextmanager
     async def group(self, name: str) -> AsyncIterator[GroupView]:
@@ -197,9 +194,7 @@ class Connection:
         """
         count = 0
         for data in messages:
-            if not self._session.writable:
-                await self._stream.flush()
-            await self._admit(flush=False)
+            await self._admit()
             self._session.multicast(groups, data, level=level, type=type, self_discard=self_discard)
             count += 1
         await self._stream.flush()
@@ -208,8 +203,7 @@ class Connection:
     async def _order(self, number: int) -> Ordered:
         self._orders[number] = None
         try:
-            await self._stream.flush()
-            await self._stream.until(lambda: self._orders[number] is not None)
+            await self._stream.exchange(lambda: self._orders[number] is not None)
         except SessionEnded as error:
             raise OrderUnknown(error.code, f"the order of a message is unknown: {error}") from None
         finally:
@@ -269,8 +263,7 @@ class Connection:
         mine = self._asked
         self._answers[mine] = None
         try:
-            await self._stream.flush()
-            await self._stream.until(lambda: self._answers[mine] is not None)
+            await self._stream.exchange(lambda: self._answers[mine] is not None)
         finally:
             data = self._answers.pop(mine)
         assert data is not None
@@ -283,12 +276,9 @@ class Connection:
         """Say goodbye, wait a little for the daemon's answer, close the socket."""
         if self._stream.closed is None and self._session.state is not State.CLOSED:
             self._session.close()
-            with trio.move_on_after(GOODBYE_S, shield=True):
-                try:
-                    await self._stream.flush()
-                    await self._stream.until(lambda: False)
-                except SessionEnded:
-                    pass  # which is what was asked for
+            # That the session ends is what is asked for.
+            with trio.move_on_after(GOODBYE_S, shield=True), suppress(SessionEnded):
+                await self._stream.exchange(lambda: False)
         self.close_socket()
 
     def close_socket(self) -> None:
@@ -303,11 +293,11 @@ class Connection:
         if self._calls % TURNS == 0:
             await trio.lowlevel.checkpoint()
 
-    async def _admit(self, *, flush: bool = True) -> None:
+    async def _admit(self) -> None:
         """Before a message: the session is open, others get their turn, the daemon takes more."""
         await self._admit_turn()
         self._stream.check_open()
-        while flush and not self._session.writable:
+        while not self._session.writable:
             await self._stream.flush()
 
     def _dispatch(self, event: Event) -> None:

@@ -9,7 +9,7 @@ import trio
 from groupcomm.clocks.stamp import Position
 from groupcomm.errors import SessionError
 from groupcomm.events import DaemonView, Message
-from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm.level import ServiceLevel
 from groupcomm_client.connecting import connect
 from groupcomm_client.connection import Connection
 from groupcomm_client.local_cluster import LocalDaemon
@@ -134,7 +134,7 @@ class Cast:
             found += [f"{actor.user} got {name} twice" for name, n in names.items() if n > 1]
             if actor.agreed != sorted(actor.agreed):
                 found.append(f"{actor.user} saw another order")
-        stayed = [actor for actor in self.all if actor.present and actor in self.all[: len(LEVELS)]]
+        stayed = [actor for actor in self.all if actor.present]
         first = [a for a in stayed if a.agreed and a.agreed[0] == self.order[0]]
         found += [
             f"{actor.user} has not got all that {first[0].user} has"

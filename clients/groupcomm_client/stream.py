@@ -56,6 +56,11 @@ class SessionStream:
 
     # ---- in ----
 
+    async def exchange(self, ready: Callable[[], bool]) -> None:
+        """Write all that waits, then read until something is so; see `until`."""
+        await self.flush()
+        await self.until(ready)
+
     async def until(self, ready: Callable[[], bool]) -> None:
         """Read until something is so, for all who wait; raises SessionEnded if nothing follows."""
         while not ready():

@@ -47,6 +47,7 @@ class Service:
         state: of this daemon, locked.
         sockets: opened.
         least_restarts: how many restarts others are known to count.
+
     Attributes:
         core: of this start.
         clients: their connections, while `run` runs.
@@ -138,7 +139,7 @@ class Service:
         while True:
             await trio.sleep(WALL_INTERVAL_S)
             self.core.observe_wall(trio.current_time(), time.time())
-            self._watch.look_at_load(trio.current_time())
+            self._watch.look_at_load()
 
     # ---- one turn ----
 

@@ -26,7 +26,6 @@ class Watch:
         self._since = 0.0  # when the last view stopped
         self._reasons = core.membership.reasons.copy()
         self._slow: set[int] = set()
-        self._late = 0.0  # the silence of the token that was told of last
 
     def look(self, now: float) -> None:
         """The state or the view has changed."""
@@ -55,7 +54,7 @@ class Watch:
             },
         )
 
-    def look_at_load(self, now: float) -> None:
+    def look_at_load(self) -> None:
         """Now and then: clients that do not read."""
         for number, session in self._core.desk.sessions.items():
             slow = session.output_bytes > SLOW_BYTES
