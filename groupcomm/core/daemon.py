@@ -13,6 +13,8 @@ not per datagram.
 from collections.abc import Sequence
 from math import inf
 
+import attrs
+
 from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
@@ -90,10 +92,12 @@ class DaemonCore:
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
         self._room = bundle_room(config.packet_limit)
+        # Nothing that an earlier start used is above it, also if its disk was lost.
+        floor = max(start.counter, self.physical.read(now))
         self.desk = Desk(
             start.name,
             self._room,
-            first_connection=max(start.counter, self.physical.read(now)) + config.starts.connection,
+            first_connection=floor + config.starts.connection,
             limits=limits or SessionLimits(),
             probe=self.probe,
         )
@@ -112,7 +116,7 @@ class DaemonCore:
         self._now = now
         self._pause_s = config.timing.token_timeout_s / 2  # so late a call shows a pause
         self._leaving = False
-        self.membership = Membership(config, start, self)
+        self.membership = Membership(config, attrs.evolve(start, counter=floor), self)
         self.membership.gather(Reason.STARTED, now)
         self.deadline = now
 

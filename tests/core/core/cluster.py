@@ -64,13 +64,23 @@ class Cluster:
         self.log: list[tuple[float, str, str, bytes]] = []
         self._flying: list[tuple[float, str, bytes]] = []
 
-    def start(self, names: str, restarts: int = 1, random_id: int = 0, counter: int = 0) -> None:
-        """Start daemons, those that ran before anew; `counter` is the mark on their disks."""
+    def start(
+        self,
+        names: str,
+        restarts: int = 1,
+        random_id: int = 0,
+        counter: int = 0,
+        ahead_s: float = 0.0,
+    ) -> None:
+        """Start daemons, those that ran before anew; `counter` is the mark on their disks.
+
+        Their wall clocks are `ahead_s` ahead of the others'.
+        """
         for name in names:
             incarnation = Incarnation(restarts, random_id or ord(name))
             start = Start(name=name, incarnation=incarnation, counter=counter)
             self.cores[name] = DaemonCore(
-                self.config, start, keys=None, now=self.now, wall=1000 + self.now
+                self.config, start, keys=None, now=self.now, wall=1000 + self.now + ahead_s
             )
 
     def connect(self, name: str, user: str) -> Program:

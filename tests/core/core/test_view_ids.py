@@ -39,3 +39,25 @@ def test_no_view_has_an_id_below_the_mark_on_a_disk() -> None:
     assert view is not None
     assert cluster.members("a") == "ab"
     assert view.id.counter > 2**60
+
+
+def test_a_disk_that_is_lost_brings_no_view_back_below_an_earlier_one() -> None:
+    """c was alone in a view by its own clock, which is ahead; then it comes to the others' clocks.
+
+    Simulator seed 3221: the disk of a daemon was lost twice, with its clock a second ahead.
+    """
+    cluster = Cluster("abc")
+    cluster.isolate("ab", "c")
+    cluster.start("ab")
+    cluster.start("c", ahead_s=2.0)
+    cluster.run(1.0)
+    assert cluster.members("c") == "c"
+    used = cluster.cores["c"].view
+    cluster.isolate("abc")
+    cluster.start("c", restarts=2, random_id=99, ahead_s=2.0)
+    cluster.run(1.0)
+    view = cluster.cores["c"].view
+    assert used is not None
+    assert view is not None
+    assert cluster.members("c") == "abc"
+    assert view.id > used.id
