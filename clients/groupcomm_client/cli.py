@@ -19,6 +19,8 @@ from groupcomm_client.commands import (
     latency,
     members,
     pub,
+    record,
+    relay,
     simulate,
     status,
     story,
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = make_parser()
     options = parser.parse_args(arguments)
     try:
-        return int(options.run(options))
+        return _run(options)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return STOPPED
@@ -55,6 +57,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(options, GroupCommError(what), FAILED)
 
 
+def _run(options: argparse.Namespace) -> int:
+    """Run the verb; of errors from several tasks the only one is raised."""
+    try:
+        return int(options.run(options))
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        if error is group:
+            raise
+        raise error from None
+
+
 def make_parser() -> argparse.ArgumentParser:
     """All verbs with their options."""
     parser = argparse.ArgumentParser(
@@ -65,7 +80,7 @@ def make_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
         *(demo, daemon, keygen, pub, sub, watch, status, groups, members, latency),
-        *(story, simulate, check),
+        *(record, relay, story, simulate, check),
     ):
         verb = verbs.add_parser(
             command.NAME,

@@ -24,7 +24,11 @@ ADDRESS_VARIABLE: Final = "GROUPCOMM_ADDRESS"
 
 @asynccontextmanager
 async def connect(
-    address: str | None = None, *, user: str | None = None, timeout_s: float = ADMISSION_S
+    address: str | None = None,
+    *,
+    user: str | None = None,
+    timeout_s: float = ADMISSION_S,
+    trace: Path | None = None,
 ) -> AsyncIterator[Connection]:
     """Open a session for the length of a block, and end it in order.
 
@@ -40,17 +44,20 @@ async def connect(
             ``GROUPCOMM_ADDRESS`` says, else the daemon of this user on this host.
         user: the name to be known by, unique at the daemon; None for a random one.
         timeout_s: seconds until it must be admitted.
+        trace: a folder in which all that the session asks for and is told is written down, for
+            ``groupcomm check`` (docs/trace.md).
 
     Raises:
         CannotConnect: there is no daemon, or it does not admit this session in time.
         SessionEnded: the daemon refuses it; the code tells why.
         LocalProtocolError: not a user's name.
+        ConfigError: no trace can be written there.
     """
     where = address or default_address()
     session = ClientSession(user or f"u{secrets.token_hex(6)}")
     connection = None
     with trio.move_on_after(timeout_s):
-        connection = Connection(await open_socket(where), session)
+        connection = Connection(await open_socket(where), session, trace)
         try:
             await connection.greet()
         except BaseException:

@@ -8,6 +8,7 @@ import socket
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, Final, Literal, Self, overload
 
 import trio
@@ -28,7 +29,9 @@ from groupcomm.events import (
 from groupcomm.level import ServiceLevel
 from groupcomm.session.client import ClientSession, State
 from groupcomm.session.codes import Code
+from groupcomm.trace.session import SessionTrace
 from groupcomm_client.stream import SessionStream
+from groupcommd.trace_file import now_us, trace_session
 
 GOODBYE_S: Final = 2.0
 """How long the end of a connection waits for the daemon's answer."""
@@ -48,8 +51,15 @@ class Connection:
         view: the daemons' view that the events given last belong to.
     """
 
-    def __init__(self, socket_: socket.socket, session: ClientSession) -> None:
-        """Take over a connected non-blocking socket; the session has not been greeted yet."""
+    def __init__(
+        self, socket_: socket.socket, session: ClientSession, trace: Path | None = None
+    ) -> None:
+        """Take over a connected non-blocking socket; the session has not been greeted yet.
+
+        Args:
+            socket_, session: see above.
+            trace: the folder for a trace of the session; None for no trace.
+        """
         self._session = session
         self._stream = SessionStream(socket_, session, self._dispatch)
         self._events: deque[Received] = deque()
@@ -58,6 +68,9 @@ class Connection:
         self._answers: dict[int, bytes | None] = {}
         self._asked = self._answered = 0
         self._calls = 0
+        self._trace_folder = trace
+        self._trace: SessionTrace | None = None  # begins once the session has its identity
+        self._greeted = 0
         self.member: MemberId = MemberId("", 0)
         self.view: DaemonView | None = None
 
@@ -80,6 +93,7 @@ class Connection:
         Raises:
             SessionEnded: it does not.
         """
+        self._greeted = now_us()
         await self._stream.exchange(lambda: self._session.state is State.OPEN)
 
     # ---- groups ----
@@ -92,7 +106,9 @@ class Connection:
             SessionEnded: the session is over.
         """
         self._stream.check_open()
-        self._session.join(group)
+        number = self._session.join(group)
+        if self._trace is not None:
+            self._trace.asked("join", group, number)
         await self._stream.exchange(lambda: group in self._groups)
         return self._groups[group]
 
@@ -104,7 +120,9 @@ class Connection:
             SessionEnded: the session is over.
         """
         self._stream.check_open()
-        self._session.leave(group)
+        number = self._session.leave(group)
+        if self._trace is not None:
+            self._trace.asked("leave", group, number)
         await self._stream.exchange(lambda: group not in self._groups)
 
     @asynccontextmanager
@@ -171,9 +189,7 @@ class Connection:
                 delivered, or not.
         """
         await self._admit()
-        number = self._session.multicast(
-            groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
-        )
+        number = self._send(groups, data, level, type, self_discard, ordered)
         if not ordered:
             await self._stream.flush()
             return None
@@ -195,10 +211,27 @@ class Connection:
         count = 0
         for data in messages:
             await self._admit()
-            self._session.multicast(groups, data, level=level, type=type, self_discard=self_discard)
+            self._send(groups, data, level, type, self_discard, False)
             count += 1
         await self._stream.flush()
         return count
+
+    def _send(
+        self,
+        groups: str | Sequence[str],
+        data: bytes,
+        level: ServiceLevel,
+        type: int,
+        self_discard: bool,
+        ordered: bool,
+    ) -> int:
+        number = self._session.multicast(
+            groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
+        )
+        if self._trace is not None:
+            to = (groups,) if isinstance(groups, str) else groups
+            self._trace.sent(number, level, to, type, data, discard=self_discard, ordered=ordered)
+        return number
 
     async def _order(self, number: int) -> Ordered:
         self._orders[number] = None
@@ -276,6 +309,8 @@ class Connection:
         """Say goodbye, wait a little for the daemon's answer, close the socket."""
         if self._stream.closed is None and self._session.state is not State.CLOSED:
             self._session.close()
+            if self._trace is not None:
+                self._trace.asked("disconnect")
             # That the session ends is what is asked for.
             with trio.move_on_after(GOODBYE_S, shield=True), suppress(SessionEnded):
                 await self._stream.exchange(lambda: False)
@@ -284,6 +319,10 @@ class Connection:
     def close_socket(self) -> None:
         """Break the connection off; what was not written yet is lost."""
         self._stream.close()
+        if self._trace is not None and self._stream.trace is not None:
+            if self._stream.closed is None and self._session.state is not State.CLOSED:
+                self._trace.asked("crash")
+            self._stream.trace.close()
 
     # ---- inside ----
 
@@ -301,11 +340,13 @@ class Connection:
             await self._stream.flush()
 
     def _dispatch(self, event: Event) -> None:
+        if self._trace is not None:
+            self._trace.told(event)
         match event:
             case Message():
                 self._events.append(event)
             case Connected():
-                self.member = event.member
+                self._admitted(event.member)
             case Ordered():
                 if event.number in self._orders:  # else its sender was cancelled
                     self._orders[event.number] = event
@@ -314,10 +355,19 @@ class Connection:
                 if self._answered in self._answers:  # else who asked was cancelled
                     self._answers[self._answered] = event.data
             case GroupView():
-                if self.member in event.members:
-                    self._groups[event.group] = event
-                else:
-                    self._groups.pop(event.group, None)
+                self._note_members(event)
                 self._events.append(event)
             case Undeliverable() | Transition() | DaemonView():
                 self._events.append(event)
+
+    def _admitted(self, member: MemberId) -> None:
+        self.member = member
+        if self._trace_folder is not None:
+            begun = trace_session(self._trace_folder, str(member), self._greeted)
+            self._stream.trace, self._trace = begun
+
+    def _note_members(self, view: GroupView) -> None:
+        if self.member in view.members:
+            self._groups[view.group] = view
+        else:
+            self._groups.pop(view.group, None)

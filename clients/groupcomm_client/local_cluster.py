@@ -32,8 +32,9 @@ class LocalDaemon:
         log: path of its log, JSON lines.
     """
 
-    def __init__(self, folder: Path, name: str, config: Path) -> None:
+    def __init__(self, folder: Path, name: str, config: Path, options: Sequence[str]) -> None:
         self.name = name
+        self._options = options
         self.unix = folder / f"{name}.sock"
         self.log = folder / f"{name}.log"
         self._ports = folder / f"{name}.ports"
@@ -54,6 +55,7 @@ class LocalDaemon:
                     *(sys.executable, "-m", "groupcommd", "--config", str(self._config)),
                     *("--name", self.name, "--unix", str(self.unix), "--json-log"),
                     *("--state-dir", str(self._state), "--ports-file", str(self._ports)),
+                    *self._options,
                 ],
                 stderr=log,
             )
@@ -70,16 +72,21 @@ class LocalDaemon:
         assert self._process is not None
         return self._process.pid
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send its process a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def kill(self) -> None:
         """End it at once, as by ``kill -9``."""
+        self.signal(signal.SIGKILL)
         assert self._process is not None
-        self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
     async def leave(self) -> int:
         """Have it leave in order; its exit status, -9 if it had to be killed."""
+        self.signal(signal.SIGTERM)
         assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
         with trio.move_on_after(LEAVE_S):
             while self._process.poll() is None:
                 await trio.sleep(0.005)
@@ -110,12 +117,15 @@ class LocalCluster:
         folder: of all they write.
     """
 
-    def __init__(self, names: Sequence[str], settings: str = "") -> None:
+    def __init__(
+        self, names: Sequence[str], settings: str = "", options: Sequence[str] = ()
+    ) -> None:
         """Choose ports and write the configuration; nothing is started yet.
 
         Args:
             names: of the daemons.
             settings: TOML for the head of their configuration.
+            options: for the command line of each.
         """
         self._temporary = tempfile.TemporaryDirectory(prefix="groupcomm-")
         self.folder = Path(self._temporary.name)
@@ -125,7 +135,9 @@ class LocalCluster:
         self.config.write_text(
             "\n".join([settings, "[sites.main.daemons]", *lines, "[clients]", 'tcp = "off"', ""])
         )
-        self.daemons = {name: LocalDaemon(self.folder, name, self.config) for name in names}
+        self.daemons = {
+            name: LocalDaemon(self.folder, name, self.config, options) for name in names
+        }
 
     async def __aenter__(self) -> Self:
         async with trio.open_nursery() as nursery:

@@ -14,6 +14,7 @@ import trio
 from groupcomm.errors import SessionEnded
 from groupcomm.events import Closed, Event
 from groupcomm.session.client import ClientSession
+from groupcommd.trace_file import TraceFile
 
 READ_BYTES: Final = 65_536
 WRITE_BYTES: Final = 256 * 1024
@@ -30,6 +31,7 @@ class SessionStream:
     Attributes:
         session: see above.
         closed: why nothing follows; None while something may.
+        trace: is written before anything is sent; None for no trace.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class SessionStream:
         self._readers, self._writers = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
         self.session = session
         self.closed: Closed | None = None
+        self.trace: TraceFile | None = None
 
     def check_open(self) -> None:
         """Raise SessionEnded if nothing follows."""
@@ -90,6 +93,8 @@ class SessionStream:
                 self.closed = event
             else:
                 self._on_event(event)
+        if self.trace is not None:
+            self.trace.flush()
 
     # ---- out ----
 
@@ -108,6 +113,8 @@ class SessionStream:
 
     def _write(self) -> bool:
         """Write what the socket takes; whether nothing is left."""
+        if self.trace is not None:
+            self.trace.flush()
         try:
             while True:
                 if not self._unsent:

@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from groupcomm.errors import ConfigError, GroupCommError
-from groupcommd.config_file import DaemonConfig, read_config
+from groupcommd.config_file import DaemonConfig, read_config, through_relay
 from groupcommd.logs import set_up_logs
 from groupcommd.ready import tell_systemd
 from groupcommd.service import End, Service
@@ -38,6 +38,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--ports-file", type=Path, metavar="FILE", help="write there where it listens, as JSON"
+    )
+    parser.add_argument(
+        "--via", type=Path, metavar="FILE", help="reach other daemons through a groupcomm relay"
+    )
+    parser.add_argument(
+        "--trace", type=Path, metavar="DIR", help="trace all it does, for groupcomm check DIR"
     )
     parser.add_argument("--check", action="store_true", help="check the configuration, print it")
     parser.add_argument("--json-log", action="store_true", help="log lines as JSON")
@@ -96,7 +102,9 @@ def _configure(options: argparse.Namespace) -> DaemonConfig:
         tcp = attrs.evolve(config.tcp, port=options.port) if config.tcp is not None else None
         addresses = {**config.addresses, config.name: own}
         config = attrs.evolve(config, addresses=addresses, tcp=tcp)
-    return config
+    if options.via is not None:
+        config = through_relay(config, options.via)
+    return attrs.evolve(config, trace=options.trace)
 
 
 def describe(config: DaemonConfig) -> str:

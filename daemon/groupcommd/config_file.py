@@ -3,6 +3,7 @@
 docs/configuration.md has every key. Errors name the key, its value and the rule.
 """
 
+import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -86,6 +87,7 @@ class DaemonConfig:
         tcp: address for clients; None for none.
         state_dir: the folder of its restart count.
         insecure: it may run without keys beyond loopback.
+        trace: the folder in which it traces what it does; None for no trace.
     """
 
     name: str
@@ -98,6 +100,7 @@ class DaemonConfig:
     tcp: Address | None = None
     state_dir: Path
     insecure: bool = False
+    trace: Path | None = None
 
 
 def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) -> DaemonConfig:
@@ -133,6 +136,40 @@ def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) 
     )
     _check_safety(config)
     return config
+
+
+def read_addresses(path: Path) -> dict[str, Address]:
+    """Where all daemons of a file listen, by name.
+
+    Raises:
+        ConfigError: what is wrong with the file.
+        OSError: it cannot be read.
+    """
+    sites = _parse(path).sites
+    first = next((name for table in sites.values() for name in table.daemons), None)
+    if first is None:
+        raise ConfigError(f"{path}: no daemons are listed; sites.NAME.daemons has them")
+    return _addresses(sites, first)
+
+
+def through_relay(config: DaemonConfig, path: Path) -> DaemonConfig:
+    """The same daemon, that reaches the others through a relay (see ``groupcomm relay``).
+
+    Raises:
+        ConfigError: what the relay has written does not suit.
+    """
+    try:
+        ports = json.loads(path.read_bytes())[config.name]
+        found = {name: parse_address(text, f"{path}: {name}") for name, text in ports.items()}
+    except (OSError, ValueError, LookupError, AttributeError) as error:
+        raise ConfigError(
+            f"--via {path}: not written by a relay for {config.name}: {error!r}"
+        ) from None
+    missing = config.addresses.keys() - found.keys() - {config.name}
+    if missing:
+        raise ConfigError(f"--via {path}: the relay has no path to {', '.join(sorted(missing))}")
+    own = config.addresses[config.name]
+    return attrs.evolve(config, addresses={**found, config.name: own}, multicast=None)
 
 
 def _parse(path: Path) -> File:

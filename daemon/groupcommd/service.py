@@ -14,13 +14,16 @@ from pathlib import Path
 import trio
 
 from groupcomm.core import DaemonCore
+from groupcomm.core.probe import Probe
 from groupcomm.membership.states import State
+from groupcomm.trace.events import Fail, Left
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.flight import FlightRecorder
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
 from groupcommd.status import Parts, answer
+from groupcommd.trace_file import TraceFile, trace_daemon
 from groupcommd.watch import Watch
 
 WALL_INTERVAL_S = 1.0
@@ -64,6 +67,10 @@ class Service:
         start = state.begin(config.name, least_restarts)
         self._config = config
         self._flight = FlightRecorder()
+        self._trace: TraceFile | None = None
+        probe: Probe = self._flight
+        if config.trace is not None:
+            self._trace, probe = trace_daemon(config.trace, start)
         self.core = DaemonCore(
             config.core,
             start,
@@ -71,7 +78,7 @@ class Service:
             now=trio.current_time(),
             wall=time.time(),
             limits=config.limits,
-            probe=self._flight,
+            probe=probe,
         )
         self._state = state
         self._udp = sockets.udp
@@ -101,9 +108,17 @@ class Service:
                     nursery.start_soon(self._receive, source)
                 nursery.start_soon(self._compare_clocks)
                 await self._keep_time()
+        if self._trace is not None:
+            self._end_trace(self._trace)
         if self._error is not None:
             raise self._error
         return self._end
+
+    def _end_trace(self, trace: TraceFile) -> None:
+        left = self._error is None and self._end is End.LEFT
+        identity = f"{self.core.start.name}/{self.core.start.incarnation.restarts}"
+        trace.record(Left(trace.now, identity) if left else Fail(trace.now, identity))
+        trace.close()
 
     def leave(self) -> None:
         """Leave in order; `run` returns once that is done."""
@@ -112,6 +127,9 @@ class Service:
 
     def dump(self) -> Path | None:
         """Write the flight recorder's events next to the state; where, or None if that failed."""
+        if self._trace is not None:
+            _log.info("what happened is in the trace %s", self._trace.path)
+            return self._trace.path
         path = self._config.state_dir / f"flight-{int(time.time())}.txt"
         try:
             self._flight.dump(path)
@@ -163,6 +181,8 @@ class Service:
         datagrams = self._udp.drain()
         inputs, clients.inputs = clients.inputs, []
         transmissions = core.handle(trio.current_time(), datagrams, inputs)
+        if self._trace is not None:
+            self._trace.flush()
         if transmissions:
             self._udp.send(transmissions)
         if core.desk.queries:

@@ -1,54 +1,14 @@
-"""Judge recorded traces: JSON lines in, what does not hold out.
+"""Judge recorded traces: JSON lines in, what does not hold out."""
 
-The oracles take it for granted that events make sense: names of the right form, known levels. Those
-of a trace from a file may not, so each line is checked before it is judged.
-"""
-
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
 
 import attrs
-import msgspec
 
-from groupcomm.errors import GroupCommError
 from groupcomm.sim.oracles import Oracles, Violation
-from groupcomm.sim.readable import readable
-from groupcomm.sim.trace import (
-    Accept,
-    Ask,
-    Boot,
-    Bounce,
-    Conf,
-    Count,
-    Deliver,
-    Dview,
-    Fail,
-    Heal,
-    Hold,
-    Horizon,
-    Left,
-    Member,
-    Order,
-    Quiet,
-    Rejects,
-    Release,
-    Send,
-    Stamped,
-    Table,
-    TraceEvent,
-    Trans,
-    decode_event_untrusted,
-    view_order,
-)
-
-MAX_BUNDLE: Final = 65_536
-"""More messages than any bundle holds; an event that names more is refused."""
-
-_REQUESTS: Final = frozenset(("connect", "join", "leave", "disconnect", "crash"))
-
-
-class TraceError(GroupCommError):
-    """A line is no event, or no event of this trace; the text names file, line and reason."""
+from groupcomm.trace.events import Quiet, TraceEvent
+from groupcomm.trace.merge import merge
+from groupcomm.trace.readable import readable
+from groupcomm.trace.sense import Sense, TraceError, read_event
 
 
 @attrs.frozen(kw_only=True)
@@ -83,19 +43,43 @@ def check_trace(name: str, lines: Iterable[bytes]) -> CheckResult:
     Raises:
         TraceError: a line is broken, cut off, or makes no sense where it stands.
     """
-    oracles, sense = Oracles(), _Sense()
-    number, event = 0, None
-    for number, line in enumerate(lines, 1):
-        try:
-            event = decode_event_untrusted(line)
-            sense.check(event)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise TraceError(f"{name}:{number}: {_what_is_wrong(line, error)}") from None
+    sense = Sense()
+    events = (read_event(sense, name, number, line) for number, line in enumerate(lines, 1))
+    return judge_events(name, events)
+
+
+def check_together(name: str, traces: Mapping[str, Iterable[bytes]]) -> CheckResult:
+    """Judge the traces of several processes as one; see `groupcomm.trace.merge`.
+
+    A last line that is cut off, as a process that was killed may leave it, counts as not there.
+
+    Args:
+        name: what the result calls them.
+        traces: lines by the name of their file.
+
+    Raises:
+        TraceError: a line is broken, or makes no sense where it stands.
+    """
+    sense = Sense()
+    return judge_events(name, merge([_events(sense, *trace) for trace in traces.items()]))
+
+
+def _events(sense: Sense, name: str, lines: Iterable[bytes]) -> list[TraceEvent]:
+    whole = [line for line in lines if line.endswith(b"\n")]
+    return [read_event(sense, name, number, line) for number, line in enumerate(whole, 1)]
+
+
+def judge_events(name: str, events: Iterable[TraceEvent]) -> CheckResult:
+    """Judge events that make sense, in the order in which they happened."""
+    oracles = Oracles()
+    count, event = 0, None
+    for event in events:
+        count += 1
         oracles.feed(event)
     oracles.finish()
     return CheckResult(
         name=name,
-        events=number,
+        events=count,
         complete=isinstance(event, Quiet),
         violations=tuple(oracles.violations),
     )
@@ -106,162 +90,11 @@ def describe(event: TraceEvent) -> str:
     return readable(event)
 
 
-def _what_is_wrong(line: bytes, error: Exception) -> str:
-    if not line.strip():
-        return "an empty line; a trace has one event on each"
-    if not line.endswith(b"\n") and not line.endswith(b"}"):
-        return "the line is cut off; the trace is good up to the line before"
-    return f"not an event of this trace: {error}"
-
-
-class _Sense:
-    """Finds events that mean nothing, whatever was before; the oracles would stumble over them.
-
-    Each method raises ValueError that says what is wrong.
-    """
-
-    def __init__(self) -> None:
-        self._checks: dict[type[TraceEvent], Callable[[Any], None]] = {
-            Boot: self._boot,
-            Conf: self._conf,
-            Heal: self._heal,
-            Accept: self._accept,
-            Release: self._release,
-            Send: self._send,
-            Deliver: self._deliver,
-            Ask: self._ask,
-            Member: self._member,
-            Table: self._table,
-            **dict.fromkeys((Fail, Left, Rejects, Hold, Count), self._daemon),
-            **dict.fromkeys((Stamped, Horizon), self._of_view),
-            **dict.fromkeys((Order, Bounce), self._at_position),
-            **dict.fromkeys((Trans, Dview), self._told),
-        }
-        self._processes: set[str] = set()  # names known to be of the right form
-        self._clients: set[str] = set()
-        self._views: set[str] = set()
-
-    def check(self, event: TraceEvent) -> None:
-        """Raise ValueError if this event makes no sense."""
-        check = self._checks.get(type(event))
-        if check is not None:
-            check(event)
-
-    # ---- daemons ----
-
-    def _boot(self, event: Boot) -> None:
-        self._daemon(event)
-        restarts, dot, random_id = event.incarnation.partition(".")
-        if not restarts.isdecimal() or not dot or not random_id:
-            raise ValueError(f"{event.incarnation!r} is not of the form restarts.random-id")
-
-    def _conf(self, event: Conf) -> None:
-        self._daemon(event)
-        self._view(event.view)
-        members = [member for ring in event.rings for member in ring]
-        for member in members:
-            self._process(member)
-        if not event.rings or not all(event.rings):
-            raise ValueError("a view without daemons, or with a ring without any")
-        if len({member.rpartition("/")[0] for member in members}) < len(members):
-            raise ValueError("a view with one daemon twice")
-        if event.kind == "T":
-            self._view(event.old)
-        elif event.kind != "R":
-            raise ValueError(f"a view of kind {event.kind!r}")
-
-    def _heal(self, event: Heal) -> None:
-        if not event.core:
-            raise ValueError("all faults end for nobody")
-        for identity in event.core:
-            self._process(identity)
-
-    def _daemon(self, event: Any) -> None:
-        self._process(event.p)
-
-    def _of_view(self, event: Stamped | Horizon) -> None:
-        self._daemon(event)
-        self._view(event.view)
-
-    def _table(self, event: Table) -> None:
-        self._daemon(event)
-        self._view(event.pos[0])
-
-    def _accept(self, event: Accept) -> None:
-        self._daemon(event)
-        self._bundle(event)
-
-    def _release(self, event: Release) -> None:
-        self._daemon(event)
-        self._bundle(event)
-        self._level(event)
-        if not 0 <= event.kind <= 5 or not 0 <= event.index < event.count:
-            raise ValueError(f"kind {event.kind}, part {event.index} of {event.count}")
-
-    def _bundle(self, event: Accept | Release) -> None:
-        self._client(event.c)
-        if not 0 <= event.last - event.first < MAX_BUNDLE:
-            raise ValueError(f"a bundle of messages {event.first} to {event.last}")
-
-    # ---- clients ----
-
-    def _ask(self, event: Ask) -> None:
-        self._client(event.c)
-        if event.what not in _REQUESTS:
-            raise ValueError(f"a client asks for {event.what!r}")
-
-    def _send(self, event: Send) -> None:
-        self._client(event.c)
-        self._level(event)
-
-    def _deliver(self, event: Deliver) -> None:
-        self._client(event.c)
-        self._client(event.s)
-        self._level(event)
-        if event.pos is not None:
-            self._view(event.pos[0])
-
-    def _level(self, event: Any) -> None:
-        if not 0 <= event.level <= 5:
-            raise ValueError(f"level {event.level} is none of 0 to 5")
-        if not isinstance(event, Release) and not all(event.to or [""]):
-            raise ValueError("a message without a destination")
-
-    def _member(self, event: Member) -> None:
-        self._at_position(event)
-        for identity in event.changed:
-            self._client(identity)
-
-    def _at_position(self, event: Member | Order | Bounce) -> None:
-        self._client(event.c)
-        self._view(event.pos[0])
-
-    def _told(self, event: Trans | Dview) -> None:
-        self._client(event.c)
-        self._view(event.view)
-
-    # ---- names ----
-
-    def _client(self, text: str) -> None:
-        if text not in self._clients:
-            name, slash, connection = text.rpartition("/")
-            if name.count("#") != 2 or name[0] != "#" or not slash or not connection.isdecimal():
-                raise ValueError(f"{text!r} is not of the form #user#daemon/connection")
-            self._clients.add(text)
-
-    def _process(self, text: str) -> None:
-        if text not in self._processes:
-            name, _, start = text.rpartition("/")
-            if not name or not start.isdecimal():
-                raise ValueError(f"{text!r} is not of the form name/start")
-            self._processes.add(text)
-
-    def _view(self, text: str) -> None:
-        if text not in self._views:
-            try:
-                view_order(text)
-            except ValueError:
-                raise ValueError(
-                    f"{text!r} is not of the form counter.daemon.incarnation"
-                ) from None
-            self._views.add(text)
+__all__ = [
+    "CheckResult",
+    "TraceError",
+    "check_together",
+    "check_trace",
+    "describe",
+    "judge_events",
+]

@@ -5,31 +5,14 @@ Whatever a program asks for and gets is recorded, so that the oracles can judge 
 
 from collections.abc import Callable, Sequence
 
-import google_crc32c
-
-from groupcomm.events import (
-    Closed,
-    Connected,
-    DaemonView,
-    Event,
-    GroupView,
-    Message,
-    Ordered,
-    Transition,
-    Undeliverable,
-)
+from groupcomm.events import Closed, Connected, Event, GroupView
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.session.client import ClientSession
 from groupcomm.sim.loop import Loop
 from groupcomm.sim.pipe import Pipe
-from groupcomm.sim.probe import Record, trace_position, view_text
-from groupcomm.sim.trace import Ask, Bounce, Deliver, Dview, Member, Order, Send, Trans
-
-
-def digest_of(kind: int, data: bytes) -> int:
-    """What stands in a trace for a message's type and data: a CRC32C, started with the type."""
-    return int(google_crc32c.extend(kind, data))
+from groupcomm.trace.probe import Record
+from groupcomm.trace.session import SessionTrace
 
 
 class Client:
@@ -66,8 +49,7 @@ class Client:
         daemon_name: str,
         start_message: int = 0,
     ) -> None:
-        self._loop = loop
-        self._record = record
+        self._trace = SessionTrace(loop, record)
         self._session = ClientSession(user, start_message=start_message)
         self._start_message = start_message
         self._up: Pipe | None = None
@@ -110,18 +92,7 @@ class Client:
         number = self._session.multicast(
             groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
         )
-        self._record(
-            Send(
-                self._loop.now,
-                self.identity,
-                number,
-                level,
-                tuple(groups),
-                digest_of(type, data),
-                self_discard,
-                ordered,
-            )
-        )
+        self._trace.sent(number, level, groups, type, data, discard=self_discard, ordered=ordered)
         if not more:
             self.flush()
         return number
@@ -130,7 +101,7 @@ class Client:
         """Ask to become a member; the view that says so comes as an event."""
         number = self._session.join(group)
         self.asked.add(group)
-        self._record(Ask(self._loop.now, self.identity, "join", group, number))
+        self._trace.asked("join", group, number)
         self.flush()
         return number
 
@@ -138,20 +109,20 @@ class Client:
         """Ask to be no member any more."""
         number = self._session.leave(group)
         self.asked.discard(group)
-        self._record(Ask(self._loop.now, self.identity, "leave", group, number))
+        self._trace.asked("leave", group, number)
         self.flush()
         return number
 
     def disconnect(self) -> None:
         """End the session in order: what was sent before is still delivered."""
         self._session.close()
-        self._record(Ask(self._loop.now, self.identity, "disconnect", "", 0))
+        self._trace.asked("disconnect")
         self.connected = False
         self.flush()
 
     def crash(self) -> None:
         """The program dies; what it has not read is lost, what the kernel has is still sent."""
-        self._record(Ask(self._loop.now, self.identity, "crash", "", 0))
+        self._trace.asked("crash")
         assert self._up is not None
         assert self._down is not None
         self._up.close()
@@ -172,9 +143,9 @@ class Client:
     def attach(self, up: Pipe, down: Pipe, connection: int) -> None:
         """The connection is there: say hello."""
         self._up, self._down = up, down
-        self.identity = f"{self.name}/{connection}"
+        self.identity = self._trace.identity = f"{self.name}/{connection}"
         self.alive = True
-        self._record(Ask(self._loop.now, self.identity, "connect", "", 0))
+        self._trace.asked("connect")
         self.flush()
 
     def flush(self) -> None:
@@ -196,7 +167,8 @@ class Client:
     def _tell(self, events: list[Event]) -> None:
         self.told += len(events)
         for event in events:
-            self._trace(event)
+            self._trace.told(event)
+            self._note(event)
             self.on_event(event)
 
     def _end(self) -> None:
@@ -206,56 +178,16 @@ class Client:
         self._down.break_off()
         self.on_end()
 
-    def _trace(self, event: Event) -> None:
-        now, me = self._loop.now, self.identity
+    def _note(self, event: Event) -> None:
+        """Keep what this program must remember of an event."""
         match event:
-            case Message(sender=sender, position=position):
-                place = None if position is None else trace_position(position)
-                self._record(
-                    Deliver(
-                        now,
-                        me,
-                        f"{sender.name}/{sender.connection}",
-                        event.number,
-                        event.level,
-                        event.groups,
-                        digest_of(event.type, event.data),
-                        place,
-                    )
-                )
-            case GroupView():
-                self._on_group_view(event)
-            case Ordered():
-                place = trace_position(event.position)
-                self._record(Order(now, me, event.number, place, event.transitional))
-            case Undeliverable():
-                place = trace_position(event.position)
-                self._record(Bounce(now, me, event.number, event.target, place))
-            case Transition(view=view):
-                self._record(Trans(now, me, view_text(view)))
-            case DaemonView(id=id):
-                self._record(Dview(now, me, view_text(id), event.daemons, event.majority))
             case Connected(member=member):
-                assert str(member) == me, f"the daemon calls {me} {member}"
+                assert str(member) == self.identity, f"the daemon calls {self.identity} {member}"
                 self.connected = True
             case Closed():
                 self.connected = False
-
-    def _on_group_view(self, view: GroupView) -> None:
-        members = tuple(map(str, view.members))
-        if self.identity in members:
-            self.groups.add(view.group)
-        else:
-            self.groups.discard(view.group)
-        self._record(
-            Member(
-                self._loop.now,
-                self.identity,
-                view.group,
-                trace_position(view.id),
-                members,
-                view.cause.name.lower(),
-                tuple(map(str, view.changed)),
-                tuple(map(str, view.vs_set)),
-            )
-        )
+            case GroupView():
+                if self.identity in map(str, event.members):
+                    self.groups.add(event.group)
+                else:
+                    self.groups.discard(event.group)

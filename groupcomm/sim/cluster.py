@@ -26,9 +26,9 @@ from groupcomm.sim.faults import Faults
 from groupcomm.sim.host import Host
 from groupcomm.sim.loop import SECOND, Loop, microseconds, random_for
 from groupcomm.sim.network import Network
-from groupcomm.sim.probe import Record
 from groupcomm.sim.settings import Settings
-from groupcomm.sim.trace import Heal, Quiet, Rejects, TraceEvent
+from groupcomm.trace.events import Heal, Quiet, Rejects, TraceEvent
+from groupcomm.trace.probe import Record
 
 NAMES = tuple(
     """

@@ -20,10 +20,10 @@ from groupcomm.sim.clock import Clock
 from groupcomm.sim.disk import Disk, DiskRecord
 from groupcomm.sim.loop import SECOND, Loop, random_for
 from groupcomm.sim.network import Network, Put
-from groupcomm.sim.probe import Record, TraceProbe
 from groupcomm.sim.process import STEP_US, End, Process
 from groupcomm.sim.settings import Settings
-from groupcomm.sim.trace import Boot, Fail, Left
+from groupcomm.trace.events import Boot, Fail, Left
+from groupcomm.trace.probe import Record, TraceProbe
 
 MAX_FLYING: Final = 2000
 """Datagrams on their way to a host without a daemon among which old ones are looked for."""

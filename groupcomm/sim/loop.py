@@ -47,6 +47,11 @@ class Loop:
         assert time >= self.now, f"asked at {self.now} us for a call at {time} us"
         heappush(self._heap, (time, self._next(), call, argument))
 
+    @property
+    def deadline(self) -> int | None:
+        """When the next call is due; None if none is."""
+        return self._heap[0][0] if self._heap else None
+
     def run(self, until: int) -> None:
         """Run everything due up to and including `until`, then stand at that time."""
         heap = self._heap

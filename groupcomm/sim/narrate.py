@@ -13,7 +13,7 @@ from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.loop import SECOND
 from groupcomm.sim.settings import plain_settings
-from groupcomm.sim.trace import Hold, TraceEvent
+from groupcomm.trace.events import Hold, TraceEvent
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.packet import PacketKind
 

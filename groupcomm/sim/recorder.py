@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from groupcomm.sim.trace import Conf, Count, Deliver, Horizon, TraceEvent
+from groupcomm.trace.events import Conf, Count, Deliver, Horizon, TraceEvent
 
 BATCH = 512
 LAST_EVENTS = 30

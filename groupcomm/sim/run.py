@@ -10,11 +10,11 @@ from groupcomm.sim.known_bugs import find_known_bug
 from groupcomm.sim.loop import SECOND, microseconds, random_for
 from groupcomm.sim.oracles import Oracles
 from groupcomm.sim.process import CoreFailure
-from groupcomm.sim.readable import readable
 from groupcomm.sim.recorder import Recorder
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm.sim.storm import Storm
 from groupcomm.sim.workload import MOST_SENDS, SEND_INTERVAL_US, Workload
+from groupcomm.trace.readable import readable
 
 SLICE_S = 0.1
 """After so much simulated time a run looks whether an oracle has found something, and stops."""

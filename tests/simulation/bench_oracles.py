@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from groupcomm.sim.histories import History
 from groupcomm.sim.oracles import Oracles
-from groupcomm.sim.trace import TraceEvent
+from groupcomm.trace.events import TraceEvent
 
 SIZES = (100_000, 1_000_000)
 

@@ -19,7 +19,7 @@ from groupcomm.sim.histories import make_changing_history, make_history
 from groupcomm.sim.judge import judge
 from groupcomm.sim.mutations import CHANGE_MUTATIONS, MUTATIONS, mutate
 from groupcomm.sim.oracles import Oracles
-from groupcomm.sim.trace import TraceEvent
+from groupcomm.trace.events import TraceEvent
 
 History = Sequence[TraceEvent]
 

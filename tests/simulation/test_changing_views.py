@@ -9,7 +9,7 @@ import pytest
 from groupcomm.sim.histories import ChangingHistory, make_changing_history
 from groupcomm.sim.judge import judge
 from groupcomm.sim.mutations import CHANGE_MUTATIONS, MUTATIONS
-from groupcomm.sim.trace import (
+from groupcomm.trace.events import (
     Bounce,
     Conf,
     Deliver,

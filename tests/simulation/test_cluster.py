@@ -11,7 +11,7 @@ from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.faults import FAULT_NAMES, Faults
 from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options, plain_settings
-from groupcomm.sim.trace import Rejects, TraceEvent
+from groupcomm.trace.events import Rejects, TraceEvent
 
 LARGE = 30_000
 

@@ -9,7 +9,7 @@ from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.faults import TOKEN_TIMEOUT_S, Faults
 from groupcomm.sim.loop import SECOND
 from groupcomm.sim.settings import plain_settings
-from groupcomm.sim.trace import Boot, Conf, Fail, Left, TraceEvent
+from groupcomm.trace.events import Boot, Conf, Fail, Left, TraceEvent
 
 SECONDS = 40.0
 LOOK_S = 0.02

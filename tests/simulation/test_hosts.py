@@ -9,10 +9,10 @@ from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.disk import DiskRecord
 from groupcomm.sim.host import Host
 from groupcomm.sim.loop import SECOND
-from groupcomm.sim.probe import FUSE_KINDS, Fuse
 from groupcomm.sim.process import Process
 from groupcomm.sim.settings import plain_settings
-from groupcomm.sim.trace import Boot, Conf, Fail, Heal, Left, Rejects, TraceEvent
+from groupcomm.trace.events import Boot, Conf, Fail, Heal, Left, Rejects, TraceEvent
+from groupcomm.trace.probe import FUSE_KINDS, Fuse
 
 
 class Traced:

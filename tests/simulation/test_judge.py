@@ -10,7 +10,7 @@ import pytest
 
 from groupcomm.sim.histories import make_changing_history, make_history
 from groupcomm.sim.judge import judge
-from groupcomm.sim.trace import TraceEvent
+from groupcomm.trace.events import TraceEvent
 from tests.simulation.compare_judges import break_history
 
 REASONS = {

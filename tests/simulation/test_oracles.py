@@ -22,7 +22,7 @@ from groupcomm.sim.oracles import (
     world,
 )
 from groupcomm.sim.oracles.report import MAX_VIOLATIONS
-from groupcomm.sim.trace import Deliver, Send, TraceEvent, decode_event_untrusted, encode_event
+from groupcomm.trace.events import Deliver, Send, TraceEvent, decode_event_untrusted, encode_event
 from tests.simulation.compare_judges import break_history, fast
 
 VALID = 160

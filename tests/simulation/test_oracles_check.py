@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from msgspec.structs import fields, replace
 
-from groupcomm.sim.check import MAX_BUNDLE, TraceError, check_trace, describe
+from groupcomm.sim.check import TraceError, check_trace, describe
 from groupcomm.sim.histories import make_changing_history, make_history
-from groupcomm.sim.trace import (
+from groupcomm.trace.events import (
     Accept,
     Ask,
     Boot,
@@ -28,6 +28,7 @@ from groupcomm.sim.trace import (
     TraceEvent,
     encode_event,
 )
+from groupcomm.trace.sense import MAX_BUNDLE
 
 EVENTS = make_history(5)
 CHANGING = next(

@@ -19,7 +19,7 @@ from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.loop import SECOND
 from groupcomm.sim.network import WAN_JITTER
 from groupcomm.sim.settings import plain_settings
-from groupcomm.sim.trace import Conf, Left, TraceEvent
+from groupcomm.trace.events import Conf, Left, TraceEvent
 
 TIMEOUT_S = Timing().token_timeout_s
 CRASH_BOUND_S = TIMEOUT_S + 0.1

@@ -6,8 +6,7 @@ from typing import Any
 
 import trio
 
-from groupcomm_client.commands.shared import add_connection_options
-from groupcomm_client.connecting import connect
+from groupcomm_client.commands.shared import add_connection_options, connect_as_told
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -25,5 +24,5 @@ def ask(options: argparse.Namespace, question: str) -> dict[str, Any]:
 
 
 async def _ask(options: argparse.Namespace, question: str) -> dict[str, Any]:
-    async with connect(options.address, user=options.user) as connection:
+    async with connect_as_told(options) as connection:
         return await connection.ask(question)

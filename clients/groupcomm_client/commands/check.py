@@ -3,10 +3,11 @@
 import argparse
 import json
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from groupcomm.sim.check import CheckResult, check_trace, describe
+from groupcomm.sim.check import CheckResult, TraceError, check_together, check_trace, describe
 from groupcomm_client.commands.progress import say
 
 NAME: Final = "check"
@@ -19,7 +20,12 @@ SHOWN_VIOLATIONS = 10
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "traces", nargs="+", type=Path, metavar="TRACE", help="JSON lines, as simulate writes them"
+        "traces",
+        nargs="+",
+        type=Path,
+        metavar="TRACE",
+        help="JSON lines, as simulate writes them; or a folder of traces that daemons and programs"
+        " of one host have written, which are judged together",
     )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
@@ -29,12 +35,23 @@ def run(options: argparse.Namespace) -> int:
     started = time.monotonic()
     results = []
     for path in options.traces:
-        with path.open("rb") as file:
-            result = check_trace(str(path), file)
+        result = _check(path)
         results.append(result)
         _show(result)
     _show_totals(results, time.monotonic() - started, options.json)
     return 0 if all(result.holds for result in results) else 1
+
+
+def _check(path: Path) -> CheckResult:
+    with ExitStack() as stack:
+        if not path.is_dir():
+            return check_trace(str(path), stack.enter_context(path.open("rb")))
+        found = sorted(path.glob("*.jsonl"))
+        if not found:
+            raise TraceError(f"{path}: no traces are there; their names end in .jsonl")
+        return check_together(
+            str(path), {str(file): stack.enter_context(file.open("rb")) for file in found}
+        )
 
 
 def _show(result: CheckResult) -> None:

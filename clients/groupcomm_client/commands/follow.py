@@ -5,8 +5,7 @@ from math import inf
 
 import trio
 
-from groupcomm_client.commands.shared import add_connection_options, tell
-from groupcomm_client.connecting import connect
+from groupcomm_client.commands.shared import add_connection_options, connect_as_told, tell
 
 Kinds = tuple[type, ...]
 """Classes of events."""
@@ -29,7 +28,7 @@ def run(options: argparse.Namespace, shown: Kinds, counted: Kinds) -> int:
 async def _run(options: argparse.Namespace, shown: Kinds, counted: Kinds) -> None:
     seen = 0
     with trio.move_on_after(inf if options.duration_s is None else options.duration_s):
-        async with connect(options.address, user=options.user) as connection:
+        async with connect_as_told(options) as connection:
             for group in options.groups:
                 await connection.join(group)
             async for event in connection:

@@ -10,8 +10,12 @@ import trio
 
 from groupcomm.errors import ConfigError
 from groupcomm.events import Message
-from groupcomm_client.commands.shared import add_connection_options, add_level_option, level_of
-from groupcomm_client.connecting import connect
+from groupcomm_client.commands.shared import (
+    add_connection_options,
+    add_level_option,
+    connect_as_told,
+    level_of,
+)
 from groupcomm_client.connection import Connection
 
 NAME: Final = "latency"
@@ -60,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _run(options: argparse.Namespace) -> list[float]:
-    async with connect(options.address, user=options.user) as connection:
+    async with connect_as_told(options) as connection:
         sent: dict[int, float] = {}
         delays_s: list[float] = []
         await connection.join(connection.name[1:].replace("#", "."))  # a group of its own

@@ -10,8 +10,12 @@ from typing import BinaryIO, Final
 
 import trio
 
-from groupcomm_client.commands.shared import add_connection_options, add_level_option, level_of
-from groupcomm_client.connecting import connect
+from groupcomm_client.commands.shared import (
+    add_connection_options,
+    add_level_option,
+    connect_as_told,
+    level_of,
+)
 from groupcomm_client.connection import Connection
 
 NAME: Final = "pub"
@@ -44,7 +48,7 @@ async def _run(options: argparse.Namespace) -> int:
     else:
         file = Path(options.file).open("rb")  # noqa: SIM115 - closed with its reader below
     with file:
-        async with connect(options.address, user=options.user) as connection:
+        async with connect_as_told(options) as connection:
             count = await _send(connection, options, file)
     if options.json:
         print(json.dumps({"sent": count, "seconds": round(time.monotonic() - started, 3)}))

@@ -3,12 +3,15 @@
 import argparse
 import json
 import sys
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import DaemonView, GroupView, Message, Transition, Undeliverable
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm_client.connection import Received
+from groupcomm_client.connecting import connect
+from groupcomm_client.connection import Connection, Received
 
 _LEVEL_NAMES = tuple(level.name.lower() for level in LEVELS)
 
@@ -21,7 +24,18 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         help="of the daemon: a socket's path or HOST:PORT; else $GROUPCOMM_ADDRESS, else the"
         " daemon of this user",
     )
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="DIR",
+        help="write down all that the session asks for and is told, for groupcomm check DIR",
+    )
     parser.add_argument("--user", metavar="NAME", help="to be known by; else a random name")
+
+
+def connect_as_told(options: argparse.Namespace) -> AbstractAsyncContextManager[Connection]:
+    """Connect as the options say."""
+    return connect(options.address, user=options.user, trace=options.trace)
 
 
 def add_level_option(parser: argparse.ArgumentParser) -> None:

@@ -21,7 +21,7 @@ from groupcomm.sim.histories.records import (
     Place,
     Session,
 )
-from groupcomm.sim.trace import Count, Hold, Release, Stamped
+from groupcomm.trace.events import Count, Hold, Release, Stamped
 
 
 class Daemon:

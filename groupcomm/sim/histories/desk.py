@@ -13,7 +13,7 @@ from groupcomm.sim.histories.records import (
     Sent,
     Session,
 )
-from groupcomm.sim.trace import Bounce, Deliver, Member, Order, Table, TracePosition
+from groupcomm.trace.events import Bounce, Deliver, Member, Order, Table, TracePosition
 
 
 class Desk:

@@ -16,7 +16,7 @@ from groupcomm.sim.histories.records import (
     Packet,
     Session,
 )
-from groupcomm.sim.trace import (
+from groupcomm.trace.events import (
     Conf,
     Horizon,
     Quiet,

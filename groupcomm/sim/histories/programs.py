@@ -20,7 +20,7 @@ from groupcomm.sim.histories.records import (
     Sent,
     Session,
 )
-from groupcomm.sim.trace import Accept, Ask, Member, Send
+from groupcomm.trace.events import Accept, Ask, Member, Send
 
 GROUPS = ("red", "green", "red/green")
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from groupcomm.sim.trace import TraceEvent
+from groupcomm.trace.events import TraceEvent
 
 RELIABLE, FIFO, CAUSAL, AGREED, SAFE = 1, 2, 3, 4, 5
 MESSAGES, FRAGMENT, CONNECT, JOIN, LEAVE, DISCONNECT = range(6)

@@ -16,7 +16,7 @@ from groupcomm.sim.judge.private import Private
 from groupcomm.sim.judge.stages import Stages
 from groupcomm.sim.judge.tables import Tables
 from groupcomm.sim.judge.together import Together
-from groupcomm.sim.trace import TraceEvent
+from groupcomm.trace.events import TraceEvent
 
 
 def judge(events: list[TraceEvent]) -> set[str]:

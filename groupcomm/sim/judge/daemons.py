@@ -3,7 +3,7 @@
 from groupcomm.sim.judge.facts import Facts, Released
 from groupcomm.sim.judge.stages import Stages
 from groupcomm.sim.judge.terms import AGREED
-from groupcomm.sim.trace import Count, Hold, Horizon, Order, Stamped
+from groupcomm.trace.events import Count, Hold, Horizon, Order, Stamped
 
 Ring = tuple[str, int]
 """A ring of a view."""

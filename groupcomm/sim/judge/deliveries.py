@@ -12,7 +12,7 @@ from groupcomm.sim.judge.terms import (
     name_of,
     private_name,
 )
-from groupcomm.sim.trace import (
+from groupcomm.trace.events import (
     Accept,
     Ask,
     Bounce,

@@ -21,7 +21,7 @@ from groupcomm.sim.judge.terms import (
     order_of,
 )
 from groupcomm.sim.judge.views import Views
-from groupcomm.sim.trace import Accept, Ask, Release, Send, TraceEvent
+from groupcomm.trace.events import Accept, Ask, Release, Send, TraceEvent
 
 E = TypeVar("E", bound=TraceEvent)
 Bundle = tuple[str, int, int, int]

@@ -9,7 +9,7 @@ from groupcomm.sim.judge.facts import Facts, Released
 from groupcomm.sim.judge.stages import Stages
 from groupcomm.sim.judge.tables import Tables
 from groupcomm.sim.judge.terms import DISCONNECT, JOIN, LEAVE, NO_VIEW
-from groupcomm.sim.trace import Member, Table, TracePosition
+from groupcomm.trace.events import Member, Table, TracePosition
 
 
 @attrs.frozen

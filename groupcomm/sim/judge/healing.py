@@ -2,7 +2,7 @@
 
 from groupcomm.sim.judge.terms import NO_VIEW
 from groupcomm.sim.judge.views import Views
-from groupcomm.sim.trace import Conf, Fail, Heal, Left, Quiet, TraceEvent
+from groupcomm.trace.events import Conf, Fail, Heal, Left, Quiet, TraceEvent
 
 GRACE_US = 1_000_000
 """So long after Heal what went wrong before may have consequences."""

@@ -5,7 +5,7 @@ from groupcomm.sim.judge.facts import Facts
 from groupcomm.sim.judge.stages import Stages
 from groupcomm.sim.judge.tables import Tables
 from groupcomm.sim.judge.terms import AGREED, NO_VIEW, RELIABLE, Name, daemon_of, name_of
-from groupcomm.sim.trace import Ask, Member, Order, Send
+from groupcomm.trace.events import Ask, Member, Order, Send
 
 
 class Missing:

@@ -18,7 +18,7 @@ from groupcomm.sim.judge.terms import (
     order_of,
     told_position,
 )
-from groupcomm.sim.trace import Ask, Bounce, Deliver, Member, Order
+from groupcomm.trace.events import Ask, Bounce, Deliver, Member, Order
 
 NOWHERE: Position = ((-1, "", 0), -1, -1, -1, -1)
 

@@ -11,7 +11,7 @@ from groupcomm.sim.judge.terms import (
     private_name,
     told_position,
 )
-from groupcomm.sim.trace import Ask, Bounce, Member, Send
+from groupcomm.trace.events import Ask, Bounce, Member, Send
 
 
 class Private:

@@ -3,7 +3,7 @@
 from groupcomm.sim.judge.facts import Facts
 from groupcomm.sim.judge.tables import Tables
 from groupcomm.sim.judge.terms import CONNECT, NO_VIEW, name_of
-from groupcomm.sim.trace import Conf, Dview, Release, Table, Trans
+from groupcomm.trace.events import Conf, Dview, Release, Table, Trans
 
 Stage = tuple[str, bool]
 """A view, and whether its part is regular."""

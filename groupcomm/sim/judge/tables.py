@@ -2,8 +2,8 @@
 
 from groupcomm.sim.judge.facts import Facts
 from groupcomm.sim.judge.terms import CONNECT, DISCONNECT, JOIN, LEAVE, Name, private_name
-from groupcomm.sim.trace import Conf, Release
-from groupcomm.sim.trace import Table as TableEvent
+from groupcomm.trace.events import Conf, Release
+from groupcomm.trace.events import Table as TableEvent
 
 
 class Table:

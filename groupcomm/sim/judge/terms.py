@@ -1,6 +1,6 @@
 """Small terms that need no trace."""
 
-from groupcomm.sim.trace import view_order
+from groupcomm.trace.events import view_order
 
 RELIABLE, FIFO, CAUSAL, AGREED, SAFE = 1, 2, 3, 4, 5
 MESSAGES, FRAGMENT, CONNECT, JOIN, LEAVE, DISCONNECT = range(6)

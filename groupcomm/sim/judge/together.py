@@ -8,7 +8,7 @@ from groupcomm.sim.judge.deliveries import Deliveries
 from groupcomm.sim.judge.facts import Facts, Released
 from groupcomm.sim.judge.stages import Stages
 from groupcomm.sim.judge.terms import AGREED, CAUSAL, SAFE, Name
-from groupcomm.sim.trace import Deliver, Member, Order, Send
+from groupcomm.trace.events import Deliver, Member, Order, Send
 
 
 class Together:

@@ -5,7 +5,7 @@ the trace. What makes an event void is decided here, in one pass, for all that p
 """
 
 from groupcomm.sim.judge.terms import NO_VIEW, name_of, order_of
-from groupcomm.sim.trace import (
+from groupcomm.trace.events import (
     Accept,
     Boot,
     Conf,

@@ -16,7 +16,7 @@ from groupcomm.sim.mutations.plausible import PLAUSIBLE_MUTATIONS
 from groupcomm.sim.mutations.told import TOLD_MUTATIONS
 from groupcomm.sim.mutations.tools import Mutation, Trace
 from groupcomm.sim.mutations.views import VIEW_MUTATIONS
-from groupcomm.sim.trace import TraceEvent
+from groupcomm.trace.events import TraceEvent
 
 MUTATIONS: Final[dict[str, Mutation]] = {
     **DAEMON_MUTATIONS,

@@ -19,7 +19,7 @@ from groupcomm.sim.mutations.tools import (
     pick,
     repeat,
 )
-from groupcomm.sim.trace import Accept, Ask, Bounce, Deliver, Member, Order, Send
+from groupcomm.trace.events import Accept, Ask, Bounce, Deliver, Member, Order, Send
 
 _RELIABLE, _AGREED = 1, 4
 

@@ -16,7 +16,7 @@ from groupcomm.sim.mutations.tools import (
     pick,
     repeat,
 )
-from groupcomm.sim.trace import Conf, Count, Hold, Horizon, Rejects, Release, Stamped, Table
+from groupcomm.trace.events import Conf, Count, Hold, Horizon, Rejects, Release, Stamped, Table
 
 _RELIABLE, _AGREED, _SAFE = 1, 4, 5
 

@@ -11,7 +11,7 @@ from groupcomm.sim.mutations.tools import (
     pick,
 )
 from groupcomm.sim.mutations.views import is_regular, is_transitional
-from groupcomm.sim.trace import (
+from groupcomm.trace.events import (
     Conf,
     Deliver,
     Fail,

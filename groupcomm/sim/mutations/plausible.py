@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from groupcomm.sim.mutations.tools import Mutation, Trace, alter, insert, pick, repeat
-from groupcomm.sim.trace import (
+from groupcomm.trace.events import (
     Accept,
     Ask,
     Conf,

@@ -17,7 +17,7 @@ from groupcomm.sim.mutations.tools import (
     pick,
     repeat,
 )
-from groupcomm.sim.trace import (
+from groupcomm.trace.events import (
     Conf,
     Deliver,
     Dview,

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from groupcomm.sim.trace import Ask, Horizon, Quiet, TraceEvent
+from groupcomm.trace.events import Ask, Horizon, Quiet, TraceEvent
 
 Trace = list[TraceEvent]
 Mutation = Callable[[Random, Trace], Trace | None]

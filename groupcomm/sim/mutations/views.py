@@ -15,7 +15,7 @@ from groupcomm.sim.mutations.tools import (
     pick,
     repeat,
 )
-from groupcomm.sim.trace import (
+from groupcomm.trace.events import (
     Boot,
     Conf,
     Heal,

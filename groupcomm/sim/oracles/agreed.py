@@ -10,7 +10,7 @@ from groupcomm.sim.oracles.records import Bundle, Client, Item, Position
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.views import Stay, View
 from groupcomm.sim.oracles.world import World
-from groupcomm.sim.trace import Deliver, Member, Release
+from groupcomm.trace.events import Deliver, Member, Release
 
 KEPT: Final = 50_000
 """So many bundles that all daemons of a view have released are remembered."""

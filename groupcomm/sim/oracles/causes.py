@@ -9,7 +9,7 @@ from typing import Final
 from groupcomm.sim.oracles.records import Client, Item
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.world import World
-from groupcomm.sim.trace import Deliver
+from groupcomm.trace.events import Deliver
 
 _RELIABLE, _FIFO, _CAUSAL = 1, 2, 3
 

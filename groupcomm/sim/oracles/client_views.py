@@ -5,7 +5,7 @@ from typing import Final
 
 from groupcomm.sim.oracles.records import Client, Item, Position
 from groupcomm.sim.oracles.report import Report
-from groupcomm.sim.trace import Member
+from groupcomm.trace.events import Member
 
 KEPT: Final = 50_000
 """So many pairs of views are remembered."""

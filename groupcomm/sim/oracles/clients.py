@@ -17,7 +17,7 @@ from groupcomm.sim.oracles.sender_order import SenderOrder
 from groupcomm.sim.oracles.stages import Stages
 from groupcomm.sim.oracles.stamps import Stamps
 from groupcomm.sim.oracles.world import World
-from groupcomm.sim.trace import (
+from groupcomm.trace.events import (
     Ask,
     Bounce,
     Deliver,

@@ -4,7 +4,7 @@ from groupcomm.sim.oracles.records import Client, Item
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.views import Process, Stay
 from groupcomm.sim.oracles.world import World
-from groupcomm.sim.trace import Deliver, Quiet, Release
+from groupcomm.trace.events import Deliver, Quiet, Release
 
 _RELIABLE, _FIFO, _AGREED = 1, 2, 4
 

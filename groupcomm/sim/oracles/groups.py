@@ -6,7 +6,7 @@ from typing import Final
 from groupcomm.sim.oracles.records import Client, Item, Position, Shown
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.world import World
-from groupcomm.sim.trace import Deliver, Member, Quiet
+from groupcomm.trace.events import Deliver, Member, Quiet
 
 KEPT: Final = 50_000
 """So many views are remembered."""

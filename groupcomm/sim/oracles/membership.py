@@ -8,7 +8,7 @@ from groupcomm.sim.oracles.stages import Stages
 from groupcomm.sim.oracles.together import Together
 from groupcomm.sim.oracles.views import Part, Process, View
 from groupcomm.sim.oracles.world import World
-from groupcomm.sim.trace import Boot, Conf, Fail, Heal, Left, Quiet, TraceEvent
+from groupcomm.trace.events import Boot, Conf, Fail, Heal, Left, Quiet, TraceEvent
 
 GRACE_US: Final = 1_000_000
 """After Heal, in which what went wrong before may still have consequences."""

@@ -25,7 +25,7 @@ from groupcomm.sim.oracles.tables import Tables
 from groupcomm.sim.oracles.together import Together
 from groupcomm.sim.oracles.views import Stay
 from groupcomm.sim.oracles.world import World
-from groupcomm.sim.trace import (
+from groupcomm.trace.events import (
     Accept,
     Boot,
     Conf,

@@ -6,8 +6,8 @@ from typing import Final
 from groupcomm.sim.oracles.records import NOWHERE, Client, Item, Order, Position
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.views import PacketBundle, Placed, Stay, View
-from groupcomm.sim.trace import Bounce, Deliver, Release, TraceEvent
-from groupcomm.sim.trace import Order as OrderEvent
+from groupcomm.trace.events import Bounce, Deliver, Release, TraceEvent
+from groupcomm.trace.events import Order as OrderEvent
 
 _AGREED = 4
 

@@ -6,7 +6,7 @@ from typing import Final
 from groupcomm.sim.oracles.records import Client, Item
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.world import World
-from groupcomm.sim.trace import Ask, Bounce, Quiet
+from groupcomm.trace.events import Ask, Bounce, Quiet
 
 KEPT: Final = 50_000
 """So many messages with private names are remembered after they are done with."""

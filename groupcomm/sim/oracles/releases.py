@@ -13,7 +13,7 @@ from groupcomm.sim.oracles.tables import Tables
 from groupcomm.sim.oracles.together import Together
 from groupcomm.sim.oracles.views import Stay
 from groupcomm.sim.oracles.world import World
-from groupcomm.sim.trace import Release
+from groupcomm.trace.events import Release
 
 _FIFO, _AGREED, _SAFE = 2, 4, 5
 _MESSAGES, _FRAGMENT, _CONNECT = range(3)

@@ -2,7 +2,7 @@
 
 import attrs
 
-from groupcomm.sim.trace import TraceEvent
+from groupcomm.trace.events import TraceEvent
 
 MAX_VIOLATIONS = 100
 """A run that breaks one promise breaks many; the first ones tell the story."""

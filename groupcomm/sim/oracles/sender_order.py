@@ -3,7 +3,7 @@
 from groupcomm.sim.oracles.records import Client, Item
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.views import Stay
-from groupcomm.sim.trace import Deliver, Release
+from groupcomm.trace.events import Deliver, Release
 
 _FIFO = 2
 

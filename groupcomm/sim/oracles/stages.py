@@ -4,7 +4,7 @@ from groupcomm.sim.oracles.records import Client
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.views import Part, Process
 from groupcomm.sim.oracles.world import World
-from groupcomm.sim.trace import Dview, Quiet, Trans
+from groupcomm.trace.events import Dview, Quiet, Trans
 
 
 class Stages:

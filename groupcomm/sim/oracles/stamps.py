@@ -4,7 +4,7 @@ from bisect import bisect_right
 
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.views import Stay
-from groupcomm.sim.trace import Count, Hold, Horizon, Order, Release, Stamped
+from groupcomm.trace.events import Count, Hold, Horizon, Order, Release, Stamped
 
 
 class Stamps:

@@ -9,8 +9,8 @@ from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.stages import Stages
 from groupcomm.sim.oracles.views import Stay, Table
 from groupcomm.sim.oracles.world import World
-from groupcomm.sim.trace import Release, TracePosition
-from groupcomm.sim.trace import Table as TableEvent
+from groupcomm.trace.events import Release, TracePosition
+from groupcomm.trace.events import Table as TableEvent
 
 KEPT: Final = 50_000
 """So many positions are remembered."""

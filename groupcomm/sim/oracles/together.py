@@ -3,7 +3,7 @@
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.views import PacketBundle, Safe, Stay, View
 from groupcomm.sim.oracles.world import World
-from groupcomm.sim.trace import Conf, Quiet, Release, Stamped
+from groupcomm.trace.events import Conf, Quiet, Release, Stamped
 
 _AGREED, _SAFE = 4, 5
 

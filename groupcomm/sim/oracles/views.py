@@ -12,7 +12,7 @@ from groupcomm.sim.oracles.records import (
     Place,
 )
 from groupcomm.sim.oracles.streams import NOTHING, Stream
-from groupcomm.sim.trace import view_order
+from groupcomm.trace.events import view_order
 
 PacketBundle = tuple[int, int, int]
 """(ring, number, bundle): a place as packets name it."""

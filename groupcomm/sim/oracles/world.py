@@ -5,7 +5,7 @@ from typing import Final
 
 from groupcomm.sim.oracles.records import Client, Item, Order
 from groupcomm.sim.oracles.views import Part, Process, Stay, Table, View, name_of
-from groupcomm.sim.trace import view_order
+from groupcomm.trace.events import view_order
 
 KEPT: Final = 50_000
 """So many records of a kind are remembered after they are complete; for later ones see D2."""

@@ -20,11 +20,11 @@ from groupcomm.sim.loop import SECOND, random_for
 from groupcomm.sim.network import Pair
 from groupcomm.sim.oracles import Oracles
 from groupcomm.sim.process import Process
-from groupcomm.sim.readable import readable
 from groupcomm.sim.scenario.cast import Cast
 from groupcomm.sim.scenario.rules import Rule, RuledPath
 from groupcomm.sim.scenario.story import LOAD, PADDING, Story
-from groupcomm.sim.trace import TraceEvent
+from groupcomm.trace.events import TraceEvent
+from groupcomm.trace.readable import readable
 
 LOOK_US: Final = SECOND // 1000
 """How often is looked whether a view that is waited for is there."""

@@ -20,7 +20,7 @@ from groupcomm.events import (
     Transition,
     Undeliverable,
 )
-from groupcomm.sim.trace import Boot, Conf, Fail, Left, TraceEvent
+from groupcomm.trace.events import Boot, Conf, Fail, Left, TraceEvent
 
 LOAD: Final = "load "
 """Begins the text of messages that are sent as load; they are told in sum."""

@@ -12,7 +12,7 @@ from groupcomm.sim.histories.changing.records import Announcement, Union, View, 
 from groupcomm.sim.histories.changing.walk import Walk, find_boundary, last_whole
 from groupcomm.sim.histories.daemon import Daemon
 from groupcomm.sim.histories.records import AGREED, FIFO, FRAGMENT, Bundle, Log, Notice, Session
-from groupcomm.sim.trace import Conf
+from groupcomm.trace.events import Conf
 
 
 class ChangingDaemon(Daemon):

@@ -5,7 +5,16 @@ import google_crc32c
 from groupcomm.sim.histories.changing.records import Announcement, View
 from groupcomm.sim.histories.desk import Desk
 from groupcomm.sim.histories.records import CONNECT, LATER, Bundle, Log, Place, Sent, Session
-from groupcomm.sim.trace import Bounce, Deliver, Dview, Member, Order, Table, TracePosition, Trans
+from groupcomm.trace.events import (
+    Bounce,
+    Deliver,
+    Dview,
+    Member,
+    Order,
+    Table,
+    TracePosition,
+    Trans,
+)
 
 
 class ChangingDesk(Desk):

@@ -6,7 +6,7 @@ from groupcomm.sim.histories.changing.attempt import Attempt, Phase
 from groupcomm.sim.histories.changing.daemon import ChangingDaemon
 from groupcomm.sim.histories.changing.network import CORE, Network
 from groupcomm.sim.histories.records import DISCONNECT, Program
-from groupcomm.sim.trace import Heal, Left, Quiet, Rejects, TraceEvent
+from groupcomm.trace.events import Heal, Left, Quiet, Rejects, TraceEvent
 
 
 class ChangingHistory(Network):

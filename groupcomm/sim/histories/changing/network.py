@@ -11,7 +11,7 @@ from groupcomm.sim.histories.changing.daemon import ChangingDaemon
 from groupcomm.sim.histories.changing.records import Token, View, ViewPacket
 from groupcomm.sim.histories.programs import GROUPS, Programs
 from groupcomm.sim.histories.records import Bundle, Notice, Session
-from groupcomm.sim.trace import Boot, Fail, Horizon
+from groupcomm.trace.events import Boot, Fail, Horizon
 
 NAMES: Final = ("alfa", "bravo", "charlie", "delta", "echo")
 WINDOW: Final = 4

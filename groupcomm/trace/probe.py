@@ -1,18 +1,18 @@
-"""A core's probe in the simulator: what happens inside becomes trace events.
+"""A core's probe that records: what happens inside becomes trace events.
 
-A fuse at a probe kills the daemon at one of these very moments: in the middle of a step, whose
-datagrams are then never sent.
+In the simulator, a fuse at a probe kills the daemon at one of these very moments: in the middle of
+a step, whose datagrams are then never sent.
 """
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Protocol
 
 import attrs
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.config.view import DaemonId, View
-from groupcomm.sim.loop import Loop
-from groupcomm.sim.trace import (
+from groupcomm.trace.events import (
     Accept,
     Conf,
     Count,
@@ -28,6 +28,15 @@ from groupcomm.wire.bundle import Bundle, BundleKind
 
 Record = Callable[[TraceEvent], None]
 """Takes the events of a run in the order in which they happen."""
+
+
+class Now(Protocol):
+    """Whoever knows the time of a trace."""
+
+    @property
+    def now(self) -> int:
+        """Microseconds, of one clock for the whole trace."""
+
 
 FUSE_KINDS = ("installed", "transitional", "table", "stamped", "held", "released", "accepted")
 """The moments at which a fuse can burn through."""
@@ -69,7 +78,7 @@ class TraceProbe:
     """Implements `groupcomm.core.probe.Probe` for one start of a daemon.
 
     Args:
-        loop: gives the events their times.
+        clock: gives the events their times.
         record: takes the events.
         process: identity of this start, ``name/start``.
         identities: of all starts of all daemons.
@@ -81,8 +90,8 @@ class TraceProbe:
     """
 
     __slots__ = (
+        "_clock",
         "_identities",
-        "_loop",
         "_process",
         "_record",
         "_view",
@@ -92,9 +101,9 @@ class TraceProbe:
     )
 
     def __init__(
-        self, loop: Loop, record: Record, process: str, identities: Mapping[DaemonId, str]
+        self, clock: Now, record: Record, process: str, identities: Mapping[DaemonId, str]
     ) -> None:
-        self._loop = loop
+        self._clock = clock
         self._record = record
         self._process = process
         self._identities = identities
@@ -117,35 +126,35 @@ class TraceProbe:
         self.counter = view.id.counter
         names = [self._identities[daemon] for daemon in view.daemons]
         rings = tuple(tuple(names[member] for member in ring) for ring in view.rings)
-        self._record(Conf(self._loop.now, self._process, "R", self._view, rings))
+        self._record(Conf(self._clock.now, self._process, "R", self._view, rings))
         self._burn("installed")
 
     def transitional(self, old: ViewId, new: ViewId, members: tuple[DaemonId, ...]) -> None:
         """See Probe."""
         ring = tuple(self._identities[daemon] for daemon in members)
-        now, next_ = self._loop.now, view_text(new)
+        now, next_ = self._clock.now, view_text(new)
         self._record(Conf(now, self._process, "T", next_, (ring,), view_text(old)))
         self._burn("transitional")
 
     def stamped(self, ring: int, number: int, time: int) -> None:
         """See Probe."""
-        self._record(Stamped(self._loop.now, self._process, self._view, ring, number, time))
+        self._record(Stamped(self._clock.now, self._process, self._view, ring, number, time))
         if self.fuse is not None:
             self._burn("stamped")
 
     def held(self, ring: int, number: int, time: int) -> None:
         """See Probe."""
-        self._record(Hold(self._loop.now, self._process, ring, number, time))
+        self._record(Hold(self._clock.now, self._process, ring, number, time))
         if self.fuse is not None:
             self._burn("held")
 
     def horizon(self, ring: int, value: int, upto: int) -> None:
         """See Probe."""
-        self._record(Horizon(self._loop.now, self._process, self._view, ring, value, upto))
+        self._record(Horizon(self._clock.now, self._process, self._view, ring, value, upto))
 
     def counted(self, ring: int, value: int, upto: int) -> None:
         """See Probe."""
-        self._record(Count(self._loop.now, self._process, ring, value, upto))
+        self._record(Count(self._clock.now, self._process, ring, value, upto))
 
     def released(
         self, ring: int, number: int, time: int, bundle_index: int, bundle: Bundle, sender: str
@@ -157,7 +166,7 @@ class TraceProbe:
         client = f"{sender}/{bundle.session}"
         self._record(
             Release(
-                self._loop.now,
+                self._clock.now,
                 self._process,
                 ring,
                 number,
@@ -177,7 +186,7 @@ class TraceProbe:
 
     def table(self, position: Position, digest: str) -> None:
         """See Probe."""
-        self._record(Table(self._loop.now, self._process, trace_position(position), digest))
+        self._record(Table(self._clock.now, self._process, trace_position(position), digest))
         if position.time == 0:
             self.completed = position.view
             self._burn("table")
@@ -185,6 +194,6 @@ class TraceProbe:
     def accepted(self, sender: str, connection: int, first: int, last: int) -> None:
         """See Probe."""
         client = f"{sender}/{connection}"
-        self._record(Accept(self._loop.now, self._process, client, first, last))
+        self._record(Accept(self._clock.now, self._process, client, first, last))
         if self.fuse is not None:
             self._burn("accepted")

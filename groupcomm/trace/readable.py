@@ -1,8 +1,7 @@
 """Trace events as lines for people."""
 
 from groupcomm.level import LEVELS
-from groupcomm.sim.loop import SECOND
-from groupcomm.sim.trace import (
+from groupcomm.trace.events import (
     Accept,
     Ask,
     Boot,
@@ -32,7 +31,7 @@ from groupcomm.sim.trace import (
 
 def readable(event: TraceEvent) -> str:
     """One line for one event: seconds, who, what."""
-    return f"{event.t / SECOND:11.6f}  {_who(event):24} {_what(event)}"
+    return f"{event.t / 1e6:11.6f}  {_who(event):24} {_what(event)}"
 
 
 _Client = Send | Deliver | Ask | Member | Order | Bounce | Trans | Dview

@@ -1,0 +1,224 @@
+"""A relay between the daemons of one host: their datagrams suffer on the way what the user wants.
+
+Each ordered pair of daemons has a UDP port of its own. What comes there takes the way of the
+simulator's paths (`groupcomm.sim.network`), only that time is real: loss, delay, duplication,
+reordering, corruption and cuts are the same code, drawn from a seed.
+"""
+
+import json
+import math
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path as FilePath
+from typing import Final
+
+import attrs
+import trio
+
+from groupcomm.errors import ConfigError
+from groupcomm.sim.faults import Faults
+from groupcomm.sim.loop import SECOND, Loop, microseconds, random_for
+from groupcomm.sim.network import Path, Put
+from groupcomm.sim.path_faults import PathFaults
+from groupcommd.addresses import Address
+from groupcommd.trace_file import now_us
+
+READ_BYTES: Final = 65_536
+MAX_READS: Final = 64
+"""Datagrams of one port before others get their turn."""
+
+QUEUE_US: Final = SECOND
+"""What a path with too little bandwidth holds at most; more is lost, as in a router's queue."""
+
+Pair = tuple[str, str]
+"""Names of the daemon that sends and of the one that receives."""
+
+
+@attrs.frozen(kw_only=True)
+class Line:
+    """What a path is like while nothing goes wrong.
+
+    Attributes:
+        delay_s: one way.
+        jitter_s: up to so much more, drawn anew for each burst.
+        bytes_per_s: bandwidth; None for as much as comes.
+    """
+
+    delay_s: float = 0.0
+    jitter_s: float = 0.0
+    bytes_per_s: float | None = None
+
+
+class Port:
+    """One ordered pair: where datagrams come in, the path they take, and where they go."""
+
+    def __init__(self, loop: Loop, seed: int, pair: Pair, target: Address, line: Line) -> None:
+        family = socket.AF_INET6 if ":" in target.host else socket.AF_INET
+        self.socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self.socket.bind(("::1" if family == socket.AF_INET6 else "127.0.0.1", 0))
+        self.passed = 0
+        self._loop = loop
+        self._target = (target.host, target.port)
+        self._rng = random_for(seed, f"relay {pair[0]} {pair[1]}")
+        self._us_per_byte = SECOND / line.bytes_per_s if line.bytes_per_s else 0.0
+        self._free_at = 0
+        delay, jitter = microseconds(line.delay_s), microseconds(line.jitter_s)
+        self.put: Put = self._put
+        self.path = Path(loop, self._rng, delay, jitter, self)
+
+    @property
+    def address(self) -> Address:
+        """Where the sender has to send to."""
+        host, port, *_ = self.socket.getsockname()
+        return Address(host, port)
+
+    def take(self) -> None:
+        """Send what has come on its way; never waits."""
+        for _ in range(MAX_READS):
+            try:
+                datagram = self.socket.recv(READ_BYTES)
+            except BlockingIOError:
+                return
+            except ConnectionRefusedError:
+                continue  # the target is down; what was sent to it is lost
+            self.path.send(datagram)
+
+    def _put(self, arrival: int, datagram: bytes) -> None:
+        """Deliver it in time, or lose it where the path is narrow and its queue is full."""
+        if self._us_per_byte:
+            begin = max(self._free_at, self._loop.now)
+            if begin - self._loop.now > QUEUE_US:
+                return
+            self._free_at = begin + int(len(datagram) * self._us_per_byte)
+            arrival = max(arrival, self._free_at)
+        if arrival <= self._loop.now:
+            self._deliver(datagram)
+        else:
+            self._loop.at(arrival, self._deliver, datagram)
+
+    def _deliver(self, datagram: bytes) -> None:
+        try:
+            self.socket.sendto(datagram, self._target)
+            self.passed += 1
+        except OSError:
+            return  # lost, as datagrams are
+
+    def suffer(self, faults: Faults | None) -> None:
+        """Let faults act from now on; None ends them."""
+        if self.path.faults is not None:
+            self.path.faults.flush()
+            self.path.faults = None
+        if faults is not None:
+            self.path.faults = PathFaults(self._loop, self._rng, faults, self.path.transfer)
+
+    def hold(self, seconds: float) -> None:
+        """Hold everything for so long, then let it go in order."""
+        if self.path.faults is None:
+            self.suffer(Faults())
+        assert self.path.faults is not None
+        self.path.faults.jam(self._loop.now + microseconds(seconds))
+
+
+class Relay:
+    """All ports between some daemons.
+
+    Attributes:
+        ports: by ordered pair.
+    """
+
+    def __init__(
+        self, addresses: Mapping[str, Address], *, seed: int = 1, line: Line | None = None
+    ) -> None:
+        """Open the ports.
+
+        Args:
+            addresses: where the daemons themselves listen, by name.
+            seed: of all chances.
+            line: what all paths are like.
+        """
+        self._loop = Loop()
+        self._loop.now = now_us()
+        self._timer = trio.CancelScope()
+        self._cut: set[Pair] = set()
+        self.ports = {
+            (source, target): Port(self._loop, seed, (source, target), address, line or Line())
+            for source in addresses
+            for target, address in addresses.items()
+            if source != target
+        }
+
+    def write(self, path: FilePath) -> None:
+        """Write where each daemon reaches the others, for ``groupcommd --via``."""
+        found: dict[str, dict[str, str]] = {}
+        for (source, target), port in self.ports.items():
+            found.setdefault(source, {})[target] = str(port.address)
+        path.write_text(json.dumps(found, indent=2) + "\n")
+
+    async def run(self) -> None:
+        """Relay until it is cancelled; then the ports are closed."""
+        try:
+            async with trio.open_nursery() as nursery:
+                for port in self.ports.values():
+                    nursery.start_soon(self._serve, port)
+                await self._keep_time()
+        finally:
+            for port in self.ports.values():
+                port.socket.close()
+
+    async def _serve(self, port: Port) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(port.socket)
+            self._loop.run(now_us())
+            port.take()
+            self._set_timer()
+
+    async def _keep_time(self) -> None:
+        while True:
+            with trio.CancelScope() as self._timer:
+                self._set_timer()
+                await trio.sleep_forever()
+            self._loop.run(now_us())
+
+    def _set_timer(self) -> None:
+        due = self._loop.deadline
+        wait_s = math.inf if due is None else (due - self._loop.now) / SECOND
+        self._timer.deadline = trio.current_time() + wait_s
+
+    # ---- what goes wrong ----
+
+    def cut(self, pairs: Iterable[Pair]) -> None:
+        """From now on nothing passes there, until `mend`."""
+        for pair in set(pairs) - self._cut:
+            self._cut.add(pair)
+            self.ports[pair].path.cut(1)
+
+    def mend(self) -> None:
+        """Everything passes again."""
+        for pair in self._cut:
+            self.ports[pair].path.cut(-1)
+        self._cut.clear()
+
+    def suffer(self, faults: Faults | None, pairs: Iterable[Pair] | None = None) -> None:
+        """Let faults act on datagrams; None ends them. All pairs unless some are named."""
+        self._loop.run(now_us())
+        for pair in self.ports if pairs is None else pairs:
+            self.ports[pair].suffer(faults)
+        self._set_timer()
+
+    def hold(self, pairs: Iterable[Pair], seconds: float) -> None:
+        """Hold everything there for so long, then let it go in order."""
+        self._loop.run(now_us())
+        for pair in pairs:
+            self.ports[pair].hold(seconds)
+        self._set_timer()
+
+    def between(self, one: Iterable[str], other: Iterable[str]) -> Iterator[Pair]:
+        """All ordered pairs between two sets of daemons, both ways."""
+        others = tuple(other)
+        for a in one:
+            for b in others:
+                if (a, b) not in self.ports:
+                    known = ", ".join(sorted({name for name, _ in self.ports}))
+                    raise ConfigError(f"there is no path between {a} and {b}; daemons: {known}")
+                yield a, b
+                yield b, a

@@ -1,0 +1,1 @@
+"""Recorded traffic as columns: Parquet files that Spark, pandas, DuckDB and others read."""

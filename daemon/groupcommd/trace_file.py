@@ -1,0 +1,106 @@
+"""Traces on disk: each process writes what it does and sees, before any of it has an effect."""
+
+import logging
+import os
+import time
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from groupcomm.config.start import Start
+from groupcomm.config.view import DaemonId
+from groupcomm.errors import ConfigError
+from groupcomm.trace.events import Ask, Boot, TraceEvent
+from groupcomm.trace.probe import TraceProbe
+from groupcomm.trace.session import SessionTrace
+
+_log = logging.getLogger("groupcomm.trace")
+_encode_lines: Final = msgspec.json.Encoder().encode_lines
+
+
+def now_us() -> int:
+    """Microseconds of the clock that all processes of this host share."""
+    return time.monotonic_ns() // 1000
+
+
+class TraceFile:
+    """Appends events to a file of JSON lines.
+
+    What `record` takes is kept until `flush`, which hands it to the system with one call: from then
+    on a kill of this process loses nothing of it. When the disk takes no more, tracing ends and
+    says so; the process goes on.
+
+    Attributes:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Make the file.
+
+        Raises:
+            ConfigError: it cannot be made.
+        """
+        self.path = path
+        self._events: list[TraceEvent] = []
+        self.record = self._events.append
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigError(f"no trace can be written: {path}: {error.strerror}") from None
+
+    @property
+    def now(self) -> int:
+        """The time of an event that happens now; see `now_us`."""
+        return now_us()
+
+    def flush(self) -> None:
+        """Write what was recorded."""
+        if not self._events:
+            return
+        lines = memoryview(_encode_lines(self._events))
+        self._events.clear()
+        if self._file < 0:
+            return
+        try:
+            while lines:
+                lines = lines[os.write(self._file, lines) :]
+        except OSError as error:
+            _log.error("the trace %s ends here, and is incomplete: %s", self.path, error.strerror)
+            self.close()
+
+    def close(self) -> None:
+        """Write what was recorded, and close the file."""
+        if self._file >= 0:
+            self.flush()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+class _Identities(dict[DaemonId, str]):
+    """The name of each start in traces: restart counts on whole disks never repeat."""
+
+    def __missing__(self, daemon: DaemonId) -> str:
+        name = self[daemon] = f"{daemon.name}/{daemon.incarnation.restarts}"
+        return name
+
+
+def trace_daemon(folder: Path, start: Start) -> tuple[TraceFile, TraceProbe]:
+    """Begin the trace of one start of a daemon."""
+    identities = _Identities()
+    incarnation = start.incarnation
+    name = f"daemon-{quote(start.name, safe='')}-{incarnation.restarts}.jsonl"
+    file = TraceFile(folder / name)
+    identity = identities[start.daemon]
+    file.record(Boot(file.now, identity, f"{incarnation.restarts}.{incarnation.random_id:x}"))
+    file.flush()
+    return file, TraceProbe(file, file.record, identity, identities)
+
+
+def trace_session(folder: Path, identity: str, greeted: int) -> tuple[TraceFile, SessionTrace]:
+    """Begin the trace of one session; `greeted` is when it asked to be admitted."""
+    file = TraceFile(folder / f"session-{quote(identity, safe='')}.jsonl")
+    file.record(Ask(greeted, identity, "connect", "", 0))
+    return file, SessionTrace(file, file.record, identity)

@@ -1,0 +1,1 @@
+"""Traces: what daemons did and what clients asked for and got, as events that oracles can judge."""
