@@ -3,9 +3,10 @@
 
 PYTHON := .venv/bin/python
 SOAK_MINUTES ?= 60
+DISASTERS ?= 200
 FUZZ_SECONDS ?= 60
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types unit format figures fuzz soak clean
+.PHONY: help run test lint types unit format figures fuzz soak chaos clean
 
 help:  ## this list
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -37,6 +38,9 @@ fuzz: .venv/.fuzz  ## throw bytes at every decoder for FUZZ_SECONDS (60), guided
 
 soak: .venv/.test  ## hunt every known bug anew, then new seeds for SOAK_MINUTES (60); resumes
 	@$(PYTHON) tests/simulation/soak.py --minutes $(SOAK_MINUTES)
+
+chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) kills, stops, partitions, judged
+	@$(PYTHON) -m tests.chaos.campaign --disasters $(DISASTERS)
 
 clean:  ## remove what was installed and built
 	rm -rf .venv .boot build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

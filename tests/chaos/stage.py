@@ -1,0 +1,163 @@
+"""One round's cluster: daemons and programs as processes, a relay between the daemons, traces."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from groupcomm.errors import GroupCommError
+from groupcomm.trace.events import Ask, Fail, Quiet
+from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_client.relay import Relay
+from groupcommd.config_file import read_addresses
+from groupcommd.trace_file import TraceFile, now_us
+from tests.chaos.programs import ProgramProcess
+
+NAMES: Final = ("alfa", "bravo", "charlie")
+PATIENCE_S: Final = 30.0
+LOOK_S: Final = 0.01
+QUIET_S: Final = 1.5
+"""Programs that hear nothing for so long have heard all."""
+
+
+class DidNotConverge(GroupCommError):
+    """What had to come has not come."""
+
+
+class Stage:
+    """All processes of a round.
+
+    Attributes:
+        cluster: the daemons.
+        relay: between them.
+        programs: by the name of their daemon.
+    """
+
+    def __init__(self, cluster: LocalCluster, relay: Relay, trace: Path, seed: str) -> None:
+        self.cluster = cluster
+        self.relay = relay
+        self.programs: dict[str, ProgramProcess] = {}
+        self._folder = trace
+        self._trace = TraceFile(trace / "harness.jsonl")
+        self._seed = seed
+
+    async def start_programs(self, nursery: trio.Nursery, sessions: int, rate: float) -> None:
+        """One at each daemon, with so many sessions that send at this rate together."""
+        self._nursery = nursery
+        for name in NAMES:
+            share = rate / len(NAMES) / sessions
+            program = ProgramProcess(self.cluster[name], sessions, share, self._folder)
+            self.programs[name] = program
+            await program.start(nursery, self._seed)
+
+    async def until(self, what: str, ready: object) -> None:
+        """Wait until something is so.
+
+        Raises:
+            DidNotConverge: it is not, for long.
+        """
+        assert callable(ready)
+        with trio.move_on_after(PATIENCE_S):
+            while not ready():
+                await trio.sleep(LOOK_S)
+            return
+        raise DidNotConverge(f"after {PATIENCE_S:g} s not yet: {what}")
+
+    async def view(self, names: Sequence[str], since: int) -> float:
+        """Wait until all programs of these daemons are told of one view with just them.
+
+        Returns:
+            Milliseconds from `since` until the first session of each had been told.
+        """
+        daemons = tuple(sorted(names))
+        programs = [self.programs[name] for name in daemons]
+        await self.until(f"one view of {', '.join(daemons)}", lambda: _all_in(programs, daemons))
+        return (max(p.told_at(daemons, since) for p in programs) - since) / 1000
+
+    async def gone(self, user: str, since: int) -> float:
+        """Wait until no group of any open session has members whose name begins so.
+
+        Returns:
+            Milliseconds from `since` until the last session knew that they had gone.
+        """
+        last = since
+
+        def is_gone() -> bool:
+            nonlocal last
+            views = [view for p in self.programs.values() for view in p.views_with(f"#{user}.")]
+            last = max([last, *(gone_at for _, gone_at in views)])
+            return not any(is_there for is_there, _ in views)
+
+        await self.until(f"{user} is gone from all groups", is_gone)
+        return (last - since) / 1000
+
+    async def kill_daemon(self, name: str) -> int:
+        """Kill -9; when. Returns once its programs know."""
+        at = now_us()
+        self.cluster[name].kill()
+        starts = len(list(self._folder.glob(f"daemon-{name}-*.jsonl")))
+        self._trace.record(Fail(now_us(), f"{name}/{starts}"))
+        await self.lost(name)
+        return at
+
+    async def lost(self, name: str) -> None:
+        """Wait until the programs of a daemon know that it has ended."""
+        program = self.programs[name]
+        await self.until(f"programs of {name} know that it ended", lambda: not program.open)
+
+    async def kill_program(self, name: str) -> float:
+        """Kill -9 the program of a daemon; milliseconds until its groups know. It comes back."""
+        program = self.programs[name]
+        at, user = now_us(), program.name
+        for identity in await program.kill():
+            self._trace.record(Ask(now_us(), identity, "crash", "", 0))
+        program.open = {}
+        took = await self.gone(user, at)
+        await program.start(self._nursery, self._seed)
+        return took
+
+    async def settle(self) -> None:
+        """End the load, and wait until everybody has heard everything."""
+        for program in self.programs.values():
+            await program.say("stop")
+        await self.view(NAMES, now_us())
+        heard, since = -1, trio.current_time()
+        with trio.move_on_after(PATIENCE_S):
+            while trio.current_time() - since < QUIET_S:
+                await trio.sleep(LOOK_S)
+                now_heard = sum(program.heard for program in self.programs.values())
+                if now_heard != heard:
+                    heard, since = now_heard, trio.current_time()
+        self._trace.record(Quiet(now_us()))
+
+    async def close(self) -> None:
+        """End all programs, and the trace."""
+        for program in self.programs.values():
+            await program.end()
+        self._trace.close()
+
+
+def _all_in(programs: Sequence[ProgramProcess], daemons: tuple[str, ...]) -> bool:
+    return all(program.is_in(daemons) for program in programs)
+
+
+@asynccontextmanager
+async def open_stage(trace: Path, seed: str, sessions: int, rate: float) -> AsyncIterator[Stage]:
+    """A cluster under load, in one view; its traces are written to a folder."""
+    via = trace / "via.json"
+    cluster = LocalCluster(NAMES, options=("--trace", str(trace), "--via", str(via)))
+    relay = Relay(read_addresses(cluster.config))
+    relay.write(via)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(relay.run)
+        async with cluster:
+            stage = Stage(cluster, relay, trace, seed)
+            try:
+                await stage.start_programs(nursery, sessions, rate)
+                await stage.view(NAMES, now_us())
+                yield stage
+            finally:
+                await stage.close()
+                nursery.cancel_scope.cancel()
