@@ -3,5 +3,13 @@
 from groupcomm.level import ServiceLevel
 from groupcomm_client.connecting import connect
 from groupcomm_client.connection import Connection
+from groupcomm_client.staying import Reconnected, StayingConnection, stay_connected
 
-__all__ = ["Connection", "ServiceLevel", "connect"]
+__all__ = [
+    "Connection",
+    "Reconnected",
+    "ServiceLevel",
+    "StayingConnection",
+    "connect",
+    "stay_connected",
+]

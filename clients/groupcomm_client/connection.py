@@ -71,6 +71,7 @@ class Connection:
         self._trace_folder = trace
         self._trace: SessionTrace | None = None  # begins once the session has its identity
         self._greeted = 0
+        self._last_sent = self._seen_back = 0
         self.member: MemberId = MemberId("", 0)
         self.view: DaemonView | None = None
 
@@ -110,6 +111,7 @@ class Connection:
         if self._trace is not None:
             self._trace.asked("join", group, number)
         await self._stream.exchange(lambda: group in self._groups)
+        self._seen_back = max(self._seen_back, number)
         return self._groups[group]
 
     async def leave(self, group: str) -> None:
@@ -161,6 +163,18 @@ class Connection:
         self_discard: bool = ...,
         ordered: Literal[True],
     ) -> Ordered: ...
+
+    @overload
+    async def multicast(
+        self,
+        groups: str | Sequence[str],
+        data: bytes,
+        *,
+        level: ServiceLevel = ...,
+        type: int = ...,
+        self_discard: bool = ...,
+        ordered: bool,
+    ) -> Ordered | None: ...
 
     async def multicast(
         self,
@@ -228,6 +242,7 @@ class Connection:
         number = self._session.multicast(
             groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
         )
+        self._last_sent = number
         if self._trace is not None:
             to = (groups,) if isinstance(groups, str) else groups
             self._trace.sent(number, level, to, type, data, discard=self_discard, ordered=ordered)
@@ -264,7 +279,19 @@ class Connection:
         """
         if not self._events:
             await self._stream.until(lambda: bool(self._events))
+        return self.take_waiting()
+
+    def take_waiting(self) -> list[Received]:
+        """The events that have been read and not been taken, without waiting for any."""
         return [self._take() for _ in range(len(self._events))]
+
+    @property
+    def in_doubt(self) -> int:
+        """At most so many of the messages sent last may never have reached the daemon.
+
+        It is shown to have taken those before by giving one back, or its place in the order.
+        """
+        return self._last_sent - self._seen_back
 
     def __aiter__(self) -> Self:
         return self
@@ -343,21 +370,18 @@ class Connection:
         if self._trace is not None:
             self._trace.told(event)
         match event:
-            case Message():
-                self._events.append(event)
             case Connected():
                 self._admitted(event.member)
             case Ordered():
+                self._seen_back = max(self._seen_back, event.number)
                 if event.number in self._orders:  # else its sender was cancelled
                     self._orders[event.number] = event
             case Answer():
                 self._answered += 1
                 if self._answered in self._answers:  # else who asked was cancelled
                     self._answers[self._answered] = event.data
-            case GroupView():
-                self._note_members(event)
-                self._events.append(event)
-            case Undeliverable() | Transition() | DaemonView():
+            case Message() | GroupView() | Undeliverable() | Transition() | DaemonView():
+                self._note(event)
                 self._events.append(event)
 
     def _admitted(self, member: MemberId) -> None:
@@ -366,8 +390,13 @@ class Connection:
             begun = trace_session(self._trace_folder, str(member), self._greeted)
             self._stream.trace, self._trace = begun
 
-    def _note_members(self, view: GroupView) -> None:
-        if self.member in view.members:
-            self._groups[view.group] = view
-        else:
-            self._groups.pop(view.group, None)
+    def _note(self, event: Received) -> None:
+        """Keep what an event says about this session itself."""
+        if type(event) is Message:
+            if event.sender == self.member:
+                self._seen_back = max(self._seen_back, event.number)
+        elif type(event) is GroupView:
+            if self.member in event.members:
+                self._groups[event.group] = event
+            else:
+                self._groups.pop(event.group, None)

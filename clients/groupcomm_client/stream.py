@@ -79,12 +79,12 @@ class SessionStream:
                 self._reading = False
                 self._readers.unpark_all()
 
-    def _read(self) -> None:
-        """Take what has come; never waits."""
+    def _read(self) -> bool:
+        """Take what has come, and say whether anything has; never waits."""
         try:
             data = self._socket.recv(READ_BYTES)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             data = b""
         events = self.session.receive(data) if data else self.session.connection_lost()
@@ -95,6 +95,12 @@ class SessionStream:
                 self._on_event(event)
         if self.trace is not None:
             self.trace.flush()
+        return True
+
+    def _read_to_the_end(self) -> None:
+        """The daemon takes nothing more: what it has still said tells why."""
+        while self.closed is None and self._read():
+            continue
 
     # ---- out ----
 
@@ -125,4 +131,5 @@ class SessionStream:
         except BlockingIOError:
             return False
         except OSError:
-            return True  # reading tells why, behind all that the daemon has still said
+            self._read_to_the_end()
+            return True
