@@ -64,7 +64,7 @@ class LocalDaemon:
                 if self._ports.exists():
                     return
                 await trio.sleep(0.005)
-        raise ClusterError(f"daemon {self.name} does not start: {self._last_words()}")
+        raise ClusterError(f"daemon {self.name} does not start: {self.last_words}")
 
     @property
     def pid(self) -> int:
@@ -86,25 +86,42 @@ class LocalDaemon:
     async def leave(self) -> int:
         """Have it leave in order; its exit status, -9 if it had to be killed."""
         self.signal(signal.SIGTERM)
+        return await self.ended()
+
+    async def ended(self) -> int:
+        """Wait for its end; its exit status, -9 if it does not come."""
         assert self._process is not None
         with trio.move_on_after(LEAVE_S):
-            while self._process.poll() is None:
+            while self.running:
                 await trio.sleep(0.005)
-        if self._process.poll() is None:
+        if self.running:
             self.kill()
         return self._process.returncode
 
+    @property
+    def running(self) -> bool:
+        """Whether its process lives."""
+        return self._process is not None and self._process.poll() is None
+
     def stop(self) -> None:
         """End it if it runs."""
-        if self._process is not None and self._process.poll() is None:
+        if self.running:
             self.kill()
+
+    @property
+    def members(self) -> list[str]:
+        """The daemons of the last view that it has logged, sorted."""
+        views = [line["daemons"] for line in self.lines() if "daemons" in line]
+        return views[-1] if views else []
 
     def lines(self) -> list[dict[str, Any]]:
         """What it has logged."""
         text = self.log.read_text() if self.log.exists() else ""
         return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
-    def _last_words(self) -> str:
+    @property
+    def last_words(self) -> str:
+        """The last line of its log."""
         text = self.log.read_text().strip() if self.log.exists() else ""
         return text.splitlines()[-1] if text else "it says nothing"
 
@@ -118,13 +135,19 @@ class LocalCluster:
     """
 
     def __init__(
-        self, names: Sequence[str], settings: str = "", options: Sequence[str] = ()
+        self,
+        names: Sequence[str],
+        settings: str = "",
+        *,
+        clients: str = "",
+        options: Sequence[str] = (),
     ) -> None:
         """Choose ports and write the configuration; nothing is started yet.
 
         Args:
             names: of the daemons.
             settings: TOML for the head of their configuration.
+            clients: TOML for its table of this name.
             options: for the command line of each.
         """
         self._temporary = tempfile.TemporaryDirectory(prefix="groupcomm-")
@@ -133,7 +156,9 @@ class LocalCluster:
         lines = [f'{name} = "127.0.0.1:{port}"' for name, port in zip(names, ports, strict=True)]
         self.config = self.folder / "cluster.toml"
         self.config.write_text(
-            "\n".join([settings, "[sites.main.daemons]", *lines, "[clients]", 'tcp = "off"', ""])
+            "\n".join(
+                [settings, "[sites.main.daemons]", *lines, "[clients]", 'tcp = "off"', clients, ""]
+            )
         )
         self.daemons = {
             name: LocalDaemon(self.folder, name, self.config, options) for name in names
@@ -151,12 +176,34 @@ class LocalCluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all, and remove what they have written."""
         for daemon in self.daemons.values():
             daemon.stop()
         self._temporary.cleanup()
 
     def __getitem__(self, name: str) -> LocalDaemon:
         return self.daemons[name]
+
+    async def settle(self, names: Sequence[str]) -> None:
+        """Wait until these daemons have logged a view of just them.
+
+        Raises:
+            ClusterError: one of them has ended, or they do not find each other in time.
+        """
+        wanted, late = sorted(names), ""
+        with trio.move_on_after(START_S):
+            while late := next((n for n in wanted if self[n].members != wanted), ""):
+                if not self[late].running:
+                    raise ClusterError(f"daemon {late} has ended: {self[late].last_words}")
+                await trio.sleep(0.01)
+        if late:
+            raise ClusterError(
+                f"daemon {late} is not in one view with {', '.join(wanted)} after {START_S:g} s:"
+                f" {self[late].last_words}"
+            )
 
 
 def free_ports(count: int) -> list[int]:

@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
         with Sockets(config) as sockets:
             if options.ports_file is not None:
                 sockets.write_ports(options.ports_file)
-            trio.run(_serve, config, state, sockets)
+            trio.run(_serve, options, config, state, sockets)
     finally:
         state.close()
     return 0
@@ -123,7 +123,9 @@ def describe(config: DaemonConfig) -> str:
     return json.dumps({**plain(config), "sealed": config.keys is not None}, indent=2)
 
 
-async def _serve(config: DaemonConfig, state: StateDir, sockets: Sockets) -> None:
+async def _serve(
+    options: argparse.Namespace, config: DaemonConfig, state: StateDir, sockets: Sockets
+) -> None:
     """Serve, from one start to the next, until it has left."""
     if config.keys is None:
         _log.warning("no key_file: whoever can send to this daemon can join its cluster")
@@ -131,7 +133,7 @@ async def _serve(config: DaemonConfig, state: StateDir, sockets: Sockets) -> Non
     while True:
         service = Service(config, state, sockets, least_restarts=least_restarts)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_obey, service)
+            nursery.start_soon(_obey, service, options)
             tell_systemd("READY=1")
             end = await service.run()
             nursery.cancel_scope.cancel()
@@ -142,7 +144,7 @@ async def _serve(config: DaemonConfig, state: StateDir, sockets: Sockets) -> Non
         _log.warning("others know of %d starts, the disk of fewer; starting anew", least_restarts)
 
 
-async def _obey(service: Service) -> None:
+async def _obey(service: Service, options: argparse.Namespace) -> None:
     """Do what signals ask for."""
     told = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
     with trio.open_signal_receiver(*told) as signals:
@@ -153,4 +155,11 @@ async def _obey(service: Service) -> None:
             elif number == signal.SIGUSR1:
                 service.dump()
             else:
-                _log.info("SIGHUP: nothing can be changed while the daemon runs; restart it")
+                _reload(service, options)
+
+
+def _reload(service: Service, options: argparse.Namespace) -> None:
+    try:
+        service.reload(_configure(options))
+    except (GroupCommError, OSError) as error:
+        _log.error("the configuration is as before, the file is wrong: %s", error)

@@ -49,6 +49,8 @@ class ClientsTable:
     unix: str | None = None
     tcp: str | None = None
     slow_receivers: str = "drop"
+    block_bytes: int = 4 * 1024 * 1024
+    block_s: float = 10.0
     output_cap_bytes: int = SessionLimits().output_cap_bytes
     unreliable_drop_bytes: int = SessionLimits().unreliable_drop_bytes
     backlog_cap_bytes: int = SessionLimits().backlog_cap_bytes
@@ -83,6 +85,7 @@ class DaemonConfig:
         multicast: reaches all daemons of its site; None: each gets its own datagram.
         keys: seal what it sends; None without a key file.
         limits: caps on sessions.
+        block_s: a client that all senders have waited for so long is cut off.
         unix: path of the socket for local clients.
         tcp: address for clients; None for none.
         state_dir: the folder of its restart count.
@@ -96,6 +99,7 @@ class DaemonConfig:
     multicast: Address | None = None
     keys: KeyRing | None = attrs.field(default=None, repr=False)
     limits: SessionLimits = attrs.field(factory=SessionLimits)
+    block_s: float = ClientsTable().block_s
     unix: Path
     tcp: Address | None = None
     state_dir: Path
@@ -116,6 +120,7 @@ def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) 
         OSError: the file cannot be read.
     """
     file = File() if path is None else _parse(path)
+    base = Path() if path is None else path.parent  # paths in a file are relative to its folder
     name = name or file.name
     if name is None and path is not None:
         raise ConfigError(f"{path}: which daemon is this? set name, or give --name")
@@ -127,15 +132,22 @@ def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) 
         core=_core(file, sites),
         addresses=addresses,
         multicast=_multicast(sites),
-        keys=read_key_file(Path(file.key_file).expanduser()) if file.key_file else None,
+        keys=read_key_file(base / Path(file.key_file).expanduser()) if file.key_file else None,
         limits=_limits(file.clients),
-        unix=Path(file.clients.unix or runtime_folder() / SOCKET_NAME).expanduser(),
+        block_s=file.clients.block_s,
+        unix=base / Path(file.clients.unix or runtime_folder() / SOCKET_NAME).expanduser(),
         tcp=_tcp(file.clients, addresses[name]),
-        state_dir=Path(state_dir or file.state_dir or state_folder() / name).expanduser(),
+        state_dir=_state_dir(state_dir, base, file.state_dir, name),
         insecure=file.insecure,
     )
     _check_safety(config)
     return config
+
+
+def _state_dir(told: Path | None, base: Path, text: str | None, name: str) -> Path:
+    if told is not None:
+        return told.expanduser()
+    return base / Path(text).expanduser() if text else state_folder() / name
 
 
 def read_addresses(path: Path) -> dict[str, Address]:
@@ -283,7 +295,7 @@ def _within(key: str, value: int, least: int, most: int) -> int:
 
 
 def _limits(clients: ClientsTable) -> SessionLimits:
-    policies = ("drop", "disconnect")
+    policies = ("drop", "disconnect", "block")
     if clients.slow_receivers not in policies:
         raise ConfigError(
             f"clients.slow_receivers is {clients.slow_receivers!r}; it must be one of"
@@ -295,6 +307,7 @@ def _limits(clients: ClientsTable) -> SessionLimits:
         unreliable_drop_bytes=clients.unreliable_drop_bytes if drops else cap,
         output_cap_bytes=cap,
         backlog_cap_bytes=clients.backlog_cap_bytes,
+        block_bytes=clients.block_bytes if clients.slow_receivers == "block" else None,
     )
 
 

@@ -11,6 +11,7 @@ import socket
 import time
 from pathlib import Path
 
+import attrs
 import trio
 
 from groupcomm.core import DaemonCore
@@ -28,6 +29,8 @@ from groupcommd.watch import Watch
 
 WALL_INTERVAL_S = 1.0
 """Between looks at the wall clock."""
+
+_RELOADED = frozenset(("limits", "block_s"))
 
 LINGER_S = 1.0
 """A daemon that has left waits for its clients to read what is theirs."""
@@ -91,6 +94,7 @@ class Service:
         self._lingers = False
         self._started = time.monotonic()
         self._watch = Watch(self.core)
+        self._blocks_since: dict[int, float] = {}  # clients that all senders wait for
 
     async def run(self) -> End:
         """Serve until the daemon has left or must start anew; then its clients are cut off.
@@ -125,6 +129,24 @@ class Service:
         self.core.leave()
         self.turn()
 
+    def reload(self, config: DaemonConfig) -> None:
+        """Take over what can change while it runs, and say what cannot."""
+        names = attrs.fields_dict(DaemonConfig)
+        changed = [n for n in names if getattr(config, n) != getattr(self._config, n)]
+        self._config = attrs.evolve(self._config, limits=config.limits, block_s=config.block_s)
+        self.core.desk.limits = config.limits
+        taken = [name for name in changed if name in _RELOADED]
+        left = [name for name in changed if name not in _RELOADED]
+        _log.info(
+            "configuration read again: %s",
+            f"new for clients that connect from now on: {', '.join(taken)}"
+            if taken
+            else "as before",
+            extra={"taken": taken, "needs_restart": left},
+        )
+        if left:
+            _log.warning("only a restart changes: %s", ", ".join(left))
+
     def dump(self) -> Path | None:
         """Write the flight recorder's events next to the state; where, or None if that failed."""
         if self._trace is not None:
@@ -158,6 +180,18 @@ class Service:
             await trio.sleep(WALL_INTERVAL_S)
             self.core.observe_wall(trio.current_time(), time.time())
             self._watch.look_at_load()
+            if self.core.desk.limits.block_bytes is not None:
+                self._cut_off_who_blocks(trio.current_time())
+
+    def _cut_off_who_blocks(self, now: float) -> None:
+        """Senders wait for a slow client, but not for ever."""
+        sessions, limit_s = self.core.desk.sessions, self._config.block_s
+        blocking = {number for number, session in sessions.items() if session.blocks}
+        self._blocks_since = {n: self._blocks_since.get(n, now) for n in blocking}
+        for number, since in self._blocks_since.items():
+            if now - since > limit_s:
+                self.core.desk.cut_off(number, f"all senders waited for it for {limit_s:g} s")
+                self.turn()
 
     # ---- one turn ----
 
@@ -202,6 +236,7 @@ class Service:
     def _look_after(self) -> None:
         """What a step may ask for besides datagrams."""
         core = self.core
+        self._watch.look_at_token(trio.current_time())
         if self._watch.state is not core.state or self._watch.view is not core.view:
             self._watch.look(trio.current_time())
         if core.mark_to_store is not None and not self._storing:

@@ -4,6 +4,7 @@ import logging
 
 from groupcomm.core import DaemonCore
 from groupcomm.membership.states import State
+from groupcomm.ring.ring import State as RingState
 
 SLOW_BYTES = 1024 * 1024
 """A client with more output waiting is told of."""
@@ -26,6 +27,8 @@ class Watch:
         self._since = 0.0  # when the last view stopped
         self._reasons = core.membership.reasons.copy()
         self._slow: set[int] = set()
+        self._late_after_s = core.config.timing.token_timeout_s / 2
+        self._late = False
 
     def look(self, now: float) -> None:
         """The state or the view has changed."""
@@ -53,6 +56,23 @@ class Watch:
                 "took_ms": round((now - self._since) * 1000, 1),
             },
         )
+
+    def look_at_token(self, now: float) -> None:
+        """After each step: a token that is late, before it counts as lost."""
+        operation = self._core.operation
+        if operation is None or self._core.state is not State.OPERATIONAL:
+            return
+        silent_s = now - operation.ring.away.heard_at
+        late = silent_s > self._late_after_s and operation.ring.state is RingState.AWAY
+        if late and not self._late:
+            _log.warning(
+                "the token is late: nothing was heard of it for %.2f s; without it for %g s the"
+                " view ends",
+                silent_s,
+                2 * self._late_after_s,
+                extra={"silent_s": round(silent_s, 3)},
+            )
+        self._late = late
 
     def look_at_load(self) -> None:
         """Now and then: clients that do not read."""

@@ -195,6 +195,8 @@ class DaemonCore:
         if self._begun:
             self._begun = False
             self._take_early(operation)
+        if self.desk.limits.block_bytes is not None:
+            operation.ring.flow.blocked = any(s.blocks for s in self.desk.sessions.values())
         operation.step(now, clients=clients)
         self._operation_due = operation.deadline
         if operation.token_lost:

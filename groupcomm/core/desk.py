@@ -46,6 +46,7 @@ class Desk:
         waiting: bundles that want a number, in the order in which sessions gave them.
         ready: connections with new output.
         closed: connections to be closed once their output is taken.
+        limits: of sessions that begin from now on.
         queries: connections and what they ask about this daemon; the shell answers.
     """
 
@@ -53,7 +54,6 @@ class Desk:
         "_closing",
         "_daemon",
         "_last",
-        "_limits",
         "_probe",
         "_queued_names",
         "_room",
@@ -63,6 +63,7 @@ class Desk:
         "_users",
         "_view",
         "closed",
+        "limits",
         "queries",
         "ready",
         "sessions",
@@ -91,7 +92,7 @@ class Desk:
         self._daemon = daemon
         self._closing = ""  # why nobody is admitted any more
         self._room = room
-        self._limits = limits
+        self.limits = limits
         self._probe = probe
         self._last = first_connection
         self._seats: dict[int, Seat] = {}
@@ -156,7 +157,7 @@ class Desk:
         """Take one thing that a client did."""
         connection = event.connection
         if isinstance(event, ClientOpened):
-            session = DaemonSession(connection, limits=self._limits)
+            session = DaemonSession(connection, limits=self.limits)
             self.sessions[connection] = session
             self._seats[connection] = Seat(session)
         elif isinstance(event, ClientBytes):
@@ -274,6 +275,13 @@ class Desk:
         self._leave(seat, Code.CONNECTION_CLOSED, "the connection was lost")
         if seat.member is None:
             del self._seats[connection]
+
+    def cut_off(self, connection: int, what: str) -> None:
+        """End the session of a client that is too slow."""
+        seat = self._seats.get(connection)
+        if seat is not None and not seat.leaving:
+            seat.session.close_slow(what)
+            self._leave(seat, Code.CONNECTION_CLOSED, what)
 
     # ---- towards the ring ----
 

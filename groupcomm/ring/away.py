@@ -22,6 +22,7 @@ class Away:
     """What one daemon knows of a token that it does not have.
 
     Attributes:
+        heard_at: when the token, or a notice of it, was heard or sent on last.
         hop: the highest hop that anything has shown.
         deadline: when `wait` has something to do.
         token_losses: how often nothing was heard of the token for a whole token timeout.
@@ -35,7 +36,6 @@ class Away:
         "_copy_to",
         "_flow",
         "_gaps",
-        "_heard_at",
         "_host",
         "_key",
         "_me",
@@ -49,6 +49,7 @@ class Away:
         "_ring",
         "_timeout_s",
         "deadline",
+        "heard_at",
         "hop",
         "token_losses",
         "token_retransmissions",
@@ -88,7 +89,7 @@ class Away:
         self._rest_hop = hop  # hop of the last rest notice
         self._rests_with = holder  # who sent it
         self._ask_holder = False  # the next request is the first since then
-        self._heard_at = now
+        self.heard_at = now
         self.hop = hop
         self.deadline = inf
         self.token_losses = 0
@@ -103,11 +104,11 @@ class Away:
         self._copy_to = to
         self._repeats.start(now)
         self._asking.stop()
-        self._heard_at = now
+        self.heard_at = now
 
     def heard(self, now: float) -> None:
         """The token, or a notice of it, was heard."""
-        self._heard_at = now
+        self.heard_at = now
 
     def came_by(self, hop: int) -> None:
         """The token is here; the own wish for it is fulfilled."""
@@ -136,8 +137,8 @@ class Away:
         if self._repeats.take(now):
             self.token_retransmissions += 1
             self._host.send(self._copy_to, self._copy)
-        if now >= self._heard_at + self._timeout_s:
-            self._heard_at = now
+        if now >= self.heard_at + self._timeout_s:
+            self.heard_at = now
             self.token_losses += 1
         missing_at = self._missing_deadline()
         if self._wants_token(missing_at <= now):
@@ -182,7 +183,7 @@ class Away:
         self._ask_holder = True
 
     def _set_deadline(self, missing_at: float) -> None:
-        deadline = self._heard_at + self._timeout_s
+        deadline = self.heard_at + self._timeout_s
         if self._repeats.at < deadline:
             deadline = self._repeats.at
         if self._asking.at < deadline:

@@ -7,14 +7,30 @@ from groupcomm.wire.token import Token
 
 
 class Flow:
-    """The windows, and how far the other rings are with this ring's stream."""
+    """The windows, and how far the other rings are with this ring's stream.
 
-    __slots__ = ("_far", "_stream", "_windows")
+    Attributes:
+        blocked: a client here is slow: all senders are to wait for it.
+    """
+
+    __slots__ = ("_far", "_stream", "_told", "_windows", "blocked")
 
     def __init__(self, windows: Windows, stream: Stream, rings: int) -> None:
         self._windows = windows
         self._stream = stream
+        self._told: list[int] = []
+        self.blocked = False
         self._far = {ring: stream.held for ring in range(rings) if ring != stream.ring}
+
+    def to_tell(self, held: list[int]) -> list[int]:
+        """What the ring is told to be held here, of all streams.
+
+        While a client is slow it is told nothing more than before, and once `stream_packets` are on
+        their way beyond that nobody numbers any.
+        """
+        if not self.blocked or not self._told:
+            self._told = held
+        return self._told
 
     def hear_held(self, ring: int, number: int) -> None:
         """All daemons of another ring hold this ring's stream up to `number`."""

@@ -280,7 +280,7 @@ class Ring:
     def _write_row(self, token: Token) -> None:
         row = token.rows[self._place]
         row.frontier = self._host.frontier
-        row.held = [stream.held for stream in self._streams]
+        row.held = self.flow.to_tell([stream.held for stream in self._streams])
         self._frontier = least_frontier(token)
         self.everywhere = held_by_ring(token, self._ring)
         self._host.ring_frontier(self._frontier)

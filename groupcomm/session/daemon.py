@@ -55,6 +55,9 @@ class SessionLimits:
     unreliable_drop_bytes: int = 4 * 1024 * 1024  # waiting output; UNRELIABLE is dropped above it
     output_cap_bytes: int = 2 * MAX_MESSAGE_BYTES  # one message with its heads, and a window
     backlog_cap_bytes: int = 256 * 1024  # bundles without a number; a visit of the token's worth
+    block_bytes: int | None = (
+        None  # waiting output above which all senders wait; None: they never do
+    )
 
     def __attrs_post_init__(self) -> None:
         if self.backlog_cap_bytes < 1:
@@ -317,7 +320,7 @@ class DaemonSession:
                 self.dropped += 1
                 return True
             if size > self._limits.output_cap_bytes:
-                self._close_slow()
+                self.close_slow(f"more than {self._limits.output_cap_bytes} bytes waited")
                 return False
         self._outbox.append(item)
         self.output_bytes = size
@@ -350,14 +353,18 @@ class DaemonSession:
             self._outbox.append(frame)
             self.output_bytes += len(frame)
 
-    def _close_slow(self) -> None:
+    @property
+    def blocks(self) -> bool:
+        """Whether all senders are to wait for this client."""
+        most = self._limits.block_bytes
+        return most is not None and self.output_bytes > most and not self.closed
+
+    def close_slow(self, what: str) -> None:
+        """End it because its client is too slow; what waits is not kept, but for the reason."""
         self.too_slow = True
         self._outbox.clear()  # it would not be read; other sessions need the memory
         self.output_bytes = 0
-        self.close(
-            Code.CONNECTION_CLOSED,
-            f"too slow: more than {self._limits.output_cap_bytes} bytes waited; read faster",
-        )
+        self.close(Code.CONNECTION_CLOSED, f"too slow: {what}; read faster")
 
     def take(self, limit: int) -> bytes:
         """Whole frames for the client, one at least if any waits, until `limit` is reached."""

@@ -5,11 +5,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+import trio
 
-from tests.daemon.processes import PATIENCE_S, Daemons
+from groupcomm_client.local_cluster import LocalCluster
+
+PATIENCE_S = 20.0
 
 
 class Shell:
@@ -35,8 +39,9 @@ class Shell:
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    with Daemons(tmp_path_factory.mktemp("daemon"), "a") as daemons:
+def shell() -> Iterator[Shell]:
+    with closing(LocalCluster("a")) as daemons:
+        trio.run(daemons["a"].start)
         yield Shell(str(daemons["a"].unix))
 
 

@@ -1,5 +1,6 @@
 """A program's connection, to a real daemon: cancelled calls, many tasks, large messages, ends."""
 
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,12 +11,12 @@ from groupcomm.errors import LocalProtocolError, OrderUnknown, SessionEnded
 from groupcomm.events import Cause, GroupView, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client import Connection, connect
-from tests.daemon.processes import Daemons
+from groupcomm_client.local_cluster import LocalCluster
 
 
 @pytest.fixture
-async def daemons(tmp_path: Path) -> AsyncIterator[Daemons]:
-    with Daemons(tmp_path, "a") as running:
+async def daemons(tmp_path: Path) -> AsyncIterator[LocalCluster]:
+    async with LocalCluster("a") as running:
         yield running
 
 
@@ -30,7 +31,7 @@ async def messages(connection: Connection, count: int) -> list[bytes]:
     return found
 
 
-async def test_a_cancelled_receive_loses_nothing(daemons: Daemons) -> None:
+async def test_a_cancelled_receive_loses_nothing(daemons: LocalCluster) -> None:
     async with connect(str(daemons["a"].unix)) as ann, connect(str(daemons["a"].unix)) as bob:
         await bob.join("g")
         found: list[bytes] = []
@@ -52,7 +53,7 @@ async def test_a_cancelled_receive_loses_nothing(daemons: Daemons) -> None:
         assert found == [b"%d" % number for number in range(200)]
 
 
-async def test_many_tasks_share_a_connection(daemons: Daemons) -> None:
+async def test_many_tasks_share_a_connection(daemons: LocalCluster) -> None:
     async with connect(str(daemons["a"].unix)) as ann:
         places: list[object] = []
 
@@ -70,7 +71,7 @@ async def test_many_tasks_share_a_connection(daemons: Daemons) -> None:
         assert list(ann.groups) == ["g"]
 
 
-async def test_large_and_many_messages_arrive_whole_and_in_order(daemons: Daemons) -> None:
+async def test_large_and_many_messages_arrive_whole_and_in_order(daemons: LocalCluster) -> None:
     async with connect(str(daemons["a"].unix)) as ann, connect(str(daemons["a"].unix)) as bob:
         await bob.join("g")
         large = bytes(range(256)) * 40_000
@@ -83,7 +84,7 @@ async def test_large_and_many_messages_arrive_whole_and_in_order(daemons: Daemon
             assert await messages(bob, len(many)) == many
 
 
-async def test_a_group_is_left_at_the_end_of_its_block(daemons: Daemons) -> None:
+async def test_a_group_is_left_at_the_end_of_its_block(daemons: LocalCluster) -> None:
     async with connect(str(daemons["a"].unix), user="ann") as ann:
         await ann.join("g")
         async with connect(str(daemons["a"].unix), user="bob") as bob:
@@ -103,7 +104,7 @@ async def test_a_group_is_left_at_the_end_of_its_block(daemons: Daemons) -> None
         assert causes == [Cause.JOIN, Cause.JOIN, Cause.LEAVE]
 
 
-async def test_the_end_of_a_daemon_is_told(daemons: Daemons) -> None:
+async def test_the_end_of_a_daemon_is_told(daemons: LocalCluster) -> None:
     async with connect(str(daemons["a"].unix)) as ann:
         await ann.join("g")
         daemons["a"].kill()
@@ -116,11 +117,11 @@ async def test_the_end_of_a_daemon_is_told(daemons: Daemons) -> None:
             await ann.multicast("g", b"x")
 
 
-async def test_a_daemon_that_is_stopped_says_goodbye(daemons: Daemons) -> None:
+async def test_a_daemon_that_is_stopped_says_goodbye(daemons: LocalCluster) -> None:
     async with connect(str(daemons["a"].unix)) as ann:
         await ann.join("g")
-        daemons["a"].signal(15)
+        daemons["a"].signal(signal.SIGTERM)
         with pytest.raises(SessionEnded, match="being stopped"), trio.fail_after(5):
             async for _ in ann:
                 pass
-    assert daemons["a"].wait() == 0
+    assert await daemons["a"].ended() == 0

@@ -1,4 +1,4 @@
-"""Daemons as processes, with real sockets and real kills."""
+"""LocalCluster as processes, with real sockets and real kills."""
 
 import signal
 from pathlib import Path
@@ -8,7 +8,7 @@ import trio
 from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import Connection, connect
-from tests.daemon.processes import Daemons
+from groupcomm_client.local_cluster import LocalCluster
 
 
 async def take(connection: Connection, count: int) -> list[Message]:
@@ -23,7 +23,8 @@ async def take(connection: Connection, count: int) -> list[Message]:
 
 
 async def test_three_daemons_deliver_all_levels_to_all(tmp_path: Path) -> None:
-    with Daemons(tmp_path, "abc") as daemons:
+    async with LocalCluster("abc") as daemons:
+        await daemons.settle("abc")
         async with (
             connect(str(daemons["a"].unix), user="ann") as ann,
             connect(str(daemons["b"].unix), user="bob") as bob,
@@ -42,7 +43,8 @@ async def test_three_daemons_deliver_all_levels_to_all(tmp_path: Path) -> None:
 
 
 async def test_all_see_one_order_and_know_it(tmp_path: Path) -> None:
-    with Daemons(tmp_path, "abc") as daemons:
+    async with LocalCluster("abc") as daemons:
+        await daemons.settle("abc")
         async with (
             connect(str(daemons["a"].unix)) as ann,
             connect(str(daemons["b"].unix)) as bob,
@@ -63,13 +65,14 @@ async def test_all_see_one_order_and_know_it(tmp_path: Path) -> None:
 
 
 async def test_a_killed_daemon_leaves_the_view_and_comes_back(tmp_path: Path) -> None:
-    with Daemons(tmp_path, "abc") as daemons:
+    async with LocalCluster("abc") as daemons:
+        await daemons.settle("abc")
         daemons["c"].kill()
-        daemons.settle("ab")
-        daemons["c"].start()
-        daemons.settle("abc")
+        await daemons.settle("ab")
+        await daemons["c"].start()
+        await daemons.settle("abc")
         daemons["b"].signal(signal.SIGTERM)
-        assert daemons["b"].wait() == 0
-        daemons.settle("ac")
+        assert await daemons["b"].ended() == 0
+        await daemons.settle("ac")
         view = [line for line in daemons["a"].lines() if line.get("left") == ["b"]]
         assert view[-1]["cause"] == ["fellow_left"]

@@ -3,11 +3,14 @@
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
+import trio
+
+from groupcomm_client.local_cluster import LocalCluster
 from groupcommd.config_file import read_config
 from groupcommd.key_file import write_key_file
-from tests.daemon.processes import PATIENCE_S, Daemons
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
@@ -29,14 +32,15 @@ def test_the_first_program_prints_its_view_and_its_message(tmp_path: Path) -> No
     assert len([line for line in program.splitlines() if line]) <= 12
     path = tmp_path / "first.py"
     path.write_text(program)
-    with Daemons(tmp_path, "a") as daemons:
+    with closing(LocalCluster("a")) as daemons:
+        trio.run(daemons["a"].start)
         environment = {**os.environ, "GROUPCOMM_ADDRESS": str(daemons["a"].unix)}
         done = subprocess.run(
             [sys.executable, path],
             env=environment,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=20,
             check=False,
         )
     assert (done.returncode, done.stderr) == (0, "")

@@ -14,17 +14,17 @@ from groupcomm.errors import SessionEnded
 from groupcomm.events import Message
 from groupcomm.session.frames import encode_hello
 from groupcomm_client import Connection, connect
+from groupcomm_client.local_cluster import LocalCluster
 from groupcommd.clients import MAX_GREETING
-from tests.daemon.processes import Daemons
 
 
 @pytest.fixture
-async def daemons(tmp_path: Path) -> AsyncIterator[Daemons]:
-    with Daemons(tmp_path, "a") as running:
+async def daemons(tmp_path: Path) -> AsyncIterator[LocalCluster]:
+    async with LocalCluster("a") as running:
         yield running
 
 
-def raw(daemons: Daemons) -> socket.socket:
+def raw(daemons: LocalCluster) -> socket.socket:
     """A connection that has said nothing yet."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.settimeout(10)
@@ -53,7 +53,7 @@ async def echo(connection: Connection, data: bytes) -> None:
                 return
 
 
-async def test_bytes_that_mean_nothing_end_one_connection(daemons: Daemons) -> None:
+async def test_bytes_that_mean_nothing_end_one_connection(daemons: LocalCluster) -> None:
     rng = random.Random(1)
     async with connect(str(daemons["a"].unix)) as good:
         await good.join("g")
@@ -63,12 +63,11 @@ async def test_bytes_that_mean_nothing_end_one_connection(daemons: Daemons) -> N
                 bad.shutdown(socket.SHUT_WR)
                 await trio.to_thread.run_sync(answer, bad)
             await echo(good, b"%d" % number)
-    assert daemons["a"].process is not None
-    assert daemons["a"].process.poll() is None
+    assert daemons["a"].running
     assert "error of this daemon" not in daemons["a"].log.read_text()
 
 
-async def test_a_hello_cut_at_every_length_admits_nobody(daemons: Daemons) -> None:
+async def test_a_hello_cut_at_every_length_admits_nobody(daemons: LocalCluster) -> None:
     hello = encode_hello("max")
     async with connect(str(daemons["a"].unix)) as good:
         await good.join("g")
@@ -82,7 +81,7 @@ async def test_a_hello_cut_at_every_length_admits_nobody(daemons: Daemons) -> No
         assert [session["user"] for session in status["sessions"]] == [good.name.split("#")[1]]
 
 
-async def test_who_says_nothing_makes_room_for_others(daemons: Daemons) -> None:
+async def test_who_says_nothing_makes_room_for_others(daemons: LocalCluster) -> None:
     with ExitStack() as stack:
         silent = [stack.enter_context(raw(daemons)) for _ in range(MAX_GREETING + 50)]
         async with connect(str(daemons["a"].unix)) as good:
@@ -96,7 +95,7 @@ async def test_who_says_nothing_makes_room_for_others(daemons: Daemons) -> None:
 
 async def test_a_client_that_does_not_read_is_cut_off_and_is_told_why(tmp_path: Path) -> None:
     limits = "output_cap_bytes = 4000000\nunreliable_drop_bytes = 4000000"
-    with Daemons(tmp_path, "a", limits) as daemons:
+    async with LocalCluster("a", clients=limits) as daemons:
         where = str(daemons["a"].unix)
         async with connect(where, user="lazy") as lazy, connect(where) as good:
             await lazy.join("g")
@@ -112,9 +111,7 @@ async def test_a_client_that_does_not_read_is_cut_off_and_is_told_why(tmp_path: 
                     pass
 
 
-def resident_bytes(daemons: Daemons) -> float:
+def resident_bytes(daemons: LocalCluster) -> float:
     """Of the daemon's process."""
-    process = daemons["a"].process
-    assert process is not None
-    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+    pages = int(Path(f"/proc/{daemons['a'].pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
