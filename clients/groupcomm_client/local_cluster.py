@@ -1,6 +1,7 @@
 """Daemons as processes on this host, in a folder that is removed afterwards."""
 
 import json
+import secrets
 import signal
 import socket
 import subprocess
@@ -152,8 +153,10 @@ class LocalCluster:
         """
         self._temporary = tempfile.TemporaryDirectory(prefix="groupcomm-")
         self.folder = Path(self._temporary.name)
-        ports = free_ports(len(names))
-        lines = [f'{name} = "127.0.0.1:{port}"' for name, port in zip(names, ports, strict=True)]
+        # All of 127/8 is this host: an address that hardly anybody has makes ports safe to choose.
+        host = ".".join(["127", *(str(1 + secrets.randbelow(254)) for _ in range(3))])
+        ports = zip(names, free_ports(host, len(names)), strict=True)
+        lines = [f'{name} = "{host}:{port}"' for name, port in ports]
         self.config = self.folder / "cluster.toml"
         self.config.write_text(
             "\n".join(
@@ -206,12 +209,12 @@ class LocalCluster:
             )
 
 
-def free_ports(count: int) -> list[int]:
-    """UDP ports of loopback that nobody has at this moment."""
+def free_ports(host: str, count: int) -> list[int]:
+    """UDP ports of an address of this host that nobody has at this moment."""
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
     try:
         for each in sockets:
-            each.bind(("127.0.0.1", 0))
+            each.bind((host, 0))
         return [each.getsockname()[1] for each in sockets]
     finally:
         for each in sockets:

@@ -5,7 +5,7 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from groupcommd.service import End, Service
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
 
-FAILED, USAGE, STOPPED = 1, 2, 130
+FAILED, USAGE = 1, 2
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 
 _log = logging.getLogger("groupcommd")
 
@@ -85,8 +87,6 @@ def run(options: argparse.Namespace) -> int:
     state = StateDir(config.state_dir)
     try:
         with Sockets(config) as sockets:
-            if options.ports_file is not None:
-                sockets.write_ports(options.ports_file)
             trio.run(_serve, options, config, state, sockets)
     finally:
         state.close()
@@ -129,33 +129,35 @@ async def _serve(
     """Serve, from one start to the next, until it has left."""
     if config.keys is None:
         _log.warning("no key_file: whoever can send to this daemon can join its cluster")
-    least_restarts = 0
-    while True:
-        service = Service(config, state, sockets, least_restarts=least_restarts)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_obey, service, options)
-            tell_systemd("READY=1")
-            end = await service.run()
-            nursery.cancel_scope.cancel()
-        if end is not End.OUTDATED:
-            _log.info("left")
-            return
-        least_restarts = service.core.adopt_restarts or 0
-        _log.warning("others know of %d starts, the disk of fewer; starting anew", least_restarts)
+    with trio.open_signal_receiver(*_SIGNALS) as signals:
+        # Only now may others know that it is there: earlier a signal would have killed it.
+        if options.ports_file is not None:
+            sockets.write_ports(options.ports_file)
+        tell_systemd("READY=1")
+        least_restarts = 0
+        while True:
+            service = Service(config, state, sockets, least_restarts=least_restarts)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_obey, service, options, signals)
+                end = await service.run()
+                nursery.cancel_scope.cancel()
+            if end is not End.OUTDATED:
+                _log.info("left")
+                return
+            least_restarts = service.core.adopt_restarts or 0
+            _log.warning("others know of %d starts, the disk of fewer; begins anew", least_restarts)
 
 
-async def _obey(service: Service, options: argparse.Namespace) -> None:
+async def _obey(service: Service, options: argparse.Namespace, signals: AsyncIterator[int]) -> None:
     """Do what signals ask for."""
-    told = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
-    with trio.open_signal_receiver(*told) as signals:
-        async for number in signals:
-            if number in (signal.SIGTERM, signal.SIGINT):
-                tell_systemd("STOPPING=1")
-                service.leave()
-            elif number == signal.SIGUSR1:
-                service.dump()
-            else:
-                _reload(service, options)
+    async for number in signals:
+        if number in (signal.SIGTERM, signal.SIGINT):
+            tell_systemd("STOPPING=1")
+            service.leave()
+        elif number == signal.SIGUSR1:
+            service.dump()
+        else:
+            _reload(service, options)
 
 
 def _reload(service: Service, options: argparse.Namespace) -> None:

@@ -1,0 +1,120 @@
+"""What operators do and see: the log, signals, what a daemon does with slow programs."""
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+
+from groupcomm.errors import SessionEnded
+from groupcomm.events import Message
+from groupcomm_client import Connection, connect
+from groupcomm_client.local_cluster import LocalCluster, LocalDaemon
+
+
+async def logged(daemon: LocalDaemon, what: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The first line of a daemon's log that is so."""
+    with trio.fail_after(20):
+        while True:
+            for line in daemon.lines():
+                if what(line):
+                    return line
+            await trio.sleep(0.01)
+
+
+async def test_a_late_token_is_told_before_it_is_lost() -> None:
+    async with LocalCluster("abc") as daemons:
+        await daemons.settle("abc")
+        daemons["c"].signal(signal.SIGSTOP)
+        await daemons.settle("ab")
+        lines = daemons["a"].lines()
+        late = [n for n, line in enumerate(lines) if "silent_s" in line]
+        lost = [n for n, line in enumerate(lines) if line.get("left") == ["c"]]
+        assert late[-1] < lost[-1]
+        assert 0.3 < lines[late[-1]]["silent_s"] < 0.6
+        assert "token_lost" in lines[lost[-1]]["cause"]
+        daemons["c"].signal(signal.SIGCONT)
+        await daemons.settle("abc")
+
+
+async def test_sighup_takes_over_what_it_can_and_names_the_rest() -> None:
+    async with LocalCluster("a", clients="backlog_cap_bytes = 1000") as daemons:
+        text = daemons.config.read_text()
+        daemons.config.write_text("nonsense = 1\n" + text)
+        daemons["a"].signal(signal.SIGHUP)
+        wrong = await logged(daemons["a"], lambda line: line["level"] == "error")
+        assert "nonsense" in wrong["text"]
+        daemons.config.write_text(
+            'cluster = "other"\n' + text.replace("backlog_cap_bytes = 1000", "output_cap_bytes = 1")
+        )
+        daemons["a"].signal(signal.SIGHUP)
+        await logged(daemons["a"], lambda line: "unreliable_drop_bytes" in line["text"])
+        daemons.config.write_text('cluster = "other"\n' + text.replace("1000", "2000"))
+        daemons["a"].signal(signal.SIGHUP)
+        read = await logged(daemons["a"], lambda line: "needs_restart" in line)
+        assert (read["taken"], read["needs_restart"]) == (["limits"], ["core"])
+        async with connect(str(daemons["a"].unix)) as connection:
+            assert (await connection.ask("status"))["state"] == "operational"
+
+
+BLOCKING = 'slow_receivers = "block"\nblock_bytes = 200_000\nblock_s = {}'
+SMALL_WINDOW = "[windows]\nstream_packets = 64\n"
+COUNT = 400
+SIZE = 10_000
+
+
+async def read_all(connection: Connection, count: int) -> list[bytes]:
+    """The first bytes of so many messages."""
+    found: list[bytes] = []
+    async for event in connection:
+        if isinstance(event, Message):
+            found.append(event.data[:4])
+            if len(found) == count:
+                break
+    return found
+
+
+async def test_all_senders_wait_for_a_slow_program_if_they_are_to() -> None:
+    async with LocalCluster("ab", SMALL_WINDOW, clients=BLOCKING.format(60)) as daemons:
+        await daemons.settle("ab")
+        async with (
+            connect(str(daemons["a"].unix), user="slow") as slow,
+            connect(str(daemons["b"].unix)) as sender,
+            connect(str(daemons["a"].unix)) as other,
+        ):
+            await slow.join("g")
+            texts = [b"%04d" % number + bytes(SIZE - 4) for number in range(COUNT)]
+            sent = trio.Event()
+
+            async def send() -> None:
+                await sender.multicast_many("g", texts)
+                await sender.multicast("g", b"done", ordered=True)
+                sent.set()
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(send)
+                await trio.sleep(1.0)
+                assert not sent.is_set(), "it waits, at another daemon"
+                status = await other.ask("status")
+                (session,) = [s for s in status["sessions"] if s["user"] == "slow"]
+                assert 200_000 < session["output_bytes"] < COUNT * SIZE / 2, "little waits here"
+                with trio.fail_after(30):
+                    got = await read_all(slow, COUNT)
+                    await sent.wait()
+            assert got == [text[:4] for text in texts]
+
+
+async def test_a_program_that_all_wait_for_is_cut_off_in_the_end() -> None:
+    async with LocalCluster("ab", SMALL_WINDOW, clients=BLOCKING.format(0.5)) as daemons:
+        await daemons.settle("ab")
+        async with (
+            connect(str(daemons["a"].unix), user="slow") as slow,
+            connect(str(daemons["b"].unix)) as sender,
+        ):
+            await slow.join("g")
+            with trio.fail_after(30):
+                await sender.multicast_many("g", [bytes(SIZE)] * COUNT)
+                await sender.multicast("g", b"done", ordered=True)
+                with pytest.raises(SessionEnded, match=r"all senders waited for it for 0\.5 s"):
+                    await read_all(slow, COUNT)
