@@ -86,7 +86,8 @@ class Campaign:
 
     async def run(self) -> None:
         """All rounds."""
-        todo = [DISASTERS[n % len(DISASTERS)] for n in range(self._options.disasters)]
+        kinds = [d for d in DISASTERS if self._options.only in ("", d.__name__)]
+        todo = [kinds[n % len(kinds)] for n in range(self._options.disasters)]
         size = self._options.round
         for number, first in enumerate(range(0, len(todo), size), 1):
             folder = Path(tempfile.mkdtemp(prefix=f"chaos-{number}-"))
@@ -164,6 +165,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--round", type=int, default=12, metavar="N", help="of one cluster (12)")
     parser.add_argument("--rate", type=float, default=1800.0, help="messages a second (1800)")
     parser.add_argument("--seed", type=int, default=1, help="of load and disasters (1)")
+    names = sorted({disaster.__name__ for disaster in DISASTERS})
+    parser.add_argument("--only", default="", choices=names, help="disasters of this kind only")
     parser.add_argument("--keep", action="store_true", help="keep all traces")
     options = parser.parse_args(arguments)
     campaign = Campaign(options)

@@ -1,9 +1,8 @@
 """What befalls a running cluster, one thing at a time; each ends with all in one view again."""
 
 import signal
-from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 import trio
@@ -130,7 +129,13 @@ async def lossy(stage: Stage, rng: Random) -> Outcome:
     return Outcome("loss", None, await stage.view(NAMES, now_us()))
 
 
-Disaster = Callable[[Stage, Random], Awaitable[Outcome]]
+class Disaster(Protocol):
+    """Brings it about, sees everybody come together again, and tells what was seen."""
+
+    __name__: str
+
+    async def __call__(self, stage: Stage, rng: Random) -> Outcome: ...
+
 
 DISASTERS: Final[tuple[Disaster, ...]] = (
     kill_daemon,

@@ -120,14 +120,10 @@ class ProgramProcess:
         )
 
     def told_at(self, daemons: tuple[str, ...], since: int) -> int:
-        """When the first of its sessions was told of this view; `since` if none was later."""
-        times = [
-            at
-            for seen in self.open.values()
-            for view, at in seen.views
-            if view == daemons and at >= since
-        ]
-        return min(times, default=since)
+        """When all sessions that were there at `since` had been told; `since` if none was later."""
+        there = [seen.views for seen in self.open.values() if seen.views[0][1] < since]
+        told = [[at for view, at in views if view == daemons and at >= since] for views in there]
+        return max((times[0] for times in told if times), default=since)
 
     def views_with(self, prefix: str) -> Iterator[tuple[bool, int]]:
         """Per open session: whether a group has a member whose name begins so; when one left."""

@@ -69,7 +69,7 @@ class Stage:
         """Wait until all programs of these daemons are told of one view with just them.
 
         Returns:
-            Milliseconds from `since` until the first session of each had been told.
+            Milliseconds from `since` until all sessions that were there then had been told.
         """
         daemons = tuple(sorted(names))
         programs = [self.programs[name] for name in daemons]
