@@ -30,8 +30,9 @@ format: .venv/.test  ## rewrite the sources in the common format
 	@$(PYTHON) -m ruff format
 	@$(PYTHON) -m ruff check --fix
 
-figures: .venv/.test  ## measure the simulator, the delay of every level, and the oracles
+figures: .venv/.test  ## measure the simulator, delays of every level, the oracles, a daemon
 	@$(PYTHON) tests/simulation/bench_simulator.py
+	@$(PYTHON) -m tests.daemon.bench_daemons
 
 fuzz: .venv/.fuzz  ## throw bytes at every decoder for FUZZ_SECONDS (60), guided by coverage
 	@$(PYTHON) tests/fuzz/fuzz_decoders.py -max_total_time=$(FUZZ_SECONDS)

@@ -1,6 +1,7 @@
 """LocalCluster as processes, with real sockets and real kills."""
 
 import signal
+import sys
 from pathlib import Path
 
 import trio
@@ -76,3 +77,30 @@ async def test_a_killed_daemon_leaves_the_view_and_comes_back(tmp_path: Path) ->
         await daemons.settle("ac")
         view = [line for line in daemons["a"].lines() if line.get("left") == ["b"]]
         assert view[-1]["cause"] == ["fellow_left"]
+
+
+SUICIDE = """
+import os, signal, sys, trio
+from groupcomm_client import connect
+
+async def main():
+    async with connect(sys.argv[1], user="kamikaze") as connection:
+        await connection.multicast("g", b"my last words")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+trio.run(main)
+"""
+
+
+async def test_what_a_program_sent_before_it_was_killed_is_delivered() -> None:
+    """`multicast` has returned, so the daemon takes it, whatever becomes of the program."""
+    async with LocalCluster("ab") as daemons:
+        await daemons.settle("ab")
+        async with connect(str(daemons["b"].unix)) as bob:
+            await bob.join("g")
+            for _ in range(10):
+                command = [sys.executable, "-c", SUICIDE, str(daemons["a"].unix)]
+                done = await trio.run_process(command, check=False)
+                assert done.returncode == -signal.SIGKILL
+                (message,) = await take(bob, 1)
+                assert message.data == b"my last words"
