@@ -4,14 +4,17 @@ Each process writes what it did and saw, with times of the host's monotonic cloc
 of it has an effect elsewhere. So sorted by time, causes stand before what they caused.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import merge as merge_sorted
 from operator import attrgetter
 
 import msgspec
 
 from groupcomm.names import split_private
-from groupcomm.trace.events import Ask, Boot, Fail, Left, Quiet, TraceEvent
+from groupcomm.trace.events import Ask, Fail, Left, Quiet, Release, TraceEvent
+from groupcomm.wire.bundle import BundleKind
+
+_CONNECT = int(BundleKind.CONNECT)
 
 
 def merge(traces: Sequence[Sequence[TraceEvent]]) -> Iterator[TraceEvent]:
@@ -33,23 +36,30 @@ def merge(traces: Sequence[Sequence[TraceEvent]]) -> Iterator[TraceEvent]:
 _time = attrgetter("t")
 
 
-def _last_reads(traces: Iterable[Sequence[TraceEvent]]) -> dict[str, int]:
-    """Per start of a daemon the time of the last event of its clients."""
-    boots: dict[str, list[Boot]] = {}
-    for trace in traces:
-        for event in trace:
-            if isinstance(event, Boot):
-                boots.setdefault(event.p.rpartition("/")[0], []).append(event)
+def _last_reads(traces: Sequence[Sequence[TraceEvent]]) -> dict[str, int]:
+    """Per start of a daemon the time of the last event of its clients.
+
+    A client belongs to the start of its daemon that has released its connect. When it asked for
+    that tells nothing: a socket takes connections before its daemon boots.
+    """
+    homes = {
+        event.c: event.p
+        for trace in traces
+        for event in trace
+        if isinstance(event, Release) and event.kind == _CONNECT and _is_home(event)
+    }
     found: dict[str, int] = {}
     for trace in traces:
-        if not trace or not isinstance(trace[0], Ask) or trace[0].what != "connect":
-            continue  # not that of a session
-        private_name = trace[0].c.rpartition("/")[0]
-        before = [b for b in boots.get(split_private(private_name)[1], ()) if b.t <= trace[0].t]
-        if before:
-            start = max(before, key=_time).p
-            found[start] = max(found.get(start, 0), trace[-1].t)
+        if trace and isinstance(trace[0], Ask) and trace[0].what == "connect":  # of a session
+            start = homes.get(trace[0].c)
+            if start is not None:
+                found[start] = max(found.get(start, 0), trace[-1].t)
     return found
+
+
+def _is_home(connect: Release) -> bool:
+    client = connect.c.rpartition("/")[0]
+    return split_private(client)[1] == connect.p.rpartition("/")[0]
 
 
 def _with_late_ends(

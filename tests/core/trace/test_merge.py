@@ -1,9 +1,15 @@
 """One trace out of many: by time, ends of daemons behind what their clients read, up to Quiet."""
 
-from groupcomm.trace.events import Ask, Boot, Dview, Fail, Left, Quiet, TraceEvent
+from groupcomm.trace.events import Ask, Boot, Dview, Fail, Left, Quiet, Release, TraceEvent
 from groupcomm.trace.merge import merge
+from groupcomm.wire.bundle import BundleKind
 
 CLIENT = "#ann#a/7"
+
+
+def connected(t: int, daemon: str) -> Release:
+    """A daemon releases the connect of the client."""
+    return Release(t, daemon, 0, 1, 1, 0, int(BundleKind.CONNECT), 4, CLIENT, 0, 0, 0, 1)
 
 
 def times(*traces: list[TraceEvent]) -> list[tuple[str, int]]:
@@ -18,19 +24,24 @@ def test_events_stand_in_the_order_of_their_times() -> None:
 
 def test_a_daemon_ends_behind_what_its_clients_read() -> None:
     """What it wrote before it was killed stays in their sockets."""
-    daemon: list[TraceEvent] = [Boot(1, "a/1", "1.x")]
+    a: list[TraceEvent] = [Boot(1, "a/1", "1.x"), connected(3, "a/1")]
+    b: list[TraceEvent] = [connected(4, "b/1"), Left(6, "b/1")]
     client: list[TraceEvent] = [Ask(2, CLIENT, "connect", "", 0), Dview(8, CLIENT, "v", (), None)]
-    assert times(daemon, client, [Fail(5, "a/1")]) == [
+    assert times(a, b, client, [Fail(5, "a/1")]) == [
         ("Boot", 1),
         ("Ask", 2),
+        ("Release", 3),
+        ("Release", 4),
+        ("Left", 6),
         ("Dview", 8),
         ("Fail", 9),
     ]
 
 
 def test_clients_of_the_next_start_do_not_hold_an_end_up() -> None:
-    daemon: list[TraceEvent] = [Boot(1, "a/1", "1.x"), Boot(6, "a/2", "2.x")]
-    client: list[TraceEvent] = [Ask(7, CLIENT, "connect", "", 0), Dview(8, CLIENT, "v", (), None)]
+    """They may ask to connect before it boots: its socket is there already."""
+    daemon: list[TraceEvent] = [Boot(1, "a/1", "1.x"), Boot(7, "a/2", "2.x"), connected(8, "a/2")]
+    client: list[TraceEvent] = [Ask(6, CLIENT, "connect", "", 0), Dview(9, CLIENT, "v", (), None)]
     assert times(daemon, client, [Fail(5, "a/1")])[1] == ("Fail", 5)
 
 

@@ -1,0 +1,188 @@
+"""Daemons' shells on virtual time, with a network in this process instead of UDP.
+
+Everything else is real: sockets of clients, folders, the event loop; only its clock jumps whenever
+all wait for it.
+"""
+
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, cast
+
+import attrs
+import trio
+import trio.testing
+
+from groupcommd.config_file import DaemonConfig, read_config
+from groupcommd.listeners import listen_unix
+from groupcommd.service import Service
+from groupcommd.sockets import Sockets
+from groupcommd.state_dir import Record, StateDir
+
+DELAY_S: Final = 0.0002
+
+JUMP_AFTER_S: Final = 0.003
+"""Of real time in which nothing happens; threads and sockets of one process take less."""
+
+
+def virtual_clock() -> trio.testing.MockClock:
+    """A clock that jumps to what is waited for."""
+    return trio.testing.MockClock(autojump_threshold=JUMP_AFTER_S)
+
+
+class FakeUdp:
+    """What a service needs of a `UdpSocket`: datagrams come out of a list."""
+
+    lost = 0
+    gso = gro = False
+    buffer_bytes = 0
+
+    def __init__(self, network: "FakeNetwork", name: str) -> None:
+        self._network = network
+        self._name = name
+        self._bell, self._button = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._bell.setblocking(False)
+        self._arrived: list[bytes] = []
+        self.sockets = [self._bell]
+
+    def arrive(self, datagrams: Sequence[bytes]) -> None:
+        """They are there now."""
+        self._arrived += datagrams
+        self._button.send(b"!")
+
+    def drain(self) -> list[bytes]:
+        """See UdpSocket."""
+        try:
+            while self._bell.recv(1):
+                continue
+        except BlockingIOError:
+            arrived, self._arrived = self._arrived, []
+            return arrived
+        return []
+
+    def send(self, transmissions: Sequence[tuple[str | None, bytes]]) -> None:
+        """See UdpSocket."""
+        self._network.carry(self._name, transmissions)
+
+    def close(self) -> None:
+        """Give the sockets back."""
+        self._bell.close()
+        self._button.close()
+
+
+class FakeNetwork:
+    """Carries datagrams between daemons of this process.
+
+    Attributes:
+        cut: daemons whose datagrams are lost, in both directions.
+    """
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self.ends: dict[str, FakeUdp] = {}
+        self.cut: set[str] = set()
+
+    def carry(self, source: str, transmissions: Sequence[tuple[str | None, bytes]]) -> None:
+        """Bring them to where they are meant for, a little later."""
+        if source not in self.cut:
+            self._nursery.start_soon(self._carry, source, list(transmissions))
+
+    async def _carry(self, source: str, transmissions: list[tuple[str | None, bytes]]) -> None:
+        await trio.sleep(DELAY_S)
+        for name, end in self.ends.items():
+            mine = [data for target, data in transmissions if target in (None, name)]
+            if mine and name != source and name not in self.cut:
+                end.arrive(mine)
+
+
+class QuickState(StateDir):
+    """A state folder whose disk takes no time: while it syncs, virtual time would fly."""
+
+    def _write(self, record: Record) -> None:
+        self._record = record
+
+
+@attrs.define
+class FakeSockets:
+    """Stands for `Sockets`."""
+
+    udp: FakeUdp
+    listeners: list[socket.socket]
+
+
+@attrs.define
+class Daemon:
+    """One service, and where its clients connect."""
+
+    service: Service
+    unix: Path
+
+    @property
+    def members(self) -> str:
+        """The daemons of its view."""
+        view = self.service.core.view
+        return "".join(daemon.name for daemon in view.daemons) if view is not None else ""
+
+
+class Daemons:
+    """Services that run in this process.
+
+    Attributes:
+        network: between them.
+        all: by name.
+    """
+
+    def __init__(self, network: FakeNetwork) -> None:
+        self.network = network
+        self.all: dict[str, Daemon] = {}
+
+    def __getitem__(self, name: str) -> Daemon:
+        return self.all[name]
+
+    async def settle(self, names: str, within_s: float) -> float:
+        """Wait until these are in one view; virtual seconds that took."""
+        started = trio.current_time()
+        with trio.fail_after(within_s):
+            while any(self[name].members != names for name in names):
+                await trio.sleep(0.001)
+        return trio.current_time() - started
+
+
+@asynccontextmanager
+async def virtual_daemons(folder: Path, names: str, clients: str = "") -> AsyncIterator[Daemons]:
+    """Run a daemon for each letter, in one view at first; `clients` is TOML of that table."""
+    lines = [f'{name} = "127.0.0.1:{4000 + at}"' for at, name in enumerate(names)]
+    config_file = folder / "cluster.toml"
+    config_file.write_text(
+        "\n".join(["[sites.main.daemons]", *lines, "[clients]", 'tcp = "off"', clients])
+    )
+    async with trio.open_nursery() as nursery:
+        daemons = Daemons(FakeNetwork(nursery))
+        for name in names:
+            config = read_config(config_file, name=name, state_dir=folder / name)
+            config = attrs.evolve(config, unix=folder / f"{name}.sock")
+            await nursery.start(_serve, daemons, config)
+        await daemons.settle(names, 5.0)
+        yield daemons
+        nursery.cancel_scope.cancel()
+
+
+async def _serve(
+    daemons: Daemons,
+    config: DaemonConfig,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    name, listener = config.name, listen_unix(config.unix)
+    udp = daemons.network.ends[name] = FakeUdp(daemons.network, name)
+    state = QuickState(config.state_dir)
+    service = Service(config, state, cast(Sockets, FakeSockets(udp, [listener])))
+    daemons.all[name] = Daemon(service, config.unix)
+    try:
+        task_status.started()
+        await service.run()
+    finally:
+        del daemons.network.ends[name]
+        udp.close()
+        listener.close()
+        state.close()
