@@ -95,6 +95,11 @@ class Membership:
         self._farewell = Farewell()
 
     @property
+    def gathered_at(self) -> float:
+        """When it began to look for a view the last time."""
+        return self._gather.started
+
+    @property
     def coming(self) -> View | None:
         """The view that is agreed to and not installed."""
         agreed = self._agreement if self.state is not State.OPERATIONAL else None

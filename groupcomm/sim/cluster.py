@@ -54,6 +54,9 @@ SETTLE_LIMIT_S = 60.0
 AGREE_LIMIT_S = 5.0
 """A core that has not agreed on a view by then never does, or too late."""
 
+ATTEMPTS_LIMIT_S = 2.0
+"""Longer than an attempt lasts whose other daemons have been cut off, with the longest delays."""
+
 BOOT_LIMIT_S = 0.1
 """A daemon whose start was asked for runs by then."""
 
@@ -209,7 +212,8 @@ class Cluster:
     def heal(self, core: Collection[int]) -> None:
         """From now on nothing goes wrong in `core`; its daemons run. Others are dead or cut off.
 
-        That begins once all that others have sent before has arrived: time passes until then.
+        That begins once all that others have sent before has arrived, and what was begun with them
+        has failed: time passes until then.
         """
         self.core = tuple(sorted(core))
         if self._schedule is not None:
@@ -228,12 +232,23 @@ class Cluster:
                 host.disk.repair(host.most_restarts)
                 host.boot()
         self.run(max(0, until - self.loop.now) / SECOND)
+        if outside:
+            self._end_attempts(hosts, until)
         limit = self.loop.now + microseconds(BOOT_LIMIT_S)
         while any(host.process is None for host in hosts):
             assert self.loop.now < limit, "a daemon does not start"
             self.run(LOOK_S / 10)
         names = [host.process.name for host in hosts if host.process is not None]
         self.record(Heal(self.loop.now, tuple(names)))
+
+    def _end_attempts(self, hosts: Sequence[Host], since: int) -> None:
+        """Run until all attempts begun before a time are over: with who is cut off they only fail.
+
+        They show in no trace: a view that stands still meanwhile looks like one that lasts.
+        """
+        limit = self.loop.now + microseconds(ATTEMPTS_LIMIT_S)
+        while self.loop.now < limit and any(host.is_forming_since(since) for host in hosts):
+            self.run(LOOK_S / 10)
 
     def _cut_off(self, outside: list[Host]) -> None:
         """Who is not in the core is dead, or nobody in the core hears it."""

@@ -13,6 +13,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import DaemonId, Incarnation
 from groupcomm.core import DaemonCore
+from groupcomm.membership.states import State
 from groupcomm.security.keys import KeyRing
 from groupcomm.session.daemon import SessionLimits
 from groupcomm.sim.clients import Client
@@ -201,6 +202,14 @@ class Host:
             probe,
             self._ended,
         )
+
+    def is_forming_since(self, time: int) -> bool:
+        """Whether its daemon looks for a view, and has done so since before a time."""
+        if self.process is None:
+            return False
+        membership = self.process.core.membership
+        begun = membership.gathered_at <= self.clock.monotonic(time)
+        return membership.state is not State.OPERATIONAL and begun
 
     # ---- ends ----
 

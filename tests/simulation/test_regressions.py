@@ -7,14 +7,15 @@ import pytest
 
 from groupcomm.config.core import CounterStarts
 from groupcomm.level import ServiceLevel
-from groupcomm.membership.states import Reason
+from groupcomm.membership.states import Reason, State
 from groupcomm.security.sealing import HEAD_BYTES
 from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.faults import Faults
-from groupcomm.sim.loop import random_for
+from groupcomm.sim.loop import SECOND, random_for
 from groupcomm.sim.path_faults import PathFaults
 from groupcomm.sim.settings import plain_settings
+from groupcomm.trace.events import Conf, Heal, TraceEvent
 from groupcomm.wire.packet import PacketKind
 
 
@@ -117,3 +118,26 @@ def test_a_notice_that_was_lost_in_one_ring_only_is_passed_on_again() -> None:
         path.faults = None
     cluster.run(2.0)
     assert got(clients) == [1] * 6
+
+
+def test_all_is_well_only_once_attempts_with_those_outside_have_failed() -> None:
+    """Simulator seed 3209: such an attempt outlasted the second that is granted after Heal."""
+    events: list[TraceEvent] = []
+    cluster = Cluster(plain_settings(daemons=3, rings=3), events.append)
+    cluster.run(1.0)
+    pairs = [(0, 2), (2, 0), (1, 2), (2, 1)]
+    cluster.network.cut(pairs)
+    cluster.run(3.0)
+    cluster.network.mend(pairs)
+    memberships = [host.process.core.membership for host in cluster.daemons[:2] if host.process]
+    while any(membership.coming is None for membership in memberships):
+        cluster.run(0.001)
+    begun = [membership.gathered_at for membership in memberships]
+    cluster.heal((0, 1))
+    for membership, at in zip(memberships, begun, strict=True):
+        assert membership.state is State.OPERATIONAL or membership.gathered_at > at
+    (heal,) = [event for event in events if isinstance(event, Heal)]
+    cluster.run(0.99)
+    cluster.settle()
+    late = [e for e in events if isinstance(e, Conf) and e.t >= heal.t + SECOND]
+    assert [event.p for event in late if event.p in heal.core] == []
