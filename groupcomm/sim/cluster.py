@@ -19,6 +19,7 @@ import attrs
 
 from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.view import DaemonId, View
+from groupcomm.membership.states import State
 from groupcomm.sim.attacker import Attacker
 from groupcomm.sim.clients import Client
 from groupcomm.sim.fault_schedule import FaultSchedule
@@ -185,6 +186,8 @@ class Cluster:
         first = daemons[0].completed
         if first is None or any(host.completed != first for host in daemons):
             return False
+        if any(host.core.state is not State.OPERATIONAL for host in daemons):
+            return False  # they are on their way to another one
         names = sorted(host.name for host in daemons)
         view = daemons[0].core.view
         return view is not None and view.id == first and [d.name for d in view.daemons] == names
@@ -233,7 +236,8 @@ class Cluster:
                 host.boot()
         self.run(max(0, until - self.loop.now) / SECOND)
         if outside:
-            self._end_attempts(hosts, until)
+            self.run(LOOK_S / 10)  # so that what has arrived last is taken
+            self._end_attempts(hosts, self.loop.now)
         limit = self.loop.now + microseconds(BOOT_LIMIT_S)
         while any(host.process is None for host in hosts):
             assert self.loop.now < limit, "a daemon does not start"

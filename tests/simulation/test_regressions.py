@@ -141,3 +141,15 @@ def test_all_is_well_only_once_attempts_with_those_outside_have_failed() -> None
     cluster.settle()
     late = [e for e in events if isinstance(e, Conf) and e.t >= heal.t + SECOND]
     assert [event.p for event in late if event.p in heal.core] == []
+
+
+def test_a_view_that_stands_still_is_no_agreement() -> None:
+    """Simulator seed 8631: the last word was taken while the core looked for its next view."""
+    cluster = Cluster(plain_settings(daemons=3))
+    cluster.run(1.0)
+    assert cluster.agree(range(3))
+    host = cluster.daemons[1]
+    host.core.membership.gather(Reason.PATH_LOST, host.clock.monotonic(cluster.loop.now))
+    assert not cluster.agree(range(3))
+    cluster.run(1.0)
+    assert cluster.agree(range(3))
