@@ -1,7 +1,5 @@
 """Finding a daemon and being admitted by it."""
 
-import errno
-import os
 import secrets
 import socket
 from collections.abc import AsyncIterator
@@ -11,15 +9,21 @@ from typing import Final
 
 import trio
 
-from groupcomm.errors import CannotConnect
-from groupcomm.session.client import ClientSession, State
 from groupcomm_client.connection import Connection
-from groupcommd.addresses import DEFAULT_HOST, DEFAULT_PORT, SOCKET_NAME, runtime_folder
+from groupcomm_client.conversation import Conversation
+from groupcomm_client.stream import SessionStream
+from groupcomm_client.targets import (
+    begin_connecting,
+    default_address,
+    finish_connecting,
+    host_and_port,
+    not_admitted,
+    refused,
+    unix_path,
+)
 
 ADMISSION_S: Final = 10.0
 """Longer than any view change: being admitted is ordered among all daemons."""
-
-ADDRESS_VARIABLE: Final = "GROUPCOMM_ADDRESS"
 
 
 @asynccontextmanager
@@ -54,30 +58,22 @@ async def connect(
         ConfigError: no trace can be written there.
     """
     where = address or default_address()
-    session = ClientSession(user or f"u{secrets.token_hex(6)}")
+    conversation = Conversation(user or f"u{secrets.token_hex(6)}", trace)
     connection = None
     with trio.move_on_after(timeout_s):
-        connection = Connection(await open_socket(where), session, trace)
+        stream = SessionStream(await open_socket(where), conversation)
+        connection = Connection(stream, conversation)
         try:
             await connection.greet()
         except BaseException:
             connection.close_socket()
             raise
-    if connection is None or session.state is not State.OPEN:
-        raise CannotConnect(f"the daemon at {where} did not admit this client in {timeout_s:g} s")
+    if connection is None or not conversation.is_open:
+        raise not_admitted(where, timeout_s)
     try:
         yield connection
     finally:
         await connection.aclose()
-
-
-def default_address() -> str:
-    """Where a daemon of this user is expected."""
-    told = os.environ.get(ADDRESS_VARIABLE)
-    if told:
-        return told
-    path = runtime_folder() / SOCKET_NAME
-    return str(path) if path.exists() else f"{DEFAULT_HOST}:{DEFAULT_PORT}"
 
 
 async def open_socket(address: str) -> socket.socket:
@@ -87,39 +83,23 @@ async def open_socket(address: str) -> socket.socket:
         CannotConnect: nobody listens there.
     """
     try:
-        if "/" in address:
-            return await _connect(socket.AF_UNIX, str(Path(address).expanduser()), address)
-        host, colon, port = address.rpartition(":")
-        if not colon or not port.isdigit():
-            host, port = address, str(DEFAULT_PORT)
-        found = await trio.socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-        family, _, _, _, target = found[0]
-        connected = await _connect(family, target, address)
+        path = unix_path(address)
+        if path is not None:
+            return await _connect(socket.AF_UNIX, path)
+        host, port = host_and_port(address)
+        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return await _connect(found[0][0], found[0][4])
     except (OSError, UnicodeError) as error:
-        raise _refused(address, error) from None
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connected
+        raise refused(address, error) from None
 
 
-async def _connect(family: int, target: object, address: str) -> socket.socket:
-    made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    try:
-        result = made.connect_ex(target)  # type: ignore[arg-type]
-        if result == errno.EAGAIN and family == socket.AF_UNIX:
-            raise OSError(result, "the daemon has no room for another client now")
-        if result == errno.EINPROGRESS:
+async def _connect(family: int, target: object) -> socket.socket:
+    made, connected = begin_connecting(family, target)
+    if not connected:
+        try:
             await trio.lowlevel.wait_writable(made)
-            result = made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if result:
-            raise OSError(result, os.strerror(result))
-    except BaseException:
-        made.close()
-        raise
+        except BaseException:
+            made.close()
+            raise
+        finish_connecting(made)
     return made
-
-
-def _refused(address: str, error: Exception) -> CannotConnect:
-    reason = getattr(error, "strerror", None) or str(error)
-    return CannotConnect(
-        f"cannot connect to {address}: {reason} - is the daemon running? try: groupcomm daemon"
-    )

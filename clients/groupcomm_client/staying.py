@@ -16,7 +16,8 @@ from groupcomm.errors import CannotConnect, OrderUnknown, SessionEnded
 from groupcomm.events import GroupView, MemberId, Ordered
 from groupcomm.session.codes import Code
 from groupcomm_client.connecting import ADMISSION_S, connect
-from groupcomm_client.connection import Connection, Received
+from groupcomm_client.connection import Connection
+from groupcomm_client.conversation import Received
 
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 5.0

@@ -11,7 +11,8 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.events import DaemonView, GroupView, Message, Transition, Undeliverable
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client.connecting import connect
-from groupcomm_client.connection import Connection, Received
+from groupcomm_client.connection import Connection
+from groupcomm_client.conversation import Received
 
 _LEVEL_NAMES = tuple(level.name.lower() for level in LEVELS)
 

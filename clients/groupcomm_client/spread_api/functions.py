@@ -1,0 +1,316 @@
+"""Spread's functions, by their names and in their order of arguments.
+
+What C writes through pointers is returned; what it returns as a negative number is raised as
+`SpreadError` with that number. docs/spread-api.md has each function with its differences.
+"""
+
+import itertools
+import secrets
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from groupcomm.errors import CannotConnect, LocalProtocolError, SessionError
+from groupcomm.names import check_group
+from groupcomm_client.blocking import open_connection
+from groupcomm_client.connecting import ADMISSION_S
+from groupcomm_client.spread_api.constants import (
+    CONNECTION_CLOSED,
+    ERRORS,
+    ILLEGAL_GROUP,
+    ILLEGAL_MESSAGE,
+    ILLEGAL_SERVICE,
+    ILLEGAL_SESSION,
+    ILLEGAL_SPREAD,
+    MESSAGE_TOO_LONG,
+    REJECT_ILLEGAL_NAME,
+    SELF_DISCARD,
+    level_of,
+)
+from groupcomm_client.spread_api.mailbox import (
+    Mailbox,
+    Received_message,
+    group_id,
+    membership_info,
+)
+from groupcommd.addresses import DEFAULT_PORT
+
+VERSION: Final = (0, 1, 0)
+"""Of this package; the interface is that of Spread 4 and 5."""
+
+_mailboxes: dict[int, Mailbox] = {}
+_lock = threading.Lock()
+
+
+class SpreadError(Exception):
+    """A call failed.
+
+    Attributes:
+        code: Spread's negative number.
+    """
+
+    def __init__(self, code: int, text: str = "") -> None:
+        super().__init__(
+            f"{ERRORS.get(code, 'unknown error')} ({code}){': ' if text else ''}{text}"
+        )
+        self.code = code
+
+
+def SP_version() -> tuple[int, int, int]:
+    """Major, minor and patch version."""
+    return VERSION
+
+
+def SP_error(error: int) -> None:
+    """Write what a number means to standard error."""
+    print(f"SP_error: ({error}) {ERRORS.get(error, 'unknown error')}", file=sys.stderr)
+
+
+# ---- sessions ----
+
+
+def SP_connect(
+    spread_name: str, private_name: str = "", priority: int = 0, group_membership: bool = True
+) -> tuple[int, str]:
+    """Open a session; see SP_connect_timeout."""
+    return SP_connect_timeout(spread_name, private_name, priority, group_membership, ADMISSION_S)
+
+
+def SP_connect_timeout(
+    spread_name: str,
+    private_name: str,
+    priority: int,
+    group_membership: bool,
+    time_out: float,
+) -> tuple[int, str]:
+    """Open a session.
+
+    Args:
+        spread_name: ``port``, ``port@host``, a socket's path, or nothing for the user's daemon.
+        private_name: to be known by; nothing for a random one.
+        priority: ignored, as by Spread.
+        group_membership: whether membership messages are wanted.
+        time_out: seconds.
+
+    Returns:
+        The mailbox, a file number for select and its kin, and the private group.
+
+    Raises:
+        SpreadError: the daemon is not there, or refuses.
+    """
+    address = _address(spread_name)
+    user = private_name or f"r{secrets.randbelow(10**9)}"
+    try:
+        connection = open_connection(address, user=user, timeout_s=time_out)
+    except LocalProtocolError as error:
+        raise SpreadError(REJECT_ILLEGAL_NAME, str(error)) from None
+    except CannotConnect as error:
+        raise SpreadError(error.code, str(error)) from None
+    except SessionError as error:
+        raise SpreadError(error.code or CONNECTION_CLOSED, str(error)) from None
+    mbox = connection.fileno()
+    with _lock:
+        _mailboxes[mbox] = Mailbox(connection, bool(group_membership))
+    return mbox, connection.name
+
+
+def SP_disconnect(mbox: int) -> None:
+    """End a session in order: what was sent before is delivered."""
+    _remove(mbox).connection.close()
+
+
+def SP_kill(mbox: int) -> None:
+    """Break a session off, also while another thread waits in it."""
+    _remove(mbox).connection.close_socket()
+
+
+def _address(spread_name: str) -> str | None:
+    if not spread_name or "/" in spread_name:
+        return spread_name or None
+    port, at, host = spread_name.partition("@")
+    if not port.isdigit() or (at and not host):
+        raise SpreadError(ILLEGAL_SPREAD, repr(spread_name))
+    if not at and int(port) == DEFAULT_PORT:
+        return None
+    return f"{host or '127.0.0.1'}:{port}"
+
+
+def _mailbox(mbox: int) -> Mailbox:
+    found = _mailboxes.get(mbox)
+    if found is None:
+        raise SpreadError(ILLEGAL_SESSION, f"mailbox {mbox}")
+    return found
+
+
+def _remove(mbox: int) -> Mailbox:
+    with _lock:
+        found = _mailboxes.pop(mbox, None)
+    if found is None:
+        raise SpreadError(ILLEGAL_SESSION, f"mailbox {mbox}")
+    return found
+
+
+@contextmanager
+def _errors(mbox: int) -> Iterator[None]:
+    """Spread's numbers for what goes wrong; a session that has ended is forgotten."""
+    try:
+        yield
+    except LocalProtocolError as error:
+        raise SpreadError(ILLEGAL_SESSION, str(error)) from None
+    except SessionError as error:
+        with _lock:
+            gone = _mailboxes.pop(mbox, None)
+        if gone is not None:
+            gone.connection.close_socket()
+        raise SpreadError(error.code or CONNECTION_CLOSED, str(error)) from None
+
+
+# ---- groups ----
+
+
+def SP_join(mbox: int, group: str) -> None:
+    """Ask to become a member; a membership message tells when. Joining twice does nothing."""
+    _change(mbox, group, join=True)
+
+
+def SP_leave(mbox: int, group: str) -> None:
+    """Ask to be a member no longer. Leaving a group that was not joined does nothing."""
+    _change(mbox, group, join=False)
+
+
+def _change(mbox: int, group: str, *, join: bool) -> None:
+    box = _mailbox(mbox)
+    try:
+        check_group(group)
+    except LocalProtocolError as error:
+        raise SpreadError(ILLEGAL_GROUP, str(error)) from None
+    with _errors(mbox):
+        box.connection.request_membership(group, join=join)
+
+
+# ---- messages ----
+
+
+def SP_multicast(mbox: int, service_type: int, group: str, mess_type: int, mess: bytes) -> int:
+    """Send a message to a group or a private group; the number of its bytes."""
+    return SP_multigroup_multicast(mbox, service_type, (group,), mess_type, mess)
+
+
+def SP_scat_multicast(
+    mbox: int, service_type: int, group: str, mess_type: int, scat_mess: Sequence[bytes]
+) -> int:
+    """Send pieces as one message."""
+    return SP_multigroup_scat_multicast(mbox, service_type, (group,), mess_type, scat_mess)
+
+
+def SP_multigroup_scat_multicast(
+    mbox: int,
+    service_type: int,
+    groups: Sequence[str],
+    mess_type: int,
+    scat_mess: Sequence[bytes],
+) -> int:
+    """Send pieces as one message to several groups."""
+    return SP_multigroup_multicast(mbox, service_type, groups, mess_type, b"".join(scat_mess))
+
+
+def SP_multigroup_multicast(
+    mbox: int, service_type: int, groups: Sequence[str], mess_type: int, mess: bytes
+) -> int:
+    """Send a message to several groups; who is in several of them gets it once.
+
+    Args:
+        mbox: of SP_connect.
+        service_type: one of the six levels, with SELF_DISCARD if its sender does not want it.
+        groups: up to 255.
+        mess_type: a tag, -32,768 to 65,535; receivers get it as 0 to 65,535.
+        mess: up to 64 MiB.
+
+    Raises:
+        SpreadError: nothing was sent.
+    """
+    box = _mailbox(mbox)
+    level = level_of(service_type)
+    if level is None:
+        raise SpreadError(ILLEGAL_SERVICE, f"service type {service_type:#x}")
+    with _errors(mbox):
+        try:
+            box.connection.multicast(
+                groups,
+                mess,
+                level=level,
+                type=mess_type & 0xFFFF if -0x8000 <= mess_type < 0 else mess_type,
+                self_discard=bool(service_type & SELF_DISCARD),
+            )
+        except LocalProtocolError as error:
+            raise SpreadError(_why(error), str(error)) from None
+    return len(mess)
+
+
+def _why(error: LocalProtocolError) -> int:
+    text = str(error)
+    if "bytes; at most" in text:
+        return MESSAGE_TOO_LONG
+    return ILLEGAL_GROUP if "name" in text else ILLEGAL_MESSAGE
+
+
+def SP_receive(mbox: int, time_out: float | None = None) -> Received_message | None:
+    """Wait for the next message of any kind; None if none comes within `time_out` seconds.
+
+    Raises:
+        SpreadError: the session is over.
+    """
+    box = _mailbox(mbox)
+    with _errors(mbox):
+        return box.receive(time_out)
+
+
+def SP_scat_receive(
+    mbox: int, sizes: Sequence[int], time_out: float | None = None
+) -> tuple[Received_message, tuple[bytes, ...]] | None:
+    """As SP_receive, with the data cut into pieces of these sizes; the last one gets the rest."""
+    found = SP_receive(mbox, time_out)
+    if found is None:
+        return None
+    ends = list(itertools.accumulate(sizes))
+    cuts = [0, *ends[:-1], max(len(found.message), ends[-1] if ends else 0)]
+    pieces = tuple(found.message[a:b] for a, b in itertools.pairwise(cuts))
+    return found, pieces
+
+
+def SP_poll(mbox: int) -> int:
+    """How many bytes the next message has (1 if it is empty); 0 if none is there."""
+    box = _mailbox(mbox)
+    with _errors(mbox):
+        return box.poll()
+
+
+# ---- membership messages ----
+
+
+def SP_equal_group_ids(g1: group_id, g2: group_id) -> bool:
+    """Whether two views are one and the same."""
+    return g1 == g2
+
+
+def SP_get_memb_info(message: Received_message) -> membership_info:
+    """What a membership message tells."""
+    if message.info is None:
+        raise SpreadError(ILLEGAL_MESSAGE, "not a membership message")
+    return message.info
+
+
+def SP_get_vs_sets_info(message: Received_message) -> tuple[tuple[tuple[str, ...], ...], int]:
+    """The sets of members that came along together, and the index of the receiver's own."""
+    info = SP_get_memb_info(message)
+    return info.vs_sets, info.my_vs_set_index
+
+
+def SP_get_vs_set_members(message: Received_message, index: int) -> tuple[str, ...]:
+    """The members of one set."""
+    info = SP_get_memb_info(message)
+    if not 0 <= index < len(info.vs_sets):
+        raise SpreadError(ILLEGAL_MESSAGE, f"set {index} of {len(info.vs_sets)}")
+    return info.vs_sets[index]

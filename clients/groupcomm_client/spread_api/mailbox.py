@@ -1,0 +1,175 @@
+"""One mailbox: a blocking connection, and its events as Spread's messages."""
+
+import threading
+from collections import deque
+from typing import Final
+
+import attrs
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.events import Cause, GroupView, MemberId, Message, Transition
+from groupcomm_client.blocking import BlockingConnection
+from groupcomm_client.conversation import Received
+from groupcomm_client.spread_api.constants import (
+    CAUSED_BY_DISCONNECT,
+    CAUSED_BY_JOIN,
+    CAUSED_BY_LEAVE,
+    CAUSED_BY_NETWORK,
+    REG_MEMB_MESS,
+    SERVICE_OF,
+    TRANSITION_MESS,
+)
+
+_CAUSES: Final = {
+    Cause.JOIN: CAUSED_BY_JOIN,
+    Cause.LEAVE: CAUSED_BY_LEAVE,
+    Cause.DISCONNECT: CAUSED_BY_DISCONNECT,
+    Cause.NETWORK: CAUSED_BY_NETWORK,
+}
+
+
+@attrs.frozen
+class group_id:
+    """The identity of a view of a group; equal at all its members."""
+
+    position: Position
+
+
+@attrs.frozen
+class membership_info:
+    """What a membership message tells.
+
+    Attributes:
+        gid: the view's identity.
+        changed_member: who joined, left or disconnected; empty for others.
+        vs_sets: members that come along together; docs/spread-api.md says what is known of others.
+        my_vs_set_index: of the receiver's own set.
+    """
+
+    gid: group_id
+    changed_member: str
+    vs_sets: tuple[tuple[str, ...], ...]
+    my_vs_set_index: int
+
+    @property
+    def num_vs_sets(self) -> int:
+        """How many there are."""
+        return len(self.vs_sets)
+
+
+@attrs.frozen
+class Received_message:
+    """What SP_receive gives, in the order of C's arguments.
+
+    Attributes:
+        service_type: level, or membership bits.
+        sender: a private name; of a membership message the group.
+        groups: where it was sent to; of a membership message the members.
+        mess_type: the sender's tag; of a membership message the receiver's place among the members.
+        endian_mismatch: always False: tags are numbers here, data are bytes.
+        message: the data; of a membership message empty.
+        info: of a membership message.
+    """
+
+    service_type: int
+    sender: str
+    groups: tuple[str, ...]
+    mess_type: int
+    endian_mismatch: bool
+    message: bytes
+    info: membership_info | None = None
+
+
+class Mailbox:
+    """One session.
+
+    Args:
+        connection: open.
+        membership: whether it wants membership messages.
+    """
+
+    def __init__(self, connection: BlockingConnection, membership: bool) -> None:
+        self.connection = connection
+        self._membership = membership
+        self._waiting: deque[Received_message] = deque()
+        self._ids: dict[str, group_id] = {}  # of the last view of each group
+        self._lock = threading.Lock()
+
+    def receive(self, timeout_s: float | None) -> Received_message | None:
+        """The next message; None if none comes in time.
+
+        Raises:
+            SessionEnded: nothing follows.
+        """
+        with self._lock:
+            while not self._waiting:
+                event = self.connection.receive(timeout_s)
+                if event is None:
+                    return None
+                self._take(event)
+            found = self._waiting.popleft()
+            self.connection.ring_on(bool(self._waiting))
+            return found
+
+    def poll(self) -> int:
+        """How many bytes the next message has, counting an empty one as 1; 0 if none is there."""
+        with self._lock:
+            while not self._waiting:
+                event = self.connection.receive(0.0)
+                if event is None:
+                    return 0
+                self._take(event)
+            self.connection.ring_on(True)
+            return max(1, len(self._waiting[0].message))
+
+    def _take(self, event: Received) -> None:
+        if isinstance(event, Message):
+            service = SERVICE_OF[event.level]
+            self._waiting.append(
+                Received_message(
+                    service, event.sender.name, event.groups, event.type, False, event.data
+                )
+            )
+        elif self._membership and isinstance(event, GroupView):
+            self._waiting.append(self._view(event))
+        elif self._membership and isinstance(event, Transition):
+            for group, gid in self._ids.items():
+                info = membership_info(gid, "", (), 0)
+                self._waiting.append(
+                    Received_message(TRANSITION_MESS, group, (), 0, False, b"", info)
+                )
+
+    def _view(self, view: GroupView) -> Received_message:
+        me = self.connection.member
+        gid = group_id(view.id)
+        changed = view.changed[0].name if view.changed else ""
+        if me not in view.members:
+            self._ids.pop(view.group, None)
+            info = membership_info(gid, changed, (), 0)
+            return Received_message(CAUSED_BY_LEAVE, view.group, (), 0, False, b"", info)
+        self._ids[view.group] = gid
+        sets = _vs_sets(view)
+        return Received_message(
+            REG_MEMB_MESS | _CAUSES[view.cause],
+            view.group,
+            tuple(member.name for member in view.members),
+            view.members.index(me),
+            False,
+            b"",
+            membership_info(gid, changed, sets, 0),
+        )
+
+
+def _vs_sets(view: GroupView) -> tuple[tuple[str, ...], ...]:
+    """As Spread gives them: one set with who changed, or of a network change the partition.
+
+    Of others than the receiver's own set nobody knows who came along with whom: each stands alone.
+    """
+    if view.cause is not Cause.NETWORK:
+        return (_names(view.changed),)
+    mine = set(view.vs_set)
+    return (_names(view.vs_set), *(_names((m,)) for m in view.members if m not in mine))
+
+
+def _names(members: tuple[MemberId, ...]) -> tuple[str, ...]:
+    return tuple(member.name for member in members)

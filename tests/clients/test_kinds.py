@@ -1,0 +1,181 @@
+"""What every kind of connection does: trio, asyncio, blocking."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+import trio
+
+from groupcomm.errors import CannotConnect, LocalProtocolError, OrderUnknown, SessionEnded
+from groupcomm.events import Cause, DaemonView, GroupView, Message, Undeliverable
+from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm_client.local_cluster import LocalCluster
+from tests.clients.kinds import KINDS, Kind
+
+PATIENCE_S = 20.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with closing(LocalCluster("ab")) as running:
+        for name in "ab":
+            trio.run(running[name].start)
+        trio.run(running.settle, "ab")
+        yield running
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    found: Kind = request.param
+    return found
+
+
+async def next_of(kind: Kind, connection: Any, wanted: type) -> Any:
+    """The next event of a class."""
+    while True:
+        event = await kind.receive(connection, PATIENCE_S)
+        assert event is not None, f"no {wanted.__name__} comes"
+        if isinstance(event, wanted):
+            return event
+
+
+def test_all_levels_reach_all_members(kind: Kind, cluster: LocalCluster) -> None:
+    async def scenario(kind: Kind) -> None:
+        async with (
+            kind.connect(str(cluster["a"].unix), "ann") as ann,
+            kind.connect(str(cluster["b"].unix), "bob") as bob,
+        ):
+            view = await ann.join("levels")
+            assert view.members == (ann.member,)
+            await bob.join("levels")
+            for level in LEVELS:
+                await ann.multicast("levels", level.name.encode(), level=level, type=int(level))
+            for each in (ann, bob):
+                got = [await next_of(kind, each, Message) for _ in LEVELS]
+                assert {(m.level, m.type, m.data, m.sender) for m in got} == {
+                    (level, int(level), level.name.encode(), ann.member) for level in LEVELS
+                }
+            assert list(bob.groups) == ["levels"]
+            assert bob.view.daemons == ("a", "b")
+
+    kind.run(scenario)
+
+
+def test_the_place_of_a_message_is_told(kind: Kind, cluster: LocalCluster) -> None:
+    async def scenario(kind: Kind) -> None:
+        async with kind.connect(str(cluster["a"].unix)) as ann:
+            await ann.join("places")
+            place = await ann.multicast("places", b"x", level=ServiceLevel.SAFE, ordered=True)
+            message = await next_of(kind, ann, Message)
+            assert (message.position, place.transitional) == (place.position, False)
+            assert ann.in_doubt == 0
+
+    kind.run(scenario)
+
+
+def test_large_and_many_messages_arrive_whole_and_in_order(
+    kind: Kind, cluster: LocalCluster
+) -> None:
+    async def scenario(kind: Kind) -> None:
+        large = bytes(range(256)) * 12_000
+        many = [b"%d" % number for number in range(5_000)]
+        async with (
+            kind.connect(str(cluster["a"].unix)) as ann,
+            kind.connect(str(cluster["b"].unix)) as bob,
+        ):
+            await bob.join("large")
+            await ann.multicast("large", large)
+            assert (await next_of(kind, bob, Message)).data == large
+            assert await ann.multicast_many("large", many) == len(many)
+            got: list[bytes] = []
+            while len(got) < len(many):
+                got += [e.data for e in await bob.receive_batch() if isinstance(e, Message)]
+            assert got == many
+
+    kind.run(scenario)
+
+
+def test_private_messages_reach_one_or_come_back(kind: Kind, cluster: LocalCluster) -> None:
+    async def scenario(kind: Kind) -> None:
+        async with kind.connect(str(cluster["a"].unix)) as ann:
+            async with kind.connect(str(cluster["b"].unix)) as bob:
+                await ann.multicast(bob.name, b"psst")
+                assert (await next_of(kind, bob, Message)).data == b"psst"
+                name = bob.name
+            await ann.multicast(name, b"too late")
+            assert (await next_of(kind, ann, Undeliverable)).target == name
+
+    kind.run(scenario)
+
+
+def test_who_comes_and_goes_is_told_with_its_cause(kind: Kind, cluster: LocalCluster) -> None:
+    async def scenario(kind: Kind) -> None:
+        async with kind.connect(str(cluster["a"].unix)) as ann:
+            await ann.join("room")
+            async with kind.connect(str(cluster["b"].unix)) as bob:
+                async with bob.group("room"):
+                    pass
+                await bob.join("room")
+            causes = [(await next_of(kind, ann, GroupView)).cause for _ in range(5)]
+            assert causes == [Cause.JOIN, Cause.JOIN, Cause.LEAVE, Cause.JOIN, Cause.DISCONNECT]
+            await ann.leave("room")
+            assert ann.groups == {}
+
+    kind.run(scenario)
+
+
+def test_a_call_that_is_given_up_loses_nothing(kind: Kind, cluster: LocalCluster) -> None:
+    async def scenario(kind: Kind) -> None:
+        async with kind.connect(str(cluster["a"].unix)) as ann:
+            await ann.join("patience")
+            got: list[bytes] = []
+            for number in range(100):
+                await ann.multicast("patience", b"%d" % number)
+                event = await kind.receive(ann, 0.0005)
+                got += [event.data] if isinstance(event, Message) else []
+            while len(got) < 100:
+                got.append((await next_of(kind, ann, Message)).data)
+            assert got == [b"%d" % number for number in range(100)]
+
+    kind.run(scenario)
+
+
+def test_what_is_wrong_is_told_and_changes_nothing(kind: Kind, cluster: LocalCluster) -> None:
+    async def scenario(kind: Kind) -> None:
+        async with kind.connect(str(cluster["a"].unix), "eve") as eve:
+            await eve.join("wrong")
+            with pytest.raises(LocalProtocolError, match="has joined"):
+                await eve.join("wrong")
+            with pytest.raises(LocalProtocolError, match="it must be 0 to 65535"):
+                await eve.multicast("wrong", b"", type=70_000)
+            with pytest.raises(SessionEnded, match="has a session of user 'eve' already"):
+                async with kind.connect(str(cluster["a"].unix), "eve"):
+                    pass
+            assert (await eve.ask("groups"))["groups"] == {"wrong": 1}
+        with pytest.raises(CannotConnect, match="is the daemon running"):
+            async with kind.connect(str(cluster.folder / "nobody.sock")):
+                pass
+        with pytest.raises(CannotConnect, match="Connection refused"):
+            async with kind.connect("127.0.0.1:1"):
+                pass
+
+    kind.run(scenario)
+
+
+def test_the_end_of_the_daemon_is_told(kind: Kind) -> None:
+    async def scenario(kind: Kind, alone: LocalCluster) -> None:
+        async with kind.connect(str(alone["a"].unix)) as ann:
+            await ann.join("g")
+            await next_of(kind, ann, DaemonView)
+            alone["a"].kill()
+            with pytest.raises(OrderUnknown):
+                await ann.multicast("g", b"x", ordered=True)
+            with pytest.raises(SessionEnded, match="connection to the daemon was lost"):
+                await next_of(kind, ann, Undeliverable)
+            with pytest.raises(SessionEnded):
+                await ann.multicast("g", b"x")
+
+    with closing(LocalCluster("a")) as alone:
+        trio.run(alone["a"].start)
+        kind.run(scenario, alone)

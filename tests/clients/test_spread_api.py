@@ -1,0 +1,263 @@
+"""Spread's interface, as programs written for Spread use it."""
+
+import select
+import threading
+from collections.abc import Iterator
+from contextlib import closing, suppress
+
+import pytest
+import trio
+
+from groupcomm_client import spread_api as sp
+from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_client.spread_api import functions
+
+WAIT_S = 20.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with closing(LocalCluster("ab")) as running:
+        for name in "ab":
+            trio.run(running[name].start)
+        trio.run(running.settle, "ab")
+        yield running
+
+
+class Boxes:
+    """Mailboxes that are closed after the test."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.cluster = cluster
+        self.open: list[int] = []
+
+    def connect(self, daemon: str, user: str = "", membership: bool = True) -> tuple[int, str]:
+        mbox, name = sp.SP_connect(str(self.cluster[daemon].unix), user, 0, membership)
+        self.open.append(mbox)
+        return mbox, name
+
+    def close(self) -> None:
+        for mbox in self.open:
+            with suppress(sp.SpreadError):  # the test has closed it itself
+                sp.SP_disconnect(mbox)
+
+
+@pytest.fixture
+def boxes(cluster: LocalCluster) -> Iterator[Boxes]:
+    with closing(Boxes(cluster)) as made:
+        yield made
+
+
+def receive(mbox: int) -> sp.Received_message:
+    found = sp.SP_receive(mbox, WAIT_S)
+    assert found is not None, "nothing comes"
+    return found
+
+
+def regular(mbox: int) -> sp.Received_message:
+    """The next message that is none of membership."""
+    while sp.Is_membership_mess((found := receive(mbox)).service_type):
+        continue
+    return found
+
+
+def test_every_level_comes_with_its_service_type(boxes: Boxes) -> None:
+    ann, name = boxes.connect("a", "ann")
+    bob, _ = boxes.connect("b", "bob")
+    assert name == "#ann#a"
+    sp.SP_join(bob, "g")
+    assert sp.Is_reg_memb_mess(receive(bob).service_type)
+    services = [1 << bit for bit in range(6)]
+    for service in services:
+        assert sp.SP_multicast(ann, service, "g", service, b"text") == 4
+    got = [regular(bob) for _ in services]
+    assert sorted(found.service_type for found in got) == services
+    for found in got:
+        assert (found.sender, found.groups, found.message) == (name, ("g",), b"text")
+        assert (found.mess_type, found.endian_mismatch) == (found.service_type, False)
+    assert sp.Is_safe_mess(sp.SAFE_MESS)
+    assert not sp.Is_agreed_mess(sp.SAFE_MESS)
+
+
+def test_membership_messages_tell_who_and_why(boxes: Boxes) -> None:
+    ann, a_name = boxes.connect("a")
+    bob, b_name = boxes.connect("b")
+    sp.SP_join(ann, "team")
+    sp.SP_join(ann, "team")  # does nothing
+    alone = receive(ann)
+    sp.SP_join(bob, "team")
+    both, same = receive(ann), receive(bob)
+    assert (alone.groups, both.groups) == ((a_name,), (a_name, b_name))
+    assert (both.sender, both.mess_type, same.mess_type) == ("team", 0, 1)
+    assert sp.Is_caused_join_mess(both.service_type)
+    info = sp.SP_get_memb_info(both)
+    assert (info.changed_member, info.vs_sets) == (b_name, ((b_name,),))
+    assert sp.SP_equal_group_ids(info.gid, sp.SP_get_memb_info(same).gid)
+    assert not sp.SP_equal_group_ids(info.gid, sp.SP_get_memb_info(alone).gid)
+    assert sp.SP_get_vs_set_members(both, 0) == (b_name,)
+    sp.SP_leave(bob, "team")
+    left, self_leave = receive(ann), receive(bob)
+    assert sp.Is_caused_leave_mess(left.service_type)
+    assert not sp.Is_self_leave(left.service_type)
+    assert sp.Is_self_leave(self_leave.service_type)
+    sp.SP_join(bob, "team")
+    receive(ann)
+    sp.SP_disconnect(bob)
+    assert sp.Is_caused_disconnect_mess(receive(ann).service_type)
+
+
+def test_a_network_change_comes_behind_a_transition(boxes: Boxes) -> None:
+    ann, a_name = boxes.connect("a")
+    bob, b_name = boxes.connect("b")
+    for mbox in (ann, bob):
+        sp.SP_join(mbox, "net")
+    while set(receive(ann).groups) != {a_name, b_name}:
+        continue
+    boxes.cluster["b"].kill()
+    transition, after = receive(ann), receive(ann)
+    assert (transition.service_type, transition.sender) == (sp.TRANSITION_MESS, "net")
+    assert sp.Is_caused_network_mess(after.service_type)
+    assert after.groups == (a_name,)
+    assert sp.SP_get_vs_sets_info(after) == (((a_name,),), 0)
+    with pytest.raises(sp.SpreadError) as caught:
+        regular(bob)
+    assert caught.value.code == sp.CONNECTION_CLOSED
+    trio.run(boxes.cluster["b"].start)
+    trio.run(boxes.cluster.settle, "ab")
+
+
+def test_without_membership_only_messages_come(boxes: Boxes) -> None:
+    ann, _ = boxes.connect("a", membership=False)
+    sp.SP_join(ann, "quiet")
+    sp.SP_multicast(ann, sp.AGREED_MESS, "quiet", 0, b"only this")
+    assert receive(ann).message == b"only this"
+
+
+def test_many_groups_scattered_data_and_discarded_copies(boxes: Boxes) -> None:
+    ann, _ = boxes.connect("a", membership=False)
+    bob, _ = boxes.connect("b", membership=False)
+    for group in ("g1", "g2"):
+        sp.SP_join(bob, group)
+        sp.SP_join(ann, group)
+    service = sp.FIFO_MESS | sp.SELF_DISCARD
+    sp.SP_multigroup_scat_multicast(ann, service, ["g1", "g2"], -1, [b"one ", b"and ", b"two"])
+    found = sp.SP_scat_receive(bob, [4, 100], WAIT_S)
+    assert found is not None
+    message, pieces = found
+    assert (pieces, message.groups, message.mess_type) == (
+        (b"one ", b"and two"),
+        ("g1", "g2"),
+        65535,
+    )
+    sp.SP_multicast(bob, sp.AGREED_MESS, "g1", 0, b"next")
+    assert receive(ann).message == b"next", "its own was discarded"
+
+
+def test_poll_and_select_tell_of_what_waits(boxes: Boxes) -> None:
+    ann, _ = boxes.connect("a", membership=False)
+    assert sp.SP_poll(ann) == 0
+    sp.SP_join(ann, "polled")
+    for text in (b"12345", b""):
+        sp.SP_multicast(ann, sp.AGREED_MESS, "polled", 0, text)
+    while not sp.SP_poll(ann):
+        select.select([ann], [], [], WAIT_S)
+    assert sp.SP_poll(ann) == 5
+    assert select.select([ann], [], [], 0)[0] == [ann]
+    assert receive(ann).message == b"12345"
+    while not sp.SP_poll(ann):
+        select.select([ann], [], [], WAIT_S)
+    assert (sp.SP_poll(ann), receive(ann).message) == (1, b"")
+
+
+def test_a_thread_that_waits_for_a_place_is_told_by_the_one_that_reads(boxes: Boxes) -> None:
+    ann, _ = boxes.connect("a", membership=False)
+    connection = functions._mailboxes[ann].connection
+    places: list[object] = []
+
+    def order() -> None:
+        places.extend(connection.multicast("other", b"x", ordered=True) for _ in range(20))
+
+    sender = threading.Thread(target=order)
+    sender.start()
+    while sender.is_alive():
+        assert sp.SP_receive(ann, 0.01) is None
+    assert len(set(places)) == 20
+
+
+def test_a_mailbox_is_killed_while_a_thread_waits_in_it(boxes: Boxes) -> None:
+    ann, _ = boxes.connect("a", membership=False)
+    codes: list[int] = []
+
+    def listen() -> None:
+        try:
+            sp.SP_receive(ann)
+        except sp.SpreadError as error:
+            codes.append(error.code)
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    listener.join(0.2)
+    sp.SP_kill(ann)
+    listener.join(WAIT_S)
+    assert codes == [sp.CONNECTION_CLOSED]
+
+
+def test_one_thread_receives_while_another_sends(boxes: Boxes) -> None:
+    ann, _ = boxes.connect("a", membership=False)
+    sp.SP_join(ann, "threads")
+    got: list[bytes] = []
+
+    def listen() -> None:
+        while len(got) < 500:
+            got.append(receive(ann).message)
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    for number in range(500):
+        sp.SP_multicast(ann, sp.FIFO_MESS, "threads", 0, b"%d" % number)
+    listener.join(WAIT_S)
+    assert got == [b"%d" % number for number in range(500)]
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (lambda box: sp.SP_connect("x@", "ann"), sp.ILLEGAL_SPREAD),
+        (lambda box: sp.SP_connect("1@127.0.0.1"), sp.COULD_NOT_CONNECT),
+        (lambda box: sp.SP_multicast(box, 0, "g", 0, b""), sp.ILLEGAL_SERVICE),
+        (lambda box: sp.SP_multicast(box, sp.SAFE_MESS | 1, "g", 0, b""), sp.ILLEGAL_SERVICE),
+        (lambda box: sp.SP_multicast(box, sp.SAFE_MESS, "", 0, b""), sp.ILLEGAL_GROUP),
+        (lambda box: sp.SP_multicast(box, sp.SAFE_MESS, "g", 70_000, b""), sp.ILLEGAL_MESSAGE),
+        (lambda box: sp.SP_multicast(box, 4, "g", 0, bytes(2**26 + 1)), sp.MESSAGE_TOO_LONG),
+        (lambda box: sp.SP_join(box, "#private"), sp.ILLEGAL_GROUP),
+        (lambda box: sp.SP_receive(12345), sp.ILLEGAL_SESSION),
+        (lambda box: sp.SP_disconnect(12345), sp.ILLEGAL_SESSION),
+    ],
+)
+def test_errors_have_spreads_numbers(boxes: Boxes, call: object, code: int) -> None:
+    box, _ = boxes.connect("a")
+    assert callable(call)
+    with pytest.raises(sp.SpreadError) as caught:
+        call(box)
+    assert caught.value.code == code
+    assert sp.ERRORS[code] in str(caught.value)
+
+
+def test_a_name_is_taken_once_and_may_not_be_anything(boxes: Boxes) -> None:
+    boxes.connect("a", "max")
+    for user, code in (("max", sp.REJECT_NOT_UNIQUE), ("a#b", sp.REJECT_ILLEGAL_NAME)):
+        with pytest.raises(sp.SpreadError) as caught:
+            boxes.connect("a", user)
+        assert caught.value.code == code
+
+
+def test_a_killed_mailbox_is_none_any_more(
+    boxes: Boxes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ann, _ = boxes.connect("a")
+    sp.SP_kill(ann)
+    with pytest.raises(sp.SpreadError) as caught:
+        sp.SP_multicast(ann, sp.SAFE_MESS, "g", 0, b"")
+    sp.SP_error(caught.value.code)
+    assert capsys.readouterr().err == "SP_error: (-11) there is no such mailbox\n"
+    assert len(sp.SP_version()) == 3
