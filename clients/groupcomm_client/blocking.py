@@ -35,13 +35,10 @@ from groupcomm_client.connection import GOODBYE_S
 from groupcomm_client.conversation import Conversation, Facts, Ready, Received
 from groupcomm_client.stream import read_some, write_some
 from groupcomm_client.targets import (
-    begin_connecting,
     default_address,
-    finish_connecting,
-    host_and_port,
     not_admitted,
-    refused,
-    unix_path,
+    open_socket,
+    wait_for_socket,
 )
 
 
@@ -286,7 +283,7 @@ class BlockingConnection(Facts):
         self._reading = True
         self._lock.release()
         try:
-            come = _wait(self._socket, select.POLLIN, seconds)
+            come = wait_for_socket(self._socket, select.POLLIN, seconds)
         finally:
             self._lock.acquire()
             self._reading = False
@@ -307,7 +304,7 @@ class BlockingConnection(Facts):
                 if done or self.conversation.closed is not None:
                     self._lock.notify_all()
                     return
-            if _wait(self._socket, select.POLLIN | select.POLLOUT) & ~select.POLLOUT:
+            if wait_for_socket(self._socket, select.POLLIN | select.POLLOUT) & ~select.POLLOUT:
                 with self._lock:
                     self._feed()
                     self._lock.notify_all()
@@ -328,16 +325,6 @@ class BlockingConnection(Facts):
                 os.eventfd_write(self._bell, 1)
             else:
                 os.eventfd_read(self._bell)
-
-
-def _wait(socket_: socket.socket, events: int, timeout_s: float = math.inf) -> int:
-    """What of some events has come; 0 if nothing has in time."""
-    if socket_.fileno() < 0:  # closed by another thread
-        return select.POLLHUP
-    poll = select.poll()
-    poll.register(socket_, events)
-    found = poll.poll(None if timeout_s == math.inf else timeout_s * 1000)
-    return found[0][1] if found else 0
 
 
 @contextmanager
@@ -374,7 +361,7 @@ def open_connection(
     where = address or default_address()
     conversation = Conversation(user or f"u{secrets.token_hex(6)}", trace)
     end = time.monotonic() + timeout_s
-    connection = BlockingConnection(_open_socket(where, timeout_s), conversation)
+    connection = BlockingConnection(open_socket(where, timeout_s), conversation)
     admitted = False
     try:
         admitted = connection.greet(max(0.0, end - time.monotonic()))
@@ -384,22 +371,3 @@ def open_connection(
     if not admitted:
         raise not_admitted(where, timeout_s)
     return connection
-
-
-def _open_socket(address: str, timeout_s: float) -> socket.socket:
-    family: int = socket.AF_UNIX
-    target: object = unix_path(address)
-    try:
-        if target is None:
-            host, port = host_and_port(address)
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            family, target = found[0][0], found[0][4]
-        made, connected = begin_connecting(family, target)
-        if not connected:
-            if not _wait(made, select.POLLOUT, timeout_s):
-                made.close()
-                raise not_admitted(address, timeout_s)
-            finish_connecting(made)
-    except (OSError, UnicodeError) as error:
-        raise refused(address, error) from None
-    return made

@@ -1,7 +1,9 @@
 """Where a daemon is: from what a user writes to a socket that is being connected."""
 
 import errno
+import math
 import os
+import select
 import socket
 from pathlib import Path
 from typing import Any, Final
@@ -73,3 +75,37 @@ def refused(address: str, error: Exception) -> CannotConnect:
 def not_admitted(address: str, seconds: float) -> CannotConnect:
     """What a user is told when time is up."""
     return CannotConnect(f"the daemon at {address} did not admit this client in {seconds:g} s")
+
+
+def wait_for_socket(socket_: socket.socket, events: int, timeout_s: float = math.inf) -> int:
+    """What of some events has come; 0 if nothing has in time."""
+    if socket_.fileno() < 0:  # closed by another thread
+        return select.POLLHUP
+    poll = select.poll()
+    poll.register(socket_, events)
+    found = poll.poll(None if timeout_s == math.inf else timeout_s * 1000)
+    return found[0][1] if found else 0
+
+
+def open_socket(address: str, timeout_s: float) -> socket.socket:
+    """A connected non-blocking socket, waiting for it in this thread.
+
+    Raises:
+        CannotConnect: nobody listens there, or not in time.
+    """
+    family: int = socket.AF_UNIX
+    target: object = unix_path(address)
+    try:
+        if target is None:
+            host, port = host_and_port(address)
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            family, target = found[0][0], found[0][4]
+        made, connected = begin_connecting(family, target)
+        if not connected:
+            if not wait_for_socket(made, select.POLLOUT, timeout_s):
+                made.close()
+                raise not_admitted(address, timeout_s)
+            finish_connecting(made)
+    except (OSError, UnicodeError) as error:
+        raise refused(address, error) from None
+    return made

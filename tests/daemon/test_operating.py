@@ -26,14 +26,17 @@ async def logged(daemon: LocalDaemon, what: Callable[[dict[str, Any]], bool]) ->
 async def test_a_late_token_is_told_before_it_is_lost() -> None:
     async with LocalCluster("abc") as daemons:
         await daemons.settle("abc")
-        daemons["c"].signal(signal.SIGSTOP)
-        await daemons.settle("ab")
+        async with connect(str(daemons["c"].unix)) as connection:
+            await connection.multicast("g", b"x", ordered=True)  # now the token rests at c
+            await trio.sleep(0.1)
+            daemons["c"].signal(signal.SIGSTOP)
+            await daemons.settle("ab")
+            daemons["c"].signal(signal.SIGCONT)
         lines = daemons["a"].lines()
         late = [n for n, line in enumerate(lines) if "silent_s" in line]
         lost = [n for n, line in enumerate(lines) if line.get("left") == ["c"]]
         assert late[-1] < lost[-1]
         assert 0.3 < lines[late[-1]]["silent_s"] < 0.6
-        daemons["c"].signal(signal.SIGCONT)
         await daemons.settle("abc")
 
 
