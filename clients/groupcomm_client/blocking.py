@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from groupcomm.errors import OrderUnknown, SessionEnded
+from groupcomm.errors import SessionEnded
 from groupcomm.events import GroupView, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
@@ -150,11 +150,7 @@ class BlockingConnection(Facts):
             self._flush()
             return None
         with self.conversation.order_of(number) as order:
-            try:
-                self._exchange(order.has_come)
-            except SessionEnded as error:
-                text = f"the order of a message is unknown: {error}"
-                raise OrderUnknown(error.code, text) from None
+            self._exchange(order.has_come)
             return order.value
 
     def multicast_many(

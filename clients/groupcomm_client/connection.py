@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Literal, Protocol, Self, overload
 
-from groupcomm.errors import OrderUnknown, SessionEnded
+from groupcomm.errors import SessionEnded
 from groupcomm.events import GroupView, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
@@ -163,11 +163,7 @@ class Connection(Facts):
             await self._stream.flush()
             return None
         with self.conversation.order_of(number) as order:
-            try:
-                await self._stream.exchange(order.has_come)
-            except SessionEnded as error:
-                text = f"the order of a message is unknown: {error}"
-                raise OrderUnknown(error.code, text) from None
+            await self._stream.exchange(order.has_come)
             return order.value
 
     async def multicast_many(

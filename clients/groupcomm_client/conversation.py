@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from groupcomm.errors import SessionEnded
+from groupcomm.errors import OrderUnknown, SessionEnded
 from groupcomm.events import (
     Answer,
     Closed,
@@ -171,10 +171,17 @@ class Conversation:
 
     @contextmanager
     def order_of(self, number: int) -> Iterator[Pending[Ordered]]:
-        """The place of a message that was sent as ordered, for as long as it is waited for."""
+        """The place of a message that was sent as ordered, for as long as it is waited for.
+
+        Raises:
+            OrderUnknown: the session has ended while the block waited.
+        """
         self._orders[number] = pending = Pending[Ordered]()
         try:
             yield pending
+        except SessionEnded as error:
+            text = f"the order of a message is unknown: {error}"
+            raise OrderUnknown(error.code, text) from None
         finally:
             del self._orders[number]
 
