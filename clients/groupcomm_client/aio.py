@@ -13,7 +13,6 @@ All that `groupcomm_client.Connection` can do, this one can: it is the same clas
 """
 
 import asyncio
-import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -150,7 +149,7 @@ async def connect(
         ConfigError: no trace can be written there.
     """
     where = address or default_address()
-    conversation = Conversation(user or f"u{secrets.token_hex(6)}", trace)
+    conversation = Conversation(user, trace)
     stream: AioStream | None = None
     try:
         async with asyncio.timeout(timeout_s):

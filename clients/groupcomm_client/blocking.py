@@ -16,7 +16,6 @@ file number is readable when `receive` has something to give.
 import json
 import math
 import os
-import secrets
 import select
 import socket
 import threading
@@ -355,7 +354,7 @@ def open_connection(
         ConfigError: no trace can be written there.
     """
     where = address or default_address()
-    conversation = Conversation(user or f"u{secrets.token_hex(6)}", trace)
+    conversation = Conversation(user, trace)
     end = time.monotonic() + timeout_s
     connection = BlockingConnection(open_socket(where, timeout_s), conversation)
     admitted = False

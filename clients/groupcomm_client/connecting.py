@@ -1,6 +1,5 @@
 """Finding a daemon and being admitted by it."""
 
-import secrets
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -58,7 +57,7 @@ async def connect(
         ConfigError: no trace can be written there.
     """
     where = address or default_address()
-    conversation = Conversation(user or f"u{secrets.token_hex(6)}", trace)
+    conversation = Conversation(user, trace)
     connection = None
     with trio.move_on_after(timeout_s):
         stream = SessionStream(await open_socket(where), conversation)

@@ -5,6 +5,7 @@ what they have read, and make their callers wait until something is so. All else
 I/O but for the trace.
 """
 
+import secrets
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -56,6 +57,11 @@ class Pending(Generic[_Value]):
         return self.value is not None
 
 
+def random_user() -> str:
+    """A name for a program that does not care for its own."""
+    return f"u{secrets.token_hex(6)}"
+
+
 class Conversation:
     """One session, from its hello to its end.
 
@@ -67,17 +73,17 @@ class Conversation:
         asked: what it will be a member of once all that it has asked for is answered.
     """
 
-    def __init__(self, user: str, trace: Path | None = None) -> None:
+    def __init__(self, user: str | None, trace: Path | None = None) -> None:
         """Begin it; nothing has been said yet.
 
         Args:
-            user: its name.
+            user: its name; None for a random one.
             trace: the folder for a trace of it; None for no trace.
 
         Raises:
             LocalProtocolError: not a user's name.
         """
-        self._session = ClientSession(user)
+        self._session = ClientSession(user or random_user())
         self._groups: dict[str, GroupView] = {}
         self._joining: dict[str, int] = {}  # numbers of the requests
         self._orders: dict[int, Pending[Ordered]] = {}

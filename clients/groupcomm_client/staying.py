@@ -1,6 +1,5 @@
 """A connection that comes back when its session ends, and says what may have been missed."""
 
-import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,7 +16,7 @@ from groupcomm.events import GroupView, MemberId, Ordered
 from groupcomm.session.codes import Code
 from groupcomm_client.connecting import ADMISSION_S, connect
 from groupcomm_client.connection import Connection
-from groupcomm_client.conversation import Received
+from groupcomm_client.conversation import Received, random_user
 
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 5.0
@@ -50,7 +49,7 @@ class StayingConnection:
 
     def __init__(self, address: str | None, user: str | None, trace: Path | None) -> None:
         self._address = address
-        self._user = user or f"u{secrets.token_hex(6)}"
+        self._user = user or random_user()
         self._trace = trace
         self._groups: dict[str, None] = {}  # in the order of joining
         self._stack = AsyncExitStack()

@@ -24,7 +24,7 @@ from groupcommd.flight import FlightRecorder
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
 from groupcommd.status import Parts, answer
-from groupcommd.trace_file import TraceFile, trace_daemon
+from groupcommd.trace_file import TraceFile, identity_of, trace_daemon
 from groupcommd.watch import Watch
 
 WALL_INTERVAL_S = 1.0
@@ -120,7 +120,7 @@ class Service:
 
     def _end_trace(self, trace: TraceFile) -> None:
         left = self._error is None and self._end is End.LEFT
-        identity = f"{self.core.start.name}/{self.core.start.incarnation.restarts}"
+        identity = identity_of(self.core.start.daemon)
         trace.record(Left(trace.now, identity) if left else Fail(trace.now, identity))
         trace.close()
 

@@ -79,11 +79,16 @@ class TraceFile:
             self._file = -1
 
 
+def identity_of(daemon: DaemonId) -> str:
+    """The name of a start in traces: restart counts on whole disks never repeat."""
+    return f"{daemon.name}/{daemon.incarnation.restarts}"
+
+
 class _Identities(dict[DaemonId, str]):
-    """The name of each start in traces: restart counts on whole disks never repeat."""
+    """The names of all starts, each made when it is asked for."""
 
     def __missing__(self, daemon: DaemonId) -> str:
-        name = self[daemon] = f"{daemon.name}/{daemon.incarnation.restarts}"
+        name = self[daemon] = identity_of(daemon)
         return name
 
 
