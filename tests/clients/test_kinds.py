@@ -99,7 +99,11 @@ def test_large_and_many_messages_arrive_whole_and_in_order(
 def test_private_messages_reach_one_or_come_back(kind: Kind, cluster: LocalCluster) -> None:
     async def scenario(kind: Kind) -> None:
         async with kind.connect(str(cluster["a"].unix)) as ann:
+            await ann.join("private")
             async with kind.connect(str(cluster["b"].unix)) as bob:
+                await bob.join("private")
+                while len(ann.groups["private"].members) < 2:  # now its daemon knows of bob
+                    await next_of(kind, ann, GroupView)
                 await ann.multicast(bob.name, b"psst")
                 assert (await next_of(kind, bob, Message)).data == b"psst"
                 name = bob.name

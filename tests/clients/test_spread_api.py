@@ -136,9 +136,12 @@ def test_without_membership_only_messages_come(boxes: Boxes) -> None:
 def test_many_groups_scattered_data_and_discarded_copies(boxes: Boxes) -> None:
     ann, _ = boxes.connect("a", membership=False)
     bob, _ = boxes.connect("b", membership=False)
-    for group in ("g1", "g2"):
-        sp.SP_join(bob, group)
-        sp.SP_join(ann, group)
+    for mbox in (ann, bob):
+        for group in ("g1", "g2"):
+            sp.SP_join(mbox, group)
+        sp.SP_multicast(mbox, sp.AGREED_MESS, "g2", 0, b"I have joined")
+        assert receive(mbox).message == b"I have joined"
+    assert receive(ann).message == b"I have joined", "of bob"
     service = sp.FIFO_MESS | sp.SELF_DISCARD
     sp.SP_multigroup_scat_multicast(ann, service, ["g1", "g2"], -1, [b"one ", b"and ", b"two"])
     found = sp.SP_scat_receive(bob, [4, 100], WAIT_S)
