@@ -75,8 +75,14 @@ async def test_a_killed_daemon_leaves_the_view_and_comes_back(tmp_path: Path) ->
         daemons["b"].signal(signal.SIGTERM)
         assert await daemons["b"].ended() == 0
         await daemons.settle("ac")
-        view = [line for line in daemons["a"].lines() if line.get("left") == ["b"]]
-        assert view[-1]["cause"] == ["fellow_left"]
+        causes = [
+            cause
+            for daemon in "ac"  # the second to act may have heard of it from the first
+            for line in daemons[daemon].lines()
+            if line.get("left") == ["b"]
+            for cause in line["cause"]
+        ]
+        assert "fellow_left" in causes
 
 
 SUICIDE = """
