@@ -1,0 +1,1 @@
+"""Coordination of programs: what groups, views and one order are good for."""

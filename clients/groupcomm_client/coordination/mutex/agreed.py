@@ -1,0 +1,123 @@
+"""The mutex over agreed order alone: a queue as a replicated state machine.
+
+The agreed order already tells everybody who is first, so nothing needs to be acknowledged: a
+request and a release are all that is sent.
+"""
+
+import msgspec
+
+from groupcomm.events import MemberId
+from groupcomm.level import ServiceLevel
+from groupcomm_client.conversation import Received
+from groupcomm_client.coordination.mutex.form import Send
+from groupcomm_client.coordination.replica import Done, Replica, Status, Unknown
+from groupcomm_client.coordination.replica import Send as ReplicaSend
+
+_REQUEST = b"+"
+_RELEASE = b"-"
+
+_decoder = msgspec.msgpack.Decoder(list[MemberId])
+
+
+class Queue:
+    """The state machine: who has asked, in order; who has gone does not ask any more."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.members: list[MemberId] = []
+
+    def apply(self, command: bytes, sender: MemberId) -> object:
+        """Take a request or a release; one that says nothing new changes nothing."""
+        if sender in self.members:
+            if command == _RELEASE:
+                self.members.remove(sender)
+        elif command == _REQUEST:
+            self.members.append(sender)
+        return None
+
+    def members_changed(self, members: tuple[MemberId, ...]) -> None:
+        """A view drops who has gone, the holder, too."""
+        self.members = [member for member in self.members if member in members]
+
+    def snapshot(self) -> bytes:
+        """The queue."""
+        return msgspec.msgpack.encode(self.members)
+
+    def restore(self, state: bytes) -> None:
+        """Take over a queue."""
+        self.members = _decoder.decode(state)
+
+
+class AgreedForm:
+    """One member; see `Form`."""
+
+    def __init__(
+        self,
+        me: MemberId,
+        group: str,
+        *,
+        replicas: int | None = None,
+        level: ServiceLevel = ServiceLevel.AGREED,
+    ) -> None:
+        """Begin before the first view of the group.
+
+        Args:
+            me: the session.
+            group: of those that compete.
+            replicas: how many these are, absent ones included; see `Replica`.
+            level: of requests and releases.
+        """
+        self._me = me
+        self._queue = Queue()
+        self._replica = Replica(me, group, self._queue, replicas=replicas)
+        self._level = level
+        self._exclusive = replicas is not None
+        self._wanted = False
+        self._holds = False
+        self._asked = 0  # number of the command whose outcome is awaited; 0 for none
+        self._sends: list[Send] = []
+
+    @property
+    def queue(self) -> tuple[MemberId, ...]:
+        """Who has asked, in the order of the grants."""
+        return tuple(self._queue.members)
+
+    @property
+    def holds(self) -> bool:
+        """Whether its request is the first."""
+        return self._holds
+
+    def request(self) -> list[Send]:
+        """Multicast a request."""
+        self._wanted = True
+        return self._look()
+
+    def release(self) -> list[Send]:
+        """Multicast that the request is over."""
+        self._wanted = False
+        return self._look()
+
+    def handle(self, event: Received) -> list[Send]:
+        """Take one event of the connection."""
+        for action in self._replica.handle(event):
+            match action:
+                case ReplicaSend(data):
+                    self._sends.append(Send(data, ServiceLevel.AGREED))
+                case Done(number) | Unknown(number):
+                    if number == self._asked:
+                        self._asked = 0
+        return self._look()
+
+    def _look(self) -> list[Send]:
+        """Have the queue say what is wanted; see whether the turn has come."""
+        replica, queue = self._replica, self._queue.members
+        if replica.has_quorum:
+            if not self._asked and self._wanted != (self._me in queue):
+                self._asked, data = replica.command(_REQUEST if self._wanted else _RELEASE)
+                self._sends.append(Send(data, self._level))
+            # While a release is under way the place in the queue is not this request's.
+            self._holds = self._wanted and not self._asked and queue[:1] == [self._me]
+        elif not self._wanted or (self._exclusive and replica.status is Status.SETTLING):
+            self._holds = False  # others may go on without this one
+        sends, self._sends = self._sends, []
+        return sends

@@ -1,0 +1,145 @@
+"""A mutex among programs, for trio.
+
+::
+
+    async with connect(user="ann") as connection, join_mutex(connection, "press") as mutex:
+        async with mutex:
+            ...  # nobody else is here
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Final
+
+import trio
+
+from groupcomm.errors import ConfigError, GroupCommError
+from groupcomm.events import MemberId
+from groupcomm_client.connection import Connection
+from groupcomm_client.conversation import Received
+from groupcomm_client.coordination.driving import Driver, driving
+from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm
+from groupcomm_client.coordination.mutex.agreed import AgreedForm
+from groupcomm_client.coordination.mutex.form import Form, Send
+from groupcomm_client.coordination.mutex.lamport import LamportForm
+from groupcomm_client.coordination.tenure import Tenure
+
+FORMS: Final = ("agreed", "acknowledged", "lamport")
+
+
+class MutexLost(GroupCommError):
+    """The holder was cut off, so others may be in: its block was cancelled."""
+
+
+class Mutex:
+    """One program's side; made by `join_mutex`.
+
+    Use it as ``async with mutex:``. Requests are granted in their order among all programs, and in
+    the order of the calls among the tasks of this one. If this program is cut off while it is in,
+    its block is cancelled, and MutexLost raised.
+    """
+
+    def __init__(self, connection: Connection, group: str, form: Form) -> None:
+        self.form = form
+        self.driver = Driver(connection, group, self._take, self._changed)
+        self._turn = trio.Lock()  # among tasks of this program
+        self._tenure: Tenure | None = None
+
+    @property
+    def queue(self) -> tuple[MemberId, ...]:
+        """Who has asked, in the order of the grants; the first is the holder."""
+        return self.form.queue
+
+    @property
+    def holds(self) -> bool:
+        """Whether this program is in, and not cut off."""
+        view = self.driver.connection.view
+        # Those who may be in meanwhile have a majority; without one this program is not sure.
+        has_majority = view is None or view.majority is not False
+        return self.form.holds and has_majority and self.driver.ended is None
+
+    async def __aenter__(self) -> None:
+        """Wait for this program's turn.
+
+        Raises:
+            SessionEnded: the session is over.
+        """
+        await self._turn.acquire()
+        try:
+            self._send(self.form.request())
+            await self.driver.until(lambda: self.holds)
+        except BaseException:
+            self._give_back()
+            raise
+        self._tenure = Tenure()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        tenure, self._tenure = self._tenure, None
+        assert tenure is not None
+        try:
+            return tenure.end(error, MutexLost("cut off while in: others may have gone in, too"))
+        finally:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        if self.driver.ended is None:
+            self._send(self.form.release())
+        self._turn.release()
+
+    def _send(self, sends: list[Send]) -> None:
+        for send in sends:
+            to = None if send.to is None else send.to.name
+            self.driver.send(send.data, level=send.level, to=to)
+
+    def _take(self, event: Received) -> None:
+        self._send(self.form.handle(event))
+
+    def _changed(self) -> None:
+        if self._tenure is not None and not self.holds:
+            self._tenure.lose()
+
+
+@asynccontextmanager
+async def join_mutex(
+    connection: Connection,
+    group: str,
+    *,
+    form: str = "agreed",
+    programs: int | None = None,
+) -> AsyncIterator[Mutex]:
+    """Compete for a mutex for the length of a block.
+
+    Args:
+        connection: for this alone; nothing else may receive from it.
+        group: of the programs that compete.
+        form: ``agreed``: requests and releases in agreed order, the quickest. ``acknowledged``: the
+            same, and everybody acknowledges requests. ``lamport``: Lamport's, over FIFO messages.
+        programs: how many compete, absent ones included (``agreed`` only): then somebody gets in
+            only while more than half of them are together. None: while the daemons are not known to
+            be less than half of all (see `expected_daemons` in the configuration).
+
+    Raises:
+        ConfigError: no such form, or `programs` with another form than ``agreed``.
+        LocalProtocolError: a bad name for a group.
+        SessionEnded: the session is over.
+    """
+    if form not in FORMS:
+        raise ConfigError(f"form is {form!r}; it must be one of {', '.join(FORMS)}")
+    if programs is not None and form != "agreed":
+        raise ConfigError(f"programs is {programs}; it goes with the form 'agreed' only")
+    machine: Form
+    if form == "agreed":
+        machine = AgreedForm(connection.member, group, replicas=programs)
+    elif form == "acknowledged":
+        machine = AcknowledgedForm(connection.member, group)
+    else:
+        machine = LamportForm(connection.member, group)
+    mutex = Mutex(connection, group, machine)
+    async with driving(mutex.driver):
+        yield mutex

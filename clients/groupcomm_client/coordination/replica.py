@@ -1,0 +1,344 @@
+"""One replica of a state machine: applies the commands of a group in their agreed order.
+
+Pure: events of a connection in, actions out. All replicas that have the same state (*fellows*) see
+the same commands, joins and leaves in the same order, so they stay equal without a word. Words are
+needed when others come:
+
+- Who *joins* has no state. The first of those who have it sends a snapshot as of the join; the
+  joiner keeps what is ordered after that place until the snapshot is there.
+- After a *merge* states may differ. Fellows that are more than half of all replicas go on, since
+  nobody else can have gone on without them, and send a snapshot to the others. Else all settle:
+  the first of each set of fellows claims which state they have, and once claims enough have been
+  delivered the latest state wins. A majority of all replicas has applied whatever was answered, so
+  of the claims of any majority the latest has it (quorum intersection: Gifford, "Weighted voting
+  for replicated data", SOSP 1979). All decide alike, because claims are ordered with all else.
+
+Source: Schneider, "Implementing fault-tolerant services using the state machine approach", ACM
+Computing Surveys 22(4), 1990; state transfer at views after Birman and Joseph, "Exploiting virtual
+synchrony in distributed systems", SOSP 1987.
+"""
+
+import enum
+from collections.abc import Iterable
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.events import Cause, GroupView, MemberId, Message, Transition
+from groupcomm_client.conversation import Received
+from groupcomm_client.coordination.replica_messages import (
+    Claim,
+    Command,
+    Snapshot,
+    decode_untrusted,
+    encode,
+)
+
+_NOWHERE = Position(ViewId(0, "", 0), 0, 0, 0, 0)
+
+
+class StateMachine(Protocol):
+    """What is replicated. It must depend on nothing but the calls it gets, and must not raise."""
+
+    def apply(self, command: bytes, sender: MemberId) -> object:
+        """Carry out a command; what it gives back goes to who has submitted it."""
+
+    def members_changed(self, members: tuple[MemberId, ...]) -> None:
+        """These replicas are there from here on, in the order in which they joined."""
+
+    def snapshot(self) -> bytes:
+        """The whole state, below the size limit of messages."""
+
+    def restore(self, state: bytes) -> None:
+        """Take over a state that another replica's `snapshot` gave."""
+
+
+class Status(enum.Enum):
+    """Whether a replica's state is that of the group."""
+
+    SETTLING = enum.auto()  # it may be out of date; nothing is applied to it
+    CURRENT = enum.auto()
+
+
+@attrs.frozen
+class Send:
+    """Multicast this to the group, AGREED."""
+
+    data: bytes
+
+
+@attrs.frozen
+class Done:
+    """A command of this replica was applied, and stays so.
+
+    Attributes:
+        number: of the command.
+        result: what the state machine gave back.
+    """
+
+    number: int
+    result: object
+
+
+@attrs.frozen
+class Unknown:
+    """The group went on with a state that a command of this replica may be in, or not."""
+
+    number: int
+
+
+Action: TypeAlias = Send | Done | Unknown
+
+
+class Replica:
+    """Call `handle` for every event of the connection; carry out what it gives back, in order.
+
+    Attributes:
+        status: whether the state is up to date.
+        fellows: who has the same state, this replica included.
+        view: of the group; None before the first.
+        as_of: the place of the last that was applied; None without any state.
+    """
+
+    def __init__(
+        self, me: MemberId, group: str, machine: StateMachine, *, replicas: int | None = None
+    ) -> None:
+        """Begin with no state of the group, before the first view of it.
+
+        Args:
+            me: this replica's session, which joins `group` and sends nothing else to it.
+            group: all replicas are members of it, and nobody else.
+            machine: as new.
+            replicas: how many there are, the absent ones included: then more than half of them
+                must be there to go on. None: each part of a partition goes on by itself, and when
+                they meet again all but one of their states are lost.
+        """
+        self.status = Status.SETTLING
+        self.fellows: frozenset[MemberId] = frozenset((me,))
+        self.view: GroupView | None = None
+        self.as_of: Position | None = None
+        self._me = me
+        self._group = group
+        self._machine = machine
+        self._replicas = replicas
+        self._quorum = 0 if replicas is None else replicas // 2 + 1
+        self._numbers = 0
+        self._actions: list[Action] = []
+        self._transitional = False
+        self._held: list[Done] = []  # applied, and not sure to stay so
+        # While it settles:
+        self._since = _NOWHERE  # the backlog has all that was ordered from here on
+        self._backlog: list[tuple[Position, GroupView | tuple[MemberId, Command]]] = []
+        self._exchange = _NOWHERE
+        self._claims: dict[MemberId, Claim] = {}
+        self._winners: frozenset[MemberId] | None = None
+        self._spokesman: MemberId | None = None  # who has sent the snapshot that some wait for
+
+    @property
+    def has_quorum(self) -> bool:
+        """Whether so many replicas have this state that it will outlast all others."""
+        if self._transitional or self.status is not Status.CURRENT:
+            return False
+        return len(self.fellows) >= self._quorum
+
+    def command(self, data: bytes) -> tuple[int, bytes]:
+        """Number a command; the message to multicast, AGREED or SAFE."""
+        self._numbers += 1
+        return self._numbers, encode(Command(self._numbers, data))
+
+    def handle(self, event: Received) -> list[Action]:
+        """Take one event; what is to be done, in order. Never raises."""
+        match event:
+            case GroupView() if event.group == self._group and self._me in event.members:
+                self._on_view(event)
+            case Message() if self._group in event.groups and event.position is not None:
+                self._on_message(event, event.position)
+            case Transition() if self.view is not None:
+                self._transitional = True  # until the next view of the group
+        actions, self._actions = self._actions, []
+        return actions
+
+    # ---- views ----
+
+    def _on_view(self, view: GroupView) -> None:
+        before, self.view = self.view, view
+        if view.cause is Cause.NETWORK:
+            self._transitional = False
+            self.fellows &= frozenset(view.vs_set)
+        self.fellows &= frozenset(view.members)
+        if self.status is Status.CURRENT:
+            if self._may_go_on(view):
+                self._go_on(view)
+            else:
+                self._enter_settling(view)
+        elif before is None or view.cause is Cause.NETWORK:
+            self._enter_settling(view)
+        else:
+            self._settle_on(view)
+
+    def _may_go_on(self, view: GroupView) -> bool:
+        """Whether nobody who is there can have a later state than the fellows have."""
+        if view.cause is not Cause.NETWORK:
+            return True  # who joins has none
+        if self._replicas is not None:
+            return len(self.fellows) >= self._quorum
+        return self.fellows == frozenset(view.members)
+
+    def _go_on(self, view: GroupView) -> None:
+        self._apply(view.id, view)
+        if view.cause in (Cause.JOIN, Cause.NETWORK) or self._spokesman not in view.members:
+            self._bring_up_to_date(view)
+        self._release()
+
+    def _enter_settling(self, view: GroupView) -> None:
+        self.status = Status.SETTLING
+        self._since = view.id
+        self._lose(item for _, item in self._backlog)
+        self._backlog = [(view.id, view)]
+        self._begin_exchange(view)
+
+    def _settle_on(self, view: GroupView) -> None:
+        """Somebody has come or gone while states are compared."""
+        self._backlog.append((view.id, view))
+        if self._winners is not None:
+            if not self._winners.isdisjoint(view.members):
+                return  # their snapshot is under way
+            self._begin_exchange(view)
+        elif view.cause is Cause.JOIN:
+            self._begin_exchange(view)
+        else:
+            self._claim(view)
+            self._decide(view, view.id)
+
+    # ---- which state wins ----
+
+    def _begin_exchange(self, view: GroupView) -> None:
+        self._exchange = view.id
+        self._claims = {}
+        self._winners = None
+        self._claim(view)
+
+    def _claim(self, view: GroupView) -> None:
+        """Speak for the fellows, if it is this replica's turn and nobody has."""
+        spoken = any(self._me in claim.fellows for claim in self._claims.values())
+        if self._speaks(view) and not spoken:
+            fellows = tuple(sorted(self.fellows))
+            self._actions.append(Send(encode(Claim(self._exchange, fellows, self.as_of))))
+
+    def _speaks(self, view: GroupView) -> bool:
+        return self._me == next(member for member in view.members if member in self.fellows)
+
+    def _on_claim(self, view: GroupView, sender: MemberId, claim: Claim, at: Position) -> None:
+        if self.status is Status.CURRENT:
+            return  # what it asks for is on its way, or it will be
+        if claim.exchange == view.id != self._exchange:
+            self._begin_exchange(view)  # all winners have gone; this one has not known of them
+        if claim.exchange == self._exchange and self._winners is None:
+            self._claims[sender] = claim
+            self._decide(view, at)
+
+    def _decide(self, view: GroupView, at: Position) -> None:
+        """Choose the state to go on with, once no better one can turn up."""
+        members = frozenset(view.members)
+        covered: set[MemberId] = set()
+        with_state: set[MemberId] = set()
+        for claim in self._claims.values():
+            present = members.intersection(claim.fellows)
+            covered |= present
+            if claim.version is not None:
+                with_state |= present
+        all_there = covered == members and len(members) >= (self._replicas or 0)
+        enough = self._replicas is not None and len(with_state) >= self._quorum
+        if all_there or enough:
+            best = max(self._claims.values(), key=lambda claim: _rank(view, claim))
+            self._winners = members.intersection(best.fellows)
+            if self._me in self._winners:
+                self._win(view, self._winners, at)
+
+    def _win(self, view: GroupView, winners: frozenset[MemberId], at: Position) -> None:
+        self.fellows = winners
+        self._catch_up(_NOWHERE)
+        self.as_of = at
+        self._bring_up_to_date(view)
+        self._release()
+
+    # ---- snapshots ----
+
+    def _bring_up_to_date(self, view: GroupView) -> None:
+        """Have the first of the fellows send the state, if anybody lacks it."""
+        self._spokesman = next(member for member in view.members if member in self.fellows)
+        if self._spokesman == self._me and self.fellows != frozenset(view.members):
+            assert self.as_of is not None
+            state = Snapshot(self.as_of, view.members, self._machine.snapshot())
+            self._actions.append(Send(encode(state)))
+
+    def _on_snapshot(self, view: GroupView, snapshot: Snapshot) -> None:
+        if snapshot.as_of.view != view.id.view:
+            return  # of an earlier view of daemons; who lacks the state has been heard since
+        if self.status is not Status.CURRENT:
+            if snapshot.as_of < self._since:
+                return  # what was ordered in between is missing here; another one will come
+            self._machine.restore(snapshot.state)
+            self._lose(item for place, item in self._backlog if place <= snapshot.as_of)
+            self._actions += [Unknown(done.number) for done in self._held]
+            self._held = []
+            self.as_of = snapshot.as_of
+            self._catch_up(snapshot.as_of)
+            self._spokesman = None
+        self.fellows = frozenset(snapshot.members) & frozenset(view.members)
+        self._release()
+
+    # ---- commands ----
+
+    def _on_message(self, message: Message, at: Position) -> None:
+        found, view = decode_untrusted(message.data), self.view
+        if view is None:
+            return
+        if isinstance(found, Claim):
+            self._on_claim(view, message.sender, found, at)
+        elif isinstance(found, Snapshot):
+            self._on_snapshot(view, found)
+        elif isinstance(found, Command):
+            if self.status is Status.CURRENT:
+                self._apply(at, (message.sender, found))
+            else:
+                self._backlog.append((at, (message.sender, found)))
+
+    def _apply(self, at: Position, item: GroupView | tuple[MemberId, Command]) -> None:
+        self.as_of = at
+        if isinstance(item, GroupView):
+            self._machine.members_changed(item.members)
+            return
+        sender, command = item
+        result = self._machine.apply(command.data, sender)
+        if sender == self._me:
+            self._held.append(Done(command.number, result))
+            self._release()
+
+    def _catch_up(self, after: Position) -> None:
+        """Apply the backlog behind a place: from here on the state is up to date."""
+        self.status = Status.CURRENT
+        backlog, self._backlog = self._backlog, []
+        for at, item in backlog:
+            if at > after:
+                self._apply(at, item)
+
+    def _release(self) -> None:
+        """Tell of own commands that were applied, if that will not be undone."""
+        if self.has_quorum:
+            self._actions += self._held
+            self._held = []
+
+    def _lose(self, items: Iterable[GroupView | tuple[MemberId, Command]]) -> None:
+        """Tell of own commands among them that nobody knows whether they are in the state."""
+        for item in items:
+            if not isinstance(item, GroupView) and item[0] == self._me:
+                self._actions.append(Unknown(item[1].number))
+
+
+def _rank(view: GroupView, claim: Claim) -> tuple[bool, bool, Position, int]:
+    """The highest claim wins: the latest state that is still there; else whose has joined first."""
+    there = [place for place, member in enumerate(view.members) if member in claim.fellows]
+    version = claim.version or _NOWHERE
+    return bool(there), claim.version is not None, version, -min(there, default=0)

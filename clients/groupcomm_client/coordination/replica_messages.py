@@ -1,0 +1,70 @@
+"""What the replicas of one state machine tell each other: commands, claims, snapshots.
+
+All are AGREED or SAFE messages to the replicas' group, as msgpack with a tag of two letters.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.events import MemberId
+
+
+class Command(msgspec.Struct, frozen=True, tag="do", array_like=True, gc=False):
+    """What every replica shall apply.
+
+    Attributes:
+        number: unique among the commands of its sender.
+        data: for the state machine.
+    """
+
+    number: int
+    data: bytes
+
+
+class Claim(msgspec.Struct, frozen=True, tag="my", array_like=True):
+    """Which state some replicas have in common, said by the first of them.
+
+    Attributes:
+        exchange: the view of the group in which claims are compared.
+        fellows: who has just this state.
+        version: the place of the last that was applied to it; None if it is no state at all.
+    """
+
+    exchange: Position
+    fellows: tuple[MemberId, ...]
+    version: Position | None
+
+
+class Snapshot(msgspec.Struct, frozen=True, tag="it", array_like=True):
+    """The state, for those who lack it.
+
+    Attributes:
+        as_of: all that was ordered at or before this place is in it.
+        members: the members of the group at that place.
+        state: of the state machine.
+    """
+
+    as_of: Position
+    members: tuple[MemberId, ...]
+    state: bytes
+
+
+ReplicaMessage: TypeAlias = Command | Claim | Snapshot
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[ReplicaMessage] = msgspec.msgpack.Decoder(ReplicaMessage)
+
+
+def encode(message: ReplicaMessage) -> bytes:
+    """As the group gets it."""
+    return _encoder.encode(message)
+
+
+def decode_untrusted(data: bytes) -> ReplicaMessage | None:
+    """What a replica has sent; None for what none has sent."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

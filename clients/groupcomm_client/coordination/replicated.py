@@ -1,0 +1,122 @@
+"""A replicated state machine, for programs that use trio.
+
+::
+
+    class Counter:
+        count = 0
+
+        def apply(self, command, sender):
+            self.count += int(command)
+            return self.count
+
+        def members_changed(self, members): ...
+        def snapshot(self):
+            return b"%d" % self.count
+        def restore(self, state):
+            self.count = int(state)
+
+    async with connect() as connection, replicate(connection, "counter", Counter()) as counter:
+        print(await counter.submit(b"1"))
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from groupcomm.errors import GroupCommError, SessionEnded
+from groupcomm.level import ServiceLevel
+from groupcomm_client.connection import Connection
+from groupcomm_client.conversation import Received
+from groupcomm_client.coordination.driving import Driver, driving
+from groupcomm_client.coordination.replica import Done, Replica, Send, StateMachine, Unknown
+
+
+class OutcomeUnknown(GroupCommError):
+    """The command may be in the state of the group, or not; whoever submits it again decides."""
+
+
+class Replicated:
+    """One replica, which takes part; made by `replicate`."""
+
+    def __init__(
+        self, connection: Connection, group: str, machine: StateMachine, replicas: int | None
+    ) -> None:
+        self.replica = Replica(connection.member, group, machine, replicas=replicas)
+        self.driver = Driver(connection, group, self._take)
+        self._outcomes: dict[int, Done | Unknown | None] = {}  # of those that are waited for
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the state here is that of the group, and enough replicas have it."""
+        return self.replica.has_quorum
+
+    async def until_current(self) -> None:
+        """Wait until the state here is that of the group, and enough replicas have it.
+
+        Raises:
+            SessionEnded: the session is over.
+        """
+        await self.driver.until(lambda: self.replica.has_quorum)
+
+    async def submit(self, command: bytes, *, level: ServiceLevel = ServiceLevel.SAFE) -> object:
+        """Have every replica apply a command; what `apply` gave back here.
+
+        It waits until enough replicas are there. Two calls of one program at the same time are
+        applied in the order of the calls.
+
+        Args:
+            command: for the state machine.
+            level: SAFE: once this returns, every daemon of the view has the command, so that no
+                crash or partition takes it back while more than half of the replicas live. AGREED:
+                quicker; if this daemon crashes then, the others may not have it.
+
+        Raises:
+            OutcomeUnknown: the network fell apart, and nobody here can know whether it was applied.
+                Also when the session ends meanwhile.
+            SessionEnded: the session is over, and the command was not sent.
+        """
+        await self.until_current()
+        number, data = self.replica.command(command)
+        self._outcomes[number] = None
+        try:
+            self.driver.send(data, level=level)
+            try:
+                await self.driver.until(lambda: self._outcomes[number] is not None)
+            except SessionEnded as error:
+                raise OutcomeUnknown(f"the session ended before the answer: {error}") from None
+            outcome = self._outcomes[number]
+        finally:
+            del self._outcomes[number]
+        if isinstance(outcome, Done):
+            return outcome.result
+        raise OutcomeUnknown("the network fell apart before enough replicas had applied it")
+
+    def _take(self, event: Received) -> None:
+        for action in self.replica.handle(event):
+            if isinstance(action, Send):
+                self.driver.send(action.data)
+            elif action.number in self._outcomes:  # else its caller has given up
+                self._outcomes[action.number] = action
+
+
+@asynccontextmanager
+async def replicate(
+    connection: Connection, group: str, machine: StateMachine, *, replicas: int | None = None
+) -> AsyncIterator[Replicated]:
+    """Be a replica for the length of a block.
+
+    Args:
+        connection: for this alone; nothing else may receive from it.
+        group: all replicas are members of it, and nobody else.
+        machine: as new; it has the state of the group once `until_current` returns.
+        replicas: how many there are, the absent ones included. Then only a part of a partitioned
+            network with more than half of them goes on, and nothing that was answered is lost while
+            fewer than half of them have crashed. None: every part goes on by itself, and when parts
+            meet again the state of one of them wins, what the others did meanwhile is lost.
+
+    Raises:
+        LocalProtocolError: a bad name for a group.
+        SessionEnded: the session is over.
+    """
+    found = Replicated(connection, group, machine, replicas)
+    async with driving(found.driver):
+        yield found
