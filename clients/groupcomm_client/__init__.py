@@ -3,7 +3,8 @@
 from groupcomm.level import ServiceLevel
 from groupcomm_client.connecting import connect
 from groupcomm_client.connection import Connection
-from groupcomm_client.staying import Reconnected, StayingConnection, stay_connected
+from groupcomm_client.sessions import Reconnected
+from groupcomm_client.staying import StayingConnection, stay_connected
 
 __all__ = [
     "Connection",

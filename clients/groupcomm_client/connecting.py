@@ -1,28 +1,30 @@
-"""Finding a daemon and being admitted by it."""
+"""Finding a daemon and being admitted by it; `connect` for programs that use trio."""
 
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
-
-import trio
+from typing import Final, Protocol, TypeVar
 
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Conversation
-from groupcomm_client.stream import SessionStream
-from groupcomm_client.targets import (
-    begin_connecting,
-    default_address,
-    finish_connecting,
-    host_and_port,
-    not_admitted,
-    refused,
-    unix_path,
-)
+from groupcomm_client.loops import Loop, TrioLoop
+from groupcomm_client.targets import default_address, not_admitted, open_socket
 
 ADMISSION_S: Final = 10.0
 """Longer than any view change: being admitted is ordered among all daemons."""
+
+
+class Greeter(Protocol):
+    """What every kind of connection can do before it is open."""
+
+    async def greet(self) -> None:
+        """Say hello, and wait until the daemon admits this session."""
+
+    def close_socket(self) -> None:
+        """Break the connection off."""
+
+
+_Made = TypeVar("_Made", bound=Greeter)
 
 
 @asynccontextmanager
@@ -56,49 +58,36 @@ async def connect(
         LocalProtocolError: not a user's name.
         ConfigError: no trace can be written there.
     """
-    where = address or default_address()
-    conversation = Conversation(user, trace)
-    connection = None
-    with trio.move_on_after(timeout_s):
-        stream = SessionStream(await open_socket(where), conversation)
-        connection = Connection(stream, conversation)
-        try:
-            await connection.greet()
-        except BaseException:
-            connection.close_socket()
-            raise
-    if connection is None or not conversation.is_open:
-        raise not_admitted(where, timeout_s)
+    connection = await open_connection(TrioLoop(), address, user, timeout_s, trace)
     try:
         yield connection
     finally:
         await connection.aclose()
 
 
-async def open_socket(address: str) -> socket.socket:
-    """A connected non-blocking socket.
+async def open_connection(
+    loop: Loop[_Made],
+    address: str | None,
+    user: str | None,
+    timeout_s: float,
+    trace: Path | None,
+) -> _Made:
+    """A connection that was admitted; `connect` says what may be given and raised."""
+    where = address or default_address()
+    conversation = Conversation(user, trace)
+    connection: _Made | None = None
 
-    Raises:
-        CannotConnect: nobody listens there.
-    """
+    async def be_admitted() -> None:
+        nonlocal connection
+        connection = loop.connection(await open_socket(where, loop), conversation)
+        await connection.greet()
+
     try:
-        path = unix_path(address)
-        if path is not None:
-            return await _connect(socket.AF_UNIX, path)
-        host, port = host_and_port(address)
-        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return await _connect(found[0][0], found[0][4])
-    except (OSError, UnicodeError) as error:
-        raise refused(address, error) from None
-
-
-async def _connect(family: int, target: object) -> socket.socket:
-    made, connected = begin_connecting(family, target)
-    if not connected:
-        try:
-            await trio.lowlevel.wait_writable(made)
-        except BaseException:
-            made.close()
-            raise
-        finish_connecting(made)
-    return made
+        if not await loop.within(timeout_s, be_admitted):
+            raise not_admitted(where, timeout_s)
+    except BaseException:
+        if connection is not None:
+            connection.close_socket()
+        raise
+    assert connection is not None
+    return connection

@@ -31,26 +31,45 @@ class Stream(Protocol):
         """Read until something is so; raises SessionEnded if nothing follows."""
 
     async def flush(self) -> None:
-        """Write all that waits."""
-
-    async def checkpoint(self) -> None:
-        """Let other tasks run."""
-
-    async def in_spite(self, seconds: float, what: Callable[[], Awaitable[object]]) -> None:
-        """Do something for so long at most, also in a task that is being cancelled."""
+        """Write all that waits; what is left when that is cancelled is written all the same."""
 
     def close(self) -> None:
         """Break the connection off; what was not written yet is lost."""
 
 
+class Tasks(Protocol):
+    """What a connection needs of its event loop; part of `groupcomm_client.loops.Loop`."""
+
+    async def checkpoint(self) -> None:
+        """Let other tasks run."""
+
+    async def in_spite(self, seconds: float, step: Callable[[], Awaitable[object]]) -> None:
+        """Do something for so long at most, also in a task that is being cancelled."""
+
+
+class Turns:
+    """Lets other tasks run now and then, though there is nothing to wait for."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._calls = 0
+
+    async def count(self) -> None:
+        """One more call that may have nothing to wait for."""
+        self._calls += 1
+        if self._calls % TURNS == 0:
+            await self._tasks.checkpoint()
+
+
 class Connection(Facts):
     """One session; made by `connect`."""
 
-    def __init__(self, stream: Stream, conversation: Conversation) -> None:
+    def __init__(self, stream: Stream, conversation: Conversation, tasks: Tasks) -> None:
         """Take over a conversation in which nothing has been said yet."""
         self.conversation = conversation
         self._stream = stream
-        self._calls = 0
+        self._tasks = tasks
+        self._turns = Turns(tasks)
 
     async def greet(self) -> None:
         """Say hello, and wait until the daemon admits this session.
@@ -69,8 +88,9 @@ class Connection(Facts):
             LocalProtocolError: a bad name, or it has joined already.
             SessionEnded: the session is over.
         """
-        await self._stream.exchange(self.conversation.join(group))
-        return self.conversation.groups[group]
+        answer = self.conversation.join(group)
+        await self._stream.exchange(answer.has_come)
+        return answer.come
 
     async def leave(self, group: str) -> None:
         """Be a member no longer; what was delivered before still comes as events.
@@ -79,7 +99,7 @@ class Connection(Facts):
             LocalProtocolError: it has not joined.
             SessionEnded: the session is over.
         """
-        await self._stream.exchange(self.conversation.leave(group))
+        await self._stream.exchange(self.conversation.leave(group).has_come)
 
     @asynccontextmanager
     async def group(self, name: str) -> AsyncIterator[GroupView]:
@@ -89,7 +109,7 @@ class Connection(Facts):
             yield view
         finally:
             if self.conversation.closed is None:
-                await self._stream.in_spite(GOODBYE_S, lambda: self.leave(name))
+                await self._tasks.in_spite(GOODBYE_S, lambda: self.leave(name))
 
     # ---- messages ----
 
@@ -164,7 +184,7 @@ class Connection(Facts):
             return None
         with self.conversation.order_of(number) as order:
             await self._stream.exchange(order.has_come)
-            return order.value
+            return order.come
 
     async def multicast_many(
         self,
@@ -215,7 +235,7 @@ class Connection(Facts):
         return self
 
     async def __anext__(self) -> Received:
-        await self._admit_turn()
+        await self._turns.count()
         try:
             return await self.receive()
         except SessionEnded as error:
@@ -231,8 +251,7 @@ class Connection(Facts):
         """
         answer = self.conversation.ask(question)
         await self._stream.exchange(answer.has_come)
-        assert answer.value is not None
-        found: dict[str, Any] = json.loads(answer.value)
+        found: dict[str, Any] = json.loads(answer.come)
         return found
 
     # ---- the end ----
@@ -241,7 +260,7 @@ class Connection(Facts):
         """Say goodbye, wait a little for the daemon's answer, close the socket."""
         if self.conversation.say_goodbye():
             with suppress(SessionEnded):  # that is what is asked for
-                await self._stream.in_spite(GOODBYE_S, self._until_the_end)
+                await self._tasks.in_spite(GOODBYE_S, self._until_the_end)
         self.close_socket()
 
     async def _until_the_end(self) -> None:
@@ -256,15 +275,9 @@ class Connection(Facts):
     def _has_events(self) -> bool:
         return bool(self.conversation.events)
 
-    async def _admit_turn(self) -> None:
-        """Let others run now and then, though there is nothing to wait for."""
-        self._calls += 1
-        if self._calls % TURNS == 0:
-            await self._stream.checkpoint()
-
     async def _admit(self) -> None:
         """Before a message: the session is open, others get their turn, the daemon takes more."""
-        await self._admit_turn()
+        await self._turns.count()
         self.conversation.check_open()
         while not self.conversation.writable:
             await self._stream.flush()

@@ -56,6 +56,12 @@ class Pending(Generic[_Value]):
         """Whether it is there."""
         return self.value is not None
 
+    @property
+    def come(self) -> _Value:
+        """It, which must be there."""
+        assert self.value is not None
+        return self.value
+
 
 def random_user() -> str:
     """A name for a program that does not care for its own."""
@@ -85,7 +91,9 @@ class Conversation:
         """
         self._session = ClientSession(user or random_user())
         self._groups: dict[str, GroupView] = {}
-        self._joining: dict[str, int] = {}  # numbers of the requests
+        # Joins and leaves that have no answer yet, with their numbers. The daemon answers those of
+        # one group in their order, also when nobody waits any more.
+        self._changes: dict[str, deque[tuple[int, Pending[GroupView]]]] = {}
         self._orders: dict[int, Pending[Ordered]] = {}
         self._answers: deque[Pending[bytes]] = deque()
         self._trace_folder = trace
@@ -136,23 +144,26 @@ class Conversation:
         self._greeted = now_us()
         return lambda: self.is_open
 
-    def join(self, group: str) -> Ready:
-        """Ask to become a member."""
+    def join(self, group: str) -> Pending[GroupView]:
+        """Ask to become a member; the first view is the answer."""
         self.check_open()
-        number = self._joining[group] = self._session.join(group)
+        number = self._session.join(group)
         self.asked.add(group)
-        if self._trace is not None:
-            self._trace.asked("join", group, number)
-        return lambda: group in self._groups
+        return self._asked_to("join", group, number)
 
-    def leave(self, group: str) -> Ready:
-        """Ask to be a member no longer."""
+    def leave(self, group: str) -> Pending[GroupView]:
+        """Ask to be a member no longer; a view without this session is the answer."""
         self.check_open()
         number = self._session.leave(group)
         self.asked.discard(group)
+        return self._asked_to("leave", group, number)
+
+    def _asked_to(self, what: str, group: str, number: int) -> Pending[GroupView]:
         if self._trace is not None:
-            self._trace.asked("leave", group, number)
-        return lambda: group not in self._groups
+            self._trace.asked(what, group, number)
+        pending = Pending[GroupView]()
+        self._changes.setdefault(group, deque()).append((number, pending))
+        return pending
 
     def send(
         self,
@@ -282,9 +293,14 @@ class Conversation:
     def _note_members(self, view: GroupView) -> None:
         if self.member in view.members:
             self._groups[view.group] = view
-            self._seen_back = max(self._seen_back, self._joining.pop(view.group, 0))
         else:
             self._groups.pop(view.group, None)
+        if view.own and view.group in self._changes:
+            number, pending = self._changes[view.group].popleft()
+            if not self._changes[view.group]:
+                del self._changes[view.group]
+            self._seen_back = max(self._seen_back, number)
+            pending.value = view
 
     def _admitted(self, member: MemberId) -> None:
         self.member = member

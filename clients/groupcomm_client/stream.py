@@ -1,13 +1,12 @@
 """The bytes of one conversation on a socket, with trio.
 
-They are read and written by whoever waits for something.
-No task of its own runs here. One of those that wait reads for all; when it is cancelled another
-takes over. Nothing is read while nobody waits, so what a program does not read stays with its
-daemon.
+They are read and written by whoever waits for something. One of those that wait reads for all; when
+it is cancelled another takes over. Nothing is read while nobody waits, so what a program does not
+read stays with its daemon. A task of its own runs only to write what a cancelled call has left.
 """
 
 import socket
-from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import trio
@@ -39,15 +38,7 @@ class SessionStream:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
             self._conversation.broken_off()
-
-    async def checkpoint(self) -> None:
-        """Let other tasks run."""
-        await trio.lowlevel.checkpoint()
-
-    async def in_spite(self, seconds: float, what: Callable[[], Awaitable[object]]) -> None:
-        """Do something for so long at most, also in a task that is being cancelled."""
-        with trio.move_on_after(seconds, shield=True):
-            await what()
+            self._conversation.feed(b"")  # who still waits learns of it
 
     # ---- in ----
 
@@ -65,8 +56,9 @@ class SessionStream:
                 continue
             self._reading = True
             try:
-                await trio.lowlevel.wait_readable(self._socket)
-                read_some(self._socket, self._conversation)
+                with suppress(trio.ClosedResourceError):  # then the conversation is over
+                    await trio.lowlevel.wait_readable(self._socket)
+                    read_some(self._socket, self._conversation)
             finally:
                 self._reading = False
                 self._readers.unpark_all()
@@ -74,14 +66,23 @@ class SessionStream:
     # ---- out ----
 
     async def flush(self) -> None:
-        """Write all that waits."""
+        """Write all that waits; what is left when that is cancelled is written all the same."""
+        try:
+            await self._write_all()
+        except trio.Cancelled:
+            if not self._writing:  # half a frame would hold up all that is sent later
+                trio.lowlevel.spawn_system_task(self._write_all)
+            raise
+
+    async def _write_all(self) -> None:
         while not self._write():
             if self._writing:
                 await self._writers.park()
                 continue
             self._writing = True
             try:
-                await trio.lowlevel.wait_writable(self._socket)
+                with suppress(trio.ClosedResourceError):  # then nothing waits
+                    await trio.lowlevel.wait_writable(self._socket)
             finally:
                 self._writing = False
                 self._writers.unpark_all()

@@ -1,15 +1,19 @@
 """The three kinds of connections behind one face, so that one suite tests all of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import trio
 
-from groupcomm_client import aio, blocking, connecting
+import groupcomm_client
+from groupcomm_client import aio, blocking
+from groupcomm_client.blocking_loop import run
 
 Scenario = Callable[..., Awaitable[None]]
+Call = Callable[[], Coroutine[Any, Any, object]]
 
 
 class TrioKind:
@@ -23,7 +27,19 @@ class TrioKind:
 
     def connect(self, address: str, user: str | None = None) -> AbstractAsyncContextManager[Any]:
         """A connection."""
-        return connecting.connect(address, user=user)
+        return groupcomm_client.connect(address, user=user)
+
+    def stay_connected(
+        self, address: str, user: str | None = None
+    ) -> AbstractAsyncContextManager[Any]:
+        """A connection that outlasts its sessions."""
+        return groupcomm_client.stay_connected(address, user=user)
+
+    async def together(self, *calls: Call) -> None:
+        """Do several things at once."""
+        async with trio.open_nursery() as nursery:
+            for call in calls:
+                nursery.start_soon(call)
 
     async def receive(self, connection: Any, seconds: float) -> Any:
         """The next event; None if none comes in time."""
@@ -48,6 +64,16 @@ class AsyncioKind:
         """A connection."""
         return aio.connect(address, user=user)
 
+    def stay_connected(
+        self, address: str, user: str | None = None
+    ) -> AbstractAsyncContextManager[Any]:
+        """A connection that outlasts its sessions."""
+        return aio.stay_connected(address, user=user)
+
+    async def together(self, *calls: Call) -> None:
+        """Do several things at once."""
+        await asyncio.gather(*(call() for call in calls))
+
     async def receive(self, connection: Any, seconds: float) -> Any:
         """The next event; None if none comes in time."""
         try:
@@ -60,7 +86,9 @@ class AsyncioKind:
 class _AsIfAsync:
     """A blocking connection whose calls are awaited, and have been done by then."""
 
-    def __init__(self, connection: blocking.BlockingConnection) -> None:
+    def __init__(
+        self, connection: blocking.BlockingConnection | blocking.BlockingStayingConnection
+    ) -> None:
         self.wrapped = connection
 
     def __getattr__(self, name: str) -> Any:
@@ -72,6 +100,9 @@ class _AsIfAsync:
             return found(*arguments, **options)
 
         return call
+
+    async def aclose(self) -> None:
+        self.wrapped.close()
 
     @asynccontextmanager
     async def group(self, name: str) -> AsyncIterator[Any]:
@@ -93,6 +124,30 @@ class BlockingKind:
         """A connection."""
         with blocking.connect(address, user=user) as connection:
             yield _AsIfAsync(connection)
+
+    @asynccontextmanager
+    async def stay_connected(self, address: str, user: str | None = None) -> AsyncIterator[Any]:
+        """A connection that outlasts its sessions."""
+        with blocking.stay_connected(address, user=user) as connection:
+            yield _AsIfAsync(connection)
+
+    async def together(self, *calls: Call) -> None:
+        """Do several things at once, each in a thread."""
+        failures: list[BaseException] = []
+
+        def do(call: Call) -> None:
+            try:
+                run(call())
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=do, args=(call,)) for call in calls]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
 
     async def receive(self, connection: Any, seconds: float) -> Any:
         """The next event; None if none comes in time."""

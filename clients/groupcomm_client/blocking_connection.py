@@ -1,0 +1,229 @@
+"""One session without an event loop: calls wait, and threads may share it."""
+
+import json
+import math
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Self
+
+from groupcomm.errors import SessionEnded
+from groupcomm.events import GroupView, Ordered
+from groupcomm.level import ServiceLevel
+from groupcomm.session.codes import Code
+from groupcomm_client.blocking_stream import BlockingStream
+from groupcomm_client.connection import GOODBYE_S
+from groupcomm_client.conversation import Conversation, Facts, Received
+from groupcomm_client.patience import move_on_after
+
+
+class BlockingConnection(Facts):
+    """One session; made by `connect`. Calls wait for ever unless they are given a time."""
+
+    def __init__(self, socket_: socket.socket, conversation: Conversation) -> None:
+        """Take over a connected non-blocking socket; nothing has been said on it yet."""
+        self.conversation = conversation
+        self._stream = BlockingStream(socket_, conversation)
+        self._lock = self._stream.lock
+
+    def fileno(self) -> int:
+        """Readable when `receive` has something to give, or will soon."""
+        return self._stream.fileno()
+
+    def ring_on(self, more: bool) -> None:
+        """Whoever takes the events keeps some back: stay readable, or not any more."""
+        self._stream.ring_on(more)
+
+    def greet(self) -> None:
+        """Say hello, and wait until the daemon admits this session.
+
+        Raises:
+            SessionEnded: it does not.
+        """
+        self._stream.exchange(self.conversation.greet())
+
+    # ---- groups ----
+
+    def join(self, group: str) -> GroupView:
+        """Become a member; return the first view, which also comes as an event.
+
+        Raises:
+            LocalProtocolError: a bad name, or it has joined already.
+            SessionEnded: the session is over.
+        """
+        with self._lock:
+            answer = self.conversation.join(group)
+        self._stream.exchange(answer.has_come)
+        return answer.come
+
+    def leave(self, group: str) -> None:
+        """Be a member no longer; what was delivered before still comes as events.
+
+        Raises:
+            LocalProtocolError: it has not joined.
+            SessionEnded: the session is over.
+        """
+        with self._lock:
+            answer = self.conversation.leave(group)
+        self._stream.exchange(answer.has_come)
+
+    def request_membership(self, group: str, *, join: bool) -> None:
+        """Ask to join or to leave, and do not wait; asking twice does nothing.
+
+        Raises:
+            LocalProtocolError: a bad name.
+            SessionEnded: the session is over.
+        """
+        with self._lock:
+            self.conversation.check_open()
+            if (group in self.conversation.asked) != join:
+                if join:
+                    self.conversation.join(group)
+                else:
+                    self.conversation.leave(group)
+        self._stream.flush()
+
+    @contextmanager
+    def group(self, name: str) -> Iterator[GroupView]:
+        """Be a member of a group for the length of a block; gives the first view."""
+        view = self.join(name)
+        try:
+            yield view
+        finally:
+            if self.conversation.closed is None:
+                self.leave(name)
+
+    # ---- messages ----
+
+    def multicast(
+        self,
+        groups: str | Sequence[str],
+        data: bytes,
+        *,
+        level: ServiceLevel = ServiceLevel.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        ordered: bool = False,
+    ) -> Ordered | None:
+        """Send a message; see `groupcomm_client.Connection.multicast`.
+
+        Raises:
+            LocalProtocolError: an argument is out of its range; nothing was sent.
+            SessionEnded: the session is over.
+            OrderUnknown: it ended before the place was known.
+        """
+        self._admit()
+        with self._lock:
+            number = self.conversation.send(
+                groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
+            )
+        if not ordered:
+            self._stream.flush()
+            return None
+        with self.conversation.order_of(number) as order:
+            self._stream.exchange(order.has_come)
+            return order.come
+
+    def multicast_many(
+        self,
+        groups: str | Sequence[str],
+        messages: Iterable[bytes],
+        *,
+        level: ServiceLevel = ServiceLevel.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+    ) -> int:
+        """Send many messages, several in one packet where they are small; return how many."""
+        count = 0
+        for data in messages:
+            self._admit()
+            with self._lock:
+                self.conversation.send(
+                    groups, data, level=level, type=type, self_discard=self_discard
+                )
+            count += 1
+        self._stream.flush()
+        return count
+
+    # ---- events ----
+
+    def receive(self, timeout_s: float | None = None) -> Received | None:
+        """The next event; None if none comes in time.
+
+        Raises:
+            SessionEnded: nothing follows; its code is 0 after an orderly end.
+        """
+        with move_on_after(math.inf if timeout_s is None else timeout_s):
+            return self._next()
+        return None
+
+    def receive_batch(self, timeout_s: float | None = None) -> list[Received]:
+        """All events that are there, waiting for one at least; none if none comes in time.
+
+        Raises:
+            SessionEnded: nothing follows.
+        """
+        with move_on_after(math.inf if timeout_s is None else timeout_s):
+            self._stream.until(self._has_events)
+        return self.take_waiting()
+
+    def take_waiting(self) -> list[Received]:
+        """The events that have been read and not been taken, without waiting for any."""
+        with self._lock:
+            events = self.conversation.take_events()
+            self._stream.set_bell()
+        return events
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Received:
+        try:
+            return self._next()
+        except SessionEnded as error:
+            if error.code == Code.OK:
+                raise StopIteration from None
+            raise
+
+    def ask(self, question: str) -> dict[str, Any]:
+        """Ask the daemon about itself: ``status``, ``groups`` or ``members GROUP``."""
+        with self._lock:
+            answer = self.conversation.ask(question)
+        self._stream.exchange(answer.has_come)
+        found: dict[str, Any] = json.loads(answer.come)
+        return found
+
+    # ---- the end ----
+
+    def close(self) -> None:
+        """Say goodbye, wait a little for the daemon's answer, close the socket."""
+        with self._lock:
+            goodbye = self.conversation.say_goodbye()
+        if goodbye:
+            with suppress(SessionEnded), move_on_after(GOODBYE_S, shield=True):
+                self._stream.exchange(lambda: False)
+        self.close_socket()
+
+    def close_socket(self) -> None:
+        """Break the connection off; what was not written yet is lost."""
+        self._stream.close()
+
+    # ---- inside ----
+
+    def _has_events(self) -> bool:
+        return bool(self.conversation.events)
+
+    def _next(self) -> Received:
+        while True:
+            self._stream.until(self._has_events)
+            with self._lock:
+                if self.conversation.events:  # another thread may have been quicker
+                    event = self.conversation.take_event()
+                    self._stream.set_bell()
+                    return event
+
+    def _admit(self) -> None:
+        """Before a message: the session is open, the daemon takes more."""
+        self.conversation.check_open()
+        while not self.conversation.writable:
+            self._stream.flush()

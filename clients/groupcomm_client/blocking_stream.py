@@ -1,0 +1,130 @@
+"""The bytes of one conversation on a socket, for threads: each call waits in the one that makes it.
+
+One thread reads for all that wait; the others are told whenever it has read something.
+"""
+
+import math
+import os
+import select
+import socket
+import threading
+from contextlib import suppress
+
+from groupcomm_client.conversation import Conversation, Ready
+from groupcomm_client.patience import check_time, seconds_left, wait_for_socket
+from groupcomm_client.stream import read_some, write_some
+
+
+class BlockingStream:
+    """A socket and the conversation on it.
+
+    What waits raises TimeIsUp as `groupcomm_client.patience` says.
+
+    Args:
+        socket_: connected, non-blocking.
+        conversation: not greeted yet.
+
+    Attributes:
+        lock: to be held by whoever uses the conversation.
+    """
+
+    def __init__(self, socket_: socket.socket, conversation: Conversation) -> None:
+        self._socket = socket_
+        self._conversation = conversation
+        self.lock = threading.Condition(threading.Lock())
+        self._reading = False  # a thread waits for the socket
+        self._unsent = memoryview(b"")
+        # Readable when the socket is, or when events were read from it and not taken yet.
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._rings = self._kept_back = False
+        self._watched = select.epoll()
+        self._watched.register(socket_, select.EPOLLIN)
+        self._watched.register(self._bell, select.EPOLLIN)
+
+    def fileno(self) -> int:
+        """Readable when there are events, or will soon be."""
+        return self._watched.fileno()
+
+    def close(self) -> None:
+        """Break the connection off; what was not written yet is lost."""
+        with self.lock:
+            if self._socket.fileno() >= 0:
+                with suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)  # wakes a thread that reads
+                self._watched.close()
+                os.close(self._bell)
+                self._socket.close()
+                self._conversation.broken_off()
+                self._conversation.feed(b"")  # who still waits learns of it
+                self.lock.notify_all()
+
+    def ring_on(self, more: bool) -> None:
+        """Whoever takes the events keeps some back: stay readable, or not any more."""
+        with self.lock:
+            self._kept_back = more
+            self.set_bell()
+
+    # ---- in ----
+
+    def exchange(self, ready: Ready) -> None:
+        """Write all that waits, then read until something is so; see `until`."""
+        self.flush()
+        self.until(ready)
+
+    def until(self, ready: Ready) -> None:
+        """Read until something is so; raises SessionEnded if nothing follows."""
+        with self.lock:
+            while not ready():
+                self._conversation.check_open()
+                if self._reading:
+                    left_s = seconds_left()
+                    self.lock.wait(None if left_s == math.inf else left_s)
+                else:
+                    self._read()
+                if not ready():
+                    check_time()
+
+    def _read(self) -> None:
+        """Wait for what comes, with the lock open meanwhile, and tell the other threads."""
+        self._reading = True
+        self.lock.release()
+        try:
+            come = wait_for_socket(self._socket, select.POLLIN)
+        finally:
+            self.lock.acquire()
+            self._reading = False
+        if come:
+            self._feed()
+        self.lock.notify_all()
+
+    def _feed(self) -> None:
+        read_some(self._socket, self._conversation)
+        self.set_bell()
+
+    # ---- out ----
+
+    def flush(self) -> None:
+        """Write all that waits; read meanwhile, for the daemon may wait for that."""
+        while True:
+            with self.lock:
+                self._unsent, done = write_some(self._socket, self._conversation, self._unsent)
+                self.set_bell()
+                if done or self._conversation.closed is not None:
+                    self.lock.notify_all()
+                    return
+            check_time()
+            if wait_for_socket(self._socket, select.POLLIN | select.POLLOUT) & ~select.POLLOUT:
+                with self.lock:
+                    self._feed()
+                    self.lock.notify_all()
+
+    def set_bell(self) -> None:
+        """Ring while there are events, or an end to be told; the lock is held."""
+        conversation = self._conversation
+        wanted = bool(conversation.events) or conversation.closed is not None or self._kept_back
+        if wanted != self._rings and self._socket.fileno() >= 0:
+            self._rings = wanted
+            if wanted:
+                os.eventfd_write(self._bell, 1)
+            else:
+                os.eventfd_read(self._bell)
