@@ -144,6 +144,11 @@ def _mailbox(mbox: int) -> Mailbox:
     return found
 
 
+def keep_back(mbox: int, more: bool) -> None:
+    """A layer above keeps messages back: the mailbox stays readable, or not any more."""
+    _mailbox(mbox).keep_back(more)
+
+
 def _remove(mbox: int) -> Mailbox:
     with _lock:
         found = _mailboxes.pop(mbox, None)

@@ -93,6 +93,7 @@ class Mailbox:
         self._membership = membership
         self._waiting: deque[Received_message] = deque()
         self._ids: dict[str, group_id] = {}  # of the last view of each group
+        self._kept_back = False
         self._lock = threading.Lock()
 
     def receive(self, timeout_s: float | None) -> Received_message | None:
@@ -108,8 +109,14 @@ class Mailbox:
                     return None
                 self._take(event)
             found = self._waiting.popleft()
-            self.connection.ring_on(bool(self._waiting))
+            self.connection.ring_on(bool(self._waiting) or self._kept_back)
             return found
+
+    def keep_back(self, more: bool) -> None:
+        """Whoever takes the messages keeps some back: stay readable, or not any more."""
+        with self._lock:
+            self._kept_back = more
+            self.connection.ring_on(bool(self._waiting) or more)
 
     def poll(self) -> int:
         """How many bytes the next message has, counting an empty one as 1; 0 if none is there."""
