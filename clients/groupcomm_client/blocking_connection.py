@@ -90,7 +90,7 @@ class BlockingConnection(Facts):
         try:
             yield view
         finally:
-            if self.conversation.closed is None:
+            with suppress(SessionEnded):  # whose session is over is a member no longer
                 self.leave(name)
 
     # ---- messages ----

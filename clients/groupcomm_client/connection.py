@@ -108,7 +108,7 @@ class Connection(Facts):
         try:
             yield view
         finally:
-            if self.conversation.closed is None:
+            with suppress(SessionEnded):  # whose session is over is a member no longer
                 await self._tasks.in_spite(GOODBYE_S, lambda: self.leave(name))
 
     # ---- messages ----

@@ -1,1 +1,35 @@
-"""Coordination of programs: what groups, views and one order are good for."""
+"""Coordination of programs, with trio: what groups, views and one order are good for."""
+
+from groupcomm_client.coordination.election import Election, LeadershipLost, stand
+from groupcomm_client.coordination.mutex import Mutex, MutexLost, join_mutex
+from groupcomm_client.coordination.replica import StateMachine
+from groupcomm_client.coordination.replicated import OutcomeUnknown, Replicated, replicate
+from groupcomm_client.coordination.requests import (
+    Caller,
+    CallFailed,
+    NoReply,
+    Replies,
+    Request,
+    calling,
+    serve,
+)
+
+__all__ = [
+    "CallFailed",
+    "Caller",
+    "Election",
+    "LeadershipLost",
+    "Mutex",
+    "MutexLost",
+    "NoReply",
+    "OutcomeUnknown",
+    "Replicated",
+    "Replies",
+    "Request",
+    "StateMachine",
+    "calling",
+    "join_mutex",
+    "replicate",
+    "serve",
+    "stand",
+]

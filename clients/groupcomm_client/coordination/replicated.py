@@ -47,7 +47,7 @@ class Replicated:
     @property
     def is_current(self) -> bool:
         """Whether the state here is that of the group, and enough replicas have it."""
-        return self.replica.has_quorum
+        return self.replica.has_quorum and self.driver.ended is None
 
     async def until_current(self) -> None:
         """Wait until the state here is that of the group, and enough replicas have it.
@@ -55,7 +55,7 @@ class Replicated:
         Raises:
             SessionEnded: the session is over.
         """
-        await self.driver.until(lambda: self.replica.has_quorum)
+        await self.driver.until(lambda: self.is_current)
 
     async def submit(self, command: bytes, *, level: ServiceLevel = ServiceLevel.SAFE) -> object:
         """Have every replica apply a command; what `apply` gave back here.

@@ -19,6 +19,10 @@ from groupcomm_client.spread_api.mailbox import Received_message
 
 __all__ = [
     "FLUSH_REQ_MESS",
+    "ILLEGAL_PARAM",
+    "ILLEGAL_RECEIVERS",
+    "ILLEGAL_STATE",
+    "SUBGROUP_CAST",
     "FL_connect",
     "FL_disconnect",
     "FL_flush",
@@ -28,12 +32,8 @@ __all__ = [
     "FL_receive",
     "FL_subgroupcast",
     "FL_unicast",
-    "ILLEGAL_PARAM",
-    "ILLEGAL_RECEIVERS",
-    "ILLEGAL_STATE",
     "Is_flush_req_mess",
     "Is_subgroup_cast",
-    "SUBGROUP_CAST",
 ]
 
 _layers: dict[int, Flush] = {}

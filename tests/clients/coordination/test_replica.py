@@ -88,7 +88,8 @@ def founded(me: MemberId, *, replicas: int | None = None) -> tuple[Replica, Text
         replica.handle(view(at(2), [A, B], Cause.JOIN, together=[A]))
     snapshot = Snapshot(at(2), (A, B), b"")
     replica.handle(message(A, snapshot, at(3)))
-    assert (replica.status, replica.fellows) == (Status.CURRENT, {A, B})
+    assert replica.status is Status.CURRENT
+    assert replica.fellows == {A, B}
     return replica, text
 
 

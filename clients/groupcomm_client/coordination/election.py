@@ -1,0 +1,122 @@
+"""Leader election, for programs that use trio: the oldest member of a group leads.
+
+::
+
+    async with connect() as connection, stand(connection, "leaders") as election:
+        async with election.leading():
+            ...  # cancelled when this program leads no longer
+
+Nothing is sent: a view of a group lists its members in the order in which they joined, the same
+everywhere, so its first is a leader that all agree on (Birman and Joseph, "Exploiting virtual
+synchrony in distributed systems", SOSP 1987).
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from groupcomm.errors import GroupCommError
+from groupcomm.events import GroupView, MemberId
+from groupcomm_client.connection import Connection
+from groupcomm_client.conversation import Received
+from groupcomm_client.coordination.driving import Driver, driving
+from groupcomm_client.coordination.tenure import Tenure
+
+
+class LeadershipLost(GroupCommError):
+    """This program leads no longer, so its block was cancelled."""
+
+
+class Election:
+    """One candidate; made by `stand`."""
+
+    def __init__(self, connection: Connection, group: str, candidates: int | None) -> None:
+        self.driver = Driver(connection, group, self._take, self._changed)
+        self._me = connection.member
+        self._quorum = 1 if candidates is None else candidates // 2 + 1
+        self._view: GroupView | None = None
+        self._tenures: set[Tenure] = set()
+
+    @property
+    def leader(self) -> MemberId | None:
+        """Who leads; None while too few are together, or the session is over."""
+        view, daemons = self._view, self.driver.connection.view
+        if view is None or self.driver.ended is not None or len(view.members) < self._quorum:
+            return None
+        # A part of the daemons with a majority may have a leader of its own.
+        if daemons is not None and daemons.majority is False:
+            return None
+        return view.members[0]
+
+    @property
+    def leads(self) -> bool:
+        """Whether this program does."""
+        return self.leader == self._me
+
+    async def until_leading(self) -> None:
+        """Wait until this program leads.
+
+        Raises:
+            SessionEnded: the session is over.
+        """
+        await self.driver.until(lambda: self.leads)
+
+    async def until_changed(self, known: MemberId | None) -> MemberId | None:
+        """Wait until the leader is another one than `known`; who it is.
+
+        Raises:
+            SessionEnded: the session is over.
+        """
+        await self.driver.until(lambda: self.leader != known)
+        return self.leader
+
+    @asynccontextmanager
+    async def leading(self) -> AsyncIterator[None]:
+        """Wait until this program leads; the block is cancelled when it leads no longer.
+
+        Raises:
+            LeadershipLost: it was.
+            SessionEnded: the session is over before it leads.
+        """
+        await self.until_leading()
+        tenure = Tenure()
+        self._tenures.add(tenure)
+        error: BaseException | None = None
+        try:
+            yield
+        except BaseException as raised:
+            error = raised
+        self._tenures.discard(tenure)
+        silenced = tenure.end(error, LeadershipLost("others may have another leader by now"))
+        if error is not None and not silenced:
+            raise error
+
+    def _take(self, event: Received) -> None:
+        if isinstance(event, GroupView) and event.group == self.driver.group:
+            self._view = event
+
+    def _changed(self) -> None:
+        if not self.leads:
+            for tenure in self._tenures:
+                tenure.lose()
+
+
+@asynccontextmanager
+async def stand(
+    connection: Connection, group: str, *, candidates: int | None = None
+) -> AsyncIterator[Election]:
+    """Be a candidate for the length of a block.
+
+    Args:
+        connection: for this alone; nothing else may receive from it.
+        group: of the candidates.
+        candidates: how many there are, absent ones included: then there is a leader only where more
+            than half of them are together. None: wherever the daemons are not known to be less than
+            half of all (see `expected_daemons` in the configuration).
+
+    Raises:
+        LocalProtocolError: a bad name for a group.
+        SessionEnded: the session is over.
+    """
+    election = Election(connection, group, candidates)
+    async with driving(election.driver):
+        yield election

@@ -1,0 +1,300 @@
+"""Requests to a group, and replies, for programs that use trio.
+
+A server::
+
+    async def double(request):
+        return b"%d" % (2 * int(request.data))
+
+    async with connect() as connection:
+        await serve(connection, "doubler", double)
+
+A caller::
+
+    async with connect() as connection, calling(connection) as caller:
+        print(await caller.call("doubler", b"21"))
+
+`call` has one server do it: all servers see the same requests in the same order, so each knows
+without a word whose turn it is; if that one goes before it has replied, the next does it. So a
+request is done at least once: twice, if its server was cut off or died between doing it and its
+reply. `call_all` has every server do it.
+"""
+
+import enum
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final, TypeAlias
+
+import attrs
+import msgspec
+import trio
+
+from groupcomm.errors import GroupCommError
+from groupcomm.events import GroupView, MemberId, Message
+from groupcomm_client.connection import Connection
+from groupcomm_client.conversation import Received
+from groupcomm_client.coordination.driving import Driver, beside, driving
+
+AT_ONCE: Final = 16
+"""So many requests does one server work on at a time; others wait."""
+
+REPLY_S: Final = 10.0
+
+
+class NoReply(GroupCommError):
+    """No reply came in time: there is no server, or it takes too long."""
+
+
+class CallFailed(GroupCommError):
+    """The server could not do it; the text is what it says."""
+
+
+class Whom(enum.IntEnum):
+    """Who shall do it."""
+
+    ONE = 0
+    ALL = 1
+
+
+class Call(msgspec.Struct, frozen=True, tag="call", array_like=True):
+    """A request, to the group of the servers; `number` is unique at its caller."""
+
+    number: int
+    whom: Whom
+    data: bytes
+
+
+class Reply(msgspec.Struct, frozen=True, tag="reply", array_like=True):
+    """An answer, to the caller and, for ONE, to the servers.
+
+    Attributes:
+        caller: who has asked.
+        number: of the call.
+        data: the answer; if it `failed`, why, as UTF-8.
+        failed: whether the server could not do it.
+        servers: who all got the request.
+    """
+
+    caller: MemberId
+    number: int
+    data: bytes
+    failed: bool
+    servers: tuple[MemberId, ...]
+
+
+Wire: TypeAlias = Call | Reply
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Wire] = msgspec.msgpack.Decoder(Wire)
+
+
+def _decode_untrusted(data: bytes) -> Wire | None:
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+@attrs.frozen
+class Request:
+    """What a handler gets.
+
+    Attributes:
+        data: of the request.
+        caller: who asks.
+        servers: who got the request, in the order in which they joined.
+    """
+
+    data: bytes
+    caller: MemberId
+    servers: tuple[MemberId, ...]
+
+
+Handler: TypeAlias = Callable[[Request], Awaitable[bytes]]
+Key: TypeAlias = tuple[MemberId, int]
+
+
+class Rota:
+    """Which requests are this server's. Pure.
+
+    Attributes:
+        open: the requests that one server shall do and none has replied to.
+    """
+
+    def __init__(self, me: MemberId) -> None:
+        """Begin before the first view."""
+        self._me = me
+        self._members: tuple[MemberId, ...] = ()
+        self.open: dict[Key, Request] = {}
+
+    def handle(self, event: Received, group: str) -> list[tuple[Key, Request, Whom]]:
+        """Take one event; what this server has to do now."""
+        if isinstance(event, GroupView) and event.group == group:
+            return self._on_view(event)
+        if isinstance(event, Message) and group in event.groups:
+            word = _decode_untrusted(event.data)
+            if isinstance(word, Reply):
+                self.open.pop((word.caller, word.number), None)
+            elif isinstance(word, Call):
+                return self._on_call(event.sender, word)
+        return []
+
+    def _on_view(self, view: GroupView) -> list[tuple[Key, Request, Whom]]:
+        before, self._members = self._members, view.members
+        return [
+            (key, request, Whom.ONE)
+            for key, request in self.open.items()
+            if self._server(key, request, before) != self._me
+            and self._server(key, request, view.members) == self._me
+        ]
+
+    def _on_call(self, caller: MemberId, call: Call) -> list[tuple[Key, Request, Whom]]:
+        key, request = (caller, call.number), Request(call.data, caller, self._members)
+        if call.whom is Whom.ALL:
+            return [(key, request, call.whom)]
+        self.open[key] = request
+        if self._server(key, request, self._members) == self._me:
+            return [(key, request, call.whom)]
+        return []
+
+    @staticmethod
+    def _server(key: Key, request: Request, members: tuple[MemberId, ...]) -> MemberId | None:
+        """Whose turn it is: of those who got the request and are still there; None if all went."""
+        first, count = key[1] % len(request.servers), len(request.servers)
+        in_turn = (request.servers[(first + step) % count] for step in range(count))
+        return next((server for server in in_turn if server in members), None)
+
+
+async def serve(connection: Connection, group: str, handler: Handler) -> None:
+    """Be a server, until the session ends or the task is cancelled.
+
+    Args:
+        connection: for this alone; nothing else may receive from it.
+        group: of the servers.
+        handler: does a request, and returns the reply; what it raises is told to the caller.
+
+    Raises:
+        LocalProtocolError: a bad name for a group.
+        SessionEnded: the session is over.
+    """
+    rota = Rota(connection.member)
+    limit = trio.CapacityLimiter(AT_ONCE)
+
+    async def do(key: Key, request: Request, whom: Whom) -> None:
+        async with limit:
+            failed = False
+            try:
+                data = await handler(request)
+            except Exception as error:  # whatever it is, the caller has to learn of it
+                data, failed = f"{type(error).__name__}: {error}".encode(), True
+        reply = Reply(*key, data, failed, request.servers)
+        to = [key[0].name, group] if whom is Whom.ONE else [key[0].name]
+        driver.send(_encoder.encode(reply), to=to)
+
+    def take(event: Received) -> None:
+        for key, request, whom in rota.handle(event, group):
+            nursery.start_soon(do, key, request, whom)
+
+    driver = Driver(connection, group, take)
+    async with beside() as nursery, driving(driver):
+        await driver.until(lambda: False)  # raises when the session ends
+
+
+@attrs.frozen
+class Replies:
+    """What came of a `call_all`.
+
+    Attributes:
+        data: by the server.
+        failed: what servers said that could not do it.
+        missing: servers that got the request, of which no reply came in time.
+    """
+
+    data: dict[MemberId, bytes]
+    failed: dict[MemberId, str]
+    missing: tuple[MemberId, ...]
+
+
+class Caller:
+    """Made by `calling`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.driver = Driver(connection, "", self._take)
+        self._number = 0
+        self._replies: dict[int, dict[MemberId, Reply]] = {}  # of calls that wait
+
+    async def call(self, group: str, data: bytes, *, timeout_s: float = REPLY_S) -> bytes:
+        """Have one server of a group do something; its reply.
+
+        Raises:
+            NoReply: none came in time; it may have been done.
+            CallFailed: the server could not do it.
+            SessionEnded: the session is over.
+        """
+        replies = await self._ask(group, Whom.ONE, data, timeout_s, bool)
+        if not replies:
+            raise NoReply(f"no reply of group {group!r} in {timeout_s:g} s; is a server running?")
+        reply = next(iter(replies.values()))
+        if reply.failed:
+            raise CallFailed(reply.data.decode(errors="replace"))
+        return reply.data
+
+    async def call_all(self, group: str, data: bytes, *, timeout_s: float = REPLY_S) -> Replies:
+        """Have every server of a group do something; what came until all had replied, or in time.
+
+        Raises:
+            NoReply: none came in time.
+            SessionEnded: the session is over.
+        """
+
+        def is_whole(replies: dict[MemberId, Reply]) -> bool:
+            return any(replies.keys() >= set(reply.servers) for reply in replies.values())
+
+        replies = await self._ask(group, Whom.ALL, data, timeout_s, is_whole)
+        if not replies:
+            raise NoReply(f"no reply of group {group!r} in {timeout_s:g} s; is a server running?")
+        servers = next(iter(replies.values())).servers
+        return Replies(
+            {server: reply.data for server, reply in replies.items() if not reply.failed},
+            {s: r.data.decode(errors="replace") for s, r in replies.items() if r.failed},
+            tuple(server for server in servers if server not in replies),
+        )
+
+    async def _ask(
+        self,
+        group: str,
+        whom: Whom,
+        data: bytes,
+        timeout_s: float,
+        enough: Callable[[dict[MemberId, Reply]], bool],
+    ) -> dict[MemberId, Reply]:
+        self._number += 1
+        number = self._number
+        replies: dict[MemberId, Reply] = {}
+        self._replies[number] = replies
+        try:
+            self.driver.send(_encoder.encode(Call(number, whom, data)), to=group)
+            with trio.move_on_after(timeout_s):
+                await self.driver.until(lambda: enough(replies))
+        finally:
+            del self._replies[number]
+        return replies
+
+    def _take(self, event: Received) -> None:
+        if isinstance(event, Message):
+            word = _decode_untrusted(event.data)
+            if isinstance(word, Reply) and word.caller == self.connection.member:
+                replies = self._replies.get(word.number)
+                if replies is not None:  # else nobody waits any more
+                    replies[event.sender] = word
+
+
+@asynccontextmanager
+async def calling(connection: Connection) -> AsyncIterator[Caller]:
+    """Make requests for the length of a block; several tasks may share it.
+
+    Args:
+        connection: for this alone; nothing else may receive from it.
+    """
+    caller = Caller(connection)
+    async with beside(caller.driver.run_receiver, caller.driver.run_sender):
+        yield caller
