@@ -1,7 +1,7 @@
 """Coordination of programs, with trio: what groups, views and one order are good for."""
 
 from groupcomm_client.coordination.election import Election, LeadershipLost, stand
-from groupcomm_client.coordination.mutex import Mutex, MutexLost, join_mutex
+from groupcomm_client.coordination.mutex import Mutex, MutexLost, join_mutex, keep_resource, use
 from groupcomm_client.coordination.replica import StateMachine
 from groupcomm_client.coordination.replicated import OutcomeUnknown, Replicated, replicate
 from groupcomm_client.coordination.requests import (
@@ -29,7 +29,9 @@ __all__ = [
     "StateMachine",
     "calling",
     "join_mutex",
+    "keep_resource",
     "replicate",
     "serve",
     "stand",
+    "use",
 ]

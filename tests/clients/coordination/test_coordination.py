@@ -20,9 +20,11 @@ from groupcomm_client.coordination import (
     Request,
     calling,
     join_mutex,
+    keep_resource,
     replicate,
     serve,
     stand,
+    use,
 )
 from groupcomm_client.coordination.mutex import FORMS
 from groupcomm_client.local_cluster import LocalCluster
@@ -183,6 +185,39 @@ async def test_who_gives_up_is_not_waited_for(cluster: LocalCluster) -> None:
             assert scope.cancelled_caught
         async with third:
             assert third.queue == (third.driver.connection.member,)
+
+
+@pytest.mark.parametrize("form", ["agreed", "acknowledged"])
+async def test_the_resource_lets_only_the_holder_in(cluster: LocalCluster, form: str) -> None:
+    uses: list[tuple[MemberId, bytes]] = []
+
+    def on_use(user: MemberId, data: bytes) -> None:
+        uses.append((user, data))
+
+    async with (
+        connect(at(cluster, "a")) as one,
+        connect(at(cluster, "b")) as other,
+        connect(at(cluster, "c")) as press,
+        keep_resource(press, f"press {form}", on_use, form=form) as guard,
+        join_mutex(one, f"press {form}", form=form) as first,
+        join_mutex(other, f"press {form}", form=form) as second,
+    ):
+        async with first:
+            await use(second, b"me, too")
+            await use(first, b"mine")
+        async with second:
+            await use(second, b"now")
+        while len(uses) < 2 or not guard.refused:
+            await trio.sleep(0.01)
+        assert uses == [(one.member, b"mine"), (other.member, b"now")]
+        assert (guard.used, guard.refused) == (2, [other.member])
+
+
+async def test_a_resource_needs_an_agreed_queue(cluster: LocalCluster) -> None:
+    async with connect(at(cluster, "a")) as connection:
+        with pytest.raises(ConfigError, match="needs agreed or acknowledged"):
+            async with keep_resource(connection, "m", lambda who, data: None, form="lamport"):
+                pass
 
 
 async def test_an_unknown_form_is_refused(cluster: LocalCluster) -> None:

@@ -105,6 +105,21 @@ class Mutex:
             self._tenure.lose()
 
 
+def make_form(form: str, me: MemberId, group: str, programs: int | None = None) -> Form:
+    """A member of one of the FORMS; see `join_mutex`.
+
+    Raises:
+        ConfigError: no such form, or `programs` with another form than ``agreed``.
+    """
+    if form not in FORMS:
+        raise ConfigError(f"form is {form!r}; it must be one of {', '.join(FORMS)}")
+    if form == "agreed":
+        return AgreedForm(me, group, replicas=programs)
+    if programs is not None:
+        raise ConfigError(f"programs is {programs}; it goes with the form 'agreed' only")
+    return AcknowledgedForm(me, group) if form == "acknowledged" else LamportForm(me, group)
+
+
 @asynccontextmanager
 async def join_mutex(
     connection: Connection,
@@ -129,17 +144,7 @@ async def join_mutex(
         LocalProtocolError: a bad name for a group.
         SessionEnded: the session is over.
     """
-    if form not in FORMS:
-        raise ConfigError(f"form is {form!r}; it must be one of {', '.join(FORMS)}")
-    if programs is not None and form != "agreed":
-        raise ConfigError(f"programs is {programs}; it goes with the form 'agreed' only")
-    machine: Form
-    if form == "agreed":
-        machine = AgreedForm(connection.member, group, replicas=programs)
-    elif form == "acknowledged":
-        machine = AcknowledgedForm(connection.member, group)
-    else:
-        machine = LamportForm(connection.member, group)
+    machine = make_form(form, connection.member, group, programs)
     mutex = Mutex(connection, group, machine)
     async with driving(mutex.driver):
         yield mutex

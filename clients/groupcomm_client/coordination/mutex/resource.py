@@ -1,0 +1,107 @@
+"""The resource as a member of the group: it lets nobody in but the holder.
+
+Uses are AGREED messages, so at the place of each the queue says who holds. A program that was cut
+off and still believes that it is in is refused: the resource does not depend on anybody's clock.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import msgspec
+
+from groupcomm.errors import ConfigError
+from groupcomm.events import MemberId, Message
+from groupcomm_client.connection import Connection
+from groupcomm_client.conversation import Received
+from groupcomm_client.coordination.driving import Driver, driving
+from groupcomm_client.coordination.mutex.form import Form
+from groupcomm_client.coordination.mutex.mutex import Mutex, make_form
+
+ORDERED_FORMS: Final = ("agreed", "acknowledged")
+"""Those whose queue is the same at all members at each place of the order."""
+
+
+class Use(msgspec.Struct, frozen=True, tag="use", array_like=True):
+    """Do something with the resource; no form knows this message."""
+
+    data: bytes
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Use)
+
+
+async def use(mutex: Mutex, data: bytes) -> None:
+    """Have the resource do something, while the mutex is held; it returns when that is sent."""
+    mutex.driver.send(_encoder.encode(Use(data)))
+
+
+class Guard:
+    """Tells uses by the holder from others. Pure.
+
+    Attributes:
+        used: how many uses were the holder's.
+        refused: who has tried to use it without holding it, in the order of the attempts.
+    """
+
+    def __init__(self, form: Form, on_use: Callable[[MemberId, bytes], None]) -> None:
+        """Guard it.
+
+        Args:
+            form: a member that never asks.
+            on_use: gets what the holder sends.
+        """
+        self.used = 0
+        self.refused: list[MemberId] = []
+        self._form = form
+        self._on_use = on_use
+
+    def look(self, event: Received) -> None:
+        """See whether an event is a use, and by whom; before the form takes it."""
+        if not isinstance(event, Message) or event.position is None:
+            return
+        try:
+            wanted = _decoder.decode(event.data)
+        except msgspec.DecodeError:
+            return  # a message of the form
+        if self._form.queue[:1] == (event.sender,):
+            self.used += 1
+            self._on_use(event.sender, wanted.data)
+        else:
+            self.refused.append(event.sender)
+
+
+@asynccontextmanager
+async def keep_resource(
+    connection: Connection,
+    group: str,
+    on_use: Callable[[MemberId, bytes], None],
+    *,
+    form: str = "acknowledged",
+) -> AsyncIterator[Guard]:
+    """Be the resource for the length of a block.
+
+    Args:
+        connection: for this alone; nothing else may receive from it.
+        group: of the mutex.
+        on_use: gets what a holder sends with `use`, and who it is; in the agreed order.
+        form: of the mutex, ``agreed`` or ``acknowledged``.
+
+    Raises:
+        ConfigError: another form; the queue of Lamport's has no agreed order.
+        SessionEnded: the session is over.
+    """
+    if form not in ORDERED_FORMS:
+        raise ConfigError(f"form is {form!r}; a resource needs {' or '.join(ORDERED_FORMS)}")
+    machine = make_form(form, connection.member, group)
+    guard = Guard(machine, on_use)
+
+    def take(event: Received) -> None:
+        guard.look(event)
+        for send in machine.handle(event):
+            driver.send(send.data, level=send.level, to=None if send.to is None else send.to.name)
+
+    driver = Driver(connection, group, take)
+    async with driving(driver):
+        yield guard
