@@ -1,0 +1,48 @@
+"""Programs on several hosts share one press: nobody uses it while another does.
+
+    python examples/mutex/press.py --user ann --times 3
+
+Start it several times, at one daemon or at several.
+"""
+
+import argparse
+import sys
+
+import trio
+
+from groupcomm.errors import GroupCommError
+from groupcomm_client import connect
+from groupcomm_client.coordination import join_mutex
+from groupcomm_client.coordination.mutex import FORMS
+
+WORK_S = 0.1
+
+
+async def run(options: argparse.Namespace) -> None:
+    async with (
+        connect(options.address, user=options.user) as connection,
+        join_mutex(connection, "press", form=options.form) as mutex,
+    ):
+        for number in range(options.times):
+            async with mutex:
+                print(f"{connection.name} presses part {number + 1}", flush=True)
+                await trio.sleep(WORK_S)
+                print(f"{connection.name} is done", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Press parts, one program at a time.")
+    parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
+    parser.add_argument("--user", help="name of this program; else a random one")
+    parser.add_argument("--times", type=int, default=3, help="how many parts (3)")
+    parser.add_argument("--form", choices=FORMS, default="agreed", help="of the mutex (agreed)")
+    try:
+        trio.run(run, parser.parse_args())
+    except GroupCommError as error:
+        print(f"press: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""The examples, run as a user would."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from groupcomm_client.local_cluster import LocalCluster
+
+HERE = Path(__file__).parent
+LIMIT_S = 60
+
+
+def run(program: str, *options: str) -> str:
+    done = subprocess.run(
+        [sys.executable, str(HERE / program), *options],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+async def test_one_at_a_time_presses() -> None:
+    async with LocalCluster("ab") as cluster:
+        await cluster.settle("ab")
+        programs = [
+            subprocess.Popen(
+                [
+                    *(sys.executable, str(HERE / "press.py"), "--times", "2", "--user", user),
+                    *("--address", str(cluster[daemon].unix)),
+                ],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for user, daemon in (("ann", "a"), ("bob", "b"), ("cem", "a"))
+        ]
+        outputs = [program.communicate(timeout=LIMIT_S)[0].splitlines() for program in programs]
+        assert [program.returncode for program in programs] == [0, 0, 0]
+        assert outputs[1] == [
+            "#bob#b presses part 1",
+            "#bob#b is done",
+            "#bob#b presses part 2",
+            "#bob#b is done",
+        ]
+
+
+def test_without_a_daemon_it_says_what_to_do() -> None:
+    done = subprocess.run(
+        [sys.executable, str(HERE / "press.py"), "--address", "/nowhere/x.sock"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "is the daemon running" in done.stderr
+
+
+def test_requests_to_a_scheduler_overtake_their_causes_below_causal() -> None:
+    rows = [line.split() for line in run("scheduler.py").splitlines()[2:-1]]
+    unfair = {level: int(count) for level, count in rows}
+    assert unfair["RELIABLE"] > 0
+    assert unfair["CAUSAL"] == unfair["AGREED"] == 0
+
+
+def test_agreed_order_needs_fewer_messages() -> None:
+    found = json.loads(run("compare.py", "--programs", "4", "--rounds", "20", "--json"))["forms"]
+    sent = {row["form"]: (row["multicasts"], row["private"]) for row in found}
+    # A request and a release; with acknowledgements by all members, or by all others.
+    assert sent == {"agreed": (2, 0), "acknowledged": (2, 4), "lamport": (2, 3)}
