@@ -1,0 +1,106 @@
+"""Programs of a campaign as processes; what they print are lines of JSON."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import trio
+
+from groupcomm.errors import GroupCommError
+
+LOOK_S: Final = 0.01
+PATIENCE_S: Final = 60.0
+
+
+class DidNotHappen(GroupCommError):
+    """What had to come has not come."""
+
+
+async def until(what: str, ready: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
+    """Wait until something is so.
+
+    Raises:
+        DidNotHappen: it is not, for long.
+    """
+    with trio.move_on_after(patience_s):
+        while not ready():
+            await trio.sleep(LOOK_S)
+        return
+    raise DidNotHappen(f"after {patience_s:g} s not yet: {what}")
+
+
+class Program:
+    """One program, which may die and be started again.
+
+    Attributes:
+        told: every line of all its lives.
+        lives: how often it was started.
+    """
+
+    def __init__(self, module: str, options: Sequence[str]) -> None:
+        """Prepare it.
+
+        Args:
+            module: to be run.
+            options: of its command line.
+        """
+        self.told: list[dict[str, Any]] = []
+        self.lives = 0
+        self._command = [sys.executable, "-m", module, *options]
+        self._process: trio.Process | None = None
+        self._ended = trio.Event()
+
+    async def start(self, nursery: trio.Nursery, *options: str) -> None:
+        """Start it, with further options."""
+        self.lives += 1
+        self._process = await trio.lowlevel.open_process(
+            [*self._command, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self._ended = trio.Event()
+        nursery.start_soon(self._read, self._process, self._ended)
+
+    async def _read(self, process: trio.Process, ended: trio.Event) -> None:
+        assert process.stdout is not None
+        rest = b""
+        try:
+            async with process.stdout:
+                async for chunk in process.stdout:
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    self.told += [json.loads(line) for line in lines]
+        finally:
+            ended.set()
+
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether its process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def status(self) -> int | None:
+        """The exit status of its present life; None while it lasts."""
+        return None if self._process is None else self._process.poll()
+
+    async def kill(self) -> None:
+        """End it at once; returns when all that it has printed was read."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        await self._process.wait()
+        await self._ended.wait()
+
+    async def end(self) -> int:
+        """Close its input, and wait for its end; its exit status."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        await self._process.stdin.aclose()
+        status = await self._process.wait()
+        await self._ended.wait()
+        return status
