@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, LocalProtocolError
 from groupcomm_client.commands import (
+    chat,
     check,
     daemon,
     demo,
@@ -79,7 +80,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
-        *(demo, daemon, keygen, pub, sub, watch, status, groups, members, latency),
+        *(demo, daemon, keygen, pub, sub, chat, watch, status, groups, members, latency),
         *(record, relay, story, simulate, check),
     ):
         verb = verbs.add_parser(

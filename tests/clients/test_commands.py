@@ -1,9 +1,6 @@
 """The commands that connect to a daemon, run as users run them."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,30 +9,7 @@ import pytest
 import trio
 
 from groupcomm_client.local_cluster import LocalCluster
-
-PATIENCE_S = 20.0
-
-
-class Shell:
-    """Runs `groupcomm` against one daemon."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.environment = {**os.environ, "GROUPCOMM_ADDRESS": address}
-
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start a command; its output is to be read."""
-        pipe = subprocess.PIPE
-        command = [sys.executable, "-m", "groupcomm_client.cli", *words]
-        return subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=self.environment
-        )
-
-    def run(self, *words: str, given: str = "") -> tuple[int, str, str]:
-        """Run a command to its end: exit status, output, messages."""
-        process = self.start(*words)
-        output, messages = process.communicate(given, timeout=PATIENCE_S)
-        return process.returncode, output, messages
+from tests.clients.shell import PATIENCE_S, Shell
 
 
 @pytest.fixture(scope="module")

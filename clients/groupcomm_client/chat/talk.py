@@ -1,0 +1,145 @@
+"""One conversation in groups: messages out, events in, and which of one's own are still to come."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import trio
+
+from groupcomm.errors import LocalProtocolError
+from groupcomm.events import Message
+from groupcomm.level import ServiceLevel
+from groupcomm_client.connection import Connection
+from groupcomm_client.conversation import Received
+
+_UNRELIABLE: Final = ServiceLevel.UNRELIABLE
+
+LOST_AFTER_S: Final = 1.0
+"""An UNRELIABLE message that is not back so long after all others is lost."""
+
+
+class Talk:
+    """What a person or a script says through one connection, and what it is told.
+
+    Args:
+        connection: open.
+        level: of all messages.
+        show: is called with every event, in order.
+
+    Attributes:
+        group: where messages go that name no group; empty if there is none.
+    """
+
+    def __init__(
+        self, connection: Connection, *, level: ServiceLevel, show: Callable[[Received], None]
+    ) -> None:
+        self.connection = connection
+        self.group = ""
+        self._level = level
+        self._show = show
+        self._owed: Counter[ServiceLevel] = Counter()  # own messages that will come back
+        self._came_back = trio.Event()
+        self._reads = trio.Event()
+        self._reading = trio.CancelScope()
+        self.read()
+
+    # ---- groups ----
+
+    async def join(self, group: str) -> None:
+        """Become a member, unless it is one, and talk there from now on.
+
+        Raises:
+            LocalProtocolError: a bad name.
+        """
+        if group not in self.connection.groups:
+            await self.connection.join(group)
+        self.group = group
+
+    async def leave(self, group: str) -> None:
+        """Be a member no longer; talk in a group that is left, if there is one.
+
+        Raises:
+            LocalProtocolError: it has not joined.
+        """
+        await self.connection.leave(group)
+        if self.group == group:
+            self.group = next(reversed(self.connection.groups), "")
+
+    # ---- out ----
+
+    async def say(self, messages: Sequence[bytes], groups: Sequence[str] = ()) -> None:
+        """Send messages.
+
+        Args:
+            messages: of 64 MiB each, at most.
+            groups: names of groups, or private names; none for the group that is talked in.
+
+        Raises:
+            LocalProtocolError: there is no group to talk in, a bad name, or one is too long.
+        """
+        targets = groups or ([self.group] if self.group else [])
+        if not targets:
+            raise LocalProtocolError("there is no group to talk in; join one first")
+        known = (*self.connection.groups, self.connection.name)
+        sent = await self.connection.multicast_many(targets, messages, level=self._level)
+        if any(target in known for target in targets):
+            self._owed[self._level] += sent
+
+    # ---- in ----
+
+    def read(self) -> None:
+        """From now on `listen` shows what comes, as it comes."""
+        self._reads.set()
+
+    def pause(self) -> None:
+        """From now on nothing is shown: what comes waits, at the daemon in the end."""
+        if self._reads.is_set():
+            self._reads = trio.Event()
+            self._reading.cancel()
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing is shown."""
+        return not self._reads.is_set()
+
+    async def listen(self) -> None:
+        """Show what comes, until the session ends."""
+        while True:
+            while self.paused:
+                await self._reads.wait()
+            with trio.CancelScope() as self._reading:
+                while True:
+                    await self.receive()
+
+    async def receive(self) -> None:
+        """Show the next event.
+
+        Raises:
+            SessionEnded: nothing follows.
+        """
+        event = await self.connection.receive()
+        if isinstance(event, Message) and event.sender == self.connection.member:
+            self._owed[event.level] -= 1
+            self._came_back.set()
+        self._show(event)
+
+    async def waiting(self) -> int:
+        """How many events have come and were not shown."""
+        await self.connection.ask("status")  # what comes before the answer has been read with it
+        return len(self.connection.conversation.events)
+
+    # ---- the end ----
+
+    async def finish(self) -> int:
+        """Wait until all own messages have come back; how many UNRELIABLE ones are lost."""
+        self.read()
+        while any(count > 0 for level, count in self._owed.items() if level > _UNRELIABLE):
+            await self._next_back()
+        with trio.move_on_after(LOST_AFTER_S):
+            while self._owed[_UNRELIABLE] > 0:
+                await self._next_back()
+        return self._owed[_UNRELIABLE]
+
+    async def _next_back(self) -> None:
+        self._came_back = trio.Event()
+        await self._came_back.wait()
