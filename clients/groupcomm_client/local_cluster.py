@@ -42,6 +42,7 @@ class LocalDaemon:
         self._state = folder / f"{name}.state"
         self._config = config
         self._process: subprocess.Popen[bytes] | None = None
+        self._log_bytes = 0  # of earlier starts
 
     async def start(self) -> None:
         """Start it; returns once it listens.
@@ -50,6 +51,7 @@ class LocalDaemon:
             ClusterError: it ends, or does not listen in time.
         """
         self._ports.unlink(missing_ok=True)
+        self._log_bytes = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [
@@ -110,15 +112,21 @@ class LocalDaemon:
             self.kill()
 
     @property
-    def members(self) -> list[str]:
-        """The daemons of the last view that it has logged, sorted."""
-        views = [line["daemons"] for line in self.lines() if "daemons" in line]
-        return views[-1] if views else []
+    def view(self) -> tuple[str, tuple[str, ...]]:
+        """Id and daemons, sorted, of the last view that it has logged since its start."""
+        for line in reversed(self._lines(self._log_bytes)):
+            if "daemons" in line:
+                return line["view"], tuple(line["daemons"])
+        return "", ()
 
     def lines(self) -> list[dict[str, Any]]:
-        """What it has logged."""
-        text = self.log.read_text() if self.log.exists() else ""
-        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+        """What it has logged, since its first start."""
+        return self._lines(0)
+
+    def _lines(self, begin: int) -> list[dict[str, Any]]:
+        text = self.log.read_bytes()[begin:] if self.log.exists() else b""
+        whole = text[: text.rfind(b"\n") + 1]  # the last line may be there in part only
+        return [json.loads(line) for line in whole.splitlines() if line.startswith(b"{")]
 
     @property
     def last_words(self) -> str:
@@ -191,14 +199,14 @@ class LocalCluster:
         return self.daemons[name]
 
     async def settle(self, names: Sequence[str]) -> None:
-        """Wait until these daemons have logged a view of just them.
+        """Wait until these daemons have logged one view, of just them.
 
         Raises:
             ClusterError: one of them has ended, or they do not find each other in time.
         """
-        wanted, late = sorted(names), ""
+        wanted, late = tuple(sorted(names)), ""
         with trio.move_on_after(START_S):
-            while late := next((n for n in wanted if self[n].members != wanted), ""):
+            while late := self._late(wanted):
                 if not self[late].running:
                     raise ClusterError(f"daemon {late} has ended: {self[late].last_words}")
                 await trio.sleep(0.01)
@@ -207,6 +215,15 @@ class LocalCluster:
                 f"daemon {late} is not in one view with {', '.join(wanted)} after {START_S:g} s:"
                 f" {self[late].last_words}"
             )
+
+    def _late(self, wanted: tuple[str, ...]) -> str:
+        """The first of these daemons that is not in one view with just the others; else empty."""
+        first = self[wanted[0]].view if wanted else ("", ())
+        for name in wanted:
+            view = self[name].view
+            if view != first or view[1] != wanted:
+                return name
+        return ""
 
 
 def free_ports(host: str, count: int) -> list[int]:

@@ -6,25 +6,22 @@ import pty
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 
 from groupcomm.errors import LocalProtocolError
 from groupcomm_client.chat.lines import InputLines
 from groupcomm_client.chat.show import readable
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_client.running_cluster import RunningCluster
 from tests.clients.shell import PATIENCE_S, Shell
 
 
 @pytest.fixture(scope="module")
 def shell() -> Iterator[Shell]:
-    with closing(LocalCluster("a")) as daemons:
-        trio.run(daemons["a"].start)
-        yield Shell(str(daemons["a"].unix))
+    with RunningCluster(1) as daemons:
+        yield Shell(daemons.address("a"))
 
 
 def say(process: subprocess.Popen[str], text: str) -> None:
@@ -177,11 +174,10 @@ def test_control_c_ends_it(shell: Shell) -> None:
 
 
 def test_the_end_of_the_daemon_is_told() -> None:
-    with closing(LocalCluster("a")) as daemons:
-        trio.run(daemons["a"].start)
-        process = Shell(str(daemons["a"].unix)).start("chat", "room", "--json")
+    with RunningCluster(1) as daemons:
+        process = Shell(daemons.address("a")).start("chat", "room", "--json")
         hear(process, 2)
-        daemons["a"].kill()
+        daemons.kill("a")
         _, messages = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert messages.startswith("groupcomm: ")

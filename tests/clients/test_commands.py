@@ -2,21 +2,18 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-import trio
 
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_client.running_cluster import RunningCluster
 from tests.clients.shell import PATIENCE_S, Shell
 
 
 @pytest.fixture(scope="module")
 def shell() -> Iterator[Shell]:
-    with closing(LocalCluster("a")) as daemons:
-        trio.run(daemons["a"].start)
-        yield Shell(str(daemons["a"].unix))
+    with RunningCluster(1) as daemons:
+        yield Shell(daemons.address("a"))
 
 
 def test_what_one_publishes_another_prints(shell: Shell) -> None:

@@ -1,27 +1,22 @@
 """What every kind of connection does: trio, asyncio, blocking."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
-import trio
 
 from groupcomm.errors import CannotConnect, LocalProtocolError, OrderUnknown, SessionEnded
 from groupcomm.events import Cause, DaemonView, GroupView, Message, Undeliverable
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_client.running_cluster import RunningCluster
 from tests.clients.kinds import KINDS, Kind
 
 PATIENCE_S = 20.0
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with closing(LocalCluster("ab")) as running:
-        for name in "ab":
-            trio.run(running[name].start)
-        trio.run(running.settle, "ab")
+def cluster() -> Iterator[RunningCluster]:
+    with RunningCluster("ab") as running:
         yield running
 
 
@@ -40,11 +35,11 @@ async def next_of(kind: Kind, connection: Any, wanted: type) -> Any:
             return event
 
 
-def test_all_levels_reach_all_members(kind: Kind, cluster: LocalCluster) -> None:
+def test_all_levels_reach_all_members(kind: Kind, cluster: RunningCluster) -> None:
     async def scenario(kind: Kind) -> None:
         async with (
-            kind.connect(str(cluster["a"].unix), "ann") as ann,
-            kind.connect(str(cluster["b"].unix), "bob") as bob,
+            kind.connect(cluster.address("a"), "ann") as ann,
+            kind.connect(cluster.address("b"), "bob") as bob,
         ):
             view = await ann.join("levels")
             assert view.members == (ann.member,)
@@ -62,9 +57,9 @@ def test_all_levels_reach_all_members(kind: Kind, cluster: LocalCluster) -> None
     kind.run(scenario)
 
 
-def test_the_place_of_a_message_is_told(kind: Kind, cluster: LocalCluster) -> None:
+def test_the_place_of_a_message_is_told(kind: Kind, cluster: RunningCluster) -> None:
     async def scenario(kind: Kind) -> None:
-        async with kind.connect(str(cluster["a"].unix)) as ann:
+        async with kind.connect(cluster.address("a")) as ann:
             await ann.join("places")
             place = await ann.multicast("places", b"x", level=ServiceLevel.SAFE, ordered=True)
             message = await next_of(kind, ann, Message)
@@ -75,14 +70,14 @@ def test_the_place_of_a_message_is_told(kind: Kind, cluster: LocalCluster) -> No
 
 
 def test_large_and_many_messages_arrive_whole_and_in_order(
-    kind: Kind, cluster: LocalCluster
+    kind: Kind, cluster: RunningCluster
 ) -> None:
     async def scenario(kind: Kind) -> None:
         large = bytes(range(256)) * 12_000
         many = [b"%d" % number for number in range(5_000)]
         async with (
-            kind.connect(str(cluster["a"].unix)) as ann,
-            kind.connect(str(cluster["b"].unix)) as bob,
+            kind.connect(cluster.address("a")) as ann,
+            kind.connect(cluster.address("b")) as bob,
         ):
             await bob.join("large")
             await ann.multicast("large", large)
@@ -96,11 +91,11 @@ def test_large_and_many_messages_arrive_whole_and_in_order(
     kind.run(scenario)
 
 
-def test_private_messages_reach_one_or_come_back(kind: Kind, cluster: LocalCluster) -> None:
+def test_private_messages_reach_one_or_come_back(kind: Kind, cluster: RunningCluster) -> None:
     async def scenario(kind: Kind) -> None:
-        async with kind.connect(str(cluster["a"].unix)) as ann:
+        async with kind.connect(cluster.address("a")) as ann:
             await ann.join("private")
-            async with kind.connect(str(cluster["b"].unix)) as bob:
+            async with kind.connect(cluster.address("b")) as bob:
                 await bob.join("private")
                 while len(ann.groups["private"].members) < 2:  # now its daemon knows of bob
                     await next_of(kind, ann, GroupView)
@@ -113,11 +108,11 @@ def test_private_messages_reach_one_or_come_back(kind: Kind, cluster: LocalClust
     kind.run(scenario)
 
 
-def test_who_comes_and_goes_is_told_with_its_cause(kind: Kind, cluster: LocalCluster) -> None:
+def test_who_comes_and_goes_is_told_with_its_cause(kind: Kind, cluster: RunningCluster) -> None:
     async def scenario(kind: Kind) -> None:
-        async with kind.connect(str(cluster["a"].unix)) as ann:
+        async with kind.connect(cluster.address("a")) as ann:
             await ann.join("room")
-            async with kind.connect(str(cluster["b"].unix)) as bob:
+            async with kind.connect(cluster.address("b")) as bob:
                 async with bob.group("room"):
                     pass
                 await bob.join("room")
@@ -129,9 +124,9 @@ def test_who_comes_and_goes_is_told_with_its_cause(kind: Kind, cluster: LocalClu
     kind.run(scenario)
 
 
-def test_a_call_that_is_given_up_loses_nothing(kind: Kind, cluster: LocalCluster) -> None:
+def test_a_call_that_is_given_up_loses_nothing(kind: Kind, cluster: RunningCluster) -> None:
     async def scenario(kind: Kind) -> None:
-        async with kind.connect(str(cluster["a"].unix)) as ann:
+        async with kind.connect(cluster.address("a")) as ann:
             await ann.join("patience")
             got: list[bytes] = []
             for number in range(100):
@@ -145,20 +140,20 @@ def test_a_call_that_is_given_up_loses_nothing(kind: Kind, cluster: LocalCluster
     kind.run(scenario)
 
 
-def test_what_is_wrong_is_told_and_changes_nothing(kind: Kind, cluster: LocalCluster) -> None:
+def test_what_is_wrong_is_told_and_changes_nothing(kind: Kind, cluster: RunningCluster) -> None:
     async def scenario(kind: Kind) -> None:
-        async with kind.connect(str(cluster["a"].unix), "eve") as eve:
+        async with kind.connect(cluster.address("a"), "eve") as eve:
             await eve.join("wrong")
             with pytest.raises(LocalProtocolError, match="has joined"):
                 await eve.join("wrong")
             with pytest.raises(LocalProtocolError, match="it must be 0 to 65535"):
                 await eve.multicast("wrong", b"", type=70_000)
             with pytest.raises(SessionEnded, match="has a session of user 'eve' already"):
-                async with kind.connect(str(cluster["a"].unix), "eve"):
+                async with kind.connect(cluster.address("a"), "eve"):
                     pass
             assert (await eve.ask("groups"))["groups"] == {"wrong": 1}
         with pytest.raises(CannotConnect, match="is the daemon running"):
-            async with kind.connect(str(cluster.folder / "nobody.sock")):
+            async with kind.connect(cluster.address("a") + ".nobody"):
                 pass
         with pytest.raises(CannotConnect, match="Connection refused"):
             async with kind.connect("127.0.0.1:1"):
@@ -168,11 +163,11 @@ def test_what_is_wrong_is_told_and_changes_nothing(kind: Kind, cluster: LocalClu
 
 
 def test_the_end_of_the_daemon_is_told(kind: Kind) -> None:
-    async def scenario(kind: Kind, alone: LocalCluster) -> None:
-        async with kind.connect(str(alone["a"].unix)) as ann:
+    async def scenario(kind: Kind, alone: RunningCluster) -> None:
+        async with kind.connect(alone.address("a")) as ann:
             await ann.join("g")
             await next_of(kind, ann, DaemonView)
-            alone["a"].kill()
+            alone.kill("a")
             with pytest.raises(OrderUnknown):
                 await ann.multicast("g", b"x", ordered=True)
             with pytest.raises(SessionEnded, match="connection to the daemon was lost"):
@@ -180,6 +175,5 @@ def test_the_end_of_the_daemon_is_told(kind: Kind) -> None:
             with pytest.raises(SessionEnded):
                 await ann.multicast("g", b"x")
 
-    with closing(LocalCluster("a")) as alone:
-        trio.run(alone["a"].start)
+    with RunningCluster(1) as alone:
         kind.run(scenario, alone)

@@ -6,33 +6,29 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 
 import pytest
-import trio
 
 from groupcomm_client import spread_api as sp
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_client.spread_api import functions
 
 WAIT_S = 20.0
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with closing(LocalCluster("ab")) as running:
-        for name in "ab":
-            trio.run(running[name].start)
-        trio.run(running.settle, "ab")
+def cluster() -> Iterator[RunningCluster]:
+    with RunningCluster("ab") as running:
         yield running
 
 
 class Boxes:
     """Mailboxes that are closed after the test."""
 
-    def __init__(self, cluster: LocalCluster) -> None:
+    def __init__(self, cluster: RunningCluster) -> None:
         self.cluster = cluster
         self.open: list[int] = []
 
     def connect(self, daemon: str, user: str = "", membership: bool = True) -> tuple[int, str]:
-        mbox, name = sp.SP_connect(str(self.cluster[daemon].unix), user, 0, membership)
+        mbox, name = sp.SP_connect(self.cluster.address(daemon), user, 0, membership)
         self.open.append(mbox)
         return mbox, name
 
@@ -43,7 +39,7 @@ class Boxes:
 
 
 @pytest.fixture
-def boxes(cluster: LocalCluster) -> Iterator[Boxes]:
+def boxes(cluster: RunningCluster) -> Iterator[Boxes]:
     with closing(Boxes(cluster)) as made:
         yield made
 
@@ -113,7 +109,7 @@ def test_a_network_change_comes_behind_a_transition(boxes: Boxes) -> None:
         sp.SP_join(mbox, "net")
     while set(receive(ann).groups) != {a_name, b_name}:
         continue
-    boxes.cluster["b"].kill()
+    boxes.cluster.kill("b")
     transition, after = receive(ann), receive(ann)
     assert (transition.service_type, transition.sender) == (sp.TRANSITION_MESS, "net")
     assert sp.Is_caused_network_mess(after.service_type)
@@ -122,8 +118,8 @@ def test_a_network_change_comes_behind_a_transition(boxes: Boxes) -> None:
     with pytest.raises(sp.SpreadError) as caught:
         regular(bob)
     assert caught.value.code == sp.CONNECTION_CLOSED
-    trio.run(boxes.cluster["b"].start)
-    trio.run(boxes.cluster.settle, "ab")
+    boxes.cluster.start("b")
+    boxes.cluster.settle()
 
 
 def test_without_membership_only_messages_come(boxes: Boxes) -> None:

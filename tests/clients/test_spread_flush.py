@@ -3,14 +3,12 @@
 import select
 import time
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
-import trio
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm_client import spread_api as sp
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_client.spread_api import flush as fl
 from groupcomm_client.spread_api import flush_layer
 
@@ -18,19 +16,16 @@ WAIT_S = 20.0
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with closing(LocalCluster("ab")) as running:
-        for name in "ab":
-            trio.run(running[name].start)
-        trio.run(running.settle, "ab")
+def cluster() -> Iterator[RunningCluster]:
+    with RunningCluster("ab") as running:
         yield running
 
 
 class Member:
     """A program in one group."""
 
-    def __init__(self, cluster: LocalCluster, daemon: str, user: str, group: str) -> None:
-        self.mbox, self.name = fl.FL_connect(str(cluster[daemon].unix), user)
+    def __init__(self, cluster: RunningCluster, daemon: str, user: str, group: str) -> None:
+        self.mbox, self.name = fl.FL_connect(cluster.address(daemon), user)
         self.group = group
         fl.FL_join(self.mbox, group)
 
@@ -71,7 +66,9 @@ def views(*members: Member) -> list[tuple[str, ...]]:
 
 
 @pytest.fixture
-def pair(cluster: LocalCluster, request: pytest.FixtureRequest) -> Iterator[tuple[Member, Member]]:
+def pair(
+    cluster: RunningCluster, request: pytest.FixtureRequest
+) -> Iterator[tuple[Member, Member]]:
     group = request.node.name[:60]
     ann = Member(cluster, "a", "ann", group)
     assert views(ann) == [("#ann#a",)]
@@ -85,7 +82,7 @@ def pair(cluster: LocalCluster, request: pytest.FixtureRequest) -> Iterator[tupl
 
 
 def test_what_is_sent_before_the_flush_comes_before_the_new_view(
-    cluster: LocalCluster, pair: tuple[Member, Member]
+    cluster: RunningCluster, pair: tuple[Member, Member]
 ) -> None:
     ann, bob = pair
     cid = Member(cluster, "a", "cid", ann.group)
@@ -107,7 +104,9 @@ def test_what_is_sent_before_the_flush_comes_before_the_new_view(
     fl.FL_disconnect(cid.mbox)
 
 
-def test_nobody_waits_for_who_has_gone(cluster: LocalCluster, pair: tuple[Member, Member]) -> None:
+def test_nobody_waits_for_who_has_gone(
+    cluster: RunningCluster, pair: tuple[Member, Member]
+) -> None:
     """The second change comes while the first one's flush is under way; both become one view."""
     ann, bob = pair
     cid = Member(cluster, "a", "cid", ann.group)
@@ -141,17 +140,17 @@ def test_some_members_are_reached_alone(pair: tuple[Member, Member]) -> None:
 
 
 def test_a_crash_ends_a_view_like_anything_else(
-    cluster: LocalCluster, pair: tuple[Member, Member]
+    cluster: RunningCluster, pair: tuple[Member, Member]
 ) -> None:
     ann, _ = pair
-    cluster["b"].kill()
+    cluster.kill("b")
     assert ann.receive().service_type == sp.TRANSITION_MESS
     ann.flush()
     found = ann.receive()
     assert sp.Is_caused_network_mess(found.service_type)
     assert found.groups == ("#ann#a",)
-    trio.run(cluster["b"].start)
-    trio.run(cluster.settle, "ab")
+    cluster.start("b")
+    cluster.settle()
 
 
 def test_nothing_is_sent_behind_a_leave(pair: tuple[Member, Member]) -> None:

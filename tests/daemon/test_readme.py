@@ -3,12 +3,9 @@
 import os
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
-import trio
-
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_client.running_cluster import RunningCluster
 from groupcommd.config_file import read_config
 from groupcommd.key_file import write_key_file
 
@@ -32,9 +29,8 @@ def test_the_first_program_prints_its_view_and_its_message(tmp_path: Path) -> No
     assert len([line for line in program.splitlines() if line]) <= 12
     path = tmp_path / "first.py"
     path.write_text(program)
-    with closing(LocalCluster("a")) as daemons:
-        trio.run(daemons["a"].start)
-        environment = {**os.environ, "GROUPCOMM_ADDRESS": str(daemons["a"].unix)}
+    with RunningCluster(1) as daemons:
+        environment = {**os.environ, "GROUPCOMM_ADDRESS": daemons.address("a")}
         done = subprocess.run(
             [sys.executable, path],
             env=environment,

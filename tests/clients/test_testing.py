@@ -1,0 +1,157 @@
+"""The fixtures for users' own tests, as their documentation says and as users run them."""
+
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from groupcomm.errors import ConfigError
+from groupcomm.sim.faults import Faults
+from groupcomm_client.blocking import connect
+from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_client.trio_thread import TrioThread
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 120
+
+
+def code_of_the_documentation() -> list[str]:
+    """The indented blocks of docs/testing.md; the first is conftest.py."""
+    blocks: list[str] = []
+    within = False
+    for line in (ROOT / "docs/testing.md").read_text().splitlines():
+        if line.startswith("    "):
+            if not within:
+                blocks.append("")
+            within = True
+        elif line:
+            within = False
+        if within:
+            blocks[-1] += line[4:] + "\n"
+    return blocks
+
+
+def run(folder: Path, *tests: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
+    """Run tests in a folder of their own; exit status and output."""
+    conftest = code_of_the_documentation()[0]
+    (folder / "conftest.py").write_text(conftest)
+    (folder / "test_users.py").write_text("\n".join(tests))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--strict-markers", "-W", "error", "-q", *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_examples_of_the_documentation_pass(tmp_path: Path) -> None:
+    conftest, *examples = code_of_the_documentation()
+    assert "pytest_plugins" in conftest
+    status, output = run(tmp_path, *examples)
+    assert status == 0, output
+    assert "7 passed" in output
+
+
+FAILS = """
+import pytest
+
+@pytest.mark.groupcomm_cluster(1)
+def test_real(groupcomm_cluster):
+    assert groupcomm_cluster.names == ("x",)
+
+def test_simulated(groupcomm_simulation):
+    groupcomm_simulation.run(2.0)
+    assert groupcomm_simulation.settings.seed == 0
+"""
+
+
+def test_a_test_that_fails_tells_what_its_daemons_logged_and_its_seed(tmp_path: Path) -> None:
+    status, output = run(tmp_path, FAILS, options=("--groupcomm-seed", "42"))
+    assert status == 1
+    assert "groupcomm daemon a runs" in output
+    assert "view " in output
+    assert "seed 42, virtual time 2." in output
+
+
+WRONG = """
+import pytest
+
+@pytest.mark.groupcomm_cluster(0)
+def test_no_daemons(groupcomm_cluster):
+    pass
+
+@pytest.mark.groupcomm_cluster(settings="nonsense = 1")
+def test_does_not_start(groupcomm_cluster):
+    pass
+
+@pytest.mark.groupcomm_simulation(2, 3)
+def test_too_many(groupcomm_simulation):
+    pass
+"""
+
+
+def test_a_marker_that_asks_for_nonsense_is_told(tmp_path: Path) -> None:
+    status, output = run(tmp_path, WRONG)
+    assert status == 1
+    for said in ("daemons is 0; it must be 1 to 26", "nonsense", "only daemons may stand"):
+        assert said in output
+
+
+def test_nobody_needs_pytest_but_the_fixtures() -> None:
+    modules = [
+        ".".join(path.relative_to(ROOT / "clients").with_suffix("").parts)
+        for path in (ROOT / "clients/groupcomm_client").rglob("*.py")
+        if path.stem not in {"testing", "__init__"}
+    ]
+    program = (
+        f"import sys\nfor name in {modules}: __import__(name)\nassert 'pytest' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], timeout=PATIENCE_S, check=True)
+
+
+async def test_a_cluster_can_be_handled_inside_an_event_loop() -> None:
+    with RunningCluster(2, relay=True) as cluster:
+        cluster.partition("a", "b")
+        cluster.settle("a")
+        cluster.settle("b")
+        cluster.heal()
+        await trio.to_thread.run_sync(cluster.settle)
+        cluster.pause("a")
+        cluster.settle("b")
+        cluster.resume("a")
+        cluster.settle()
+        assert cluster.leave("b") == 0
+        cluster.settle()
+        assert cluster.running == ["a"]
+        assert cluster.log("a")[-1]["daemons"] == ["a"]
+        cluster.suffer(Faults(loss=0.1))
+        cluster.start("b")
+        cluster.settle()
+
+
+def test_what_needs_a_relay_says_so() -> None:
+    with RunningCluster(1) as cluster:
+        with connect(cluster.address("a")) as connection:
+            assert connection.ask("status")["daemons"] == ["a"]
+        for call in (partial(cluster.partition, "a"), partial(cluster.suffer, None), cluster.heal):
+            with pytest.raises(ConfigError, match="relay=True"):
+                call()
+
+
+def test_a_call_into_the_thread_returns_raises_or_ends_with_it() -> None:
+    async def divide(number: int) -> float:
+        await trio.lowlevel.checkpoint()
+        return 1 / number
+
+    with TrioThread() as thread:
+        assert thread.call(divide, 4) == 0.25
+        assert thread.call_sync(len, "abc") == 3
+        with pytest.raises(ZeroDivisionError):
+            thread.call(divide, 0)
+    thread.close()
