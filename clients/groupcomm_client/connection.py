@@ -244,7 +244,8 @@ class Connection(Facts):
             raise
 
     async def ask(self, question: str) -> dict[str, Any]:
-        """Ask the daemon about itself: ``status``, ``groups`` or ``members GROUP``.
+        """Ask the daemon about itself: ``status``, ``groups``, ``members GROUP``,
+        or ``configuration``.
 
         Raises:
             SessionEnded: the session is over.

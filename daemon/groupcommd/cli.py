@@ -7,13 +7,13 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 import trio
 
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.config_file import DaemonConfig, read_config, through_relay
+from groupcommd.description import describe
 from groupcommd.logs import set_up_logs
 from groupcommd.ready import tell_systemd
 from groupcommd.service import End, Service
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     """Check the configuration, or serve until the daemon is told to leave."""
     config = _configure(options)
     if options.check:
-        print(describe(config))
+        print(json.dumps(describe(config), indent=2))
         return 0
     set_up_logs(as_json=options.json_log, verbose=options.verbose)
     state = StateDir(config.state_dir)
@@ -105,22 +105,6 @@ def _configure(options: argparse.Namespace) -> DaemonConfig:
     if options.via is not None:
         config = through_relay(config, options.via)
     return attrs.evolve(config, trace=options.trace)
-
-
-def describe(config: DaemonConfig) -> str:
-    """The resolved configuration as JSON, without secrets."""
-
-    def plain(value: Any) -> Any:
-        if attrs.has(type(value)) and type(value).__name__ != "Address":
-            names = attrs.fields_dict(type(value))
-            return {n: plain(getattr(value, n)) for n in names if n not in ("keys", "starts")}
-        if isinstance(value, dict):
-            return {key: plain(each) for key, each in value.items()}
-        if isinstance(value, tuple):
-            return [plain(each) for each in value]
-        return value if isinstance(value, int | float | bool | None) else str(value)
-
-    return json.dumps({**plain(config), "sealed": config.keys is not None}, indent=2)
 
 
 async def _serve(

@@ -228,7 +228,7 @@ class Service:
 
     def _answer(self) -> None:
         desk = self.core.desk
-        parts = Parts(self.core, self.clients, self._udp, self._started)
+        parts = Parts(self._config, self.core, self.clients, self._udp, self._started)
         queries, desk.queries = desk.queries, []
         for connection, question in queries:
             desk.answer(connection, answer(parts, question))

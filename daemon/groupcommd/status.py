@@ -1,13 +1,19 @@
 """What a daemon tells about itself to programs that ask."""
 
 import json
+import os
 import time
+from math import isfinite
 from typing import Any
 
 import attrs
+import trio
 
 from groupcomm.core import DaemonCore
+from groupcomm.membership.peers import Peer
 from groupcommd.clients import Clients
+from groupcommd.config_file import DaemonConfig
+from groupcommd.description import describe
 from groupcommd.udp import UdpSocket
 
 
@@ -15,6 +21,7 @@ from groupcommd.udp import UdpSocket
 class Parts:
     """What there is to tell about."""
 
+    config: DaemonConfig
     core: DaemonCore
     clients: Clients
     udp: UdpSocket
@@ -22,16 +29,19 @@ class Parts:
 
 
 def answer(parts: Parts, question: str) -> bytes:
-    """Answer ``status``, ``groups`` or ``members GROUP`` as JSON; anything else with an error."""
+    """Answer a question as JSON; one that is none with an error."""
     word, _, rest = question.partition(" ")
     if word == "status" and not rest:
         found: dict[str, Any] = status(parts)
     elif word == "groups" and not rest:
         found = {"groups": groups(parts.core)}
+    elif word == "configuration" and not rest:
+        found = describe(parts.config)
     elif word == "members" and rest:
         found = {"group": rest, "members": members(parts.core, rest)}
     else:
-        found = {"error": f"{question[:80]!r}: ask for status, groups or members GROUP"}
+        known = "status, groups, members GROUP or configuration"
+        found = {"error": f"{question[:80]!r}: ask for {known}"}
     return json.dumps(found, ensure_ascii=False).encode()
 
 
@@ -52,10 +62,11 @@ def members(core: DaemonCore, group: str) -> list[str]:
 
 def status(parts: Parts) -> dict[str, Any]:
     """View, ring, sessions and counters."""
-    core, view = parts.core, parts.core.view
-    counters = core.counters
+    core, view, now = parts.core, parts.core.view, trio.current_time()
     return {
         "daemon": core.start.name,
+        "pid": os.getpid(),
+        "listens": str(parts.udp.address),
         "restarts": core.start.incarnation.restarts,
         "uptime_s": round(time.monotonic() - parts.started, 1),
         "state": core.state.name.lower(),
@@ -64,23 +75,63 @@ def status(parts: Parts) -> dict[str, Any]:
         "rings": [[view.daemons[at].name for at in ring] for ring in view.rings] if view else [],
         "majority": core.config.has_majority(len(view.daemons)) if view is not None else None,
         "gathered_for": {reason.name.lower(): n for reason, n in core.membership.reasons.items()},
+        "configured": list(core.config.daemons),
+        "peers": _peers(core, now),
+        "clock": {
+            "wall_ahead_s": round(time.time() - core.physical.read(now) / 1e6, 3),
+            "jumps": core.physical.jumps,
+        },
         "ring": _ring(core),
         "sessions": _sessions(core),
         "connections": len(parts.clients),
         "connections_refused": parts.clients.refused,
-        "datagrams": {
-            "sent": counters.sent,
-            "not_sent": parts.udp.lost,
-            "received": counters.received,
-            "rejected": dict(counters.rejected),
-            "foreign": counters.foreign,
-            "stale": counters.stale,
-            "duplicates": counters.duplicates,
-            "violations": counters.violations,
-            "gso": parts.udp.gso,
-            "gro": parts.udp.gro,
-            "buffer_bytes": parts.udp.buffer_bytes,
+        "messages": {
+            "taken": core.desk.traffic.taken,
+            "taken_bytes": core.desk.traffic.taken_bytes,
+            "delivered": core.desk.traffic.delivered,
+            "delivered_bytes": core.desk.traffic.delivered_bytes,
         },
+        "datagrams": _datagrams(core, parts.udp),
+    }
+
+
+def _datagrams(core: DaemonCore, udp: UdpSocket) -> dict[str, Any]:
+    counters = core.counters
+    return {
+        "sent": counters.sent,
+        "not_sent": udp.lost,
+        "received": counters.received,
+        "rejected": dict(counters.rejected),
+        "foreign": counters.foreign,
+        "stale": counters.stale,
+        "duplicates": counters.duplicates,
+        "violations": counters.violations,
+        "gso": udp.gso,
+        "gro": udp.gro,
+        "buffer_bytes": udp.buffer_bytes,
+    }
+
+
+def _peers(core: DaemonCore, now: float) -> list[dict[str, Any]]:
+    """All other daemons that are configured, and those that were heard of, by name."""
+    known = core.membership.peers
+    silent = set(core.config.daemons) - {core.start.name} - {p.name for p in known.values()}
+    found = [_peer(core, peer, now) for peer in known.values() if peer.name is not None]
+    found += [{"name": n, "heard_s": None, "left": False, "clock_ahead_s": None} for n in silent]
+    return sorted(found, key=lambda each: str(each["name"]))
+
+
+def _peer(core: DaemonCore, peer: Peer, now: float) -> dict[str, Any]:
+    """`clock_ahead_s` compares clocks when it last looked for a view; good to a second or so."""
+    ahead_s = None
+    if peer.join is not None:
+        then_s = core.physical.read(now) / 1e6 - (now - peer.join_at)
+        ahead_s = round(peer.join.reading / 1e6 - then_s, 3)
+    return {
+        "name": peer.name,
+        "heard_s": round(now - peer.heard_at, 3) if isfinite(peer.heard_at) else None,
+        "left": peer.left,
+        "clock_ahead_s": ahead_s,
     }
 
 

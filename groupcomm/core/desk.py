@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from groupcomm.clocks.stamp import Position
 from groupcomm.core.probe import Probe
 from groupcomm.core.seat import ClientBytes, ClientInput, ClientOpened, Seat
+from groupcomm.core.traffic import Traffic
 from groupcomm.errors import BadDatagram, LocalProtocolError, SessionError
 from groupcomm.events import DaemonView, GroupView, MemberId
 from groupcomm.groups.table import GroupTable
@@ -33,7 +34,6 @@ _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
 _FRAGMENT = BundleKind.FRAGMENT
 
-
 RECORD_HEAD_BYTES = 14
 """Of a bundle's record, besides its body, its user's name and its targets."""
 
@@ -48,27 +48,8 @@ class Desk:
         closed: connections to be closed once their output is taken.
         limits: of sessions that begin from now on.
         queries: connections and what they ask about this daemon; the shell answers.
+        traffic: counts of what sessions gave and got.
     """
-
-    __slots__ = (
-        "_closing",
-        "_daemon",
-        "_last",
-        "_probe",
-        "_queued_names",
-        "_room",
-        "_seats",
-        "_table",
-        "_unreliable",
-        "_users",
-        "_view",
-        "closed",
-        "limits",
-        "queries",
-        "ready",
-        "sessions",
-        "waiting",
-    )
 
     def __init__(
         self,
@@ -105,6 +86,7 @@ class Desk:
         self.ready: dict[int, None] = {}
         self.closed: list[int] = []
         self.queries: list[tuple[int, str]] = []
+        self.traffic = Traffic()
 
     # ---- views ----
 
@@ -225,6 +207,7 @@ class Desk:
         whole = 1 if bundle.kind == _FRAGMENT else bundle.count
         last = bundle.message + whole - 1
         self._probe.accepted(seat.member.name, seat.member.connection, bundle.message, last)
+        self.traffic.take(bundle)
         if request.ordered:
             seat.ordered.add(bundle.message)
         if bundle.level == _UNRELIABLE:
@@ -330,7 +313,9 @@ class Desk:
         packet = bundle.packet
         parts = None if unreliable else (packet.time, packet.ring, bundle.place)
         item = encode_delivery(sender.name, sender.connection, parts, bundle.body)
-        for connection in list(connections):
+        receivers = list(connections)
+        self.traffic.deliver(bundle, len(receivers))
+        for connection in receivers:
             seat = self._seats.get(connection)
             if seat is not None:
                 self._push(seat, item, unreliable)

@@ -65,6 +65,7 @@ class Membership:
         view: the regular view installed last.
         deadline: when `step` has something to do.
         flood: what is to be sent.
+        peers: the other daemons that it knows of, by number.
         adopt_restarts: others know of so many restarts of this daemon, more than it does itself.
     """
 
@@ -76,14 +77,13 @@ class Membership:
         self._host = host
         self.flood = Flood(config, start)
         self._neighbours = Neighbours(config, start, self.flood, self._on_restart)
-        self._peers = self._neighbours.peers
+        self.peers = self._neighbours.peers
         self.state = State.GATHER
         self.reasons: Counter[Reason] = Counter()
         self.view: View | None = None
         self.deadline = -inf
         self.adopt_restarts: int | None = None
-        self._counter = start.counter
-        self._attempt = 0
+        self._counter, self._attempt = start.counter, 0
         self._trouble = Trouble()
         self._gather = Gather(self._timing, 0.0, 1.0)
         self._join = Join(
@@ -109,7 +109,7 @@ class Membership:
 
     def on_datagram(self, number: int, incarnation: Incarnation, now: float) -> bool:
         """A daemon's own datagram has come; False if it is of a start that is over."""
-        peer = self._peers.get(number)
+        peer = self.peers.get(number)
         if peer is None or peer.incarnation is not incarnation:
             peer = self._neighbours.meet(number, incarnation, now)
             if peer is None:
@@ -128,7 +128,7 @@ class Membership:
         """Take a control packet that came from `sender`; raises RemoteProtocolError if broken."""
         if packet.origin == self._me or self.state is State.LEFT:
             return
-        peer = self._peers.get(packet.origin)
+        peer = self.peers.get(packet.origin)
         if peer is None or peer.incarnation is not packet.incarnation:
             peer = self._neighbours.meet(packet.origin, packet.incarnation, now)
         if peer is None or not self.flood.is_new(peer.seen, packet):
@@ -248,7 +248,7 @@ class Membership:
             heard = self._heard
             if heard != self._join.heard:
                 gather.unsaid = True
-            proposal = gather.look(self._start, self._attempt, heard, self._peers, now)
+            proposal = gather.look(self._start, self._attempt, heard, self.peers, now)
             if not gather.unsaid and gather.is_complete(
                 self._neighbours.expected(self.view, gather.started), now
             ):
@@ -264,11 +264,11 @@ class Membership:
 
     def _commit(self, proposal: Proposal, now: float) -> None:
         """Agree to a proposal, if this daemon is in it and has all joins that it is made from."""
-        joins = joins_of(proposal, self._neighbours.key, self._join, self._peers)
+        joins = joins_of(proposal, self._neighbours.key, self._join, self.peers)
         if joins is None:
             return
         here = (self._config, self._start, self._host, self.view)
-        agreement = Agreement(*here, proposal=proposal, joins=joins, peers=self._peers)
+        agreement = Agreement(*here, proposal=proposal, joins=joins, peers=self.peers)
         self.state, self._agreement = State.COMMIT, agreement
         self._progress_at = now
         self._repeat(agreement, now)

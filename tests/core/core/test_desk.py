@@ -205,3 +205,28 @@ def test_joins_and_leaves_do_not_count_for_ever() -> None:
         clients.sessions[sender].leave("h")
         clients.talk(sender)
         assert clients.core.desk.sessions[sender].backlog_bytes == 0
+
+
+# ---- counts ----
+
+
+def test_messages_and_bytes_are_counted_once_for_each_receiver() -> None:
+    clients = Clients()
+    one, two = clients.connect("one"), clients.connect("two")
+    for connection in (one, two):
+        clients.sessions[connection].join("g")
+        clients.talk(connection)
+    traffic = clients.core.desk.traffic
+    assert (traffic.taken, traffic.delivered) == (0, 0)
+    for number in range(5):
+        clients.sessions[one].multicast("g", b"%d" % number, level=AGREED)
+    clients.talk(one)
+    assert (traffic.taken, traffic.delivered) == (5, 10)
+    assert 5 < traffic.taken_bytes == traffic.delivered_bytes / 2
+    small = traffic.taken_bytes
+    clients.sessions[one].multicast("g", bytes(10_000), level=SAFE)
+    clients.sessions[one].multicast("nobody", b"", level=UNRELIABLE)
+    clients.talk(one)
+    assert (traffic.taken, traffic.delivered) == (7, 12)
+    assert traffic.taken_bytes > small + 10_000
+    assert len(data_of(clients.heard(two))) == 6

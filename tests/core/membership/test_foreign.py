@@ -142,7 +142,7 @@ def test_who_has_come_along_is_no_longer_ignored() -> None:
         stage.now += LONGEST_PATIENCE_S
         stage.run(0.2)
         assert tell(stage, HEARD)
-    peer = stage.daemons["a"].machine._peers[NUMBERS["c"]]
+    peer = stage.daemons["a"].machine.peers[NUMBERS["c"]]
     assert peer.patience_s > 10 * FIRST_PATIENCE_S
     stage.start("c", restarts=2)
     stage.run(1.0)
