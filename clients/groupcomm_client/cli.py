@@ -15,6 +15,7 @@ from groupcomm_client.commands import (
     check,
     daemon,
     demo,
+    doctor,
     groups,
     keygen,
     latency,
@@ -81,7 +82,7 @@ def make_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
         *(demo, daemon, keygen, pub, sub, chat, watch, status, groups, members, latency),
-        *(record, relay, story, simulate, check),
+        *(doctor, record, relay, story, simulate, check),
     ):
         verb = verbs.add_parser(
             command.NAME,

@@ -1,0 +1,96 @@
+"""`groupcomm doctor`: what may be wrong with a daemon and its host, and what to do about it."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from groupcomm_client.doctor import daemon, host
+from groupcomm_client.doctor.finding import Finding, Grade
+
+NAME: Final = "doctor"
+HELP: Final = "look for what is wrong: configuration, key, network, clock, daemon, other daemons"
+EXAMPLE: Final = "groupcomm doctor --config plant.toml --name press"
+
+_MARKS: Final = {Grade.OK: "ok     ", Grade.WARNING: "warning", Grade.PROBLEM: "PROBLEM"}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.epilog = f"exit status: 0 no problem, perhaps warnings; 1 a problem. {parser.epilog}"
+    parser.add_argument("--config", type=Path, metavar="FILE", help="of the daemon")
+    parser.add_argument("--name", help="which of the configured daemons")
+    parser.add_argument(
+        "--address", metavar="WHERE", help="of the daemon, if it is not what the file says"
+    )
+    parser.add_argument(
+        "--other",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="another daemon of the cluster that can be asked from here: is it configured alike?"
+        " may be repeated",
+    )
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look; 1 if there is a problem."""
+    findings = []
+    for finding in examine(options.config, options.name, options.address, options.other):
+        findings.append(finding)
+        if not options.json:
+            _show(finding)
+    counts = {grade.value: sum(f.grade is grade for f in findings) for grade in Grade}
+    if options.json:
+        told = [
+            {"check": f.check, "grade": f.grade.value, "text": f.text, "remedy": f.remedy}
+            for f in findings
+        ]
+        print(json.dumps({"findings": told, **counts}, ensure_ascii=False))
+    else:
+        print(f"{counts['ok']} ok, warnings: {counts['warning']}, problems: {counts['problem']}")
+    return 1 if counts["problem"] else 0
+
+
+def examine(
+    path: Path | None, name: str | None, address: str | None, others: list[str]
+) -> Iterator[Finding]:
+    """All checks that make sense, as they are done.
+
+    Args:
+        path: of the configuration; None for a daemon alone on loopback.
+        name: of the daemon; None for what the file says.
+        address: of the daemon; None for what the file says.
+        others: addresses of other daemons.
+    """
+    found, config = host.check_configuration(path, name)
+    yield found
+    yield host.check_buffers()
+    yield host.check_clock()
+    told = None
+    if config is not None:
+        yield host.check_key(config)
+        yield from host.check_folders(config)
+        where = address or str(config.unix)
+        running, told = daemon.check_running(where, config.name, path)
+        yield host.check_address(config, told.later["listens"] if told else None)
+        yield running
+    elif address is not None:
+        running, told = daemon.check_running(address, name, path)
+        yield running
+    if told is None:
+        return
+    yield daemon.check_view(told)
+    yield from daemon.check_datagrams(told)
+    yield daemon.check_clocks(told)
+    if config is not None:
+        yield daemon.check_same(config, told)
+    yield from daemon.check_others(told, others)
+
+
+def _show(finding: Finding) -> None:
+    print(f"{_MARKS[finding.grade]} {finding.check}: {finding.text}", flush=True)
+    if finding.remedy:
+        print(f"        -> {finding.remedy}", flush=True)
