@@ -27,6 +27,7 @@ from groupcomm_client.commands import (
     status,
     story,
     sub,
+    top,
     watch,
 )
 
@@ -82,7 +83,7 @@ def make_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
         *(demo, daemon, keygen, pub, sub, chat, watch, status, groups, members, latency),
-        *(doctor, record, relay, story, simulate, check),
+        *(top, doctor, record, relay, story, simulate, check),
     ):
         verb = verbs.add_parser(
             command.NAME,
