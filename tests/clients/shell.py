@@ -6,6 +6,9 @@ import sys
 
 PATIENCE_S = 20.0
 
+NO_PAUSES = "[timing]\ntoken_timeout_s = 10"
+"""Settings of a daemon that stays in its view though the machine is busy with other things."""
+
 
 class Shell:
     """Runs `groupcomm` against one daemon.

@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,12 @@ from groupcomm.errors import LocalProtocolError
 from groupcomm_client.chat.lines import InputLines
 from groupcomm_client.chat.show import readable
 from groupcomm_client.running_cluster import RunningCluster
-from tests.clients.shell import PATIENCE_S, Shell
+from tests.clients.shell import NO_PAUSES, PATIENCE_S, Shell
 
 
 @pytest.fixture(scope="module")
 def shell() -> Iterator[Shell]:
-    with RunningCluster(1) as daemons:
+    with RunningCluster(1, settings=NO_PAUSES) as daemons:
         yield Shell(daemons.address("a"))
 
 
@@ -161,6 +162,16 @@ def test_without_a_group_and_without_a_daemon(shell: Shell) -> None:
     assert (status, "which group?" in messages) == (2, True)
     status, _, messages = shell.run("chat", "room", "--address", "/nowhere/x")
     assert (status, "is the daemon running?" in messages) == (3, True)
+    closed = f"exec {sys.executable} -m groupcomm_client.cli chat room <&-"
+    done = subprocess.run(
+        ["sh", "-c", closed],
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (done.returncode, "no standard input" in done.stderr) == (2, True)
     status, _, messages = shell.run("chat", "#room")
     assert (status, "starts with '#'" in messages) == (2, True)
 

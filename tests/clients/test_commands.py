@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from groupcomm_client.running_cluster import RunningCluster
-from tests.clients.shell import PATIENCE_S, Shell
+from tests.clients.shell import NO_PAUSES, PATIENCE_S, Shell
 
 
 @pytest.fixture(scope="module")
 def shell() -> Iterator[Shell]:
-    with RunningCluster(1) as daemons:
+    with RunningCluster(1, settings=NO_PAUSES) as daemons:
         yield Shell(daemons.address("a"))
 
 

@@ -169,6 +169,8 @@ def test_a_cluster_that_is_well(cluster: RunningCluster) -> None:
     assert checks["view"] == "all are in it: a, b"
     assert checks["address"].endswith("is our daemon's")
     assert checks["same everywhere"] == "a and b have one configuration"
+    status, output, _ = shell.run("doctor")  # the one of $GROUPCOMM_ADDRESS
+    assert (status, "view: all are in it: a, b" in output) == (0, True), output
     status, output, _ = shell.run(*words)  # not at the socket that the file says
     assert status == 1
     assert "PROBLEM daemon: cannot connect" in output

@@ -53,6 +53,8 @@ def run(options: argparse.Namespace) -> int:
     """Talk until the end of the input; 1 if a line could not be done."""
     if options.group is None and not options.spuser:
         raise ConfigError("which group? groupcomm chat GROUP, or groupcomm chat --spuser")
+    if sys.stdin is None:
+        raise ConfigError("there is no standard input; give one, if need be </dev/null")
     return 0 if trio.run(_run, options) else 1
 
 

@@ -8,6 +8,8 @@ from typing import Final
 
 from groupcomm_client.doctor import daemon, host
 from groupcomm_client.doctor.finding import Finding, Grade
+from groupcomm_client.targets import default_address
+from groupcommd.config_file import DaemonConfig
 
 NAME: Final = "doctor"
 HELP: Final = "look for what is wrong: configuration, key, network, clock, daemon, other daemons"
@@ -60,7 +62,7 @@ def examine(
     """All checks that make sense, as they are done.
 
     Args:
-        path: of the configuration; None for a daemon alone on loopback.
+        path: of the configuration; None for the daemon that programs of this user find.
         name: of the daemon; None for what the file says.
         address: of the daemon; None for what the file says.
         others: addresses of other daemons.
@@ -69,25 +71,28 @@ def examine(
     yield found
     yield host.check_buffers()
     yield host.check_clock()
-    told = None
-    if config is not None:
+    if config is None and address is None:
+        return  # where its daemon would be is not known either
+    if config is None or path is None:  # any daemon will do, whatever its configuration
+        running, told = daemon.check_running(address or default_address(), name, path)
+    else:
+        running, told = daemon.check_running(address or str(config.unix), config.name, path)
+    if config is not None and (path is not None or told is None):
         yield host.check_key(config)
         yield from host.check_folders(config)
-        where = address or str(config.unix)
-        running, told = daemon.check_running(where, config.name, path)
-        yield host.check_address(config, told.later["listens"] if told else None)
-        yield running
-    elif address is not None:
-        running, told = daemon.check_running(address, name, path)
-        yield running
-    if told is None:
-        return
+        yield host.check_address(config, told.later["listens"] if told is not None else None)
+    yield running
+    if told is not None:
+        yield from _examine_daemon(told, config if path is not None else None)
+        yield from daemon.check_others(told, others)
+
+
+def _examine_daemon(told: daemon.Told, config: DaemonConfig | None) -> Iterator[Finding]:
     yield daemon.check_view(told)
     yield from daemon.check_datagrams(told)
     yield daemon.check_clocks(told)
     if config is not None:
         yield daemon.check_same(config, told)
-    yield from daemon.check_others(told, others)
 
 
 def _show(finding: Finding) -> None:

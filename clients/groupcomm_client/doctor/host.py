@@ -19,10 +19,10 @@ from groupcommd.udp import BUFFER_BYTES
 WRITTEN_AT_S: Final = 1_735_689_600
 """The beginning of 2025: no clock that is right stands before it."""
 
-STEP_S: Final = 0.1
+STEP_S: Final = 0.05
 """Clocks are slewed by less than this in `WATCHED_S`; more is a step."""
 
-WATCHED_S: Final = 0.5
+WATCHED_S: Final = 0.2
 _FINGERPRINT: Final = b"groupcomm print "
 
 
@@ -70,8 +70,8 @@ def check_address(config: DaemonConfig, listens: str | None) -> Finding:
         listens: the UDP address of the daemon that runs on this host; None if none does.
     """
     check, own = "address", config.addresses[config.name]
-    if listens == str(own):
-        return ok(check, f"UDP {own} is our daemon's")
+    if listens is not None and (listens == str(own) or not own.port):
+        return ok(check, f"UDP {listens} is our daemon's")
     family = socket.AF_INET6 if ":" in own.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
