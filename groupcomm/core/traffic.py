@@ -2,7 +2,7 @@
 
 from groupcomm.wire.bundle import Bundle, BundleKind
 
-_FRAGMENT = BundleKind.FRAGMENT  # what is above it holds no messages
+_FRAGMENT = int(BundleKind.FRAGMENT)  # what is above it holds no messages
 
 
 class Traffic:
@@ -28,18 +28,19 @@ class Traffic:
 
     def take(self, bundle: Bundle) -> None:
         """A local session has sent a bundle."""
-        if bundle.kind <= _FRAGMENT:
-            self.taken += _messages(bundle)
-            self.taken_bytes += len(bundle.body)
+        kind = bundle.kind
+        if kind < _FRAGMENT:
+            self.taken += bundle.count
+        elif kind > _FRAGMENT:
+            return
+        elif bundle.index == bundle.count - 1:
+            self.taken += 1
+        self.taken_bytes += len(bundle.body)
 
     def deliver(self, bundle: Bundle, receivers: int) -> None:
         """A bundle of messages, or a fragment of one, goes to so many local sessions."""
-        self.delivered += _messages(bundle) * receivers
+        if bundle.kind < _FRAGMENT:
+            self.delivered += bundle.count * receivers
+        elif bundle.index == bundle.count - 1:
+            self.delivered += receivers
         self.delivered_bytes += len(bundle.body) * receivers
-
-
-def _messages(bundle: Bundle) -> int:
-    """How many messages are whole with this bundle."""
-    if bundle.kind == _FRAGMENT:
-        return int(bundle.index == bundle.count - 1)
-    return bundle.count
