@@ -186,7 +186,7 @@ class BlockingConnection(Facts):
             raise
 
     def ask(self, question: str) -> dict[str, Any]:
-        """Ask the daemon about itself: ``status``, ``groups`` or ``members GROUP``."""
+        """Ask the daemon about itself; see `groupcomm_client.Connection.ask`."""
         with self._lock:
             answer = self.conversation.ask(question)
         self._stream.exchange(answer.has_come)

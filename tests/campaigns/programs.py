@@ -89,6 +89,12 @@ class Program:
         """The exit status of its present life; None while it lasts."""
         return None if self._process is None else self._process.poll()
 
+    async def say(self, line: str) -> None:
+        """Write a line to its input."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        await self._process.stdin.send_all(line.encode() + b"\n")
+
     async def kill(self) -> None:
         """End it at once; returns when all that it has printed was read."""
         assert self._process is not None
