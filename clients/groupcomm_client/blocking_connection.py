@@ -13,7 +13,8 @@ from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
 from groupcomm_client.blocking_stream import BlockingStream
 from groupcomm_client.connection import GOODBYE_S
-from groupcomm_client.conversation import Conversation, Facts, Received
+from groupcomm_client.conversation import Conversation, Received
+from groupcomm_client.facts import Facts
 from groupcomm_client.patience import move_on_after
 
 
@@ -153,7 +154,9 @@ class BlockingConnection(Facts):
         Raises:
             SessionEnded: nothing follows; its code is 0 after an orderly end.
         """
-        with move_on_after(math.inf if timeout_s is None else timeout_s):
+        if timeout_s is None:
+            return self._next()
+        with move_on_after(timeout_s):
             return self._next()
         return None
 

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from groupcomm.events import GroupView, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking_connection import BlockingConnection
-from groupcomm_client.conversation import Conversation, Facts, Received
+from groupcomm_client.conversation import Conversation, Received
+from groupcomm_client.facts import Facts
 from groupcomm_client.loops import Step, Target, targets_of
 from groupcomm_client.patience import (
     check_time,

@@ -12,7 +12,8 @@ from groupcomm.errors import SessionEnded
 from groupcomm.events import GroupView, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
-from groupcomm_client.conversation import Conversation, Facts, Ready, Received
+from groupcomm_client.conversation import Conversation, Ready, Received
+from groupcomm_client.facts import Facts
 
 GOODBYE_S: Final = 2.0
 """How long the end of a connection waits for the daemon's answer."""

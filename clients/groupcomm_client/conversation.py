@@ -7,12 +7,11 @@ I/O but for the trace.
 
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Generic, TypeVar
 
-from groupcomm.errors import OrderUnknown, SessionEnded
+from groupcomm.errors import SessionEnded
 from groupcomm.events import (
     Answer,
     Closed,
@@ -29,6 +28,7 @@ from groupcomm.events import (
 from groupcomm.level import ServiceLevel
 from groupcomm.session.client import ClientSession, State
 from groupcomm.trace.session import SessionTrace
+from groupcomm_client.pending import Pending, Requests
 from groupcommd.trace_file import TraceFile, now_us, trace_session
 
 Received = Message | GroupView | Undeliverable | Transition | DaemonView
@@ -36,31 +36,6 @@ Received = Message | GroupView | Undeliverable | Transition | DaemonView
 
 Ready = Callable[[], bool]
 """Whether what was asked for has come."""
-
-_Value = TypeVar("_Value")
-
-
-class Pending(Generic[_Value]):
-    """An answer that is waited for.
-
-    Attributes:
-        value: None until it has come.
-    """
-
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value: _Value | None = None
-
-    def has_come(self) -> bool:
-        """Whether it is there."""
-        return self.value is not None
-
-    @property
-    def come(self) -> _Value:
-        """It, which must be there."""
-        assert self.value is not None
-        return self.value
 
 
 def random_user() -> str:
@@ -91,11 +66,7 @@ class Conversation:
         """
         self._session = ClientSession(user or random_user())
         self._groups: dict[str, GroupView] = {}
-        # Joins and leaves that have no answer yet, with their numbers. The daemon answers those of
-        # one group in their order, also when nobody waits any more.
-        self._changes: dict[str, deque[tuple[int, Pending[GroupView]]]] = {}
-        self._orders: dict[int, Pending[Ordered]] = {}
-        self._answers: deque[Pending[bytes]] = deque()
+        self._requests = Requests()
         self._trace_folder = trace
         self._trace: SessionTrace | None = None  # begins once the session has its identity
         self._trace_file: TraceFile | None = None
@@ -161,9 +132,7 @@ class Conversation:
     def _asked_to(self, what: str, group: str, number: int) -> Pending[GroupView]:
         if self._trace is not None:
             self._trace.asked(what, group, number)
-        pending = Pending[GroupView]()
-        self._changes.setdefault(group, deque()).append((number, pending))
-        return pending
+        return self._requests.change(group, number)
 
     def send(
         self,
@@ -186,29 +155,19 @@ class Conversation:
             self._trace.sent(number, level, to, type, data, discard=self_discard, ordered=ordered)
         return number
 
-    @contextmanager
-    def order_of(self, number: int) -> Iterator[Pending[Ordered]]:
+    def order_of(self, number: int) -> AbstractContextManager[Pending[Ordered]]:
         """The place of a message that was sent as ordered, for as long as it is waited for.
 
         Raises:
             OrderUnknown: the session has ended while the block waited.
         """
-        self._orders[number] = pending = Pending[Ordered]()
-        try:
-            yield pending
-        except SessionEnded as error:
-            text = f"the order of a message is unknown: {error}"
-            raise OrderUnknown(error.code, text) from None
-        finally:
-            del self._orders[number]
+        return self._requests.order_of(number)
 
     def ask(self, question: str) -> Pending[bytes]:
         """Ask the daemon about itself; answers come in the order of the questions."""
         self.check_open()
         self._session.ask(question)
-        pending = Pending[bytes]()
-        self._answers.append(pending)
-        return pending
+        return self._requests.question()
 
     def say_goodbye(self) -> bool:
         """Ask for an orderly end; False if it is over already."""
@@ -273,8 +232,11 @@ class Conversation:
             case GroupView():
                 self._note_members(event)
                 self.events.append(event)
-            case Ordered() | Answer():
-                self._answered(event)
+            case Ordered():
+                self._seen_back = max(self._seen_back, event.number)
+                self._requests.ordered(event)
+            case Answer():
+                self._requests.answered(event)
             case Connected():
                 self._admitted(event.member)
             case Closed():
@@ -282,25 +244,13 @@ class Conversation:
             case Undeliverable() | Transition() | DaemonView():
                 self.events.append(event)
 
-    def _answered(self, event: Ordered | Answer) -> None:
-        if isinstance(event, Ordered):
-            self._seen_back = max(self._seen_back, event.number)
-            if event.number in self._orders:  # else nobody waits any more
-                self._orders[event.number].value = event
-        elif self._answers:
-            self._answers.popleft().value = event.data
-
     def _note_members(self, view: GroupView) -> None:
         if self.member in view.members:
             self._groups[view.group] = view
         else:
             self._groups.pop(view.group, None)
-        if view.own and view.group in self._changes:
-            number, pending = self._changes[view.group].popleft()
-            if not self._changes[view.group]:
-                del self._changes[view.group]
-            self._seen_back = max(self._seen_back, number)
-            pending.value = view
+        if view.own:
+            self._seen_back = max(self._seen_back, self._requests.changed(view))
 
     def _admitted(self, member: MemberId) -> None:
         self.member = member
@@ -308,37 +258,3 @@ class Conversation:
             self._trace_file, self._trace = trace_session(
                 self._trace_folder, str(member), self._greeted
             )
-
-
-class Facts:
-    """What all kinds of connections tell about their session; `conversation` holds it."""
-
-    conversation: Conversation
-
-    def __repr__(self) -> str:
-        return f"<groupcomm connection {self.member.name or 'not admitted yet'}>"
-
-    @property
-    def member(self) -> MemberId:
-        """The identity of this session."""
-        return self.conversation.member
-
-    @property
-    def name(self) -> str:
-        """The private name, under which others reach this session: ``#user#daemon``."""
-        return self.conversation.member.name
-
-    @property
-    def view(self) -> DaemonView | None:
-        """The daemons' view that the events given last belong to."""
-        return self.conversation.view
-
-    @property
-    def groups(self) -> dict[str, GroupView]:
-        """The latest views of the groups that this session is a member of, by name."""
-        return dict(self.conversation.groups)
-
-    @property
-    def in_doubt(self) -> int:
-        """At most so many of the messages sent last may never have reached the daemon."""
-        return self.conversation.in_doubt

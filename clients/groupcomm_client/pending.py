@@ -1,0 +1,94 @@
+"""What a session has asked for and has no answer to yet, though perhaps nobody waits any more."""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from groupcomm.errors import OrderUnknown, SessionEnded
+from groupcomm.events import Answer, GroupView, Ordered
+
+_Value = TypeVar("_Value")
+
+
+class Pending(Generic[_Value]):
+    """An answer that is waited for.
+
+    Attributes:
+        value: None until it has come.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: _Value | None = None
+
+    def has_come(self) -> bool:
+        """Whether it is there."""
+        return self.value is not None
+
+    @property
+    def come(self) -> _Value:
+        """It, which must be there."""
+        assert self.value is not None
+        return self.value
+
+
+class Requests:
+    """The requests of one session, each with the answer that it will get."""
+
+    def __init__(self) -> None:
+        self._orders: dict[int, Pending[Ordered]] = {}
+        self._answers: deque[Pending[bytes]] = deque()
+        self._changes: dict[str, deque[tuple[int, Pending[GroupView]]]] = {}
+
+    def change(self, group: str, number: int) -> Pending[GroupView]:
+        """A join or a leave; those of one group are answered in their order."""
+        pending = Pending[GroupView]()
+        self._changes.setdefault(group, deque()).append((number, pending))
+        return pending
+
+    def question(self) -> Pending[bytes]:
+        """A question to the daemon; all are answered in their order."""
+        pending = Pending[bytes]()
+        self._answers.append(pending)
+        return pending
+
+    @contextmanager
+    def order_of(self, number: int) -> Iterator[Pending[Ordered]]:
+        """The place of a message that was sent as ordered, for as long as it is waited for.
+
+        Raises:
+            OrderUnknown: the session has ended while the block waited.
+        """
+        self._orders[number] = pending = Pending[Ordered]()
+        try:
+            yield pending
+        except SessionEnded as error:
+            text = f"the order of a message is unknown: {error}"
+            raise OrderUnknown(error.code, text) from None
+        finally:
+            del self._orders[number]
+
+    # ---- answers ----
+
+    def ordered(self, event: Ordered) -> None:
+        """The place of a message has come."""
+        if event.number in self._orders:  # else nobody waits any more
+            self._orders[event.number].value = event
+
+    def answered(self, event: Answer) -> None:
+        """The answer to the oldest question has come."""
+        if self._answers:
+            self._answers.popleft().value = event.data
+
+    def changed(self, view: GroupView) -> int:
+        """The session's own join or leave was carried out: the request's number, 0 if unknown."""
+        waiting = self._changes.get(view.group)
+        if not waiting:
+            return 0
+        number, pending = waiting.popleft()
+        pending.value = view
+        if not waiting:
+            del self._changes[view.group]
+        return number
