@@ -71,8 +71,8 @@ class StayingConnection:
             SessionEnded: no session follows.
         """
         known = group in self._sessions.groups
+        session = self._sessions.current  # first: one that comes later joins the group, too
         self._sessions.groups[group] = None
-        session = self._sessions.current
         while True:
             try:
                 await session.join(group)
