@@ -4,10 +4,9 @@
 PYTHON := .venv/bin/python
 SOAK_MINUTES ?= 60
 DISASTERS ?= 200
-CHANGES ?= 120
 FUZZ_SECONDS ?= 60
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types unit format figures fuzz soak chaos flush clean
+.PHONY: help run test lint types unit format figures fuzz soak chaos campaigns clean
 
 help:  ## this list
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -44,8 +43,10 @@ soak: .venv/.test  ## hunt every known bug anew, then new seeds for SOAK_MINUTES
 chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) kills, stops, partitions, judged
 	@$(PYTHON) -m tests.chaos.campaign --disasters $(DISASTERS)
 
-flush: .venv/.test  ## the flush layer on real daemons: CHANGES (120) of a group's view, judged
-	@$(PYTHON) -m tests.flush.campaign --changes $(CHANGES)
+campaigns: .venv/.test  ## flush layer, mutex, key-value store under kills and partitions, judged
+	@$(PYTHON) -m tests.flush.campaign --changes 120
+	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 10000 --kills 20
+	@$(PYTHON) -m tests.campaigns.store --disasters 50 --rate 500
 
 clean:  ## remove what was installed and built
 	rm -rf .venv .boot build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

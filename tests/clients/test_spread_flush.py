@@ -201,54 +201,6 @@ def test_a_mailbox_is_readable_while_the_layer_keeps_something_back(
         assert time.monotonic() < end
 
 
-def test_nothing_is_sent_behind_a_leave(pair: tuple[Member, Member]) -> None:
-    """Others begin their next view somewhere behind the leave: it would come in different views."""
-    ann, bob = pair
-    fl.FL_leave(ann.mbox, ann.group)
-    with pytest.raises(sp.SpreadError) as caught:
-        ann.send(b"too late")
-    assert caught.value.code == fl.ILLEGAL_STATE
-    assert sp.Is_self_leave(ann.receive().service_type)
-    bob.flush()
-    assert views(bob) == [("#bob#b",)]
-    fl.FL_join(ann.mbox, ann.group)
-    bob.flush()
-    assert views(ann, bob) == [("#bob#b", "#ann#a")] * 2
-    ann.send(b"again")
-    assert bob.receive().message == b"again"
-
-
-def test_a_mailbox_is_readable_while_the_layer_keeps_something_back(
-    pair: tuple[Member, Member],
-) -> None:
-    """What has come before its view is given behind it, one by one."""
-    ann, _ = pair
-    layer = fl._layers[ann.mbox]
-    place = Position(ViewId(99, "b", 1), 5, 0, 0, 0)
-    info = sp.membership_info(sp.group_id(place), "#cid#b", (("#cid#b",),), 0)
-    coming = sp.Received_message(
-        sp.REG_MEMB_MESS | sp.CAUSED_BY_JOIN, ann.group, ("#ann#a", "#cid#b"), 0, False, b"", info
-    )
-    layer._take(coming)
-    ann.flush()
-    for text in (b"1", b"2"):
-        data = flush_layer._HEAD.pack(flush_layer._DATA, flush_layer._key(info), 0) + text
-        layer._take(sp.Received_message(sp.FIFO_MESS, "#cid#b", (ann.group,), 0, False, data))
-    data = flush_layer._HEAD.pack(flush_layer._FLUSHED, flush_layer._key(info), 0)
-    for member in coming.groups:
-        layer._take(sp.Received_message(sp.AGREED_MESS, member, (ann.group,), 0, False, data))
-    assert sp.Is_reg_memb_mess(ann.receive().service_type)
-    for text in (b"1", b"2"):
-        assert select.select([ann.mbox], [], [], 0)[0] == [ann.mbox]
-        found = fl.FL_receive(ann.mbox, 0)
-        assert found is not None
-        assert found.message == text
-    end = time.monotonic() + WAIT_S
-    while select.select([ann.mbox], [], [], 0)[0]:  # its own flush may come back meanwhile
-        assert fl.FL_receive(ann.mbox, 0) is None
-        assert time.monotonic() < end
-
-
 def test_calls_at_the_wrong_time_are_refused(pair: tuple[Member, Member]) -> None:
     ann, _ = pair
     with pytest.raises(sp.SpreadError) as caught:

@@ -1,8 +1,8 @@
 """View changes of a flushed group, on real daemons and programs, judged by an oracle.
 
 All members send all the time. Programs join, leave, disconnect and are killed; daemons are killed
-and started again; sometimes the next change comes before the last one is through. `make flush` runs
-it.
+and started again; sometimes the next change comes before the last one is through. `make campaigns`
+runs it.
 """
 
 import argparse

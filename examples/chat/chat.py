@@ -1,0 +1,63 @@
+"""The smallest chat: lines go to a group, and all members see the same in the same order.
+
+    python examples/chat/chat.py --user ann
+
+`groupcomm chat` is the grown-up one.
+"""
+
+import argparse
+import sys
+
+import trio
+
+from groupcomm.errors import GroupCommError
+from groupcomm.events import GroupView, Message
+from groupcomm_client import Connection, connect
+
+ROOM = "room"
+
+
+async def listen(connection: Connection) -> None:
+    async for event in connection:
+        match event:
+            case Message():
+                print(f"{event.sender.name}: {event.data.decode(errors='replace')}", flush=True)
+            case GroupView():
+                names = ", ".join(member.name for member in event.members)
+                print(f"[{event.cause.name.lower()}: {names}]", flush=True)
+
+
+async def talk(connection: Connection) -> None:
+    async for line in trio.wrap_file(sys.stdin):
+        await connection.multicast(ROOM, line.rstrip("\n").encode())
+
+
+async def run(options: argparse.Namespace) -> None:
+    async with (
+        connect(options.address, user=options.user) as connection,
+        connection.group(ROOM),
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(listen, connection)
+        await talk(connection)
+        await trio.sleep(options.linger_s)  # to see what still comes
+        nursery.cancel_scope.cancel()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Talk to all in one room.")
+    parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
+    parser.add_argument("--user", help="your name; else a random one")
+    parser.add_argument("--linger-s", type=float, default=0.0, help="after the last line (0)")
+    try:
+        trio.run(run, parser.parse_args())
+    except GroupCommError as error:
+        print(f"chat: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
