@@ -1,0 +1,109 @@
+"""Forms whose members tell each other what they have asked for when their histories differ.
+
+Members that join, or come from another part of the network, do not know the queue. Then everybody
+tells, and nothing is granted until all have; who holds goes on meanwhile.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+import msgspec
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.events import GroupView, MemberId, Message
+from groupcomm.level import ServiceLevel
+from groupcomm_client.conversation import Received
+from groupcomm_client.coordination.mutex.form import Send
+
+_encoder = msgspec.msgpack.Encoder()
+
+WordT = TypeVar("WordT", bound=msgspec.Struct)
+
+
+class TellingForm(ABC, Generic[WordT]):
+    """One member; see `Form`."""
+
+    def __init__(self, me: MemberId, group: str, decoder: msgspec.msgpack.Decoder[WordT]) -> None:
+        """Begin before the first view of the group.
+
+        Args:
+            me: the session.
+            group: of those that compete.
+            decoder: of the messages.
+        """
+        self._me = me
+        self._group = group
+        self._decoder = decoder
+        self._wanted = self._holds = False
+        self._view: GroupView | None = None
+        self._silent: set[MemberId] = set()  # who has not told what it has asked for,
+        self._since: Position | None = None  # at this view
+        self._sends: list[Send] = []
+
+    @property
+    def holds(self) -> bool:
+        """Whether its request is granted."""
+        return self._holds
+
+    def handle(self, event: Received) -> list[Send]:
+        """Take one event of the connection."""
+        match event:
+            case GroupView() if event.group == self._group and self._me in event.members:
+                self._on_view(event)
+            case Message() if event.position is not None and self._view is not None:
+                word = self._decode_untrusted(event.data)
+                if word is not None:
+                    self._on_word(event.sender, word, event.position)
+        if not self._silent:
+            self._holds = self._is_first() and (self._holds or self._is_granted())
+        return self._taken()
+
+    def _on_view(self, view: GroupView) -> None:
+        before = frozenset(() if self._view is None else self._view.members)
+        self._view = view
+        for gone in before.difference(view.members):
+            self._forget(gone)
+        self._silent.intersection_update(view.members)
+        if not before or set(view.vs_set) != set(view.members):
+            self._silent = set(view.members)
+            self._since = view.id
+            self._tell(view.id)
+
+    def _has_told(self, sender: MemberId, at: Position | None) -> None:
+        if at == self._since:
+            self._silent.discard(sender)
+
+    def _decode_untrusted(self, data: bytes) -> WordT | None:
+        try:
+            return self._decoder.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
+    def _send(self, word: WordT, level: ServiceLevel, to: MemberId | None = None) -> None:
+        self._sends.append(Send(_encoder.encode(word), level, to))
+
+    def _taken(self) -> list[Send]:
+        sends, self._sends = self._sends, []
+        return sends
+
+    # ---- what the forms differ in ----
+
+    @abstractmethod
+    def _on_word(self, sender: MemberId, word: WordT, at: Position) -> None:
+        """Take a message."""
+
+    @abstractmethod
+    def _tell(self, view: Position) -> None:
+        """Say what this member has asked for, at this view."""
+
+    @abstractmethod
+    def _forget(self, gone: MemberId) -> None:
+        """A member has gone."""
+
+    @abstractmethod
+    def _is_first(self) -> bool:
+        """Whether this member's request is the first of the queue."""
+
+    @abstractmethod
+    def _is_granted(self) -> bool:
+        """Whether everybody knows of it; asked only if it is the first."""
