@@ -33,7 +33,10 @@ class Competitor:
 
     def take(self, event: Event) -> None:
         assert not isinstance(event, Connected)
+        held = self.form.holds
         self.carry_out(lambda: self.form.handle(event))  # type: ignore[arg-type]
+        lost = held and not self.form.holds
+        assert self._arena.parts or not lost, f"{self.me} has lost it, and nothing was parted"
 
     def carry_out(self, step: Callable[[], Sequence[Send]]) -> None:
         before = self.form.holds

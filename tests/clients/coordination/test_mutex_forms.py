@@ -1,0 +1,213 @@
+"""The forms of the mutex, message by message, where the simulator seldom goes."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.events import Cause, GroupView, MemberId, Message
+from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm
+from groupcomm_client.coordination.mutex.agreed import AgreedForm
+from groupcomm_client.coordination.mutex.form import Form, Send
+from groupcomm_client.coordination.mutex.lamport import LamportForm
+
+A, B, C = (MemberId(f"#{name}#d", 1) for name in "abc")
+
+
+class Room:
+    """Members whose messages are delivered one by one, in the order in which they were sent."""
+
+    def __init__(self, make: type[AcknowledgedForm | AgreedForm | LamportForm]) -> None:
+        self.make = make
+        self.forms: dict[MemberId, Form] = {}
+        self.under_way: list[tuple[MemberId, Send]] = []
+        self.time = 0
+        self.view_number = 1
+
+    def place(self) -> Position:
+        self.time += 1
+        return Position(ViewId(self.view_number, "d", 1), self.time, 0, 0, 0)
+
+    def sent(self, sender: MemberId, sends: Sequence[Send]) -> None:
+        self.under_way += [(sender, send) for send in sends]
+
+    def view(self, members: Sequence[MemberId], together: Sequence[MemberId]) -> None:
+        """A new view; members not in `together` come from elsewhere, each alone."""
+        place = self.place()
+        for member in members:
+            form = self.forms.setdefault(member, self.make(member, "g"))
+            view = GroupView(
+                group="g",
+                id=place,
+                members=tuple(members),
+                cause=Cause.NETWORK,
+                changed=(),
+                vs_set=tuple(together) if member in together else (member,),
+                own=False,
+            )
+            self.sent(member, form.handle(view))
+
+    def deliver(self, count: int = 10_000) -> None:
+        """The next messages arrive everywhere."""
+        while self.under_way and count:
+            count -= 1
+            sender, send = self.under_way.pop(0)
+            message = Message(
+                sender=sender,
+                number=1,
+                groups=("g",) if send.to is None else (send.to.name,),
+                level=send.level,
+                type=0,
+                data=send.data,
+                position=self.place(),
+            )
+            for member in self.forms if send.to is None else (send.to,):
+                self.sent(member, self.forms[member].handle(message))
+
+    def request(self, *members: MemberId) -> None:
+        for member in members:
+            self.sent(member, self.forms[member].request())
+
+    def release(self, *members: MemberId) -> None:
+        for member in members:
+            self.sent(member, self.forms[member].release())
+
+    @property
+    def holders(self) -> list[MemberId]:
+        return [member for member, form in self.forms.items() if form.holds]
+
+
+@pytest.fixture(params=[AcknowledgedForm, AgreedForm, LamportForm])
+def room(request: pytest.FixtureRequest) -> Room:
+    """A and B, which know each other."""
+    found = Room(request.param)
+    for members in ([A], [A, B]):
+        found.view(members, members[:1] if len(members) > 1 else members)
+        found.deliver()
+    return found
+
+
+def test_grants_follow_the_requests(room: Room) -> None:
+    room.request(A)
+    room.deliver()
+    room.request(B)
+    room.deliver()
+    assert room.holders == [A]
+    assert {form.queue for form in room.forms.values()} == {(A, B)}
+    room.release(A)
+    room.deliver()
+    assert room.holders == [B]
+
+
+def test_who_asks_again_at_once_comes_after_the_others(room: Room) -> None:
+    room.request(A)
+    room.deliver()
+    room.request(B)
+    room.deliver()
+    room.release(A)
+    room.request(A)
+    assert room.holders == []
+    room.deliver()
+    assert room.holders == [B]
+
+
+def test_who_comes_waits_for_the_holder(room: Room) -> None:
+    room.request(A)
+    room.deliver()
+    room.view([A, B, C], [A, B])
+    room.request(C)
+    for _ in range(50):
+        room.deliver(1)
+        assert room.holders == [A]
+    room.release(A)
+    room.deliver()
+    assert room.holders == [C]
+
+
+def test_a_release_under_way_when_somebody_comes_is_a_release(room: Room) -> None:
+    room.request(A)
+    room.deliver()
+    room.release(A)
+    room.view([A, B, C], [A, B])
+    room.request(C)
+    room.deliver()
+    assert room.holders == [C]
+    assert {form.queue for form in room.forms.values()} == {(C,)}
+
+
+def test_a_release_and_a_request_under_way_when_somebody_comes_keep_their_order(
+    room: Room,
+) -> None:
+    room.request(A)
+    room.deliver()
+    room.request(B)
+    room.deliver()
+    room.release(A)
+    room.request(A)
+    room.view([A, B, C], [A, B])
+    room.deliver()
+    assert room.holders == [B]
+    assert {form.queue for form in room.forms.values()} == {(B, A)}
+
+
+def test_of_two_holders_that_meet_one_stays(room: Room) -> None:
+    """Each was granted it in its own part of the network."""
+    alone = Room(room.make)
+    alone.view([C], [C])
+    alone.deliver()
+    alone.request(C)
+    alone.deliver()
+    room.request(A)
+    room.deliver()
+    room.forms.update(alone.forms)
+    room.view_number = 2
+    room.view([A, B, C], [A, B])
+    room.deliver()
+    assert len(room.holders) == 1
+    winner = room.holders[0]
+    assert {form.queue[:1] for form in room.forms.values()} == {(winner,)}
+
+
+def test_a_grant_waits_until_those_that_came_have_told() -> None:
+    """What they acknowledged before the network fell apart says nothing of what they hold now."""
+    room = Room(AcknowledgedForm)
+    for members, together in (([A], [A]), ([A, B], [A]), ([A, B, C], [A, B])):
+        room.view(members, together)
+        room.deliver()
+    room.request(C)
+    room.deliver()
+    room.request(A)
+    room.deliver()
+    room.request(B)
+    room.deliver()
+    assert room.holders == [C]
+    kept = room.forms.pop(C)  # C is parted from the others, and still holds
+    room.view([A, B], [A, B])
+    room.deliver()
+    assert room.holders == [A]
+    room.forms[C] = kept
+    room.view([A, B, C], [A, B])
+    room.release(A)
+    late = [pair for pair in room.under_way if pair[0] == C]
+    room.under_way = [pair for pair in room.under_way if pair[0] != C]
+    room.deliver()
+    assert room.forms[B].holds is False  # though all have acknowledged its request, long ago
+    room.under_way = late
+    room.deliver()
+    assert room.holders == [C]
+
+
+def test_what_was_told_at_an_earlier_view_does_not_count() -> None:
+    room = Room(AcknowledgedForm)
+    room.view([A], [A])
+    room.deliver()
+    room.view([A, B], [A])
+    early, room.under_way = room.under_way, []
+    room.view([A, B, C], [A, B])
+    later, room.under_way = room.under_way, early
+    room.request(C)
+    room.deliver()
+    assert room.holders == []
+    room.under_way = later
+    room.deliver()
+    assert room.holders == [C]
