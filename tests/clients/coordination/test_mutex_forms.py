@@ -207,6 +207,9 @@ def test_what_was_told_at_an_earlier_view_does_not_count() -> None:
     later, room.under_way = room.under_way, early
     room.request(C)
     room.deliver()
+    form = room.forms[C]
+    assert isinstance(form, AcknowledgedForm)
+    assert form._silent == {A, B, C}
     assert room.holders == []
     room.under_way = later
     room.deliver()
