@@ -1,0 +1,189 @@
+"""What modules send: numbered messages at a steady rate, and the map by its changes."""
+
+import struct
+import time
+from random import Random
+from typing import Any, Final
+
+import attrs
+import trio
+
+from examples.vehicle.cost_map import TILES, Original, Traffic
+from examples.vehicle.table import MAP_DELTA, MAP_PIECE, WELCOME, Kind, Load
+from groupcomm_client import Connection
+
+HEAD: Final = struct.Struct("!IQ")
+"""Before every message: its number, and when it was made (CLOCK_MONOTONIC, nanoseconds)."""
+
+WELCOME_PIECES: Final = 4
+"""A newcomer gets so many pieces at once, one time for each delta."""
+
+SMALL_BYTES: Final = 1000
+"""Messages up to this size are collected with --pack."""
+
+
+@attrs.frozen(kw_only=True)
+class Window:
+    """When the messages are made that count; on CLOCK_MONOTONIC, nanoseconds."""
+
+    start_ns: int
+    end_ns: int
+
+    @property
+    def middle_ns(self) -> int:
+        """Half-way."""
+        return (self.start_ns + self.end_ns) // 2
+
+
+class Numbering:
+    """Numbers the messages of a kind.
+
+    Attributes:
+        next: the next number.
+        first: the first one that counts; None before there is one.
+        count: of messages that count.
+        bytes: of these.
+    """
+
+    def __init__(self, window: Window) -> None:
+        self.next = 0
+        self.first: int | None = None
+        self.count = self.bytes = 0
+        self._window = window
+
+    def message(self, data: bytes) -> bytes:
+        """Data behind the head of the next message, which is made now."""
+        now = time.monotonic_ns()
+        made = HEAD.pack(self.next, now) + data
+        if self._window.start_ns <= now < self._window.end_ns:
+            self.first = self.next if self.first is None else self.first
+            self.count += 1
+            self.bytes += len(made)
+        self.next += 1
+        return made
+
+    def report(self) -> dict[str, int]:
+        """For the figures."""
+        first = self.first or 0
+        return {"first": first, "last": first + self.count - 1, "bytes": self.bytes}
+
+
+class Pace:
+    """A steady rate. What is late by a whole period is skipped: sensors tell what is new.
+
+    Attributes:
+        skipped: periods.
+    """
+
+    def __init__(self, rate_hz: float, window: Window) -> None:
+        self.skipped = 0
+        self._period_s = 1 / rate_hz
+        self._due = trio.current_time()
+        self._end_ns = window.end_ns
+
+    async def next(self) -> bool:
+        """Wait for the next period; False if the time is over."""
+        await trio.sleep_until(self._due)
+        self._due += self._period_s
+        late = int((trio.current_time() - self._due) / self._period_s)
+        if late > 0:
+            self.skipped += late
+            self._due += late * self._period_s
+        return time.monotonic_ns() < self._end_ns
+
+
+async def send_kind(
+    connection: Connection, kind: Kind, load: Load, window: Window
+) -> dict[str, Any]:
+    """Send messages of one kind until the end; what is to be reported of them."""
+    numbering, pace = Numbering(window), Pace(kind.rate_hz, window)
+    rng = Random(f"{kind.name} {connection.name}")
+    pack = load.pack if kind.most <= SMALL_BYTES else 1
+    collected: list[bytes] = []
+    while await pace.next():
+        collected.append(numbering.message(bytes(max(0, kind.size(rng) - HEAD.size))))
+        if len(collected) >= pack:
+            await send_collected(connection, kind, collected, one_by_one=load.one_by_one)
+            collected = []
+    if collected:
+        await send_collected(connection, kind, collected, one_by_one=load.one_by_one)
+    return {**numbering.report(), "skipped": pace.skipped}
+
+
+async def send_collected(
+    connection: Connection, kind: Kind, messages: list[bytes], *, one_by_one: bool
+) -> None:
+    """Send some messages at once: packed in one bundle, or by a call each."""
+    if not one_by_one:
+        await connection.multicast_many(
+            kind.group, messages, level=kind.level, type=kind.type, self_discard=True
+        )
+        return
+    for data in messages:
+        await connection.multicast(
+            kind.group, data, level=kind.level, type=kind.type, self_discard=True
+        )
+
+
+class Mapper:
+    """Sends the map: deltas, pieces of all of it in turn, and larger pieces to newcomers."""
+
+    def __init__(
+        self, connection: Connection, load: Load, window: Window, newcomers: list[str]
+    ) -> None:
+        """Prepare an empty map.
+
+        Args:
+            connection: over which it is sent.
+            load: has both kinds of messages of the map.
+            window: when to send.
+            newcomers: private names; emptied once they are being sent the map.
+        """
+        kinds = {kind.type: kind for kind in load.kinds}
+        self._connection = connection
+        self._window = window
+        self._delta, self._piece = kinds[MAP_DELTA.type], kinds[MAP_PIECE.type]
+        self._tiles = load.piece
+        self._newcomers = newcomers
+        self._welcomed: list[tuple[str, int]] = []  # newcomers, and the tile each gets next
+        self.original = Original()
+
+    async def run(self) -> dict[str, Any]:
+        """Send until the end, and until newcomers have the map; reports by kind."""
+        deltas, pieces = Numbering(self._window), Numbering(self._window)
+        pace = Pace(self._delta.rate_hz, self._window)
+        traffic = Traffic(seed=1)
+        due, tile = 0.0, 0
+        while await pace.next() or self._welcomed:
+            traffic.step(self.original)
+            await self._send(self._delta, deltas.message(self.original.delta()))
+            due += self._piece.rate_hz / self._delta.rate_hz
+            while due >= 1:
+                due -= 1
+                await self._send(
+                    self._piece, pieces.message(self.original.piece(tile, self._tiles))
+                )
+                tile = (tile + self._tiles) % TILES
+            await self._welcome()
+        return {
+            self._delta.name: {**deltas.report(), "skipped": pace.skipped},
+            self._piece.name: pieces.report(),
+        }
+
+    async def _send(self, kind: Kind, data: bytes) -> None:
+        await self._connection.multicast(
+            kind.group, data, level=kind.level, type=kind.type, self_discard=True
+        )
+
+    async def _welcome(self) -> None:
+        """Give those who have come the next larger piece of the map."""
+        self._welcomed += [(name, 0) for name in self._newcomers]
+        self._newcomers.clear()
+        count = min(TILES, WELCOME_PIECES * self._tiles)
+        for first in {first for _, first in self._welcomed}:
+            names = tuple(name for name, place in self._welcomed if place == first)
+            data = HEAD.pack(0, time.monotonic_ns()) + self.original.piece(first, count)
+            await self._connection.multicast(names, data, level=self._delta.level, type=WELCOME)
+        self._welcomed = [
+            (n, first + count) for n, first in self._welcomed if first + count < TILES
+        ]

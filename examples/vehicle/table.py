@@ -1,0 +1,224 @@
+"""The messages of the vehicle: what each kind is, how often, how large, and for whom.
+
+What the modules of an autonomous vehicle tell each other. A *group* decides who gets the bytes, the
+*type* which of them a module takes: small messages of all kinds share one group, and each kind
+of large ones has its own, so that nobody gets megabytes that it does not want.
+"""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Final
+
+import attrs
+
+from examples.vehicle.cost_map import TILES
+from groupcomm.errors import ConfigError
+from groupcomm.level import ServiceLevel
+
+MODULES: Final = (
+    *("localization", "actuators", "mapper", "planner", "controller", "monitor", "diagnostics"),
+    *("recorder", "display", "tracker", "lanes", "behaviour", "lidar", "radar", "vision", "radio"),
+)
+"""The programs, without the cameras."""
+
+CAMERAS: Final = 5
+END: Final = 0
+"""Type of the message that says: I send no more."""
+
+WELCOME: Final = 7
+"""Type of the pieces of the map that go to newcomers alone."""
+
+LATE: Final = "display"
+"""The module that joins the group of the map in the middle of a run."""
+
+STATE, BULK_MAP, IMAGES = "vehicle", "vehicle.map", "vehicle.images"
+
+
+@attrs.frozen(kw_only=True)
+class Kind:
+    """One row of the table.
+
+    Attributes:
+        name: of the kind.
+        type: the 16-bit tag of its messages.
+        group: where it is sent.
+        rate_hz: messages a second, of one sender.
+        least, most: bytes of a message; drawn between the two for each. 0 if data decide.
+        level: what its messages are promised.
+        senders, receivers: modules.
+    """
+
+    name: str
+    type: int
+    group: str
+    rate_hz: float
+    least: int
+    most: int
+    level: ServiceLevel
+    senders: tuple[str, ...]
+    receivers: tuple[str, ...]
+
+    def size(self, rng: Random) -> int:
+        """Bytes of the next message."""
+        return rng.randint(self.least, self.most)
+
+
+def others(*names: str) -> tuple[str, ...]:
+    """All modules but these."""
+    return tuple(module for module in MODULES if module not in names)
+
+
+def camera_names(count: int) -> tuple[str, ...]:
+    """Modules of so many cameras."""
+    return tuple(f"camera{number}" for number in range(1, count + 1))
+
+
+MAP_READERS: Final = ("planner", "behaviour", "display")
+
+VEHICLE_STATE: Final = Kind(
+    name="vehicle_state",
+    type=1,
+    group=STATE,
+    rate_hz=40,
+    least=250,
+    most=250,
+    level=ServiceLevel.UNRELIABLE,
+    senders=("localization",),
+    receivers=others("localization"),
+)
+ACTUATOR_STATE: Final = Kind(
+    name="actuator_state",
+    type=2,
+    group=STATE,
+    rate_hz=30,
+    least=220,
+    most=220,
+    level=ServiceLevel.FIFO,
+    senders=("actuators",),
+    receivers=("controller", "diagnostics", "recorder"),
+)
+MAP_DELTA: Final = Kind(
+    name="map_delta",
+    type=3,
+    group=BULK_MAP,
+    rate_hz=10,
+    least=0,
+    most=0,
+    level=ServiceLevel.FIFO,
+    senders=("mapper",),
+    receivers=MAP_READERS,
+)
+MAP_PIECE: Final = attrs.evolve(MAP_DELTA, name="map_piece", type=4, rate_hz=6.4)
+ROUND_S: Final = 5.0
+"""So often every tile is sent, changed or not."""
+
+PIECE: Final = 32
+"""Tiles of a piece, 128 KiB: larger ones make all other messages wait for longer."""
+
+TRAJECTORY: Final = Kind(
+    name="trajectory",
+    type=5,
+    group=STATE,
+    rate_hz=5,
+    least=480,
+    most=4800,
+    level=ServiceLevel.SAFE,
+    senders=("planner",),
+    receivers=("controller", "monitor"),
+)
+IMAGE: Final = Kind(
+    name="image",
+    type=6,
+    group=IMAGES,
+    rate_hz=30,
+    least=640 * 480 * 2,  # two bytes a pixel: 18.4 MB/s
+    most=640 * 480 * 2,
+    level=ServiceLevel.UNRELIABLE,
+    senders=(),
+    receivers=("vision",),
+)
+KINDS: Final = (VEHICLE_STATE, ACTUATOR_STATE, MAP_DELTA, MAP_PIECE, TRAJECTORY, IMAGE)
+
+
+@attrs.frozen(kw_only=True)
+class Load:
+    """What is sent in a run.
+
+    Attributes:
+        kinds: the rows that are used.
+        pack: how many small messages of a kind a module sends at once.
+        one_by_one: by a call each, not by one for all.
+        piece: tiles of the map in one piece.
+    """
+
+    kinds: tuple[Kind, ...]
+    pack: int = 1
+    one_by_one: bool = False
+    piece: int = PIECE
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The programs that have something to do, in the order of the table."""
+        busy = {name for kind in self.kinds for name in (*kind.senders, *kind.receivers)}
+        return tuple(name for name in (*MODULES, *camera_names(CAMERAS)) if name in busy)
+
+    def sent_by(self, module: str) -> list[Kind]:
+        """What a module sends."""
+        return [kind for kind in self.kinds if module in kind.senders]
+
+    def received_by(self, module: str) -> list[Kind]:
+        """What a module takes."""
+        return [kind for kind in self.kinds if module in kind.receivers]
+
+
+def choose(
+    *,
+    only: Sequence[str] = (),
+    cameras: int = 0,
+    scale: float = 1.0,
+    levels: Mapping[str, int] | None = None,
+    pack: int = 1,
+    one_by_one: bool = False,
+    piece: int = PIECE,
+) -> Load:
+    """The load that is asked for.
+
+    Args:
+        only: names of kinds; none for all.
+        cameras: how many there are, 0 to 5.
+        scale: factor of all rates.
+        levels: other levels than the table's, by the name of a kind.
+        pack: small messages that a module sends at once.
+        one_by_one: each of these by a call of its own.
+        piece: tiles of the map in one piece; the smaller, the more of them.
+
+    Raises:
+        ConfigError: no kind has such a name, or a number is out of its range.
+    """
+    for name, value, least in (("--scale", scale, 0.001), ("--pack", pack, 1)):
+        if value < least:
+            raise ConfigError(f"{name} is {value}; it must be at least {least}")
+    if not 1 <= piece <= TILES:
+        raise ConfigError(f"--piece is {piece}; it must be 1 to {TILES}")
+    if not 0 <= cameras <= CAMERAS:
+        raise ConfigError(f"--cameras is {cameras}; it must be 0 to {CAMERAS}")
+    wanted_levels = levels or {}
+    known = {kind.name for kind in KINDS}
+    for name in (*only, *wanted_levels):
+        if name not in known:
+            raise ConfigError(f"no kind is named {name!r}; there are: {', '.join(sorted(known))}")
+    map_wanted = bool({MAP_DELTA.name, MAP_PIECE.name} & set(only))  # one makes no sense alone
+    kinds = [
+        attrs.evolve(
+            kind,
+            rate_hz=scale * (TILES / ROUND_S / piece if kind is MAP_PIECE else kind.rate_hz),
+            level=ServiceLevel(wanted_levels.get(kind.name, kind.level)),
+            senders=camera_names(cameras) if kind.type == IMAGE.type else kind.senders,
+        )
+        for kind in KINDS
+        if not only or kind.name in only or (kind.group == BULK_MAP and map_wanted)
+    ]
+    chosen = tuple(kind for kind in kinds if kind.senders)
+    if not chosen:
+        raise ConfigError("nothing is left to send; --only image needs --cameras 1 or more")
+    return Load(kinds=chosen, pack=pack, one_by_one=one_by_one, piece=piece)
