@@ -1,0 +1,167 @@
+"""Loops over levels, losses and delays, and what is told of them."""
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, Final
+
+import attrs
+
+from examples.common.chart import Axis, Panel, draw
+from examples.common.stage import NAMES, Network, program, relayed
+from groupcomm.level import ServiceLevel
+from groupcomm.sim.faults import Faults
+from groupcomm_client.local_cluster import LocalCluster
+
+PROGRAMS: Final = ("plant", "estimator", "controller")
+WARM_UP_S: Final = 1.0
+
+Case = tuple[float, float, ServiceLevel]
+"""Delay in milliseconds, loss as a share, level."""
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """What came of one loop, or the medians of several.
+
+    Attributes:
+        rms_mrad: root of the mean square of the pole's angle from upright.
+        age_p50_ms, age_p95_ms: of the measurement behind the command in force; infinite if no
+            command came.
+        at_stop_s: how long the pole leaned against a stop.
+        views: changes of the daemons' view.
+    """
+
+    rms_mrad: float
+    age_p50_ms: float
+    age_p95_ms: float
+    at_stop_s: float
+    views: float
+
+
+def outcome(report: Mapping[str, Any]) -> Outcome:
+    """From the plant's report."""
+    ages = sorted(report["ages_ms"]) or [float("inf")]
+    return Outcome(
+        rms_mrad=report["rms_mrad"],
+        age_p50_ms=statistics.median(ages),
+        age_p95_ms=ages[min(len(ages) - 1, len(ages) * 95 // 100)],
+        at_stop_s=report["at_stop"] / 1000,
+        views=report["views"],
+    )
+
+
+def median(outcomes: Sequence[Outcome]) -> Outcome:
+    """The median of each figure on its own."""
+    rows = [attrs.asdict(each) for each in outcomes]
+    return Outcome(**{name: statistics.median(row[name] for row in rows) for name in rows[0]})
+
+
+@attrs.define(kw_only=True)
+class Sweep:
+    """What is run.
+
+    Attributes:
+        delays_ms: one way, between any two daemons.
+        losses: chances that a datagram between two daemons is lost, 0 to 1.
+        levels: of all messages of a loop.
+        seconds: of each loop that count.
+        found: outcomes of all rounds.
+    """
+
+    delays_ms: Sequence[float]
+    losses: Sequence[float]
+    levels: Sequence[ServiceLevel]
+    seconds: float
+    found: dict[Case, list[Outcome]] = attrs.field(factory=dict)
+
+    async def round(self) -> None:
+        """Run every combination once.
+
+        Raises:
+            ConfigError: a loss or delay is out of its range.
+            ClusterError: the daemons do not start.
+            ProgramEnded: a program of a loop has failed.
+        """
+        for delay_ms in self.delays_ms:
+            network = Network(delay_s=delay_ms / 1000, relayed=True)
+            async with relayed(NAMES[: len(PROGRAMS)], network) as (cluster, relay):
+                for loss in self.losses:
+                    relay.suffer(Faults(loss=loss) if loss else None)
+                    for level in self.levels:
+                        report = await run_loop(cluster, level, self.seconds)
+                        case = (delay_ms, loss, level)
+                        self.found.setdefault(case, []).append(outcome(report))
+
+    @property
+    def medians(self) -> dict[Case, Outcome]:
+        """Of all rounds."""
+        return {case: median(outcomes) for case, outcomes in self.found.items()}
+
+
+async def run_loop(cluster: LocalCluster, level: ServiceLevel, seconds: float) -> Any:
+    """Close the loop for some time; the plant's report."""
+    group = f"pole-{time.monotonic_ns()}"
+    async with AsyncExitStack() as stack:
+        programs = []
+        for name, daemon in zip(PROGRAMS, cluster.daemons.values(), strict=True):
+            arguments = ("--address", str(daemon.unix), "--group", group)
+            started = program(
+                "examples.control.programs", name, *arguments, "--level", level.name.lower()
+            )
+            programs.append(await stack.enter_async_context(started))
+        for each in programs:
+            await each.told()
+        plant = programs[0]
+        begin_s = time.monotonic() + WARM_UP_S
+        await plant.tell((begin_s, begin_s + seconds))
+        return await plant.told()
+
+
+# ---- what is told ----
+
+
+def as_text(found: Mapping[Case, Outcome]) -> str:
+    """A table in the form that documents have."""
+    lines = [
+        "| delay ms | loss | level | error, mrad rms | age p50 ms | age p95 ms | at stop s |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for (delay_ms, loss, level), each in found.items():
+        lines.append(
+            f"| {delay_ms:g} | {loss:.0%} | {level.name} | {each.rms_mrad:.1f}"
+            f" | {each.age_p50_ms:.0f} | {each.age_p95_ms:.0f} | {each.at_stop_s:.2f} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def as_json(found: Mapping[Case, Outcome]) -> list[dict[str, Any]]:
+    """All figures."""
+    return [
+        {"delay_ms": delay_ms, "loss": loss, "level": level.name, **attrs.asdict(each)}
+        for (delay_ms, loss, level), each in found.items()
+    ]
+
+
+def as_svg(found: Mapping[Case, Outcome]) -> str:
+    """Error against loss: a panel for each delay, a line for each level."""
+    delays = sorted({delay_ms for delay_ms, _, _ in found})
+    levels = sorted({level for _, _, level in found})
+    panels = [
+        Panel(
+            title=f"{delay_ms:g} ms between daemons",
+            x=Axis(label="datagrams lost (%)", least=0),
+            y=Axis(label="error (mrad rms, logarithmic)", log=True, least=10, most=1000),
+            lines={
+                level.name: [
+                    (loss * 100, each.rms_mrad)
+                    for (delay, loss, its), each in sorted(found.items())
+                    if (delay, its) == (delay_ms, level)
+                ]
+                for level in levels
+            },
+        )
+        for delay_ms in delays
+    ]
+    return draw("A pole held upright over a group: error against loss, delay and level", panels)

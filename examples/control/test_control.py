@@ -1,0 +1,55 @@
+"""The loop over real daemons and a real relay, run as a user runs it; small."""
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from examples.common.stage import ROOT
+from examples.control.pole import STOP
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def control(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "examples.control", *options],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=ROOT,
+    )
+
+
+def test_the_loop_closes_at_a_weak_and_at_a_strong_level(tmp_path: Path) -> None:
+    chart = tmp_path / "control.svg"
+    done = control(
+        *("--levels", "unreliable,safe", "--losses", "0.1", "--delays-ms", "5"),
+        *("--seconds", "1", "--json", "--chart", str(chart)),
+    )
+    assert done.returncode == 0, done.stderr
+    weak, strong = json.loads(done.stdout)
+    assert (weak["level"], strong["level"]) == ("UNRELIABLE", "SAFE")
+    for found in (weak, strong):
+        assert 0 < found["rms_mrad"] <= STOP * 1000
+        # Three ways of 5 ms lie between a measurement and what it causes.
+        assert 15 <= found["age_p50_ms"] <= found["age_p95_ms"]
+    root = ET.fromstring(chart.read_text())
+    assert len(root.findall(f".//{SVG}polyline")) == 2
+    titles = [each.text for each in root.iter(f"{SVG}title")]
+    assert titles == [f"{found['level']}: 10, {found['rms_mrad']:g}" for found in (weak, strong)]
+
+
+def test_what_cannot_be_run_is_told() -> None:
+    for options, said in (
+        (("--levels", "best"), "no level is named 'best'"),
+        (("--losses", "2"), "--losses is 2"),
+        (("--delays-ms", "x"), "--delays-ms is 'x'"),
+        (("--seconds", "0"), "--seconds is 0"),
+    ):
+        done = control(*options)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
