@@ -1,5 +1,6 @@
 """What the commands of the examples share: how they end."""
 
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 
@@ -13,16 +14,33 @@ FAILED, USAGE, CANNOT_CONNECT, STOPPED = 1, 2, 3, 130
 def run(name: str, main: Callable[[], Awaitable[int]]) -> int:
     """Run a command; its exit status. What is wrong is told on standard error."""
     try:
-        return trio.run(main)
-    except BaseException as error:
+        status = trio.run(_until_stopped, main)
+    except (Exception, BaseExceptionGroup) as error:
         cause = only_cause(error)
-        if isinstance(cause, KeyboardInterrupt):
-            print("stopped", file=sys.stderr)
-            return STOPPED
         if not isinstance(cause, GroupCommError | OSError):
             raise
         print(f"{name}: {cause}", file=sys.stderr)
         return status_of(cause)
+    if status == STOPPED:
+        print("stopped", file=sys.stderr)
+    return status
+
+
+async def _until_stopped(main: Callable[[], Awaitable[int]]) -> int:
+    """Run it, or end it in order at ^C and SIGTERM: what it has started ends with it."""
+    status = STOPPED
+    async with trio.open_nursery() as nursery:
+
+        async def watch(task_status: trio.TaskStatus[None]) -> None:
+            with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                task_status.started()
+                async for _ in signals:
+                    nursery.cancel_scope.cancel()
+
+        await nursery.start(watch)
+        status = await main()
+        nursery.cancel_scope.cancel()
+    return status
 
 
 def only_cause(error: BaseException) -> BaseException:

@@ -134,6 +134,7 @@ async def program(module: str, name: str, *arguments: str) -> AsyncIterator[Prog
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=ROOT,
+        process_group=0,  # ^C is for who has started it, and ends it
     )
     try:
         yield Program(process, name)
