@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -107,7 +107,7 @@ async def run_once(setup: Setup) -> Result:
     return evaluate(setup, load, {n: d.name for n, d in places.items()}, reports, share)
 
 
-def _module(name: str, daemon: LocalDaemon, setup: Setup) -> Any:
+def _module(name: str, daemon: LocalDaemon, setup: Setup) -> AbstractAsyncContextManager[Program]:
     return program(
         "examples.vehicle.modules",
         name,
