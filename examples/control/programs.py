@@ -75,7 +75,7 @@ class Plant:
         self._pole = Pole(GUSTS, time.monotonic())
         self._newest_s = 0.0
         self._ages_s: list[float] = []
-        self._sent = self._views = 0
+        self._views = 0
 
     async def live(self) -> dict[str, Any]:
         """Until the end of the window; the report."""
@@ -110,8 +110,8 @@ class Plant:
         """Apply the newest command; older ones that come late are left."""
         while True:
             events = await self._member.connection.receive_batch()
-            self._advance()
-            self._views += sum(isinstance(event, DaemonView) for event in events)
+            if self._advance() >= self._window[0]:
+                self._views += sum(isinstance(event, DaemonView) for event in events)
             for made_s, push, _ in values(events, COMMAND):
                 if made_s > self._newest_s:
                     self._newest_s = made_s

@@ -30,7 +30,7 @@ class Outcome:
         age_p50_ms, age_p95_ms: of the measurement behind the command in force; infinite if no
             command came.
         at_stop_s: how long the pole leaned against a stop.
-        views: changes of the daemons' view.
+        views: of the daemons, that began while it counted.
     """
 
     rms_mrad: float
