@@ -34,12 +34,14 @@ class Network:
         loss: chance that a datagram is lost, 0 to 1.
         delay_s: one way, of every datagram.
         packet_bytes: of one datagram.
+        seed: of what is lost.
         relayed: whether datagrams take the way through the relay though it would do nothing.
     """
 
     loss: float = 0.0
     delay_s: float = 0.0
     packet_bytes: int = 1340
+    seed: int = 1
     relayed: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -86,7 +88,8 @@ async def relayed(
     with tempfile.TemporaryDirectory() as folder:
         via = Path(folder) / "via.json"
         cluster = LocalCluster(names, network.settings, options=("--via", str(via)))
-        relay = Relay(read_addresses(cluster.config), line=Line(delay_s=network.delay_s))
+        line = Line(delay_s=network.delay_s)
+        relay = Relay(read_addresses(cluster.config), seed=network.seed, line=line)
         relay.write(via)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(relay.run)

@@ -82,7 +82,7 @@ async def command(options: argparse.Namespace) -> int:
     """Run it and tell."""
     sweep = sweep_of(options)
     for number in range(options.rounds):
-        await sweep.round()
+        await sweep.round(seed=number)
         print(f"round {number + 1} of {options.rounds} is over", file=sys.stderr, flush=True)
     found = sweep.medians
     if options.chart is not None:

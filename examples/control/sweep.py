@@ -76,8 +76,11 @@ class Sweep:
     seconds: float
     found: dict[Case, list[Outcome]] = attrs.field(factory=dict)
 
-    async def round(self) -> None:
+    async def round(self, seed: int) -> None:
         """Run every combination once.
+
+        Args:
+            seed: of what is lost.
 
         Raises:
             ConfigError: a loss or delay is out of its range.
@@ -85,7 +88,7 @@ class Sweep:
             ProgramEnded: a program of a loop has failed.
         """
         for delay_ms in self.delays_ms:
-            network = Network(delay_s=delay_ms / 1000, relayed=True)
+            network = Network(delay_s=delay_ms / 1000, seed=seed, relayed=True)
             async with relayed(NAMES[: len(PROGRAMS)], network) as (cluster, relay):
                 for loss in self.losses:
                     relay.suffer(Faults(loss=loss) if loss else None)

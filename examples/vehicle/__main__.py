@@ -34,6 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--loss", type=float, default=0.0, metavar="P", help="of datagrams between daemons (0)")
     add("--delay-ms", type=float, default=0.0, metavar="D", help="between daemons, one way (0)")
     add("--packet-bytes", type=int, default=1340, metavar="B", help="of a datagram (1340)")
+    add("--seed", type=int, default=1, metavar="N", help="of what is lost (1)")
     add("--cameras", type=int, default=0, metavar="N", help="18.4 MB/s each, 0 to 5 (0)")
     add("--scale", type=float, default=1.0, metavar="F", help="factor of all rates (1)")
     add("--only", default="", metavar="KIND,...", help="no other kinds of messages")
@@ -64,7 +65,10 @@ def setup_of(options: argparse.Namespace) -> Setup:
         "piece": options.piece,
     }
     network = Network(
-        loss=options.loss, delay_s=options.delay_ms / 1000, packet_bytes=options.packet_bytes
+        loss=options.loss,
+        delay_s=options.delay_ms / 1000,
+        packet_bytes=options.packet_bytes,
+        seed=options.seed,
     )
     return Setup(daemons=options.daemons, network=network, seconds=options.seconds, load=load)
 

@@ -90,7 +90,7 @@ async def survey(options: argparse.Namespace) -> int:
     found: dict[str, list[dict[str, Any]]] = {case: [] for case in cases}
     for number in range(options.rounds):
         for case in cases:
-            told = [*case.split(), "--seconds", str(options.seconds)]
+            told = [*case.split(), "--seconds", str(options.seconds), "--seed", str(number)]
             setup = setup_of(make_run_parser().parse_args(told))
             found[case].append(as_json(await run_once(setup)))
         print(f"round {number + 1} of {options.rounds} is over", file=sys.stderr, flush=True)
