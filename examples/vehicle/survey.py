@@ -37,12 +37,13 @@ TOPICS: Final[Mapping[str, Sequence[str]]] = {
         f"{PACKED} --pack 8 --one-by-one",
     ),
     "images": (
-        f"{IMAGES} --cameras 1",
-        f"{IMAGES} --cameras 2",
+        *(f"{IMAGES} --cameras {count}" for count in (1, 2, 5)),
         f"{IMAGES} --cameras 1 --packet-bytes 1340",
-        f"{IMAGES} --cameras 1 --daemons 2",
-        f"{IMAGES} --cameras 1 --daemons 2 --level image=reliable",
+        *(f"{IMAGES} --cameras {count} --daemons 2" for count in (1, 5)),
+        f"{IMAGES} --cameras 1 --daemons 2 --loss 0.01",
+        f"{IMAGES} --cameras 1 --daemons 2 --loss 0.01 --level image=reliable",
         f"{IMAGES} --cameras 1 --daemons 2 --packet-bytes 1340",
+        f"{IMAGES} --cameras 1 --daemons 2 --packet-bytes 1340 --scale 0.1",
     ),
 }
 """Options of the runs that are compared, by what they are about."""
