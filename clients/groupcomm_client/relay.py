@@ -27,6 +27,9 @@ READ_BYTES: Final = 65_536
 MAX_READS: Final = 64
 """Datagrams of one port before others get their turn."""
 
+BUFFER_BYTES: Final = 4 * 1024 * 1024
+"""Asked of the system for each socket; what does not fit would be lost without being asked for."""
+
 QUEUE_US: Final = SECOND
 """What a path with too little bandwidth holds at most; more is lost, as in a router's queue."""
 
@@ -55,6 +58,8 @@ class Port:
     def __init__(self, loop: Loop, seed: int, pair: Pair, target: Address, line: Line) -> None:
         family = socket.AF_INET6 if ":" in target.host else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+            self.socket.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
         self.socket.bind(("::1" if family == socket.AF_INET6 else "127.0.0.1", 0))
         self.passed = 0
         self._loop = loop

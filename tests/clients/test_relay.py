@@ -12,7 +12,7 @@ import trio
 from groupcomm.errors import ConfigError
 from groupcomm.sim.faults import Faults
 from groupcomm_client.commands.relay import Orders
-from groupcomm_client.relay import Line, Relay
+from groupcomm_client.relay import BUFFER_BYTES, Line, Relay
 from groupcommd.addresses import Address
 
 COUNT = 200
@@ -66,6 +66,18 @@ async def test_what_is_sent_to_a_port_comes_out_at_its_target_in_order() -> None
             send(sockets, relay, ("a", "b"))
             assert await received(sockets["b"]) == [b"%d" % number for number in range(COUNT)]
             assert await received(sockets["c"]) == []
+
+
+async def test_a_burst_of_large_datagrams_is_not_lost() -> None:
+    # More than the system's default, and no more than it gives everybody who asks.
+    large = [bytes(59_000) + b"%d" % number for number in range(5)]
+    with receivers("ab") as sockets:
+        sockets["b"].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        async with running(sockets) as relay:
+            address = relay.ports["a", "b"].address
+            for datagram in large:  # while the relay gets no turn
+                sockets["a"].sendto(datagram, (address.host, address.port))
+            assert await received(sockets["b"]) == large
 
 
 async def test_cuts_are_one_way_and_end() -> None:
