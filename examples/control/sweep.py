@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
@@ -126,16 +126,25 @@ async def run_loop(cluster: LocalCluster, level: ServiceLevel, seconds: float) -
 
 
 def as_text(found: Mapping[Case, Outcome]) -> str:
-    """A table in the form that documents have."""
+    """Tables in the form that documents have: the error, and the age of what is acted upon."""
+    errors = table("error, mrad rms", found, lambda each: f"{each.rms_mrad:.0f}")
+    ages = table(
+        "age, ms: p50 / p95", found, lambda each: f"{each.age_p50_ms:.0f} / {each.age_p95_ms:.0f}"
+    )
+    return f"{errors}\n{ages}"
+
+
+def table(title: str, found: Mapping[Case, Outcome], cell: Callable[[Outcome], str]) -> str:
+    """A row for each delay and loss, a column for each level."""
+    levels = list(dict.fromkeys(level for _, _, level in found))
+    rows = dict.fromkeys((delay_ms, loss) for delay_ms, loss, _ in found)
     lines = [
-        "| delay ms | loss | level | error, mrad rms | age p50 ms | age p95 ms | at stop s |",
-        "|---|---|---|---|---|---|---|",
+        f"| {title} | loss | {' | '.join(level.name for level in levels)} |",
+        "|---" * (len(levels) + 2) + "|",
     ]
-    for (delay_ms, loss, level), each in found.items():
-        lines.append(
-            f"| {delay_ms:g} | {loss:.0%} | {level.name} | {each.rms_mrad:.1f}"
-            f" | {each.age_p50_ms:.0f} | {each.age_p95_ms:.0f} | {each.at_stop_s:.2f} |"
-        )
+    for delay_ms, loss in rows:
+        cells = (cell(found[delay_ms, loss, level]) for level in levels)
+        lines.append(f"| {delay_ms:g} ms | {loss:.0%} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
