@@ -44,7 +44,7 @@ chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) kills, stops, 
 	@$(PYTHON) -m tests.chaos.campaign --disasters $(DISASTERS)
 
 campaigns: .venv/.test  ## flush layer, mutex, key-value store under kills and partitions, judged
-	@$(PYTHON) -m tests.flush.campaign --changes 120
+	@$(PYTHON) -m tests.flush.campaign --changes 140
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 10000 --kills 20
 	@$(PYTHON) -m tests.campaigns.store --disasters 50 --rate 500
 

@@ -25,6 +25,9 @@ from groupcomm_client.relay import Relay
 from groupcommd.config_file import read_addresses
 from tests.campaigns.programs import Program, until
 
+CALM_S: Final = (0.5, 1.5)
+"""How long all is well between two disasters."""
+
 NAMES: Final = ("alfa", "bravo", "charlie")
 
 
@@ -125,7 +128,7 @@ async def run(disasters: int, rate: float, seed: int) -> dict[str, Any]:
     with TemporaryDirectory(prefix="groupcomm-") as folder:
         async with open_shop(Path(folder), rate / len(NAMES)) as shop:
             for number in range(disasters):
-                await trio.sleep(rng.uniform(0.1, 0.6))
+                await trio.sleep(rng.uniform(*CALM_S))
                 disaster = rng.choice(DISASTERS)
                 kinds[disaster.__name__] = kinds.get(disaster.__name__, 0) + 1
                 await disaster(shop, rng, rate / len(NAMES))

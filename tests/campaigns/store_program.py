@@ -91,10 +91,11 @@ class Writer:
             tell(current=told[-1][0], fellows=told[-1][1])
 
     async def _write(self, replica: Replicated) -> None:
-        limit = trio.CapacityLimiter(MOST_WRITES)
+        limit, due = trio.CapacityLimiter(MOST_WRITES), trio.current_time()
         async with trio.open_nursery() as nursery:
             while not self._stop.is_set():
-                await trio.sleep(1 / self._options.rate)
+                due += 1 / self._options.rate
+                await trio.sleep_until(due)
                 if replica.is_current:
                     await limit.acquire_on_behalf_of(key := self._key())
                     nursery.start_soon(self._put, replica, key, limit)
