@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, LocalProtocolError
 from groupcomm_client.commands import (
+    bench,
     chat,
     check,
     daemon,
@@ -83,7 +84,7 @@ def make_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
         *(demo, daemon, keygen, pub, sub, chat, watch, status, groups, members, latency),
-        *(top, doctor, record, relay, story, simulate, check),
+        *(top, bench, doctor, record, relay, story, simulate, check),
     ):
         verb = verbs.add_parser(
             command.NAME,

@@ -70,6 +70,11 @@ class LocalDaemon:
         raise ClusterError(f"daemon {self.name} does not start: {self.last_words}")
 
     @property
+    def tcp(self) -> str:
+        """Where it listens for programs on TCP, if it does: ``host:port``."""
+        return str(json.loads(self._ports.read_text())["tcp"])
+
+    @property
     def pid(self) -> int:
         """Of its process."""
         assert self._process is not None
@@ -150,6 +155,7 @@ class LocalCluster:
         *,
         clients: str = "",
         options: Sequence[str] = (),
+        tcp: bool = False,
     ) -> None:
         """Choose ports and write the configuration; nothing is started yet.
 
@@ -158,6 +164,7 @@ class LocalCluster:
             settings: TOML for the head of their configuration.
             clients: TOML for its table of this name.
             options: for the command line of each.
+            tcp: whether they listen for programs on TCP, too.
         """
         self._temporary = tempfile.TemporaryDirectory(prefix="groupcomm-")
         self.folder = Path(self._temporary.name)
@@ -166,10 +173,10 @@ class LocalCluster:
         ports = zip(names, free_ports(host, len(names)), strict=True)
         lines = [f'{name} = "{host}:{port}"' for name, port in ports]
         self.config = self.folder / "cluster.toml"
+        if not tcp:
+            clients = f'tcp = "off"\n{clients}'
         self.config.write_text(
-            "\n".join(
-                [settings, "[sites.main.daemons]", *lines, "[clients]", 'tcp = "off"', clients, ""]
-            )
+            "\n".join([settings, "[sites.main.daemons]", *lines, "[clients]", clients, ""])
         )
         self.daemons = {
             name: LocalDaemon(self.folder, name, self.config, options) for name in names

@@ -1,0 +1,66 @@
+"""What one run of the benchmark does."""
+
+from typing import Final
+
+import attrs
+
+from groupcomm.config.core import MAX_MESSAGE_BYTES
+from groupcomm.errors import ConfigError
+from groupcomm.level import ServiceLevel
+
+GROUP: Final = "bench"
+LEAST_BYTES: Final = 16
+"""A message holds the time and a number."""
+
+PROBES_PER_S: Final = 200
+"""So many messages of a sender carry the time, for delays under load."""
+
+TIMED_RATE: Final = 5_000
+"""Up to so many messages a second, of one sender, each carries the time."""
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """Parameters of a run; they appear in its figures by these names.
+
+    Attributes:
+        daemons: how many are started on this host; 0 if running ones are used.
+        senders, receivers: programs, dealt out to the daemons in turn.
+        size: bytes of a message.
+        level: of all messages.
+        rate: messages a second of all senders together; 0 for as many as pass.
+        duration_s: how long is measured.
+        warm_up_s: how long the load lasts before that.
+        bundling: whether senders give messages by the iterable, or await each one singly.
+        unix: whether programs use unix sockets, else TCP.
+        encryption: whether daemons encrypt datagrams, else they carry a checksum.
+        packet_bytes: of one datagram between daemons.
+    """
+
+    daemons: int = 3
+    senders: int = 1
+    receivers: int = 3
+    size: int = 100
+    level: ServiceLevel = ServiceLevel.AGREED
+    rate: float = 0.0
+    duration_s: float = 5.0
+    warm_up_s: float = 1.0
+    bundling: bool = True
+    unix: bool = True
+    encryption: bool = True
+    packet_bytes: int = 60_000
+
+    def __attrs_post_init__(self) -> None:
+        least = {"senders": 1, "receivers": 1, "size": LEAST_BYTES, "rate": 0}
+        for name, value in least.items():
+            if getattr(self, name) < value:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be {value} at least")
+        if self.size > MAX_MESSAGE_BYTES:
+            raise ConfigError(f"size is {self.size}; a message has {MAX_MESSAGE_BYTES} at most")
+        if not self.duration_s > 0:
+            raise ConfigError(f"duration_s is {self.duration_s}; it must be above 0")
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether every message carries the time."""
+        return 0 < self.rate / self.senders <= TIMED_RATE

@@ -1,0 +1,142 @@
+"""A receiver of the benchmark, a process of its own: it checks every message.
+
+Prints {"ready"}; then, once all senders have ended or its input says so, what it has seen.
+"""
+
+import gc
+import json
+import sys
+import time
+import zlib
+from typing import Any
+
+import cattrs
+import trio
+
+from groupcomm.events import MemberId, Message
+from groupcomm_client.bench.content import Account, Content, read_timed
+from groupcomm_client.bench.plan import GROUP, Plan
+from groupcomm_client.bench.sender import DATA, END, TIMED
+from groupcomm_client.connecting import connect
+from groupcomm_client.connection import Connection
+from groupcomm_client.conversation import Received
+
+
+class Receiver:
+    """One receiver, from its start to its figures.
+
+    Args:
+        plan: of the run.
+        senders: their private names, in the order of their numbers.
+    """
+
+    def __init__(self, plan: Plan, senders: list[str]) -> None:
+        self._plan = plan
+        self._indices = {name: index for index, name in enumerate(senders)}
+        self._accounts = [Account(Content(index, plan.size)) for index in range(len(senders))]
+        self._known: dict[MemberId, int] = {}
+        self._timed = [0] * len(senders)  # number of the next one
+        self._wrong_timed = 0
+        self._delays: list[tuple[int, int]] = []  # when it came, and after how long, ns
+        self._counts: list[tuple[int, int]] = []  # when, and how many had come
+        self._order = 0
+        self._ended = 0
+
+    def take(self, batch: list[Received]) -> None:
+        """Check what has come."""
+        now = time.monotonic_ns()
+        data: list[list[bytes]] = [[] for _ in self._accounts]
+        come = bytearray()
+        for event in batch:
+            if not isinstance(event, Message):
+                continue
+            index = self._known.get(event.sender)
+            if index is None:
+                index = self._known[event.sender] = self._indices[event.sender.name]
+            if event.type == DATA:
+                data[index].append(event.data)
+                come.append(index)
+            elif event.type == TIMED:
+                self._take_timed(index, event.data, now)
+            elif event.type == END:
+                self._ended += 1
+        for account, messages in zip(self._accounts, data, strict=True):
+            if messages:
+                account.take(messages)
+        self._order = zlib.crc32(come, self._order)
+        self._counts.append((now, sum(account.got for account in self._accounts)))
+
+    def _take_timed(self, index: int, data: bytes, now: int) -> None:
+        sent_at, number = read_timed(data)
+        self._delays.append((now, now - sent_at))
+        self._wrong_timed += number != self._timed[index]
+        self._timed[index] = number + 1
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all senders have said that they send no more."""
+        return self._ended == len(self._accounts)
+
+    def report(self) -> dict[str, Any]:
+        """All that was seen."""
+        return {
+            "accounts": [
+                {
+                    "got": account.got,
+                    "expected": account.expected,
+                    "skipped": len(account.skipped),
+                    "duplicated": account.duplicated,
+                    "misordered": account.misordered,
+                    "wrong": account.wrong,
+                    "timed": timed,
+                }
+                for account, timed in zip(self._accounts, self._timed, strict=True)
+            ],
+            "wrong_timed": self._wrong_timed,
+            "order": self._order,
+            "counts": self._thinned(),
+            "delays": self._delays,
+        }
+
+    def _thinned(self) -> list[tuple[int, int]]:
+        """Counts, a few hundred a second."""
+        kept: list[tuple[int, int]] = []
+        for at, count in self._counts:
+            if not kept or at - kept[-1][0] > 2_000_000 or at == self._counts[-1][0]:
+                kept.append((at, count))
+        return kept
+
+
+async def _receive(connection: Connection, receiver: Receiver) -> None:
+    while not receiver.has_ended:
+        receiver.take(await connection.receive_batch())
+
+
+async def _run(address: str, plan: Plan) -> None:
+    async with connect(address) as connection, connection.group(GROUP):
+        print(json.dumps({"ready": connection.name}), flush=True)
+        lines = trio.wrap_file(sys.stdin)
+        receiver = Receiver(plan, json.loads(await lines.readline()))
+        gc.freeze()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_finish, nursery.cancel_scope, lines)
+            await _receive(connection, receiver)
+            nursery.cancel_scope.cancel()
+        print(json.dumps(receiver.report()), flush=True)
+
+
+async def _finish(scope: trio.CancelScope, lines: Any) -> None:
+    """A line, or the end of the input: what has not come by now is lost."""
+    await lines.readline()
+    scope.cancel()
+
+
+def main() -> int:
+    """Run with ADDRESS PLAN, the last one as JSON."""
+    _, address, plan = sys.argv
+    trio.run(_run, address, cattrs.structure(json.loads(plan), Plan))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

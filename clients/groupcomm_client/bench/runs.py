@@ -1,0 +1,162 @@
+"""One run: daemons, senders and receivers as processes, and what they have seen and used."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import cattrs
+import trio
+
+from groupcomm.errors import GroupCommError
+from groupcomm_client.bench.figures import CpuUse, Figures, figures_of
+from groupcomm_client.bench.plan import Plan
+from groupcomm_client.local_cluster import LocalCluster
+from groupcommd.key_file import write_key_file
+
+NAMES: Final = ("alfa", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel")
+START_S: Final = 30.0
+FINISH_S: Final = 20.0
+"""After the senders' end; what has not come by then is lost."""
+
+_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+
+
+class Program:
+    """A sender or a receiver: lines of JSON out, lines of text in."""
+
+    def __init__(self, process: trio.Process) -> None:
+        self.process = process
+        self._buffer = b""
+
+    async def told(self) -> dict[str, Any]:
+        """The next line that it prints.
+
+        Raises:
+            GroupCommError: it has ended instead.
+        """
+        assert self.process.stdout is not None
+        while b"\n" not in self._buffer:
+            more = await self.process.stdout.receive_some()
+            if not more:
+                raise GroupCommError(
+                    f"a program of the benchmark ended with status {await self.process.wait()};"
+                    " its error stands above"
+                )
+            self._buffer += more
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    async def say(self, line: str = "") -> None:
+        """Write a line to its input."""
+        assert self.process.stdin is not None
+        with suppress(trio.BrokenResourceError):
+            await self.process.stdin.send_all(line.encode() + b"\n")
+
+
+def cpu_s(pid: int) -> float:
+    """Processor seconds that a process has used."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+
+@asynccontextmanager
+async def open_daemons(plan: Plan) -> AsyncIterator[tuple[list[str], list[int]]]:
+    """Daemons of this host for some runs: where programs connect, and their processes."""
+    names = NAMES[: plan.daemons]
+    settings = f'preset = "local"\npacket_bytes = {plan.packet_bytes}\n'
+    with TemporaryDirectory(prefix="groupcomm-") as folder:
+        if plan.encryption:
+            key = Path(folder) / "bench.key"
+            write_key_file(key)
+            settings += f'key_file = "{key}"\n'
+        async with LocalCluster(names, settings, tcp=not plan.unix) as cluster:
+            await cluster.settle(names)
+            daemons = [cluster[name] for name in names]
+            addresses = [str(each.unix) if plan.unix else each.tcp for each in daemons]
+            yield addresses, [each.pid for each in daemons]
+
+
+async def measure(plan: Plan, addresses: Sequence[str], daemons: Sequence[int]) -> Figures:
+    """Run senders and receivers against daemons, and say what came of it.
+
+    Args:
+        plan: of the run.
+        addresses: where programs connect, in turn.
+        daemons: processes of the daemons on this host; none if they are elsewhere.
+
+    Raises:
+        GroupCommError: a program ends, or does not get ready.
+    """
+    told = json.dumps(cattrs.unstructure(plan))
+    async with AsyncExitStack() as stack:
+        receivers, senders = [], []
+        for index in range(plan.receivers):
+            receivers.append(await _program("receiver", _place(addresses, index), told))
+            stack.callback(receivers[-1].process.kill)
+        for index in range(plan.senders):
+            senders.append(await _program("sender", _place(addresses, index), str(index), told))
+            stack.callback(senders[-1].process.kill)
+        with trio.fail_after(START_S):
+            names = [(await each.told())["ready"] for each in senders]
+            for each in receivers:
+                await each.told()
+                await each.say(json.dumps(names))
+        pids = {
+            "daemons": list(daemons),
+            "senders": [each.process.pid for each in senders],
+            "receivers": [each.process.pid for each in receivers],
+        }
+        for each in senders:
+            await each.say("go")
+        await trio.sleep(plan.warm_up_s)
+        began, used = time.monotonic_ns(), _cpu(pids)
+        await trio.sleep(plan.duration_s)
+        ended = time.monotonic_ns()
+        cpu = {kind: now - used[kind] for kind, now in _cpu(pids).items()}
+        for each in senders:
+            await each.say("stop")
+        sent = [await each.told() for each in senders]
+        reports = await _reports(receivers)
+        for each in senders:
+            await each.say("bye")
+    return figures_of(plan, (began, ended), CpuUse(**cpu), sent, reports)
+
+
+async def _reports(receivers: Sequence[Program]) -> list[dict[str, Any]]:
+    """What receivers have seen; those that still wait after a while are told to give up."""
+    reports: list[dict[str, Any]] = [{} for _ in receivers]
+
+    async def read(index: int) -> None:
+        with trio.move_on_after(FINISH_S):
+            reports[index] = await receivers[index].told()
+        if not reports[index]:
+            await receivers[index].say("give up")
+            reports[index] = await receivers[index].told()
+
+    async with trio.open_nursery() as nursery:
+        for index in range(len(receivers)):
+            nursery.start_soon(read, index)
+    return reports
+
+
+def _cpu(pids: dict[str, list[int]]) -> dict[str, float]:
+    return {kind: sum(map(cpu_s, found)) for kind, found in pids.items()}
+
+
+def _place(addresses: Sequence[str], index: int) -> str:
+    return addresses[index % len(addresses)]
+
+
+async def _program(module: str, *arguments: str) -> Program:
+    command = [sys.executable, "-m", f"groupcomm_client.bench.{module}", *arguments]
+    pipe = subprocess.PIPE
+    return Program(await trio.lowlevel.open_process(command, stdin=pipe, stdout=pipe))

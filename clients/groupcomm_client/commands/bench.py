@@ -1,0 +1,159 @@
+"""`groupcomm bench`: how many messages pass, how long they take, and what that costs."""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+from importlib.metadata import version
+from typing import Any, Final
+
+import attrs
+import trio
+
+from groupcomm.errors import ConfigError
+from groupcomm.level import ServiceLevel
+from groupcomm_client.bench.figures import Figures
+from groupcomm_client.bench.plan import Plan
+from groupcomm_client.bench.runs import NAMES, measure, open_daemons
+from groupcomm_client.commands.shared import add_level_option, level_of
+
+NAME: Final = "bench"
+HELP: Final = "measure messages a second, delays, and processor time"
+EXAMPLE: Final = "groupcomm bench --size 1000 --senders 3 --duration-s 5"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--daemons", type=int, metavar="N", default=3, help="processes on this host (3)"
+    )
+    parser.add_argument(
+        "--connect",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="use this running daemon instead; for several, again",
+    )
+    parser.add_argument(
+        "--senders", type=int, metavar="N", default=1, help="programs that send (1)"
+    )
+    parser.add_argument(
+        "--receivers", type=int, metavar="N", help="programs that receive (one a daemon)"
+    )
+    parser.add_argument(
+        "--size", type=int, metavar="N", default=100, help="bytes of a message (100)"
+    )
+    add_level_option(parser)
+    parser.add_argument(
+        "--rate", type=float, default=0.0, metavar="R", help="messages a second (all that pass)"
+    )
+    parser.add_argument("--duration-s", type=float, default=5.0, metavar="S", help="of a run (5)")
+    parser.add_argument(
+        "--rounds", type=int, metavar="N", default=1, help="runs; their median is told (1)"
+    )
+    parser.add_argument("--bundling", choices=("on", "off"), default="on", help=_BUNDLING_HELP)
+    parser.add_argument("--encryption", choices=("on", "off"), default="on", help="of datagrams")
+    parser.add_argument(
+        "--packet-bytes", type=int, metavar="N", default=60_000, help="of a datagram (60000)"
+    )
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--unix", action="store_true", help="programs use unix sockets (so)")
+    way.add_argument("--tcp", action="store_true", help="programs use TCP")
+    parser.add_argument("--json", action="store_true", help="one object")
+
+
+_BUNDLING_HELP: Final = "whether a sender gives many messages at once, or awaits each one (on)"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure; 1 if a message was lost, came twice, out of order, or was not what was sent."""
+    if not 1 <= options.daemons <= len(NAMES):
+        raise ConfigError(f"--daemons is {options.daemons}; it must be 1 to {len(NAMES)}")
+    if options.rounds < 1:
+        raise ConfigError(f"--rounds is {options.rounds}; it must be 1 at least")
+    daemons = len(options.connect) or options.daemons
+    plan = Plan(
+        daemons=0 if options.connect else daemons,
+        senders=options.senders,
+        receivers=daemons if options.receivers is None else options.receivers,
+        size=options.size,
+        level=level_of(options),
+        rate=options.rate,
+        duration_s=options.duration_s,
+        bundling=options.bundling == "on",
+        unix=not options.tcp,
+        encryption=options.encryption == "on",
+        packet_bytes=options.packet_bytes,
+    )
+    rounds = trio.run(_run, plan, options.connect, options.rounds)
+    middle = sorted(rounds, key=lambda figures: figures.msgs_per_s_each)[len(rounds) // 2]
+    if options.json:
+        print(json.dumps({"machine": machine(), **as_json(middle, rounds)}))
+    else:
+        _tell(middle)
+    return 0 if all(figures.is_right for figures in rounds) else 1
+
+
+async def _run(plan: Plan, addresses: list[str], rounds: int) -> list[Figures]:
+    if addresses:
+        return [await measure(plan, addresses, ()) for _ in range(rounds)]
+    async with open_daemons(plan) as (found, processes):
+        return [await measure(plan, found, processes) for _ in range(rounds)]
+
+
+def machine() -> str:
+    """What it ran on."""
+    return (
+        f"{os.cpu_count()} processors, {platform.system()} {platform.release()},"
+        f" {platform.python_implementation()} {platform.python_version()}, trio {version('trio')}"
+    )
+
+
+def as_json(middle: Figures, rounds: list[Figures]) -> dict[str, Any]:
+    """The middle run by its rate; delays are medians, counts of what went wrong are sums."""
+    found = attrs.asdict(middle, recurse=False)
+    plan = attrs.asdict(found.pop("plan"))
+    for name in ("lost", "duplicated", "misordered", "wrong"):
+        found[name] = sum(getattr(each, name) for each in rounds)
+    for name in ("delay_p50_us", "delay_p99_us", "delay_p999_us", "delay_max_us"):
+        values = [getattr(each, name) for each in rounds]
+        known = [value for value in values if value is not None]
+        found[name] = statistics.median(known) if known else None
+    rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in found.items()}
+    return {**plan, "level": ServiceLevel(plan["level"]).name, "rounds": len(rounds), **rounded}
+
+
+def _tell(figures: Figures) -> None:
+    plan = figures.plan
+    print(machine())
+    print(
+        f"{plan.daemons or 'running'} daemons, {plan.senders} senders, {plan.receivers} receivers,"
+        f" {plan.size} bytes, {plan.level.name}, {'unix' if plan.unix else 'TCP'},"
+        f" {'encrypted' if plan.encryption else 'not encrypted'},"
+        f" {'bundled' if plan.bundling else 'one by one'},"
+        f" {'as many as pass' if not plan.rate else f'{plan.rate:g}/s'}"
+    )
+    print(
+        f"each receiver  {figures.msgs_per_s_each:,.0f} messages/s,"
+        f" {figures.mb_per_s_each:,.1f} MB/s; the fastest {figures.msgs_per_s_fastest:,.0f}"
+    )
+    if figures.delay_p50_us is not None:
+        print(
+            f"one-way delay  p50 {figures.delay_p50_us:,.0f}, p99 {figures.delay_p99_us:,.0f},"
+            f" p99.9 {figures.delay_p999_us:,.0f}, max {figures.delay_max_us:,.0f} microseconds"
+        )
+    print(
+        f"processors     daemons {figures.cpu_daemons:.2f}, senders {figures.cpu_senders:.2f},"
+        f" receivers {figures.cpu_receivers:.2f};"
+        f" daemons {figures.cpu_s_per_million:.2f} s for a million deliveries"
+    )
+    if plan.senders > 1:
+        print(f"fairness       {figures.jain:.3f} (Jain's index)")
+    told = sys.stdout if figures.is_right else sys.stderr
+    print(
+        f"wrong          lost {figures.lost}, duplicated {figures.duplicated},"
+        f" misordered {figures.misordered}, not as sent {figures.wrong}",
+        file=told,
+    )
