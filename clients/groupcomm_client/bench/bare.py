@@ -1,0 +1,160 @@
+"""The floor: relays with the same hops as daemons, trio, and no protocol at all.
+
+A sender gives messages to its relay over a unix socket; that one sends each on to the programs
+beside it and, as a datagram, to the other relays, which give it to theirs. Nothing is numbered,
+kept, repaired, ordered or encrypted, so nothing that does more can be quicker by its design.
+"""
+
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import trio
+
+from groupcomm_client.bench.content import read_timed, timed
+from groupcomm_client.local_cluster import free_ports
+
+READ_BYTES: Final = 65_536
+HOST: Final = "127.0.0.1"
+_START_S: Final = 15.0
+
+
+class BareRelay:
+    """One relay, in place of a daemon.
+
+    Args:
+        ports: UDP ports of all relays.
+        index: which one this is.
+    """
+
+    def __init__(self, ports: list[int], index: int) -> None:
+        self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._udp.bind((HOST, ports[index]))
+        self._others = [(HOST, port) for at, port in enumerate(ports) if at != index]
+        self._programs: list[socket.socket] = []
+
+    async def run(self, path: str) -> None:
+        """Relay until cancelled."""
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(path)
+        listener.listen()
+        listener.setblocking(False)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._serve_udp)
+            while True:
+                await trio.lowlevel.wait_readable(listener)
+                program, _ = listener.accept()
+                program.setblocking(False)
+                self._programs.append(program)
+                nursery.start_soon(self._serve_program, program)
+
+    async def _serve_udp(self) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(self._udp)
+            try:
+                while True:
+                    self._give(self._udp.recv(READ_BYTES))
+            except BlockingIOError:
+                continue
+
+    async def _serve_program(self, program: socket.socket) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(program)
+            data = program.recv(READ_BYTES)
+            if not data:
+                self._programs.remove(program)
+                return
+            for other in self._others:
+                self._udp.sendto(data, other)
+            self._give(data, program)
+
+    def _give(self, data: bytes, sender: socket.socket | None = None) -> None:
+        for program in self._programs:
+            if program is not sender:
+                program.send(data)
+
+
+async def _send(path: str, rate: float, count: int, size: int) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(path)
+        due = trio.current_time()
+        for number in range(count):
+            connection.send(timed(time.monotonic_ns(), number, size))
+            due += 1 / rate
+            await trio.sleep_until(due)
+
+
+async def _receive(path: str, count: int, size: int) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(path)
+        connection.setblocking(False)
+        print("ready", flush=True)
+        delays, rest = [], b""
+        with trio.move_on_after(_START_S + count):
+            while len(delays) < count:
+                await trio.lowlevel.wait_readable(connection)
+                now = time.monotonic_ns()
+                rest += connection.recv(READ_BYTES)
+                while len(rest) >= size:
+                    delays.append((now - read_timed(rest)[0]) / 1000)
+                    rest = rest[size:]
+        print(json.dumps(delays), flush=True)
+
+
+async def floor_us(daemons: int, rate: float, count: int, size: int) -> list[float]:
+    """One-way delays through bare relays, microseconds, sorted; a receiver at each."""
+    command = [sys.executable, "-m", "groupcomm_client.bench.bare"]
+    ports = free_ports(HOST, daemons)
+    with TemporaryDirectory(prefix="groupcomm-") as folder:
+        paths = [str(Path(folder) / f"{index}.sock") for index in range(daemons)]
+        async with AsyncExitStack() as stack:
+            for index, path in enumerate(paths):
+                words = ["relay", path, str(index), json.dumps(ports)]
+                stack.callback(subprocess.Popen([*command, *words]).kill)
+            with trio.fail_after(_START_S):
+                while not all(map(os.path.exists, paths)):
+                    await trio.sleep(0.01)
+            receivers = []
+            for path in paths:
+                words = ["receive", path, str(count), str(size)]
+                process = subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True)
+                stack.callback(process.kill)
+                assert process.stdout is not None
+                await trio.to_thread.run_sync(process.stdout.readline)
+                receivers.append(process)
+            words = ["send", paths[0], str(rate), str(count), str(size)]
+            await trio.run_process([*command, *words])
+            spoken = [
+                (await trio.to_thread.run_sync(lambda p=process: p.communicate()))[0]  # type: ignore[misc]
+                for process in receivers
+            ]
+    return sorted(delay for line in spoken for delay in json.loads(line))
+
+
+def median_us(delays: list[float]) -> float:
+    """Their median."""
+    return statistics.median(delays)
+
+
+def main() -> int:
+    """Be one of the programs."""
+    role, path, *words = sys.argv[1:]
+    if role == "relay":
+        trio.run(BareRelay(json.loads(words[1]), int(words[0])).run, path)
+    elif role == "send":
+        trio.run(_send, path, float(words[0]), int(words[1]), int(words[2]))
+    else:
+        trio.run(_receive, path, int(words[0]), int(words[1]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
