@@ -97,7 +97,8 @@ async def _receive(path: str, count: int, size: int) -> None:
         connection.connect(path)
         connection.setblocking(False)
         print("ready", flush=True)
-        delays, rest = [], b""
+        delays: list[float] = []
+        rest = b""
         with trio.move_on_after(_START_S + count):
             while len(delays) < count:
                 await trio.lowlevel.wait_readable(connection)

@@ -119,15 +119,15 @@ async def _run(address: str, plan: Plan) -> None:
         receiver = Receiver(plan, json.loads(await lines.readline()))
         gc.freeze()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_finish, nursery.cancel_scope, lines)
+            nursery.start_soon(_finish, nursery.cancel_scope)
             await _receive(connection, receiver)
             nursery.cancel_scope.cancel()
         print(json.dumps(receiver.report()), flush=True)
 
 
-async def _finish(scope: trio.CancelScope, lines: Any) -> None:
+async def _finish(scope: trio.CancelScope) -> None:
     """A line, or the end of the input: what has not come by now is lost."""
-    await lines.readline()
+    await trio.lowlevel.wait_readable(sys.stdin.fileno())
     scope.cancel()
 
 
