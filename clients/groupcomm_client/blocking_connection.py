@@ -135,15 +135,19 @@ class BlockingConnection(Facts):
         self_discard: bool = False,
     ) -> int:
         """Send many messages, several in one packet where they are small; return how many."""
-        count = 0
-        for data in messages:
-            self._admit()
-            with self._lock:
-                self.conversation.send(
-                    groups, data, level=level, type=type, self_discard=self_discard
-                )
-            count += 1
-        self._stream.flush()
+        self._admit()
+        taken, count, goes_on = iter(messages), 0, True
+        try:
+            while goes_on:
+                with self._lock:
+                    sent, goes_on = self.conversation.send_some(
+                        groups, taken, level=level, type=type, self_discard=self_discard
+                    )
+                count += sent
+                if goes_on:
+                    self._stream.flush()
+        finally:
+            self._stream.flush()
         return count
 
     # ---- events ----

@@ -200,12 +200,19 @@ class Connection(Facts):
 
         When it is cancelled or fails, the messages taken so far are sent, and no others.
         """
-        count = 0
-        for data in messages:
-            await self._admit()
-            self.conversation.send(groups, data, level=level, type=type, self_discard=self_discard)
-            count += 1
-        await self._stream.flush()
+        await self._admit()
+        taken, count, goes_on = iter(messages), 0, True
+        try:
+            while goes_on:
+                sent, goes_on = self.conversation.send_some(
+                    groups, taken, level=level, type=type, self_discard=self_discard
+                )
+                count += sent
+                if goes_on:
+                    await self._stream.flush()
+                    await self._tasks.checkpoint()
+        finally:
+            await self._stream.flush()
         return count
 
     # ---- events ----

@@ -7,9 +7,10 @@ I/O but for the trace.
 
 import secrets
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import cast
 
 from groupcomm.errors import SessionEnded
 from groupcomm.events import (
@@ -26,7 +27,7 @@ from groupcomm.events import (
     Undeliverable,
 )
 from groupcomm.level import ServiceLevel
-from groupcomm.session.client import ClientSession, State
+from groupcomm.session.client import SOME_BYTES, ClientSession, State
 from groupcomm.trace.session import SessionTrace
 from groupcomm_client.pending import Pending, Requests
 from groupcommd.trace_file import TraceFile, now_us, trace_session
@@ -72,6 +73,7 @@ class Conversation:
         self._trace_file: TraceFile | None = None
         self._greeted = 0
         self._last_sent = self._seen_back = 0
+        self._views_waiting = 0  # among the events
         self.member = MemberId("", 0)
         self.view: DaemonView | None = None
         self.closed: Closed | None = None
@@ -101,7 +103,7 @@ class Conversation:
 
         It is shown to have taken those before by giving one back, or its place in the order.
         """
-        return self._last_sent - self._seen_back
+        return self._last_sent - max(self._seen_back, self._session.heard_back)
 
     def check_open(self) -> None:
         """Raise SessionEnded if nothing follows."""
@@ -155,6 +157,44 @@ class Conversation:
             self._trace.sent(number, level, to, type, data, discard=self_discard, ordered=ordered)
         return number
 
+    def send_some(
+        self,
+        groups: str | Sequence[str],
+        messages: Iterator[bytes],
+        *,
+        level: ServiceLevel,
+        type: int,
+        self_discard: bool,
+    ) -> tuple[int, bool]:
+        """Send messages until some should be written: how many, and whether there may be more."""
+        self.check_open()
+        before = self._session.last_number
+        goes_on = False
+        try:
+            if self._trace is None:
+                goes_on = self._session.multicast_some(
+                    groups, messages, level=level, type=type, self_discard=self_discard
+                )
+            else:
+                goes_on = self._send_traced(groups, messages, level, type, self_discard)
+        finally:
+            self._last_sent = self._session.last_number
+        return self._last_sent - before, goes_on
+
+    def _send_traced(
+        self,
+        groups: str | Sequence[str],
+        messages: Iterator[bytes],
+        level: ServiceLevel,
+        type: int,
+        self_discard: bool,
+    ) -> bool:
+        for data in messages:
+            self.send(groups, data, level=level, type=type, self_discard=self_discard)
+            if self.pending_bytes >= SOME_BYTES:
+                return True
+        return False
+
     def order_of(self, number: int) -> AbstractContextManager[Pending[Ordered]]:
         """The place of a message that was sent as ordered, for as long as it is waited for.
 
@@ -199,7 +239,11 @@ class Conversation:
 
     def feed(self, data: bytes) -> None:
         """Take what was read; nothing (b"") at the end of the stream."""
-        events = self._session.receive(data) if data else self._session.connection_lost()
+        session = self._session
+        events = session.receive(data) if data else session.connection_lost()
+        if session.only_messages and self._trace is None:
+            self.events += cast(list[Message], events)
+            return
         for event in events:
             if self._trace is not None:
                 self._trace.told(event)
@@ -217,17 +261,20 @@ class Conversation:
         event = self.events.popleft()
         if type(event) is DaemonView:
             self.view = event
+            self._views_waiting -= 1
         return event
 
     def take_events(self) -> list[Received]:
         """All events that are there."""
-        return [self.take_event() for _ in range(len(self.events))]
+        if self._views_waiting:
+            return [self.take_event() for _ in range(len(self.events))]
+        events = list(self.events)
+        self.events.clear()
+        return events
 
     def _on_event(self, event: Event) -> None:
         match event:
             case Message():
-                if event.sender == self.member:
-                    self._seen_back = max(self._seen_back, event.number)
                 self.events.append(event)
             case GroupView():
                 self._note_members(event)
@@ -241,7 +288,10 @@ class Conversation:
                 self._admitted(event.member)
             case Closed():
                 self.closed = event
-            case Undeliverable() | Transition() | DaemonView():
+            case DaemonView():
+                self._views_waiting += 1
+                self.events.append(event)
+            case Undeliverable() | Transition():
                 self.events.append(event)
 
     def _note_members(self, view: GroupView) -> None:

@@ -6,7 +6,9 @@ one bundle is cut into fragments while it is taken, so that it stands in memory 
 leaves in the order in which it was submitted.
 """
 
+import enum
 from collections import deque
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from groupcomm.errors import LocalProtocolError
@@ -38,6 +40,15 @@ _groups_cache: dict[tuple[str, ...], int] = {}
 
 _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
+
+
+class End(enum.Enum):
+    """What stands behind the last of several messages."""
+
+    END = enum.auto()
+
+
+END: Final = End.END
 
 
 class Address:
@@ -141,6 +152,31 @@ class Bundler:
                 self.pending_bytes += size
                 return
         self._start(number, type_, data, Address(groups, level, flags, ordered))
+
+    def add_more(self, type_: int, messages: Iterator[bytes]) -> tuple[int, bytes | End]:
+        """Queue further messages behind the last one: to where that goes, and as it goes.
+
+        Returns:
+            How many were queued, and the first that has no room in the same bundle, or is no
+            bytes; it was taken from `messages`, and not queued. END if there are no more.
+        """
+        shared = self._open
+        if shared is None:
+            return 0, next(messages, END)
+        queue, room = shared.messages, shared.room
+        before, append = len(queue), queue.append
+        left: bytes | End = END
+        for data in messages:
+            if type(data) is not bytes or room < MESSAGE_HEAD_BYTES + len(data):
+                left = data
+                break
+            room -= MESSAGE_HEAD_BYTES + len(data)
+            append((type_, data))
+        size = shared.room - room
+        shared.room = room
+        shared.size += size
+        self.pending_bytes += size
+        return len(queue) - before, left
 
     def _start(self, number: int, type_: int, data: bytes, address: Address) -> None:
         """Begin a new bundle, or the fragments of a large message."""

@@ -5,7 +5,7 @@ Pure and without time. A shell moves bytes: it writes what `take` gives, feeds w
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from groupcomm.config.core import MAX_MESSAGE_BYTES
@@ -13,7 +13,7 @@ from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.events import Answer, Closed, Event, Transition
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_group, check_user
-from groupcomm.session.bundler import Bundler
+from groupcomm.session.bundler import END, Bundler
 from groupcomm.session.codes import Code
 from groupcomm.session.frame_reader import FrameReader
 from groupcomm.session.frames import (
@@ -41,6 +41,9 @@ from groupcomm.wire.bundle import (
 OUTPUT_CAP_BYTES: Final = 1024 * 1024
 """Bytes that may wait for the daemon before a sender must wait too."""
 
+SOME_BYTES: Final = 128 * 1024
+"""Of many messages, so much is queued before some should be written: about what a socket takes."""
+
 REASSEMBLY_CAP_BYTES: Final = 256 * 1024 * 1024
 """Bytes of unfinished large messages: those of four senders at the limit."""
 
@@ -67,6 +70,7 @@ class ClientSession:
     Attributes:
         user: its name; the private name is ``#user#daemon``.
         state: calls other than `receive` and `take` need OPEN.
+        only_messages: whether the last `receive` told of messages, and of nothing else.
     """
 
     __slots__ = (
@@ -75,6 +79,7 @@ class ClientSession:
         "_joined",
         "_number",
         "_reader",
+        "only_messages",
         "state",
         "user",
     )
@@ -98,12 +103,23 @@ class ClientSession:
         """
         self.user = check_user(user)
         self.state = State.GREETING
+        self.only_messages = False
         self._number = start_message
         self._joined: set[str] = set()  # groups, as far as this session has asked
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._bundler = Bundler()
         self._inbox = Inbox(reassembly_cap_bytes)
         self._bundler.add_frame(encode_hello(user))
+
+    @property
+    def last_number(self) -> int:
+        """Of all that was asked for: messages, joins and leaves share one count."""
+        return self._number
+
+    @property
+    def heard_back(self) -> int:
+        """The highest number of its own messages that have come; 0 before the first."""
+        return self._inbox.heard_back
 
     # ---- requests ----
 
@@ -147,6 +163,34 @@ class ClientSession:
         self._bundler.add_message(number, type, data, names, level, flags, ordered)
         self._number = number
         return number
+
+    def multicast_some(
+        self,
+        groups: str | Sequence[str],
+        messages: Iterator[bytes],
+        *,
+        level: ServiceLevel,
+        type: int = 0,
+        self_discard: bool = False,
+    ) -> bool:
+        """Queue messages until SOME_BYTES wait, or there are no more; whether there may be more.
+
+        Args:
+            groups, level, type, self_discard: see `multicast`.
+            messages: are taken from it; all that are taken are queued.
+
+        Raises:
+            LocalProtocolError: see `multicast`; those before it are queued.
+        """
+        bundler = self._bundler
+        data = next(messages, END)
+        while data is not END:
+            self.multicast(groups, data, level=level, type=type, self_discard=self_discard)
+            if bundler.pending_bytes >= SOME_BYTES:
+                return True
+            count, data = bundler.add_more(type, messages)
+            self._number += count
+        return False
 
     def join(self, group: str) -> int:
         """Ask to become a member; a GroupView with `own` tells when. Returns the number.
@@ -234,6 +278,7 @@ class ClientSession:
         Bytes that do not decode end the session with Closed; after it nothing more is told.
         """
         events: list[Event] = []
+        self.only_messages = not self.closed
         if self.closed:
             return events
         try:
@@ -261,6 +306,7 @@ class ClientSession:
         return events
 
     def _on_frame(self, frame: bytes, events: list[Event]) -> None:
+        self.only_messages = False
         kind = frame[0]
         if kind == FrameKind.VIEW:
             view = decode_view_untrusted(frame, self._inbox.announced)
@@ -292,14 +338,18 @@ class ClientSession:
         if self._bundler.bundle_limit:
             raise BadDatagram("kind", "a second WELCOME")
         self._bundler.bundle_limit = connected.bundle_limit
+        self._inbox.me = connected.member
         if self.state is State.GREETING:
             self.state = State.OPEN
         events.append(connected)
 
     def _end(self, closed: Closed, events: list[Event]) -> None:
+        self.only_messages = False
         self.state = State.CLOSED
         self._bundler = Bundler()
+        heard_back = self._inbox.heard_back
         self._inbox = Inbox(0)
+        self._inbox.heard_back = heard_back
         events.append(closed)
 
 

@@ -22,13 +22,16 @@ class Inbox:
     Attributes:
         view: of the positions that come, as announced by the daemon.
         malformed: bundles that were dropped because their payload does not decode.
+        me: the session itself, once it is known.
+        heard_back: the highest number of its own messages that have come.
     """
 
-    __slots__ = ("_reassembly", "malformed", "view")
+    __slots__ = ("_reassembly", "heard_back", "malformed", "me", "view")
 
     def __init__(self, cap_bytes: int) -> None:
         self.view: ViewId | None = None
-        self.malformed = 0
+        self.malformed = self.heard_back = 0
+        self.me: MemberId | None = None
         self._reassembly = Reassembly(cap_bytes)
 
     @property
@@ -60,8 +63,12 @@ class Inbox:
             elif bundle.kind == _FRAGMENT:
                 position = None if parts is None else Position(view, *parts, 0)
                 message = self._reassembly.add(sender, bundle, payload, position)
-                if message is not None:
-                    events.append(message)
+                if message is None:
+                    return
+                events.append(message)
+            if sender == self.me:
+                last = bundle.message + (bundle.count - 1 if bundle.kind == _MESSAGES else 0)
+                self.heard_back = max(self.heard_back, last)
         except BadDatagram:
             self.malformed += 1
 
@@ -88,11 +95,9 @@ def _unpack(
     number = bundle.message
     groups = bundle.groups
     level = LEVELS[bundle.level]
-    position: Position | None = None
-    for index, (type_, data) in enumerate(decode_messages_untrusted(payload, bundle.count)):
-        if parts is not None:
-            position = _make_position(Position, (view, *parts, index))
-        events.append(
+    messages = decode_messages_untrusted(payload, bundle.count)
+    if parts is None:
+        events += [
             Message(
                 sender=sender,
                 number=number + index,
@@ -100,6 +105,21 @@ def _unpack(
                 level=level,
                 type=type_,
                 data=data,
-                position=position,
+                position=None,
             )
+            for index, (type_, data) in enumerate(messages)
+        ]
+        return
+    time, ring, place = parts
+    events += [
+        Message(
+            sender=sender,
+            number=number + index,
+            groups=groups,
+            level=level,
+            type=type_,
+            data=data,
+            position=_make_position(Position, (view, time, ring, place, index)),
         )
+        for index, (type_, data) in enumerate(messages)
+    ]
