@@ -231,7 +231,11 @@ class Clients:
         with suppress(OSError, trio.ClosedResourceError):
             while connection.number in self._open:
                 await trio.lowlevel.wait_writable(connection.socket)
+                session = self._core.desk.sessions.get(connection.number)
+                held_up = session is not None and session.blocks
                 self._write(connection)
+                if held_up and session is not None and not session.blocks:
+                    self._turn()  # senders have waited for it
                 if not connection.pending:
                     break
         connection.writing = False

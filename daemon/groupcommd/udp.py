@@ -78,6 +78,8 @@ class UdpSocket:
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
                 self.socket.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
             self.socket.bind((own.host, own.port))
+            # If a daemon with its name is heard, an earlier start or a clone: its address is this.
+            self._own: Destination = (self.address.host, self.address.port)
             self.gso = self._probe(UDP_SEGMENT)
             self.gro = self._probe(UDP_GRO, 1)
             self._groups: list[socket.socket] = []
@@ -163,16 +165,17 @@ class UdpSocket:
         """Send everything, in order for each daemon; what the system refuses is lost.
 
         Args:
-            transmissions: the name of a daemon, or None for all others; and a datagram.
+            transmissions: the name of a daemon, or None for all others; and a datagram. A name
+                that is none of the others' is its own.
         """
         if len(transmissions) == 1:
             name, datagram = transmissions[0]
-            for target in self._all if name is None else (self._targets[name],):
+            for target in self._all if name is None else (self._targets.get(name, self._own),):
                 self._send_one(datagram, target)
             return
         bursts: dict[Destination, list[bytes]] = {}
         for name, datagram in transmissions:
-            for target in self._all if name is None else (self._targets[name],):
+            for target in self._all if name is None else (self._targets.get(name, self._own),):
                 bursts.setdefault(target, []).append(datagram)
         for target, burst in bursts.items():
             self._send_burst(burst, target)

@@ -237,7 +237,7 @@ class Ring:
         self._notice_due = self._horizon_due(now)
         if self._notice_due <= now:
             self._announce_horizon(now)
-        if self._may_rest(token) and not leave:
+        if self._alone or (self._may_rest(token) and not leave):
             self._rest(now)
         else:
             self._pass(token, now)
@@ -254,8 +254,7 @@ class Ring:
     def _ask_foreign(self, token: Token, now: float) -> None:
         """Ask the ring for packets of other streams; where they come in, one asks over the link."""
         if self._entered and token.requests:
-            # What is missing where it comes in the whole ring lacks: it is asked for over the link,
-            # and nobody keeps the token going round for it.
+            # Where it comes in the whole ring lacks it: nobody keeps the token going round for it.
             token.requests = [r for r in token.requests if r[0] not in self._entered]
         for gaps in self._gaps:
             add_requests(token, gaps.stream.ring, gaps.take_due(now), self._room)
@@ -325,17 +324,18 @@ class Ring:
     def _has_reason(self, now: float) -> bool:
         """Whether the resting token is needed: to send, to repair, to collect frontiers."""
         token = self._token
-        if self._wanted or self._can_number():
+        if self._wanted or self._can_number() or (self._lags() and not self.flow.blocked):
             return True
         host = self._host
         if any(gaps.deadline <= now for gaps in self._gaps):
             return True
-        written = token.rows[self._place].frontier
-        if host.frontier <= written:
-            return False
-        if host.safe_waits(written, host.frontier):
-            return True
-        return now >= self._round_at and host.holds_packets
+        written, frontier = token.rows[self._place].frontier, host.frontier
+        round_is_due = now >= self._round_at and host.holds_packets
+        return frontier > written and (round_is_due or host.safe_waits(written, frontier))
+
+    def _lags(self) -> bool:
+        """Alone: a client was slow at the last visit, so that less counts as held than is."""
+        return self._alone and self.everywhere < self._token.last
 
     def _announce_rest(self, now: float) -> None:
         token = self._token
@@ -379,11 +379,10 @@ class Ring:
         """When the next notice is owed, if the token is here then; inf with one ring."""
         if len(self._streams) == 1:
             return inf
-        host = self._host
         return self.notices.due_at(
             now,
-            safe_waits=host.safe_waits(self.notices.announced_frontier, self._frontier),
-            holds_packets=host.holds_packets,
+            safe_waits=self._host.safe_waits(self.notices.announced_frontier, self._frontier),
+            holds_packets=self._host.holds_packets,
         )
 
     # ---- time ----
@@ -392,8 +391,8 @@ class Ring:
         if self._can_number():
             return now
         deadline = self._notice_due
-        if self._notice_at < deadline and not self._alone:
-            deadline = self._notice_at
+        if not self._alone or self._lags():
+            deadline = min(deadline, self._notice_at)
         deadline = min([deadline, *(gaps.deadline for gaps in self._gaps)])
         written = self._token.rows[self._place].frontier
         overdue = self._host.holds_packets and self._host.frontier > written

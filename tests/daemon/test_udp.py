@@ -52,6 +52,17 @@ def test_one_datagram_goes_to_all_others_or_to_one() -> None:
         each.close()
 
 
+def test_what_is_for_its_own_name_goes_to_its_own_address() -> None:
+    """Another daemon with the name was heard: an earlier start of this one, or a clone."""
+    one, two = pair()
+    one.send([("one", b"you are not me")])
+    one.send([("one", b"1"), ("two", b"2"), ("one", b"3")])
+    assert drained(one, 3) == [b"you are not me", b"1", b"3"]
+    assert drained(two, 1) == [b"2"]
+    one.close()
+    two.close()
+
+
 def test_what_the_system_refuses_is_counted_as_lost() -> None:
     one, two = pair()
     one.send([("two", bytes(70_000))])

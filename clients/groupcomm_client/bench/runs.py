@@ -25,6 +25,9 @@ START_S: Final = 30.0
 FINISH_S: Final = 20.0
 """After the senders' end; what has not come by then is lost."""
 
+_CLIENTS: Final = 'slow_receivers = "block"'
+"""Senders go as fast as the slowest receiver, and not faster for a while."""
+
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -78,7 +81,7 @@ async def open_daemons(plan: Plan) -> AsyncIterator[tuple[list[str], list[int]]]
             key = Path(folder) / "bench.key"
             write_key_file(key)
             settings += f'key_file = "{key}"\n'
-        async with LocalCluster(names, settings, tcp=not plan.unix) as cluster:
+        async with LocalCluster(names, settings, clients=_CLIENTS, tcp=not plan.unix) as cluster:
             await cluster.settle(names)
             daemons = [cluster[name] for name in names]
             addresses = [str(each.unix) if plan.unix else each.tcp for each in daemons]

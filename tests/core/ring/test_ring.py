@@ -218,6 +218,25 @@ def test_a_ring_of_one_sends_nothing_but_its_packets() -> None:
     assert alone.ring.state is State.RESTING
 
 
+def test_a_ring_of_one_keeps_the_token_while_a_client_is_slow() -> None:
+    """A pass would be to itself; what counts as held again lets it number on."""
+    windows = Windows(stream_packets=2)
+    alone = Daemon(make_view((0,)), 0, CoreConfig(windows=windows))
+    alone.submit(count=1)
+    alone.step(0.0)
+    alone.ring.flow.blocked = True
+    alone.submit(count=2)
+    for second in range(1, 5):
+        assert set(kinds(alone.step(float(second)))) <= {PacketKind.DATA}
+        assert alone.ring.state is State.RESTING
+    assert alone.ring.everywhere < alone.own.held
+    assert alone.ring.deadline < inf  # it looks again
+    alone.ring.flow.blocked = False
+    alone.step(5.0)
+    assert alone.ring.everywhere == alone.own.held
+    assert alone.ring.deadline == inf
+
+
 def test_a_foreign_gap_wakes_the_token_and_the_gateway_takes_it_over() -> None:
     view = make_view((0, 1), (2,))
     gateway, member = Daemon(view, 0), Daemon(view, 1)
