@@ -5,9 +5,10 @@ The loop watches the socket for what comes only while somebody waits for it.
 
 import asyncio
 import socket
+import time
 
 from groupcomm_client.conversation import Conversation, Ready
-from groupcomm_client.stream import read_some, write_some
+from groupcomm_client.stream import GATHER_S, read_some, write_some
 
 
 class AioStream:
@@ -19,6 +20,8 @@ class AioStream:
         self._socket = socket_
         self._conversation = conversation
         self._unsent = memoryview(b"")
+        self._gathering = False
+        self._wrote_at = 0.0
         self._readers: set[asyncio.Future[None]] = set()
         self._writers: set[asyncio.Future[None]] = set()
 
@@ -55,6 +58,22 @@ class AioStream:
         while not self._write():
             self._loop.add_writer(self._socket, self._on_writable)
             await self._wait(self._writers)
+
+    def write_soon(self) -> None:
+        """Write what waits: at once, or with what else this task sends before it waits."""
+        if self._gathering:
+            return
+        if time.monotonic() - self._wrote_at < GATHER_S:
+            self._gathering = True
+            self._loop.call_soon(self._write_gathered)
+        else:
+            self._write_gathered()
+
+    def _write_gathered(self) -> None:
+        self._gathering = False
+        self._wrote_at = time.monotonic()
+        if not self._write() and self._socket.fileno() >= 0:
+            self._loop.add_writer(self._socket, self._on_writable)
 
     def _write(self) -> bool:
         if self._conversation.closed is not None:

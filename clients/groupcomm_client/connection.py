@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Protocol, Self, overload
 from groupcomm.errors import SessionEnded
 from groupcomm.events import GroupView, Ordered
 from groupcomm.level import ServiceLevel
+from groupcomm.session.client import SOME_BYTES
 from groupcomm.session.codes import Code
 from groupcomm_client.conversation import Conversation, Ready, Received
 from groupcomm_client.facts import Facts
@@ -33,6 +34,9 @@ class Stream(Protocol):
 
     async def flush(self) -> None:
         """Write all that waits; what is left when that is cancelled is written all the same."""
+
+    def write_soon(self) -> None:
+        """Write what waits: at once, or with what else this task sends before it waits."""
 
     def close(self) -> None:
         """Break the connection off; what was not written yet is lost."""
@@ -162,6 +166,9 @@ class Connection(Facts):
     ) -> Ordered | None:
         """Send a message; it waits while the daemon takes no more.
 
+        A message goes out at once. What is sent right after it, before this task waits for
+        something, goes out together then.
+
         Args:
             groups: the destination, or up to 255 of them: groups and private names.
             data: up to 64 MiB.
@@ -181,7 +188,10 @@ class Connection(Facts):
             groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
         )
         if not ordered:
-            await self._stream.flush()
+            if self.conversation.pending_bytes < SOME_BYTES:
+                self._stream.write_soon()
+            else:
+                await self._stream.flush()
             return None
         with self.conversation.order_of(number) as order:
             await self._stream.exchange(order.has_come)
@@ -288,5 +298,5 @@ class Connection(Facts):
         """Before a message: the session is open, others get their turn, the daemon takes more."""
         await self._turns.count()
         self.conversation.check_open()
-        while not self.conversation.writable:
+        if self.conversation.pending_bytes >= SOME_BYTES:
             await self._stream.flush()

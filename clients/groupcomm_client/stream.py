@@ -2,10 +2,11 @@
 
 They are read and written by whoever waits for something. One of those that wait reads for all; when
 it is cancelled another takes over. Nothing is read while nobody waits, so what a program does not
-read stays with its daemon. A task of its own runs only to write what a cancelled call has left.
+read stays with its daemon. A task of its own runs only to write what nobody waits for any more.
 """
 
 import socket
+import time
 from contextlib import suppress
 from typing import Final
 
@@ -15,6 +16,9 @@ from groupcomm_client.conversation import Conversation, Ready
 
 READ_BYTES: Final = 65_536
 WRITE_BYTES: Final = 256 * 1024
+
+GATHER_S: Final = 0.0001
+"""What is sent so soon after a write waits for what else is sent before others have their turn."""
 
 
 class SessionStream:
@@ -30,6 +34,8 @@ class SessionStream:
         self._conversation = conversation
         self._unsent = memoryview(b"")
         self._reading = self._writing = False
+        self._gathering = self._finishing = False
+        self._wrote_at = 0.0
         self._readers, self._writers = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
 
     def close(self) -> None:
@@ -70,9 +76,36 @@ class SessionStream:
         try:
             await self._write_all()
         except trio.Cancelled:
-            if not self._writing:  # half a frame would hold up all that is sent later
-                trio.lowlevel.spawn_system_task(self._write_all)
+            self._finish()  # half a frame would hold up all that is sent later
             raise
+
+    def write_soon(self) -> None:
+        """Write what waits: at once, or with what else this task sends before it waits."""
+        if self._gathering:
+            return
+        if time.monotonic() - self._wrote_at < GATHER_S:
+            self._gathering = True
+            trio.lowlevel.current_trio_token().run_sync_soon(self._write_gathered)
+        else:
+            self._write_gathered()
+
+    def _write_gathered(self) -> None:
+        self._gathering = False
+        self._wrote_at = time.monotonic()
+        if not self._write():
+            self._finish()
+
+    def _finish(self) -> None:
+        """Have a task write the rest, if none does."""
+        if not self._writing and not self._finishing:
+            self._finishing = True
+            trio.lowlevel.spawn_system_task(self._write_rest)
+
+    async def _write_rest(self) -> None:
+        try:
+            await self._write_all()
+        finally:
+            self._finishing = False
 
     async def _write_all(self) -> None:
         while not self._write():
