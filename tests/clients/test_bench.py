@@ -119,6 +119,17 @@ def test_it_measures_and_finds_nothing_wrong(options: tuple[str, ...]) -> None:
     assert "processors" in found["machine"]
 
 
+def test_bare_relays_are_measured_in_turn() -> None:
+    options = ("--daemons", "2", "--rate", "200", "--duration-s", "0.5", "--floor", "--json")
+    done = run(*options)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert 0 < found["floor_p50_us"] <= found["floor_p99_us"]
+    refused = run("--floor")
+    assert refused.returncode == 2
+    assert "--floor is for one sender at a --rate" in refused.stderr
+
+
 def test_what_it_says_to_people() -> None:
     done = run("--daemons", "1", "--duration-s", "0.3")
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,6 @@ kept, repaired, ordered or encrypted, so nothing that does more can be quicker b
 import json
 import os
 import socket
-import statistics
 import subprocess
 import sys
 import time
@@ -138,11 +137,6 @@ async def floor_us(daemons: int, rate: float, count: int, size: int) -> list[flo
                 for process in receivers
             ]
     return sorted(delay for line in spoken for delay in json.loads(line))
-
-
-def median_us(delays: list[float]) -> float:
-    """Their median."""
-    return statistics.median(delays)
 
 
 def main() -> int:

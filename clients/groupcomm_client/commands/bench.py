@@ -14,6 +14,7 @@ import trio
 
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
+from groupcomm_client.bench.bare import floor_us
 from groupcomm_client.bench.figures import Figures
 from groupcomm_client.bench.plan import Plan
 from groupcomm_client.bench.runs import NAMES, measure, open_daemons
@@ -61,6 +62,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--unix", action="store_true", help="programs use unix sockets (so)")
     way.add_argument("--tcp", action="store_true", help="programs use TCP")
+    parser.add_argument(
+        "--floor",
+        action="store_true",
+        help="with --rate: before each run, send the same through relays without any protocol",
+    )
     parser.add_argument("--json", action="store_true", help="one object")
 
 
@@ -73,6 +79,8 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"--daemons is {options.daemons}; it must be 1 to {len(NAMES)}")
     if options.rounds < 1:
         raise ConfigError(f"--rounds is {options.rounds}; it must be 1 at least")
+    if options.floor and (options.connect or options.senders > 1 or not 0 < options.rate <= 5_000):
+        raise ConfigError("--floor is for one sender at a --rate up to 5000, and own daemons")
     daemons = len(options.connect) or options.daemons
     plan = Plan(
         daemons=0 if options.connect else daemons,
@@ -87,20 +95,41 @@ def run(options: argparse.Namespace) -> int:
         encryption=options.encryption == "on",
         packet_bytes=options.packet_bytes,
     )
-    rounds = trio.run(_run, plan, options.connect, options.rounds)
+    rounds, floors = trio.run(_run, plan, options)
     middle = sorted(rounds, key=lambda figures: figures.msgs_per_s_each)[len(rounds) // 2]
     if options.json:
-        print(json.dumps({"machine": machine(), **as_json(middle, rounds)}))
+        print(json.dumps({"machine": machine(), **as_json(middle, rounds), **_floor(floors)}))
     else:
         _tell(middle)
+        for name, value in _floor(floors).items():
+            print(f"{name:<14} {value:,.0f} microseconds, bare relays")
     return 0 if all(figures.is_right for figures in rounds) else 1
 
 
-async def _run(plan: Plan, addresses: list[str], rounds: int) -> list[Figures]:
-    if addresses:
-        return [await measure(plan, addresses, ()) for _ in range(rounds)]
+async def _run(plan: Plan, options: argparse.Namespace) -> tuple[list[Figures], list[list[float]]]:
+    """What came of all runs, and the delays of the floor's runs in turn with them."""
+    rounds: list[Figures] = []
+    floors: list[list[float]] = []
+    if options.connect:
+        return [await measure(plan, options.connect, ()) for _ in range(options.rounds)], floors
     async with open_daemons(plan) as (found, processes):
-        return [await measure(plan, found, processes) for _ in range(rounds)]
+        for _ in range(options.rounds):
+            if options.floor:
+                count = max(1, int(plan.rate * plan.duration_s))
+                floors.append(await floor_us(plan.daemons, plan.rate, count, plan.size))
+            rounds.append(await measure(plan, found, processes))
+    return rounds, floors
+
+
+def _floor(floors: list[list[float]]) -> dict[str, float]:
+    """Medians over the rounds; nothing if there were none."""
+    if not floors:
+        return {}
+    parts = {"floor_p50_us": 0.5, "floor_p99_us": 0.99}
+    return {
+        name: round(statistics.median(delays[int(part * len(delays))] for delays in floors), 1)
+        for name, part in parts.items()
+    }
 
 
 def machine() -> str:
