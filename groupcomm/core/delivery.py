@@ -206,6 +206,7 @@ class Delivery:
             sender = self.groups.sender(bundle)
             self._probe.released(self._ring_of[packet.daemon], 0, 0, 0, bundle, sender.name)
             self.groups.release_unreliable(bundle)
+        packet.bundles = []  # each refers to its packet, which is of no further use
 
     # ---- when the view is over ----
 

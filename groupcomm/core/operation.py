@@ -289,8 +289,8 @@ class Operation:
         if not self.delivery.complete:
             return
         for packet in self._packer.unreliable(self._desk.take_unreliable()):
+            raw = packet.encode(self.key)  # before its bundles are given out, and let go
             self.delivery.release_unreliable(packet)
-            raw = packet.encode(self.key)
             self.send(RING, raw)
             self._pass_on(self._own_ring, raw)
 

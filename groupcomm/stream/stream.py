@@ -80,3 +80,5 @@ class Stream:
                 return
             self.forgotten += 1
             del packets[self.forgotten]
+            if all(bundle.given for bundle in packet.bundles):
+                packet.bundles = []  # each refers to its packet: a cycle of up to 60 KB
