@@ -10,6 +10,7 @@ from typing import Any, Self
 from groupcomm.errors import SessionEnded
 from groupcomm.events import GroupView, Ordered
 from groupcomm.level import ServiceLevel
+from groupcomm.session.client import in_parts
 from groupcomm.session.codes import Code
 from groupcomm_client.blocking_stream import BlockingStream
 from groupcomm_client.connection import GOODBYE_S
@@ -136,16 +137,16 @@ class BlockingConnection(Facts):
     ) -> int:
         """Send many messages, several in one packet where they are small; return how many."""
         self._admit()
-        taken, count, goes_on = iter(messages), 0, True
+        count = 0
         try:
-            while goes_on:
-                with self._lock:
-                    sent, goes_on = self.conversation.send_some(
-                        groups, taken, level=level, type=type, self_discard=self_discard
-                    )
-                count += sent
-                if goes_on:
+            for part in in_parts(messages):
+                if count:
                     self._stream.flush()
+                with self._lock:
+                    self.conversation.send_many(
+                        groups, part, level=level, type=type, self_discard=self_discard
+                    )
+                count += len(part)
         finally:
             self._stream.flush()
         return count

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol, Self, overload
 from groupcomm.errors import SessionEnded
 from groupcomm.events import GroupView, Ordered
 from groupcomm.level import ServiceLevel
-from groupcomm.session.client import SOME_BYTES
+from groupcomm.session.client import SOME_BYTES, in_parts
 from groupcomm.session.codes import Code
 from groupcomm_client.conversation import Conversation, Ready, Received
 from groupcomm_client.facts import Facts
@@ -211,16 +211,16 @@ class Connection(Facts):
         When it is cancelled or fails, the messages taken so far are sent, and no others.
         """
         await self._admit()
-        taken, count, goes_on = iter(messages), 0, True
+        count = 0
         try:
-            while goes_on:
-                sent, goes_on = self.conversation.send_some(
-                    groups, taken, level=level, type=type, self_discard=self_discard
-                )
-                count += sent
-                if goes_on:
+            for part in in_parts(messages):
+                if count:
                     await self._stream.flush()
                     await self._tasks.checkpoint()
+                self.conversation.send_many(
+                    groups, part, level=level, type=type, self_discard=self_discard
+                )
+                count += len(part)
         finally:
             await self._stream.flush()
         return count

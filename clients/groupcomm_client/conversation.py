@@ -7,7 +7,7 @@ I/O but for the trace.
 
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import cast
@@ -27,7 +27,7 @@ from groupcomm.events import (
     Undeliverable,
 )
 from groupcomm.level import ServiceLevel
-from groupcomm.session.client import SOME_BYTES, ClientSession, State
+from groupcomm.session.client import ClientSession, State
 from groupcomm.trace.session import SessionTrace
 from groupcomm_client.pending import Pending, Requests
 from groupcommd.trace_file import TraceFile, now_us, trace_session
@@ -157,43 +157,27 @@ class Conversation:
             self._trace.sent(number, level, to, type, data, discard=self_discard, ordered=ordered)
         return number
 
-    def send_some(
+    def send_many(
         self,
         groups: str | Sequence[str],
-        messages: Iterator[bytes],
+        messages: Sequence[bytes],
         *,
         level: ServiceLevel,
         type: int,
         self_discard: bool,
-    ) -> tuple[int, bool]:
-        """Send messages until some should be written: how many, and whether there may be more."""
+    ) -> None:
+        """Send a part of many messages."""
         self.check_open()
-        before = self._session.last_number
-        goes_on = False
+        if self._trace is not None:
+            for data in messages:
+                self.send(groups, data, level=level, type=type, self_discard=self_discard)
+            return
         try:
-            if self._trace is None:
-                goes_on = self._session.multicast_some(
-                    groups, messages, level=level, type=type, self_discard=self_discard
-                )
-            else:
-                goes_on = self._send_traced(groups, messages, level, type, self_discard)
+            self._session.multicast_many(
+                groups, messages, level=level, type=type, self_discard=self_discard
+            )
         finally:
             self._last_sent = self._session.last_number
-        return self._last_sent - before, goes_on
-
-    def _send_traced(
-        self,
-        groups: str | Sequence[str],
-        messages: Iterator[bytes],
-        level: ServiceLevel,
-        type: int,
-        self_discard: bool,
-    ) -> bool:
-        for data in messages:
-            self.send(groups, data, level=level, type=type, self_discard=self_discard)
-            if self.pending_bytes >= SOME_BYTES:
-                return True
-        return False
 
     def order_of(self, number: int) -> AbstractContextManager[Pending[Ordered]]:
         """The place of a message that was sent as ordered, for as long as it is waited for.

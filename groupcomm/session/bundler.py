@@ -6,9 +6,8 @@ one bundle is cut into fragments while it is taken, so that it stands in memory 
 leaves in the order in which it was submitted.
 """
 
-import enum
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from groupcomm.errors import LocalProtocolError
@@ -43,15 +42,6 @@ _groups_cache: dict[tuple[str, ...], int] = {}
 
 _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
-
-
-class End(enum.Enum):
-    """What stands behind the last of several messages."""
-
-    END = enum.auto()
-
-
-END: Final = End.END
 
 
 class Address:
@@ -156,22 +146,19 @@ class Bundler:
                 return
         self._start(number, type_, data, Address(groups, level, flags, ordered))
 
-    def add_more(self, type_: int, messages: Iterator[bytes]) -> tuple[int, bytes | End]:
+    def add_more(self, type_: int, messages: Sequence[bytes]) -> int:
         """Queue further messages behind the last one: to where that goes, and as it goes.
 
         Returns:
-            How many were queued, and the first that has no room in the same bundle, or is no
-            bytes; it was taken from `messages`, and not queued. END if there are no more.
+            How many of them, from the first on: those that are bytes and have room in its bundle.
         """
         shared = self._open
         if shared is None:
-            return 0, next(messages, END)
+            return 0
         queue, room = shared.messages, shared.room
         before, append = len(queue), queue.append
-        left: bytes | End = END
         for data in messages:
             if type(data) is not bytes or room < MESSAGE_HEAD_BYTES + len(data):
-                left = data
                 break
             room -= MESSAGE_HEAD_BYTES + len(data)
             append((type_, data))
@@ -179,7 +166,7 @@ class Bundler:
         shared.room = room
         shared.size += size
         self.pending_bytes += size
-        return len(queue) - before, left
+        return len(queue) - before
 
     def _start(self, number: int, type_: int, data: bytes, address: Address) -> None:
         """Begin a new bundle, or the fragments of a large message."""

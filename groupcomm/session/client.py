@@ -5,7 +5,7 @@ Pure and without time. A shell moves bytes: it writes what `take` gives, feeds w
 """
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from groupcomm.config.core import MAX_MESSAGE_BYTES
@@ -13,7 +13,7 @@ from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.events import Answer, Closed, Event, Transition
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_group, check_user
-from groupcomm.session.bundler import END, Bundler
+from groupcomm.session.bundler import Bundler
 from groupcomm.session.codes import Code
 from groupcomm.session.frame_reader import FrameReader
 from groupcomm.session.frames import (
@@ -37,12 +37,13 @@ from groupcomm.wire.bundle import (
     BundleKind,
     encode_body,
 )
+from groupcomm.wire.messages import MESSAGE_HEAD_BYTES
 
 OUTPUT_CAP_BYTES: Final = 1024 * 1024
 """Bytes that may wait for the daemon before a sender must wait too."""
 
 SOME_BYTES: Final = 128 * 1024
-"""Of many messages, so much is queued before some should be written: about what a socket takes."""
+"""Of many messages, so much is queued before it is written: about what a socket takes."""
 
 REASSEMBLY_CAP_BYTES: Final = 256 * 1024 * 1024
 """Bytes of unfinished large messages: those of four senders at the limit."""
@@ -164,33 +165,30 @@ class ClientSession:
         self._number = number
         return number
 
-    def multicast_some(
+    def multicast_many(
         self,
         groups: str | Sequence[str],
-        messages: Iterator[bytes],
+        messages: Sequence[bytes],
         *,
         level: ServiceLevel,
         type: int = 0,
         self_discard: bool = False,
-    ) -> bool:
-        """Queue messages until SOME_BYTES wait, or there are no more; whether there may be more.
+    ) -> None:
+        """Queue several messages; their numbers follow each other.
 
         Args:
             groups, level, type, self_discard: see `multicast`.
-            messages: are taken from it; all that are taken are queued.
+            messages: a part as `in_parts` gives it.
 
         Raises:
             LocalProtocolError: see `multicast`; those before it are queued.
         """
-        bundler = self._bundler
-        data = next(messages, END)
-        while data is not END:
-            self.multicast(groups, data, level=level, type=type, self_discard=self_discard)
-            if bundler.pending_bytes >= SOME_BYTES:
-                return True
-            count, data = bundler.add_more(type, messages)
-            self._number += count
-        return False
+        at = 0
+        while at < len(messages):
+            self.multicast(groups, messages[at], level=level, type=type, self_discard=self_discard)
+            more = self._bundler.add_more(type, messages[at + 1 :])
+            self._number += more
+            at += 1 + more
 
     def join(self, group: str) -> int:
         """Ask to become a member; a GroupView with `own` tells when. Returns the number.
@@ -351,6 +349,26 @@ class ClientSession:
         self._inbox = Inbox(0)
         self._inbox.heard_back = heard_back
         events.append(closed)
+
+
+def in_parts(messages: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Messages in parts of about SOME_BYTES; what was taken comes out also before an error.
+
+    So nothing that makes messages runs while they are queued: it may wait, fail, or send itself.
+    """
+    part: list[bytes] = []
+    size = 0
+    try:
+        for data in messages:
+            size += MESSAGE_HEAD_BYTES + len(data)
+            part.append(data)
+            if size >= SOME_BYTES:
+                yield part
+                part, size = [], 0
+    except Exception:
+        yield part
+        raise
+    yield part
 
 
 def _bad_argument(size: int, level: int, type_: int) -> LocalProtocolError:

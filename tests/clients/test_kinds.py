@@ -8,6 +8,7 @@ import pytest
 from groupcomm.errors import CannotConnect, LocalProtocolError, OrderUnknown, SessionEnded
 from groupcomm.events import Cause, DaemonView, GroupView, Message, Undeliverable
 from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm_client import blocking
 from groupcomm_client.running_cluster import RunningCluster
 from tests.clients.kinds import KINDS, Kind
 
@@ -89,6 +90,47 @@ def test_large_and_many_messages_arrive_whole_and_in_order(
             assert got == many
 
     kind.run(scenario)
+
+
+def test_what_was_taken_before_its_maker_failed_is_sent(
+    kind: Kind, cluster: RunningCluster
+) -> None:
+    def made() -> Iterator[bytes]:
+        yield from (b"1", b"2", b"3")
+        raise ValueError("there is no fourth")
+
+    async def scenario(kind: Kind) -> None:
+        async with kind.connect(cluster.address("a")) as ann:
+            await ann.join("made")
+            with pytest.raises(ValueError, match="no fourth"):
+                await ann.multicast_many("made", made())
+            await ann.multicast("made", b"5")
+            got = [await next_of(kind, ann, Message) for _ in range(4)]
+            assert [message.data for message in got] == [b"1", b"2", b"3", b"5"]
+            first = got[0].number
+            assert [message.number for message in got] == list(range(first, first + 4))
+            assert ann.in_doubt == 0
+
+    kind.run(scenario)
+
+
+def test_what_makes_messages_may_send_itself(cluster: RunningCluster) -> None:
+    with blocking.connect(cluster.address("a")) as ann:
+        ann.join("made")
+
+        def made() -> Iterator[bytes]:
+            for number in range(3):
+                ann.multicast("made", b"about to make %d" % number)
+                yield b"%d" % number
+
+        assert ann.multicast_many("made", made()) == 3
+        got: list[bytes] = []
+        while len(got) < 6:
+            event = ann.receive(PATIENCE_S)
+            assert event is not None, f"nothing comes behind {got}"
+            got += [event.data] if isinstance(event, Message) else []
+        told = [b"about to make %d" % number for number in range(3)]
+        assert got == [*told, b"0", b"1", b"2"]
 
 
 def test_private_messages_reach_one_or_come_back(kind: Kind, cluster: RunningCluster) -> None:
