@@ -231,15 +231,18 @@ class Clients:
         with suppress(OSError, trio.ClosedResourceError):
             while connection.number in self._open:
                 await trio.lowlevel.wait_writable(connection.socket)
-                session = self._core.desk.sessions.get(connection.number)
-                held_up = session is not None and session.blocks
+                blocked = self._blocks(connection)
                 self._write(connection)
-                if held_up and session is not None and not session.blocks:
+                if blocked and not self._blocks(connection):
                     self._turn()  # senders have waited for it
                 if not connection.pending:
                     break
         connection.writing = False
         self._shut_if_written(connection)
+
+    def _blocks(self, connection: Connection) -> bool:
+        session = self._core.desk.sessions.get(connection.number)
+        return session is not None and session.blocks
 
     async def drain(self, seconds: float) -> None:
         """Let clients take what is theirs, for so long at most."""

@@ -96,21 +96,7 @@ def _unpack(
     groups = bundle.groups
     level = LEVELS[bundle.level]
     messages = decode_messages_untrusted(payload, bundle.count)
-    if parts is None:
-        events += [
-            Message(
-                sender=sender,
-                number=number + index,
-                groups=groups,
-                level=level,
-                type=type_,
-                data=data,
-                position=None,
-            )
-            for index, (type_, data) in enumerate(messages)
-        ]
-        return
-    time, ring, place = parts
+    time, ring, place = parts or (0, 0, 0)
     events += [
         Message(
             sender=sender,
@@ -119,7 +105,7 @@ def _unpack(
             level=level,
             type=type_,
             data=data,
-            position=_make_position(Position, (view, time, ring, place, index)),
+            position=_make_position(Position, (view, time, ring, place, index)) if parts else None,
         )
         for index, (type_, data) in enumerate(messages)
     ]

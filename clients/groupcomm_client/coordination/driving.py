@@ -45,7 +45,7 @@ class Driver:
         self.ended: SessionEnded | None = None
         self._take = take
         self._changed = changed
-        self._outgoing: deque[tuple[str | Sequence[str], bytes, ServiceLevel, int]] = deque()
+        self._outgoing: deque[tuple[str | Sequence[str], bytes, ServiceLevel]] = deque()
         self._has_outgoing = trio.Event()
         self._wake = trio.Event()
 
@@ -55,10 +55,9 @@ class Driver:
         *,
         level: ServiceLevel = ServiceLevel.AGREED,
         to: str | Sequence[str] | None = None,
-        type: int = 0,
     ) -> None:
         """Have a message sent, to the group by default, after those that wait already."""
-        self._outgoing.append((to or self.group, data, level, type))
+        self._outgoing.append((to or self.group, data, level))
         self._has_outgoing.set()
 
     async def until(self, ready: Callable[[], bool]) -> None:
@@ -91,8 +90,8 @@ class Driver:
                 await self._has_outgoing.wait()
                 self._has_outgoing = trio.Event()
                 while self._outgoing:
-                    to, data, level, type = self._outgoing.popleft()
-                    await self.connection.multicast(to, data, level=level, type=type)
+                    to, data, level = self._outgoing.popleft()
+                    await self.connection.multicast(to, data, level=level)
         except SessionEnded:
             return  # the receiver tells
 

@@ -93,9 +93,7 @@ class Mutex:
         self._turn.release()
 
     def _send(self, sends: list[Send]) -> None:
-        for send in sends:
-            to = None if send.to is None else send.to.name
-            self.driver.send(send.data, level=send.level, to=to)
+        carry_out(self.driver, sends)
 
     def _take(self, event: Received) -> None:
         self._send(self.form.handle(event))
@@ -103,6 +101,12 @@ class Mutex:
     def _changed(self) -> None:
         if self._tenure is not None and not self.holds:
             self._tenure.lose()
+
+
+def carry_out(driver: Driver, sends: list[Send]) -> None:
+    """Have the messages of a form sent."""
+    for send in sends:
+        driver.send(send.data, level=send.level, to=None if send.to is None else send.to.name)
 
 
 def make_form(form: str, me: MemberId, group: str, programs: int | None = None) -> Form:

@@ -16,7 +16,7 @@ from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Received
 from groupcomm_client.coordination.driving import Driver, driving
 from groupcomm_client.coordination.mutex.form import Form
-from groupcomm_client.coordination.mutex.mutex import Mutex, make_form
+from groupcomm_client.coordination.mutex.mutex import Mutex, carry_out, make_form
 
 ORDERED_FORMS: Final = ("agreed", "acknowledged")
 """Those whose queue is the same at all members at each place of the order."""
@@ -99,8 +99,7 @@ async def keep_resource(
 
     def take(event: Received) -> None:
         guard.look(event)
-        for send in machine.handle(event):
-            driver.send(send.data, level=send.level, to=None if send.to is None else send.to.name)
+        carry_out(driver, machine.handle(event))
 
     driver = Driver(connection, group, take)
     async with driving(driver):
