@@ -5,23 +5,23 @@ The loop watches the socket for what comes only while somebody waits for it.
 
 import asyncio
 import socket
-import time
+from collections.abc import Callable
 
 from groupcomm_client.conversation import Conversation, Ready
-from groupcomm_client.stream import GATHER_S, read_some, write_some
+from groupcomm_client.gathering import Gathering
+from groupcomm_client.stream import read_some, write_some
 
 
-class AioStream:
+class AioStream(Gathering):
     """A socket and the conversation on it; see `groupcomm_client.connection.Stream`."""
 
     def __init__(self, socket_: socket.socket, conversation: Conversation) -> None:
         """Take over a connected non-blocking socket; in a running loop."""
+        super().__init__()
         self._loop = asyncio.get_running_loop()
         self._socket = socket_
         self._conversation = conversation
         self._unsent = memoryview(b"")
-        self._gathering = False
-        self._wrote_at = 0.0
         self._readers: set[asyncio.Future[None]] = set()
         self._writers: set[asyncio.Future[None]] = set()
 
@@ -59,20 +59,11 @@ class AioStream:
             self._loop.add_writer(self._socket, self._on_writable)
             await self._wait(self._writers)
 
-    def write_soon(self) -> None:
-        """Write what waits: at once, or with what else this task sends before it waits."""
-        if self._gathering:
-            return
-        if time.monotonic() - self._wrote_at < GATHER_S:
-            self._gathering = True
-            self._loop.call_soon(self._write_gathered)
-        else:
-            self._write_gathered()
+    def _call_soon(self, call: Callable[[], None]) -> None:
+        self._loop.call_soon(call)
 
-    def _write_gathered(self) -> None:
-        self._gathering = False
-        self._wrote_at = time.monotonic()
-        if not self._write() and self._socket.fileno() >= 0:
+    def _finish(self) -> None:
+        if self._socket.fileno() >= 0:
             self._loop.add_writer(self._socket, self._on_writable)
 
     def _write(self) -> bool:

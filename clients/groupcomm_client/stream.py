@@ -6,22 +6,20 @@ read stays with its daemon. A task of its own runs only to write what nobody wai
 """
 
 import socket
-import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
 import trio
 
 from groupcomm_client.conversation import Conversation, Ready
+from groupcomm_client.gathering import Gathering
 
 READ_BYTES: Final = 65_536
 WRITE_BYTES: Final = 256 * 1024
 
-GATHER_S: Final = 0.0001
-"""What is sent so soon after a write waits for what else is sent before others have their turn."""
 
-
-class SessionStream:
+class SessionStream(Gathering):
     """A socket and the conversation on it.
 
     Args:
@@ -30,12 +28,12 @@ class SessionStream:
     """
 
     def __init__(self, socket_: socket.socket, conversation: Conversation) -> None:
+        super().__init__()
         self._socket = socket_
         self._conversation = conversation
         self._unsent = memoryview(b"")
         self._reading = self._writing = False
-        self._gathering = self._finishing = False
-        self._wrote_at = 0.0
+        self._finishing = False
         self._readers, self._writers = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
 
     def close(self) -> None:
@@ -79,21 +77,8 @@ class SessionStream:
             self._finish()  # half a frame would hold up all that is sent later
             raise
 
-    def write_soon(self) -> None:
-        """Write what waits: at once, or with what else this task sends before it waits."""
-        if self._gathering:
-            return
-        if time.monotonic() - self._wrote_at < GATHER_S:
-            self._gathering = True
-            trio.lowlevel.current_trio_token().run_sync_soon(self._write_gathered)
-        else:
-            self._write_gathered()
-
-    def _write_gathered(self) -> None:
-        self._gathering = False
-        self._wrote_at = time.monotonic()
-        if not self._write():
-            self._finish()
+    def _call_soon(self, call: Callable[[], None]) -> None:
+        trio.lowlevel.current_trio_token().run_sync_soon(call)
 
     def _finish(self) -> None:
         """Have a task write the rest, if none does."""
