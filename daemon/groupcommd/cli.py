@@ -15,6 +15,7 @@ from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.config_file import DaemonConfig, read_config, through_relay
 from groupcommd.description import describe
 from groupcommd.logs import set_up_logs
+from groupcommd.memory import keep_memory
 from groupcommd.ready import tell_systemd
 from groupcommd.service import End, Service
 from groupcommd.sockets import Sockets
@@ -84,6 +85,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(describe(config), indent=2))
         return 0
     set_up_logs(as_json=options.json_log, verbose=options.verbose)
+    keep_memory()
     state = StateDir(config.state_dir)
     try:
         with Sockets(config) as sockets:

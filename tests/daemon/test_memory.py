@@ -1,0 +1,33 @@
+"""Memory that a burst has used stays with the process."""
+
+import subprocess
+import sys
+
+_PROGRAM = """
+import resource, sys
+from groupcommd.memory import keep_memory
+
+kept = sys.argv[1] == "keep" and keep_memory()
+for _ in range(200):
+    burst = [bytes(60_000) for _ in range(40)]
+    del burst
+print(int(kept), resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+"""
+
+
+def _run(how: str) -> tuple[bool, int]:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, how], capture_output=True, text=True, check=True
+    )
+    kept, faults = map(int, done.stdout.split())
+    return bool(kept), faults
+
+
+def test_a_burst_gets_the_pages_of_the_one_before() -> None:
+    """200 bursts of 2.4 MB: with kept memory, fewer than a tenth of the page faults."""
+    kept, with_it = _run("keep")
+    _, without = _run("leave")
+    if not kept:
+        print("this C library has no mallopt: nothing to compare")
+        return
+    assert with_it < without / 10
