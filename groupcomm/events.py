@@ -44,7 +44,7 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     bundle_limit: int  # bytes of one encoded bundle body that the daemon takes
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """One delivered message.
 
     Attributes:
@@ -52,7 +52,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         number: its place in its sender's count; with `sender` it names the message.
         groups: all destinations, as the sender gave them.
         type: the sender's 16-bit tag.
-        position: its key in the agreed order; None for UNRELIABLE.
+        bundle: the key of its bundle's first message in the agreed order; None for UNRELIABLE.
+        index: its place in the bundle, from 0.
     """
 
     sender: MemberId
@@ -61,7 +62,16 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     level: ServiceLevel
     type: int
     data: bytes
-    position: Position | None
+    bundle: Position | None
+    index: int = 0
+
+    @property
+    def position(self) -> Position | None:
+        """Its key in the agreed order; None for UNRELIABLE.
+
+        It is made when it is asked for: most programs never do, and it costs more than a message.
+        """
+        return self.bundle and self.bundle._replace(message=self.index)
 
 
 class GroupView(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -16,6 +16,7 @@ import trio
 from groupcomm.core import DaemonCore
 from groupcomm.core.seat import ClientBytes, ClientGone, ClientInput, ClientOpened
 from groupcomm.session.daemon import State
+from groupcomm.wire.raw import Raw
 
 HELLO_S: Final = 5.0
 """A client that has not said who it is after so long is cut off."""
@@ -28,6 +29,9 @@ MAX_GREETING: Final = 512
 
 READ_BYTES: Final = 65_536
 WRITE_BYTES: Final = 256 * 1024
+MAX_PARTS: Final = 1024
+"""Of one write: the system takes no more (IOV_MAX)."""
+
 ACCEPT_PAUSE_S: Final = 0.1
 
 _NO_ROOM: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
@@ -41,7 +45,7 @@ class Connection:
         number: of its session.
         socket: non-blocking.
         scope: cancels the task that reads it.
-        pending: taken from the session and not yet written.
+        pending: parts of what was taken from the session, not yet written.
         writing: a task waits until its socket takes more.
         closing: the core is done with it; what is pending is still written.
     """
@@ -52,7 +56,7 @@ class Connection:
         self.number = number
         self.socket = socket_
         self.scope = trio.CancelScope()
-        self.pending = memoryview(b"")
+        self.pending: list[Raw] = []
         self.writing = False
         self.closing = False
 
@@ -217,9 +221,9 @@ class Clients:
                 if not connection.pending:
                     if session is None or not session.output_bytes:
                         break
-                    connection.pending = memoryview(session.take(WRITE_BYTES))
-                sent = connection.socket.send(connection.pending)
-                connection.pending = connection.pending[sent:]
+                    connection.pending = session.take(WRITE_BYTES)
+                sent = connection.socket.sendmsg(connection.pending[:MAX_PARTS])
+                connection.pending = _behind(connection.pending, sent)
         except BlockingIOError:
             if not connection.writing:
                 connection.writing = True
@@ -249,3 +253,12 @@ class Clients:
         with trio.move_on_after(seconds):
             while any(c.writing for c in self._open.values()):
                 await trio.sleep(0.01)
+
+
+def _behind(parts: list[Raw], size: int) -> list[Raw]:
+    """What is left of the parts behind their first `size` bytes."""
+    for index, part in enumerate(parts):
+        if size < len(part):
+            return [memoryview(part)[size:], *parts[index + 1 :]]
+        size -= len(part)
+    return []

@@ -29,6 +29,7 @@ from groupcomm.session.frames import (
 )
 from groupcomm.session.view_frame import encode_view
 from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle
+from groupcomm.wire.raw import Raw
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
@@ -303,7 +304,7 @@ class Desk:
             packet = bundle.packet
             assert self._view is not None
             position = Position(self._view.id, packet.time, packet.ring, bundle.place, 0)
-            self._push(seat, encode_ordered(bundle.message, position, transitional))
+            self._push(seat, (encode_ordered(bundle.message, position, transitional),))
 
     # ---- the audience of the groups ----
 
@@ -312,23 +313,23 @@ class Desk:
         unreliable = bundle.level == _UNRELIABLE
         packet = bundle.packet
         parts = None if unreliable else (packet.time, packet.ring, bundle.place)
-        item = encode_delivery(sender.name, sender.connection, parts, bundle.body)
+        frame = encode_delivery(sender.name, sender.connection, parts, bundle.body)
         receivers = list(connections)
         self.traffic.deliver(bundle, len(receivers))
         for connection in receivers:
             seat = self._seats.get(connection)
             if seat is not None:
-                self._push(seat, item, unreliable)
+                self._push(seat, frame, unreliable)
 
-    def _push(self, seat: Seat, item: bytes, droppable: bool = False) -> None:
+    def _push(self, seat: Seat, frame: tuple[Raw, ...], droppable: bool = False) -> None:
         if seat.gone:
             return
         if not seat.welcomed:
-            seat.early.append((item, droppable))
+            seat.early.append((frame, droppable))
             return
         session = seat.session
         self.ready[session.connection] = None
-        if not session.push(item, droppable) and not seat.leaving:
+        if not session.push(*frame, droppable=droppable) and not seat.leaving:
             self._leave(seat, Code.CONNECTION_CLOSED, "the client was too slow")
 
     def show_view(self, connections: Iterable[int], view: GroupView) -> None:
@@ -343,11 +344,11 @@ class Desk:
         """Tell a sender that its private message came too late for the target."""
         self._push_all([connection], encode_undeliverable(message, target, position))
 
-    def _push_all(self, connections: Iterable[int], item: bytes) -> None:
+    def _push_all(self, connections: Iterable[int], frame: bytes) -> None:
         for connection in connections:
             seat = self._seats.get(connection)
             if seat is not None:
-                self._push(seat, item)
+                self._push(seat, (frame,))
 
     def answer(self, connection: int, data: bytes) -> None:
         """Answer the oldest query of a session."""
@@ -364,8 +365,8 @@ class Desk:
         seat.session.welcome(member.name, limit, self._view)
         self.ready[connection] = None
         early, seat.early = seat.early, []
-        for item, droppable in early:
-            self._push(seat, item, droppable)
+        for frame, droppable in early:
+            self._push(seat, frame, droppable)
 
     def disconnected(self, connection: int, member: MemberId) -> None:
         """A local session has ended for everybody; its name may be used again."""

@@ -7,6 +7,7 @@ import attrs
 from groupcomm.events import MemberId
 from groupcomm.session.daemon import DaemonSession
 from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.raw import Raw
 
 
 @attrs.frozen
@@ -57,7 +58,7 @@ class Seat:
         self.welcomed = False  # its CONNECT is ordered
         self.leaving = False  # its DISCONNECT waits for a number
         self.gone = False  # its stream has ended
-        self.early: list[tuple[bytes, bool]] = []  # delivered before the welcome
+        self.early: list[tuple[tuple[Raw, ...], bool]] = []  # frames delivered before the welcome
         self.targets: tuple[int, ...] = ()  # whom the private names of its last message mean
         self.ordered: set[int] = set()  # messages whose positions it waits for
         self.numbered: list[Bundle] = []  # fragments of the message whose last one has no number

@@ -17,6 +17,7 @@ from groupcomm.groups.table import GroupTable
 from groupcomm.names import check_group, check_user, private_name
 from groupcomm.wire.bundle import Bundle, body_payload, state_bundle
 from groupcomm.wire.membership import Name, Number
+from groupcomm.wire.raw import Raw
 
 _USER = "state"
 """Stands for the session in the records of announcements, which no session sends."""
@@ -105,7 +106,7 @@ class Announcements:
         daemons = len(names)
         self._daemons = daemons
         self._names = names
-        self._parts: list[dict[int, bytes]] = [{} for _ in range(daemons)]
+        self._parts: list[dict[int, Raw]] = [{} for _ in range(daemons)]
         self.whole: dict[int, Announcement] = {}
 
     @property

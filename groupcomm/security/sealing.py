@@ -143,7 +143,7 @@ class _Peer:
         self,
         sender: int,
         incarnation: Incarnation,
-        decrypt: Callable[[bytes, bytes, bytes], bytes] | None,
+        decrypt: Callable[[bytes, memoryview, bytes], bytes] | None,
     ) -> None:
         self.sender = sender
         self.incarnation = incarnation
@@ -234,7 +234,8 @@ class Opener:
                 return packet
         else:
             try:
-                return peer.decrypt(_NONCE_START + head[_FIXED:], datagram[HEAD_BYTES:], context)
+                sealed = memoryview(datagram)[HEAD_BYTES:]
+                return peer.decrypt(_NONCE_START + head[_FIXED:], sealed, context)
             except InvalidTag:
                 pass  # counted below, with datagrams too short for a tag or a sum
         self.failed_opens += 1

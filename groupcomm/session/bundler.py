@@ -6,8 +6,10 @@ one bundle is cut into fragments while it is taken, so that it stands in memory 
 leaves in the order in which it was submitted.
 """
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final, TypeAlias
 
 from groupcomm.errors import LocalProtocolError
@@ -18,13 +20,14 @@ from groupcomm.wire.bundle import (
     MAX_GROUPS,
     BundleKind,
     encode_body,
+    encode_body_head,
     encode_groups,
 )
 from groupcomm.wire.messages import (
     FRAGMENT_HEAD_BYTES,
     MESSAGE_HEAD_BYTES,
     encode_fragment,
-    encode_messages,
+    message_parts,
 )
 
 SHARED_BUNDLE_BYTES: Final = 28_000
@@ -42,6 +45,7 @@ _groups_cache: dict[tuple[str, ...], int] = {}
 
 _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
+_ONLY_BYTES: Final = {bytes}
 
 
 class Address:
@@ -60,18 +64,31 @@ class _Shared:
     """Messages that leave in one bundle.
 
     Attributes:
+        first: number of the first of them.
+        count: how many they are.
         room: bytes that further messages may take, heads included.
         size: bytes of the messages, heads included.
+        runs: messages of one type that follow each other: the type, and the data of each.
     """
 
-    __slots__ = ("address", "first", "messages", "room", "size")
+    __slots__ = ("address", "count", "first", "room", "runs", "size")
 
     def __init__(self, address: Address, first: int, room: int) -> None:
         self.address = address
         self.first = first
         self.room = room
-        self.size = 0
-        self.messages: list[tuple[int, bytes]] = []
+        self.count = self.size = 0
+        self.runs: list[tuple[int, list[bytes]]] = []
+
+    def add(self, type_: int, messages: Sequence[bytes], size: int) -> None:
+        """Take messages for which there is room: `size` bytes with their heads."""
+        self.count += len(messages)
+        self.room -= size
+        self.size += size
+        if self.runs and self.runs[-1][0] == type_:
+            self.runs[-1][1].extend(messages)
+        else:
+            self.runs.append((type_, list(messages)))
 
 
 class _Large:
@@ -139,34 +156,34 @@ class Bundler:
                 and flags == address.flags
                 and not ordered
             ):
-                shared.messages.append((type_, data))
-                shared.room -= size
-                shared.size += size
+                shared.add(type_, (data,), size)
                 self.pending_bytes += size
                 return
         self._start(number, type_, data, Address(groups, level, flags, ordered))
 
-    def add_more(self, type_: int, messages: Sequence[bytes]) -> int:
+    def add_more(self, type_: int, messages: Sequence[bytes], start: int) -> int:
         """Queue further messages behind the last one: to where that goes, and as it goes.
 
+        Args:
+            type_: of all of them.
+            messages: those from `start` on, if they are bytes.
+            start: an index.
+
         Returns:
-            How many of them, from the first on: those that are bytes and have room in its bundle.
+            How many have gone into its bundle; perhaps more have room there.
         """
         shared = self._open
-        if shared is None:
+        if shared is None or type(messages[start]) is not bytes:
             return 0
-        queue, room = shared.messages, shared.room
-        before, append = len(queue), queue.append
-        for data in messages:
-            if type(data) is not bytes or room < MESSAGE_HEAD_BYTES + len(data):
-                break
-            room -= MESSAGE_HEAD_BYTES + len(data)
-            append((type_, data))
-        size = shared.room - room
-        shared.room = room
-        shared.size += size
-        self.pending_bytes += size
-        return len(queue) - before
+        most = shared.room // (MESSAGE_HEAD_BYTES + len(messages[start]))
+        some = messages[start : start + most]
+        if set(map(type, some)) != _ONLY_BYTES:
+            return 0
+        count, size = _fitting([*map(len, some)], shared.room)
+        if count:
+            shared.add(type_, some if count == most else some[:count], size)
+            self.pending_bytes += size
+        return count
 
     def _start(self, number: int, type_: int, data: bytes, address: Address) -> None:
         """Begin a new bundle, or the fragments of a large message."""
@@ -184,9 +201,8 @@ class Bundler:
             self._items.append(_Large(address, number, type_, data, part))
             self.pending_bytes += len(data)
             return
-        shared = _Shared(address, number, min(room, SHARED_BUNDLE_BYTES - heads) - size)
-        shared.messages.append((type_, data))
-        shared.size = size
+        shared = _Shared(address, number, max(size, min(room, SHARED_BUNDLE_BYTES - heads)))
+        shared.add(type_, (data,), size)
         self._items.append(shared)
         self._open = None if address.ordered else shared
         self.pending_bytes += size
@@ -216,19 +232,11 @@ class Bundler:
         if shared is self._open:
             self._open = None
         self.pending_bytes -= shared.size
-        messages = shared.messages
         address = shared.address
-        body = encode_body(
-            _MESSAGES,
-            address.level,
-            address.flags,
-            shared.first,
-            address.groups,
-            encode_messages(messages),
-            0,
-            len(messages),
+        head = encode_body_head(
+            _MESSAGES, address.level, address.flags, shared.first, address.groups, 0, shared.count
         )
-        return _add_bundle(parts, body, address.ordered)
+        return _add_bundle(parts, (head, *message_parts(shared.runs)), address.ordered)
 
     def _take_fragment(self, large: _Large, parts: list[bytes]) -> int:
         index = large.index
@@ -247,13 +255,31 @@ class Bundler:
             large.count,
         )
         # Its last fragment's position is the message's.
-        return _add_bundle(parts, body, address.ordered and large.index == large.count)
+        return _add_bundle(parts, (body,), address.ordered and large.index == large.count)
 
 
-def _add_bundle(parts: list[bytes], body: bytes, ordered: bool) -> int:
-    head = encode_bundle_head(len(body), ordered)
-    parts += (head, body)
-    return len(head) + len(body)
+def _add_bundle(parts: list[bytes], body: Sequence[bytes], ordered: bool) -> int:
+    size = sum(map(len, body))
+    head = encode_bundle_head(size, ordered)
+    parts.append(head)
+    parts += body
+    return len(head) + size
+
+
+def _fitting(sizes: list[int], room: int) -> tuple[int, int]:
+    """How many messages of these sizes fit, from the first on, and their size with heads."""
+    count = len(sizes)
+    if sizes.count(sizes[0]) == count:
+        each = MESSAGE_HEAD_BYTES + sizes[0]
+        count = min(count, room // each)
+        return count, count * each
+    ends = [*accumulate(sizes, initial=0)]
+
+    def size_of(first: int) -> int:
+        return ends[first] + MESSAGE_HEAD_BYTES * first
+
+    count = bisect_right(range(count + 1), room, key=size_of) - 1
+    return count, size_of(count)
 
 
 def names_bytes(groups: tuple[str, ...]) -> int:

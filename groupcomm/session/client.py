@@ -53,7 +53,6 @@ _LEVEL_COUNT: Final = len(LEVELS)
 _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _DELIVER: Final = int(FrameKind.DELIVER)
-_make_position = tuple.__new__  # half the time of Position(...), once a message
 
 
 class State(enum.Enum):
@@ -186,9 +185,11 @@ class ClientSession:
         at = 0
         while at < len(messages):
             self.multicast(groups, messages[at], level=level, type=type, self_discard=self_discard)
-            more = self._bundler.add_more(type, messages[at + 1 :])
-            self._number += more
-            at += 1 + more
+            at += 1
+            if at < len(messages):
+                more = self._bundler.add_more(type, messages, at)
+                self._number += more
+                at += more
 
     def join(self, group: str) -> int:
         """Ask to become a member; a GroupView with `own` tells when. Returns the number.
@@ -351,11 +352,14 @@ class ClientSession:
         events.append(closed)
 
 
-def in_parts(messages: Iterable[bytes]) -> Iterator[list[bytes]]:
+def in_parts(messages: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
     """Messages in parts of about SOME_BYTES; what was taken comes out also before an error.
 
     So nothing that makes messages runs while they are queued: it may wait, fail, or send itself.
     """
+    if isinstance(messages, list | tuple):
+        yield from _cut(messages)
+        return
     part: list[bytes] = []
     size = 0
     try:
@@ -369,6 +373,15 @@ def in_parts(messages: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield part
         raise
     yield part
+
+
+def _cut(messages: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Parts of what is there already, by the size of the first of each."""
+    at = 0
+    while at < len(messages):
+        count = max(1, SOME_BYTES // (MESSAGE_HEAD_BYTES + len(messages[at])))
+        yield messages[at : at + count]
+        at += count
 
 
 def _bad_argument(size: int, level: int, type_: int) -> LocalProtocolError:

@@ -5,7 +5,6 @@ moves bytes: it feeds what it reads while `reading` is True, and writes what `ta
 """
 
 import enum
-from collections import deque
 from typing import Final, TypeAlias
 
 import attrs
@@ -36,8 +35,10 @@ from groupcomm.session.frames import (
     encode_view_id,
     encode_welcome,
 )
+from groupcomm.session.outbox import Outbox
 from groupcomm.session.view_frame import encode_view
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted
+from groupcomm.wire.raw import Raw
 
 _AGREED: Final = int(ServiceLevel.AGREED)
 _BUNDLE: Final = int(FrameKind.BUNDLE)
@@ -133,7 +134,6 @@ class DaemonSession:
         state: how far it is.
         backlog_bytes: sizes of submitted bundles; the core takes a bundle's size off when it
             numbers or drops it.
-        output_bytes: bytes that wait for `take`.
         dropped: UNRELIABLE bundles that the client was too slow for.
         too_slow: it was closed because its output went above the cap.
         bundle_limit: what WELCOME has told; 0 before.
@@ -150,7 +150,6 @@ class DaemonSession:
         "bundle_limit",
         "connection",
         "dropped",
-        "output_bytes",
         "state",
         "too_slow",
         "user",
@@ -161,13 +160,12 @@ class DaemonSession:
         self.user = ""
         self.state = State.NEW
         self.backlog_bytes = 0
-        self.output_bytes = 0
         self.dropped = 0
         self.too_slow = False
         self.bundle_limit = 0
         self._limits = limits
         self._reader = FrameReader(HELLO_FRAME_BYTES)
-        self._outbox: deque[bytes] = deque()
+        self._outbox = Outbox()
         self._view: ViewId | None = None
         self._last = -1  # number of the last message taken; the first may have any but 0
         self._fragment: Bundle | None = None  # the last one taken, unless it ended its message
@@ -235,7 +233,7 @@ class DaemonSession:
     def _on_bundle(self, frame: bytes) -> Submit:
         if len(frame) < BUNDLE_BODY_OFFSET or frame[1] > 1:
             raise BadDatagram("bundle", "neither ordered nor not")
-        bundle = decode_body_untrusted(frame[BUNDLE_BODY_OFFSET:])
+        bundle = decode_body_untrusted(memoryview(frame)[BUNDLE_BODY_OFFSET:])
         if bundle.kind not in _FROM_CLIENTS:
             raise SessionError(Code.ILLEGAL_MESSAGE, f"clients do not send kind {bundle.kind}")
         ordered = frame[1] == 1
@@ -302,11 +300,11 @@ class DaemonSession:
         """The regular part of the view that was announced last is over."""
         self.push(encode_transition())
 
-    def push(self, item: bytes, droppable: bool = False) -> bool:
+    def push(self, *frame: Raw, droppable: bool = False) -> bool:
         """Queue a whole frame, which may be shared with other sessions.
 
         Args:
-            item: of `encode_delivery` or `encode_view`.
+            frame: its parts, of `encode_delivery` or `encode_view`.
             droppable: it is UNRELIABLE.
 
         Returns:
@@ -314,16 +312,16 @@ class DaemonSession:
         """
         if self.closed:
             return False
-        size = self.output_bytes + len(item)
-        if size > self._limits.unreliable_drop_bytes:
+        size = sum(map(len, frame))
+        total = self._outbox.size + size
+        if total > self._limits.unreliable_drop_bytes:
             if droppable:
                 self.dropped += 1
                 return True
-            if size > self._limits.output_cap_bytes:
+            if total > self._limits.output_cap_bytes:
                 self.close_slow(f"more than {self._limits.output_cap_bytes} bytes waited")
                 return False
-        self._outbox.append(item)
-        self.output_bytes = size
+        self._outbox.add(frame, size)
         return True
 
     def view(self, view: GroupView) -> None:
@@ -350,38 +348,28 @@ class DaemonSession:
         if not self.closed:
             self.state = State.CLOSED
             frame = encode_closed(code, reason)
-            self._outbox.append(frame)
-            self.output_bytes += len(frame)
+            self._outbox.add((frame,), len(frame))
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes that wait for `take`."""
+        return self._outbox.size
 
     @property
     def blocks(self) -> bool:
         """Whether all senders are to wait for this client."""
         most = self._limits.block_bytes
-        return most is not None and self.output_bytes > most and not self.closed
+        return most is not None and self._outbox.size > most and not self.closed
 
     def close_slow(self, what: str) -> None:
         """End it because its client is too slow; what waits is not kept, but for the reason."""
         self.too_slow = True
         self._outbox.clear()  # it would not be read; other sessions need the memory
-        self.output_bytes = 0
         self.close(Code.CONNECTION_CLOSED, f"too slow: {what}; read faster")
 
-    def take(self, limit: int) -> bytes:
-        """Whole frames for the client, one at least if any waits, until `limit` is reached."""
-        outbox = self._outbox
-        if self.output_bytes <= limit:
-            data = b"".join(outbox)
-            outbox.clear()
-            self.output_bytes = 0
-            return data
-        items: list[bytes] = []
-        size = 0
-        while size < limit:
-            item = outbox.popleft()
-            size += len(item)
-            items.append(item)
-        self.output_bytes -= size
-        return b"".join(items)
+    def take(self, limit: int) -> list[Raw]:
+        """Parts of whole frames for the client, one frame at least, until `limit` is reached."""
+        return self._outbox.take(limit)
 
 
 def _continues(before: Bundle, bundle: Bundle) -> bool:

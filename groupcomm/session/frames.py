@@ -16,6 +16,7 @@ from groupcomm.errors import BadDatagram
 from groupcomm.events import Closed, Connected, DaemonView, MemberId, Ordered, Undeliverable
 from groupcomm.names import MAX_NAME_BYTES
 from groupcomm.wire.bundle import BODY_HEAD_BYTES
+from groupcomm.wire.raw import Raw
 
 PROTOCOL_VERSION: Final = 1
 HELLO_FRAME_BYTES: Final = 4096
@@ -29,6 +30,13 @@ DAEMON_FRAME_BYTES: Final = 64 * 1024 * 1024
 
 MIN_BUNDLE_LIMIT: Final = BODY_HEAD_BYTES + 1 + MAX_NAME_BYTES + 23
 """The least bundle limit, 300 bytes: one name of full length, private too, and some data."""
+
+
+JOINED_BYTES: Final = 2048
+"""A body below it is copied behind its head; a larger one is written from where it stands..."""
+
+KEPT_PART: Final = 4
+"""... unless that is a packet more than so many times its size: a slow client would hold it."""
 
 
 class FrameKind(enum.IntEnum):
@@ -167,8 +175,10 @@ def encode_transition() -> bytes:
     return _frame(bytes((FrameKind.TRANSITION,)))
 
 
-def encode_delivery(sender: str, connection: int, position: Parts | None, body: bytes) -> bytes:
-    """One bundle for all its local receivers: encode once, push to every session.
+def encode_delivery(
+    sender: str, connection: int, position: Parts | None, body: Raw
+) -> tuple[Raw, ...]:
+    """One bundle for all its local receivers, in parts: encode once, push to every session.
 
     Args:
         sender: its private name.
@@ -182,11 +192,18 @@ def encode_delivery(sender: str, connection: int, position: Parts | None, body: 
     head = _DELIVER.pack(
         FrameKind.DELIVER, position is not None, time, ring, bundle, connection, len(name)
     )
-    return b"%b%b%b%b" % (_LENGTH.pack(length), head, name, body)
+    if len(body) < max(JOINED_BYTES, _held_by(body) // KEPT_PART):
+        return (_LENGTH.pack(length) + head + name + body,)
+    return b"%b%b%b" % (_LENGTH.pack(length), head, name), body
 
 
-def decode_delivery_untrusted(frame: bytes) -> tuple[MemberId, Parts | None, bytes]:
-    """Sender, position and body of a bundle."""
+def _held_by(body: Raw) -> int:
+    """Bytes of what a body is a part of."""
+    return memoryview(body.obj).nbytes if type(body) is memoryview else len(body)
+
+
+def decode_delivery_untrusted(frame: bytes) -> tuple[MemberId, Parts | None, memoryview]:
+    """Sender, position and body of a bundle; the body is a view of the frame."""
     _check(frame, _DELIVER.size)
     _, positioned, time, ring, bundle, _, name = _DELIVER.unpack_from(frame)
     end = _DELIVER.size + name
@@ -196,7 +213,7 @@ def decode_delivery_untrusted(frame: bytes) -> tuple[MemberId, Parts | None, byt
     sender = _senders_cache.get(key)
     if sender is None:
         sender = _learn_sender(key)
-    return sender, (time, ring, bundle) if positioned else None, frame[end:]
+    return sender, (time, ring, bundle) if positioned else None, memoryview(frame)[end:]
 
 
 def encode_ordered(number: int, position: Position, transitional: bool = False) -> bytes:

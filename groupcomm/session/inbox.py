@@ -1,19 +1,20 @@
 """Inbox: a client's side of deliveries, from frames to messages."""
 
+from itertools import repeat
 from typing import Final
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Cause, Event, GroupView, MemberId, Message
 from groupcomm.level import LEVELS
-from groupcomm.session.frames import Parts, decode_delivery_untrusted
+from groupcomm.session.frames import decode_delivery_untrusted
 from groupcomm.session.reassembly import Reassembly
 from groupcomm.wire.bundle import Bundle, BundleKind, body_payload, decode_body_untrusted
 from groupcomm.wire.messages import decode_messages_untrusted
+from groupcomm.wire.raw import Raw
 
 _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
-_make_position = tuple.__new__  # half the time of Position(...), once a message
 
 
 class Inbox:
@@ -57,11 +58,11 @@ class Inbox:
         view = self.announced
         bundle = decode_body_untrusted(body)
         payload = body_payload(body)
+        position = None if parts is None else Position(view, *parts, 0)
         try:
             if bundle.kind == _MESSAGES:
-                _unpack(sender, bundle, payload, view, parts, events)
+                _unpack(sender, bundle, payload, position, events)
             elif bundle.kind == _FRAGMENT:
-                position = None if parts is None else Position(view, *parts, 0)
                 message = self._reassembly.add(sender, bundle, payload, position)
                 if message is None:
                     return
@@ -84,28 +85,19 @@ class Inbox:
 
 
 def _unpack(
-    sender: MemberId,
-    bundle: Bundle,
-    payload: bytes,
-    view: ViewId,
-    parts: Parts | None,
-    events: list[Event],
+    sender: MemberId, bundle: Bundle, payload: Raw, first: Position | None, events: list[Event]
 ) -> None:
-    """Append the messages of a bundle."""
-    number = bundle.message
-    groups = bundle.groups
-    level = LEVELS[bundle.level]
-    messages = decode_messages_untrusted(payload, bundle.count)
-    time, ring, place = parts or (0, 0, 0)
-    events += [
-        Message(
-            sender=sender,
-            number=number + index,
-            groups=groups,
-            level=level,
-            type=type_,
-            data=data,
-            position=_make_position(Position, (view, time, ring, place, index)) if parts else None,
-        )
-        for index, (type_, data) in enumerate(messages)
-    ]
+    """Append the messages of a bundle whose first has this position."""
+    count = bundle.count
+    types, data = decode_messages_untrusted(payload, count)
+    events += map(
+        Message,
+        repeat(sender),
+        range(bundle.message, bundle.message + count),
+        repeat(bundle.groups),
+        repeat(LEVELS[bundle.level]),
+        types,
+        data,
+        repeat(first),
+        range(count),
+    )

@@ -15,6 +15,7 @@ from groupcomm.events import MemberId, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.messages import decode_fragment_untrusted
+from groupcomm.wire.raw import Raw
 
 SENDER_CAP_BYTES: Final = 2 * MAX_MESSAGE_BYTES
 """What the unfinished messages of one sender may fill: a message and what overtakes it."""
@@ -42,7 +43,7 @@ class _Unfinished:
         self.level = about[1]
         self.size = 0
         self.cost = 0
-        self.parts: dict[int, bytes] = {}
+        self.parts: dict[int, Raw] = {}
         self.position: Position | None = None
 
 
@@ -72,7 +73,7 @@ class Reassembly:
         self._senders: dict[MemberId, _Sender] = {}
 
     def add(
-        self, member: MemberId, bundle: Bundle, payload: bytes, position: Position | None
+        self, member: MemberId, bundle: Bundle, payload: Raw, position: Position | None
     ) -> Message | None:
         """Take a fragment; return its message if it was the last one missing.
 
@@ -170,5 +171,5 @@ class Reassembly:
             level=LEVELS[level],
             type=type_,
             data=b"".join([message.parts[index] for index in range(count)]),
-            position=message.position,
+            bundle=message.position,
         )

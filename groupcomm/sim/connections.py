@@ -91,7 +91,7 @@ class Connections:
             return
         session, down = self._core.desk.sessions.get(number), connection.down
         while session is not None and session.output_bytes and (room := down.room()):
-            down.write(session.take(room))
+            down.write(b"".join(session.take(room)))
         if number in self._closing and (session is None or not session.output_bytes):
             self._closing.remove(number)
             down.close()

@@ -19,6 +19,7 @@ from typing import Any, Final
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_destination, check_user
+from groupcomm.wire.raw import Raw
 
 
 class BundleKind(enum.IntEnum):
@@ -112,7 +113,7 @@ class Bundle:
         count: int,
         groups: tuple[str, ...],
         privates: int,
-        body: bytes,
+        body: Raw,
     ) -> None:
         self.session = 0
         self.user = ""
@@ -138,15 +139,15 @@ class Bundle:
         self.targets = targets
         self.size = _RECORD.size + len(user.encode()) + 1 + 8 * len(targets) + len(self.body)
 
-    def encode(self) -> bytes:
-        """The record of this bundle in a packet, `size` bytes."""
+    def record(self) -> tuple[bytes, Raw]:
+        """The record of this bundle in a packet, `size` bytes, in two parts to be joined."""
         user = self.user.encode()
         targets = self.targets
         head = _RECORD.pack(self.size - 4, self.session, len(user))
         if not targets:
-            return b"%b%b\0%b" % (head, user, self.body)
+            return b"%b%b\0" % (head, user), self.body
         numbers = struct.pack(f"!B{len(targets)}Q", len(targets), *targets)
-        return b"".join((head, user, numbers, self.body))
+        return b"".join((head, user, numbers)), self.body
 
     def __repr__(self) -> str:
         kind = BundleKind(self.kind).name
@@ -165,14 +166,26 @@ def encode_body(
     flags: int,
     message: int,
     groups: tuple[str, ...],
-    payload: bytes,
+    payload: Raw,
     index: int = 0,
     count: int = 1,
 ) -> bytes:
     """Encode a body; the caller has checked the names (at most MAX_GROUPS) and the numbers."""
+    return encode_body_head(kind, level, flags, message, groups, index, count) + payload
+
+
+def encode_body_head(
+    kind: int,
+    level: int,
+    flags: int,
+    message: int,
+    groups: tuple[str, ...],
+    index: int = 0,
+    count: int = 1,
+) -> bytes:
+    """All of a body but its payload."""
     names = encode_groups(groups)
-    head = _BODY.pack(kind, level, flags, message, index, count, len(names))
-    return b"%b%b%b" % (head, names, payload)
+    return _BODY.pack(kind, level, flags, message, index, count, len(names)) + names
 
 
 def control_bundle(kind: int) -> Bundle:
@@ -198,8 +211,8 @@ def encode_groups(groups: tuple[str, ...]) -> bytes:
     return names
 
 
-def decode_body_untrusted(body: bytes) -> Bundle:
-    """Decode a body to a bundle without a sender.
+def decode_body_untrusted(body: Raw) -> Bundle:
+    """Decode a body to a bundle without a sender, which keeps it.
 
     Raises:
         BadDatagram: the body breaks a rule of its kind. No other exception, whatever the bytes.
@@ -211,7 +224,7 @@ def decode_body_untrusted(body: bytes) -> Bundle:
     start = BODY_HEAD_BYTES + names
     if start > size:
         raise BadDatagram("short", "the groups of a bundle end after its body")
-    groups, privates = _decode_groups(body[BODY_HEAD_BYTES:start])
+    groups, privates = _decode_groups(bytes(body[BODY_HEAD_BYTES:start]))
     if kind >= _KINDS or level >= _LEVELS or flags > SELF_DISCARD or index >= count:
         raise BadDatagram(
             "bundle", f"kind {kind}, level {level}, flags {flags}, {index} of {count}"
@@ -227,7 +240,7 @@ def decode_body_untrusted(body: bytes) -> Bundle:
     return bundle
 
 
-def body_payload(body: bytes) -> bytes:
+def body_payload(body: Raw) -> Raw:
     """The payload of a body that `decode_body_untrusted` has taken."""
     return body[BODY_HEAD_BYTES + (body[19] << 8 | body[20]) :]
 
@@ -257,13 +270,18 @@ def _check_control(bundle: Bundle, size: int) -> None:
 # ---- records ----
 
 
-def encode_bundles(bundles: Sequence[Bundle]) -> bytes:
-    """The end of every packet with bundles: their count u16, then their records."""
-    return _COUNT.pack(len(bundles)) + b"".join([bundle.encode() for bundle in bundles])
+def encode_bundles(head: bytes, bundles: Sequence[Bundle]) -> bytes:
+    """A whole packet with bundles: its head, then their count u16 and their records."""
+    parts: list[Raw] = [head, _COUNT.pack(len(bundles))]
+    for bundle in bundles:
+        parts += bundle.record()
+    return b"".join(parts)
 
 
 def decode_bundles_untrusted(packet: bytes, offset: int) -> list[Bundle]:
     """Decode the count at `offset` and the records behind it, to the end of the packet.
+
+    Their bodies are not copied: each is a view of the packet.
 
     Raises:
         BadDatagram: a record breaks a rule, or bytes are missing or left over.
@@ -273,8 +291,9 @@ def decode_bundles_untrusted(packet: bytes, offset: int) -> list[Bundle]:
     (count,) = _COUNT.unpack_from(packet, offset)
     offset += 2
     bundles: list[Bundle] = []
+    view = memoryview(packet)
     for _ in range(count):
-        bundle = _decode_record(packet, offset)
+        bundle = _decode_record(view, offset)
         offset += bundle.size
         bundles.append(bundle)
     if offset != len(packet):
@@ -282,7 +301,7 @@ def decode_bundles_untrusted(packet: bytes, offset: int) -> list[Bundle]:
     return bundles
 
 
-def _decode_record(packet: bytes, offset: int) -> Bundle:
+def _decode_record(packet: memoryview, offset: int) -> Bundle:
     user_start = offset + _RECORD.size
     if user_start >= len(packet):
         raise BadDatagram("short", "the head of a record")
@@ -301,7 +320,7 @@ def _decode_record(packet: bytes, offset: int) -> Bundle:
     if count:
         bundle.targets = struct.unpack_from(f"!{count}Q", packet, targets_start + 1)
     bundle.session = session
-    bundle.user = _decode_user(packet[user_start:targets_start])
+    bundle.user = _decode_user(bytes(packet[user_start:targets_start]))
     bundle.size = end - offset
     return bundle
 

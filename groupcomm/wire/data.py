@@ -119,7 +119,7 @@ class DataPacket:
             form, causes = _BY_REFERENCE, _REFERENCE.pack(self.reference)
         else:
             form, causes = _NO_CAUSES, b""
-        return _HEAD.pack(_DATA, key, *head, form) + causes + encode_bundles(self.bundles)
+        return encode_bundles(_HEAD.pack(_DATA, key, *head, form) + causes, self.bundles)
 
 
 def decode_data_untrusted(packet: bytes) -> DataPacket:

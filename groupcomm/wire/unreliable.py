@@ -35,7 +35,7 @@ class UnreliablePacket:
     def encode(self, key: bytes) -> bytes:
         """The packet for the view with this key."""
         head = _HEAD.pack(_UNRELIABLE, key, self.daemon, self.counter)
-        return head + encode_bundles(self.bundles)
+        return encode_bundles(head, self.bundles)
 
 
 def decode_unreliable_untrusted(packet: bytes) -> UnreliablePacket:

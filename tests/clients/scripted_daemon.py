@@ -19,8 +19,8 @@ from groupcomm.wire.bundle import (
     decode_body_untrusted,
     encode_body,
 )
-from groupcomm.wire.messages import decode_messages_untrusted, encode_messages
 from groupcomm_client.conversation import Received
+from tests.core.wire.payloads import decode_messages, encode_messages
 
 ANN: Final = MemberId("#ann#a", 1)
 BOB: Final = MemberId("#bob#b", 7)
@@ -62,7 +62,7 @@ class ScriptedDaemon:
         """Read some, write some; when there is nothing to write, tell something new."""
         self._read()
         if not self._unsent:
-            self._unsent = self._session.take(1 << 20)
+            self._unsent = b"".join(self._session.take(1 << 20))
         if not self._unsent and ANN in self._groups[CHAT]:
             self._chat()
             return
@@ -100,7 +100,7 @@ class ScriptedDaemon:
         if bundle.kind == BundleKind.MESSAGES:
             numbers = range(bundle.message, bundle.message + bundle.count)
             self.taken += numbers
-            place = self._deliver(ANN, bundle.body)
+            place = self._deliver(ANN, bytes(bundle.body))
             if ordered:
                 self.places[bundle.message] = place
                 self._session.ordered(bundle.message, place)
@@ -122,9 +122,9 @@ class ScriptedDaemon:
         bundle = decode_body_untrusted(body)
         if ANN in self._groups.get(bundle.groups[0], ()):
             self._session.push(
-                encode_delivery(sender.name, sender.connection, (place.time, 0, 0), body)
+                *encode_delivery(sender.name, sender.connection, (place.time, 0, 0), body)
             )
-            parts = decode_messages_untrusted(body_payload(body), bundle.count)
+            parts = decode_messages(body_payload(body), bundle.count)
             self.told += (
                 Message(
                     sender=sender,
@@ -133,7 +133,8 @@ class ScriptedDaemon:
                     level=LEVELS[bundle.level],
                     type=kind,
                     data=data,
-                    position=place._replace(message=index),
+                    bundle=place,
+                    index=index,
                 )
                 for index, (kind, data) in enumerate(parts)
             )

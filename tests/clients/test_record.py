@@ -26,7 +26,7 @@ def message(number: int) -> Message:
         level=ServiceLevel.UNRELIABLE,
         type=3,
         data=b"%d" % number,
-        position=None,
+        bundle=None,
     )
 
 

@@ -31,8 +31,9 @@ from groupcomm.wire.membership import (
     Seat,
     encode_message,
 )
-from groupcomm.wire.messages import encode_fragment, encode_messages
+from groupcomm.wire.messages import encode_fragment
 from tests.core.wire.packets import CODECS, KEY, example_bundle
+from tests.core.wire.payloads import encode_messages
 
 _MEMBER: Final = MemberId("#ann#d1", 2**31)
 _VIEW: Final = ViewId(2**32, "d1", 2**63)
@@ -60,7 +61,7 @@ def _frames() -> dict[str, bytes]:
         "hello": frames.encode_hello("ann"),
         "welcome": frames.encode_welcome(_MEMBER, 1000),
         "view_id": frames.encode_view_id(_DAEMONS),
-        "delivery": frames.encode_delivery("#ann#d1", 2**31, (2**50, 1, 2), body),
+        "delivery": b"".join(frames.encode_delivery("#ann#d1", 2**31, (2**50, 1, 2), body)),
         "ordered": frames.encode_ordered(7, _POSITION, True),
         "transition": frames.encode_transition(),
         "undeliverable": frames.encode_undeliverable(7, "#bob#d2", _POSITION),
@@ -73,9 +74,9 @@ def _wire() -> Iterator[tuple[str, bytes]]:
     for codec in CODECS:
         name = codec.kind.name.lower()
         yield f"wire.{name}.{name}", codec.example.encode(KEY)
-    record = example_bundle().encode()
+    record = b"".join(example_bundle().record())
     yield "wire.packet.peek", bytes(20)
-    yield "wire.bundle.body", example_bundle().body
+    yield "wire.bundle.body", bytes(example_bundle().body)
     yield "wire.bundle.bundles", b"\0\2" + record + record
     yield "wire.messages.messages", b"\0\0\0\2" + encode_messages([(1, b"ab"), (2, b"")])
     yield "wire.messages.fragment", encode_fragment(1, 9, b"part")
@@ -123,7 +124,7 @@ def _membership() -> Iterator[tuple[str, bytes]]:
     sessions, groups = ((1, "ann"), (2, "größe")), (("g", (2, 1)),)
     for brought in (NOTHING, Announcement(KEY, ((7, 8),), sessions, groups)):
         (bundle,) = cut_announcement(brought, 1000)
-        yield "groups.announcement", body_payload(bundle.body) + b"\0\7"
+        yield "groups.announcement", bytes(body_payload(bundle.body)) + b"\0\7"
 
 
 def _rest() -> Iterator[tuple[str, bytes]]:

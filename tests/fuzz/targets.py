@@ -40,6 +40,7 @@ from groupcomm.wire import (
     token,
     unreliable,
 )
+from tests.core.wire.payloads import decode_messages, encode_messages
 
 Target = Callable[[bytes], None]
 
@@ -80,7 +81,7 @@ def _numbered(raw: bytes) -> tuple[int, bytes]:
 
 def _messages(raw: bytes) -> None:
     count, payload = _numbered(raw)
-    assert messages.encode_messages(messages.decode_messages_untrusted(payload, count)) == payload
+    assert encode_messages(decode_messages(payload, count)) == payload
 
 
 def _body(value: bundle.Bundle, raw: bytes) -> bytes:
@@ -233,7 +234,7 @@ TARGETS: Final[dict[str, Target]] = {
     "wire.bundle.body": _exact(bundle.decode_body_untrusted, _body),
     "wire.bundle.bundles": _exact(
         lambda raw: bundle.decode_bundles_untrusted(raw, 0),
-        lambda value, _: bundle.encode_bundles(value),
+        lambda value, _: bundle.encode_bundles(b"", value),
     ),
     "wire.messages.messages": _messages,
     "wire.messages.fragment": _exact(
@@ -251,7 +252,9 @@ TARGETS: Final[dict[str, Target]] = {
     "session.frames.view_id": _frame(frames.decode_view_id_untrusted, frames.encode_view_id),
     "session.frames.delivery": _frame(
         frames.decode_delivery_untrusted,
-        lambda value: frames.encode_delivery(value[0].name, value[0].connection, *value[1:]),
+        lambda value: b"".join(
+            frames.encode_delivery(value[0].name, value[0].connection, *value[1:])
+        ),
     ),
     "session.frames.ordered": _frame(
         lambda raw: frames.decode_ordered_untrusted(raw, _VIEW),

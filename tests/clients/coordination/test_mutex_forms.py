@@ -59,7 +59,7 @@ class Room:
                 level=send.level,
                 type=0,
                 data=send.data,
-                position=self.place(),
+                bundle=self.place(),
             )
             for member in self.forms if send.to is None else (send.to,):
                 self.sent(member, self.forms[member].handle(message))

@@ -69,7 +69,7 @@ def message(sender: MemberId, what: ReplicaMessage, place: Position) -> Message:
         level=ServiceLevel.AGREED,
         type=0,
         data=encode(what),
-        position=place,
+        bundle=place,
     )
 
 
@@ -184,7 +184,7 @@ def test_what_others_put_into_the_group_changes_nothing() -> None:
             level=ServiceLevel.AGREED,
             type=0,
             data=data,
-            position=at(9),
+            bundle=at(9),
         )
         assert replica.handle(junk) == []
     assert text.text == b""

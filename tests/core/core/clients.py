@@ -56,7 +56,7 @@ class Clients:
 
     def heard(self, connection: int) -> list[Event]:
         """What a client is told."""
-        output = self.core.desk.sessions[connection].take(PLENTY)
+        output = b"".join(self.core.desk.sessions[connection].take(PLENTY))
         return self.sessions[connection].receive(output)
 
     def talk(self, connection: int) -> list[Event]:

@@ -34,7 +34,7 @@ class Program:
         """Take what its daemon has for it."""
         session = self.core.desk.sessions.get(self.connection)
         if session is not None:
-            self.events += self.session.receive(session.take(PLENTY))
+            self.events += self.session.receive(b"".join(session.take(PLENTY)))
 
 
 class Cluster:

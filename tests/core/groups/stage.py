@@ -15,7 +15,8 @@ from groupcomm.wire.bundle import (
     encode_body,
 )
 from groupcomm.wire.data import DataPacket
-from groupcomm.wire.messages import encode_fragment, encode_messages
+from groupcomm.wire.messages import encode_fragment
+from tests.core.wire.payloads import encode_messages
 
 VIEW = View(
     id=ViewId(1, "a", 1),

@@ -40,7 +40,7 @@ def announcements(draw: st.DrawFn) -> Announcement:
 
 
 def through_packets(bundles: list[Bundle]) -> list[Bundle]:
-    return [decode_bundles_untrusted(encode_bundles([bundle]), 0)[0] for bundle in bundles]
+    return [decode_bundles_untrusted(encode_bundles(b"", [bundle]), 0)[0] for bundle in bundles]
 
 
 @given(announcements(), st.integers(60, 2000), st.randoms(use_true_random=False))

@@ -16,7 +16,7 @@ from groupcomm.order.order import Order
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
-from groupcomm.wire.messages import encode_messages
+from tests.core.wire.payloads import encode_messages
 
 Id = tuple[int, int, int]
 """A bundle: ring, number of its packet, place there."""

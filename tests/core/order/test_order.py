@@ -10,7 +10,7 @@ from groupcomm.order.order import Order
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.data import DataPacket
-from groupcomm.wire.messages import encode_messages
+from tests.core.wire.payloads import encode_messages
 
 RELIABLE, FIFO, CAUSAL, AGREED, SAFE = list(ServiceLevel)[1:]
 
@@ -35,7 +35,7 @@ class Receiver:
         )
 
     def _release(self, released: Bundle) -> None:
-        self.out.append(released.body[-1:].decode())
+        self.out.append(bytes(released.body[-1:]).decode())
 
     def packet(
         self,

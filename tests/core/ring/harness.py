@@ -15,11 +15,11 @@ from groupcomm.stream.packer import Causes, Packer
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.bundle import BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
-from groupcomm.wire.messages import encode_messages
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import decode_request_untrusted
 from groupcomm.wire.rest import decode_rest_untrusted
 from groupcomm.wire.token import Token, decode_token_untrusted
+from tests.core.wire.payloads import encode_messages
 
 
 def make_view(*rings: tuple[int, ...]) -> View:

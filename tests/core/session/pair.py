@@ -5,12 +5,18 @@ from groupcomm.events import DaemonView, Event
 from groupcomm.level import ServiceLevel
 from groupcomm.session.client import ClientSession
 from groupcomm.session.daemon import DaemonSession, SessionLimits, Submit
-from groupcomm.session.frames import encode_delivery
+from groupcomm.session.frames import Parts, encode_delivery
 from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.raw import Raw
 
 VIEW = ViewId(3, "d1", 0xABC)
 DAEMONS = DaemonView(id=VIEW, daemons=("d1", "d2"), majority=True)
 PLENTY = 1 << 30
+
+
+def whole_delivery(sender: str, connection: int, position: Parts | None, body: Raw) -> bytes:
+    """A DELIVER frame in one part."""
+    return b"".join(encode_delivery(sender, connection, position, body))
 
 
 class Pair:
@@ -44,7 +50,7 @@ class Pair:
         """The bundle at the next position."""
         self.time += 1
         unreliable = bundle.level == ServiceLevel.UNRELIABLE
-        return encode_delivery(
+        return whole_delivery(
             "#ann#d1",
             self.daemon.connection,
             None if unreliable else (self.time, 2, 5),
@@ -53,7 +59,11 @@ class Pair:
 
     def events(self) -> list[Event]:
         """What the client is told by all that the daemon has for it."""
-        return self.client.receive(self.daemon.take(PLENTY))
+        return self.client.receive(self.output())
+
+    def output(self) -> bytes:
+        """All that the daemon has for the client."""
+        return b"".join(self.daemon.take(PLENTY))
 
     def echo(self) -> list[Event]:
         """Send all, deliver all."""

@@ -26,7 +26,6 @@ from groupcomm.session.daemon import SessionLimits
 from groupcomm.session.frames import (
     encode_abort,
     encode_closed,
-    encode_delivery,
     encode_ordered,
     encode_transition,
     encode_undeliverable,
@@ -35,8 +34,9 @@ from groupcomm.session.frames import (
 )
 from groupcomm.session.view_frame import encode_view
 from groupcomm.wire.bundle import SELF_DISCARD, BundleKind, encode_body
-from groupcomm.wire.messages import encode_fragment, encode_messages
-from tests.core.session.pair import DAEMONS, PLENTY, VIEW, Pair
+from groupcomm.wire.messages import encode_fragment
+from tests.core.session.pair import DAEMONS, PLENTY, VIEW, Pair, whole_delivery
+from tests.core.wire.payloads import encode_messages
 
 AGREED = ServiceLevel.AGREED
 LATER = DaemonView(id=ViewId(4, "c", 5), daemons=("c", "d1"), majority=False)
@@ -56,7 +56,7 @@ def open_client() -> ClientSession:
 def fragment_of(number: int, index: int, *, level: int = AGREED, total: int = 4) -> bytes:
     payload = encode_fragment(0, total, b"ab")
     body = encode_body(BundleKind.FRAGMENT, level, 0, number, ("g",), payload, index, 2)
-    return encode_delivery(BOB.name, BOB.connection, (9, 0, 0), body)
+    return whole_delivery(BOB.name, BOB.connection, (9, 0, 0), body)
 
 
 def group_view(cause: Cause, *changed: MemberId) -> GroupView:
@@ -202,7 +202,7 @@ def test_all_that_a_daemon_tells() -> None:
     )
     stream = b"".join(
         (
-            encode_delivery(BOB.name, BOB.connection, (100, 1, 2), body),
+            whole_delivery(BOB.name, BOB.connection, (100, 1, 2), body),
             encode_view(group_view(Cause.LEAVE, BOB)),
             encode_ordered(2**32, POSITION),
             encode_undeliverable(4, "#bob#d2", POSITION),
@@ -217,7 +217,8 @@ def test_all_that_a_daemon_tells() -> None:
             level=AGREED,
             type=5 + index,
             data=(b"one", b"two")[index],
-            position=Position(VIEW, 100, 1, 2, index),
+            bundle=Position(VIEW, 100, 1, 2, 0),
+            index=index,
         )
         for index in (0, 1)
     ]
@@ -294,7 +295,7 @@ def test_other_events_leave_a_message_in_fragments_alone(other: bytes) -> None:
 def test_a_payload_that_does_not_decode_is_its_senders_fault() -> None:
     client = open_client()
     bad = encode_body(BundleKind.MESSAGES, AGREED, 0, 1, ("g",), b"\0\0\0\0\0\7x", 0, 1)
-    stream = encode_delivery(BOB.name, BOB.connection, (9, 0, 0), bad)
+    stream = whole_delivery(BOB.name, BOB.connection, (9, 0, 0), bad)
     stream += fragment_of(5, 0) + fragment_of(5, 1, total=5)
     assert client.receive(stream) == []
     assert client.malformed == 2
@@ -321,8 +322,8 @@ def test_too_many_unfinished_messages_end_the_session() -> None:
         b"\0\0\0\1\x12",  # a delivery of nothing
         encode_transition()[:3] + b"\2\x18\0",  # a transition with something behind it
         encode_welcome(ANN, 1000),  # a second one
-        encode_delivery("", 1, None, b""),
-        encode_delivery(BOB.name, 1, None, b"body"),
+        whole_delivery("", 1, None, b""),
+        whole_delivery(BOB.name, 1, None, b"body"),
     ],
 )
 def test_garbage_from_the_daemon_closes_behind_what_came_before(garbage: bytes) -> None:
@@ -376,7 +377,7 @@ def test_a_refusal_is_told() -> None:
     pair = Pair(limits=SessionLimits())
     client = ClientSession("ann")
     pair.daemon.close(Code.REJECT_NOT_UNIQUE, "there is an ann")
-    (closed,) = client.receive(pair.daemon.take(PLENTY))
+    (closed,) = client.receive(pair.output())
     assert closed == Closed(code=-6, reason="there is an ann")
 
 

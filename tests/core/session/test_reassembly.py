@@ -65,7 +65,7 @@ def test_fragments_come_in_any_order(order: tuple[int, ...]) -> None:
         level=RELIABLE,
         type=3,
         data=b"abcdefgh",
-        position=Position(VIEW, 13, 0, 0, 0),
+        bundle=Position(VIEW, 13, 0, 0, 0),
     )
     assert held.held_bytes == 0
 

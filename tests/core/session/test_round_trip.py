@@ -106,7 +106,7 @@ def test_both_directions_may_come_in_any_pieces(
     for start in range(0, len(stream), size):
         for request in pair.daemon.receive(stream[start : start + size]):
             pair.daemon.push(pair.delivery(request.bundle))  # type: ignore[union-attr]
-    stream = pair.daemon.take(PLENTY)
+    stream = pair.output()
     events = [
         event
         for start in range(0, len(stream), size)

@@ -16,7 +16,7 @@ from groupcomm.stream.ranges import merge_ranges, ranges_of
 from groupcomm.stream.stream import MAX_AHEAD, MAX_RANGES, Stream
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.data import DataPacket
-from groupcomm.wire.messages import encode_messages
+from tests.core.wire.payloads import encode_messages
 
 BASES = (0, 2**31 - 3, 2**32 - 3, 2**63 - 3)
 NO_CAUSES = ((0,), Stamp(0, 0))

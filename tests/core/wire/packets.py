@@ -20,13 +20,14 @@ from groupcomm.wire.bundle import (
 from groupcomm.wire.control import MAX_PARTS, ControlPacket, decode_control_untrusted
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
-from groupcomm.wire.messages import encode_fragment, encode_messages
+from groupcomm.wire.messages import encode_fragment
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import TokenRequest, decode_request_untrusted
 from groupcomm.wire.resend import ResendRequest, decode_resend_untrusted
 from groupcomm.wire.rest import RestNotice, decode_rest_untrusted
 from groupcomm.wire.token import Row, Token, decode_token_untrusted
 from groupcomm.wire.unreliable import UnreliablePacket, decode_unreliable_untrusted
+from tests.core.wire.payloads import encode_messages
 
 KEY: Final = bytes(range(16))
 EDGES: Final = (2**31, 2**32, 2**63)
