@@ -1,7 +1,8 @@
 """Bundler: what a client sends, from messages to frames.
 
 Consecutive small messages to the same groups, of the same level and flags, share a bundle while
-they wait; nothing waits for company, as `take` gives out all there is. A message too large for
+they wait, up to what a packet holds: what daemons do for a bundle hardly depends on its size.
+Nothing waits for company, as `take` gives out all there is. A message too large for
 one bundle is cut into fragments while it is taken, so that it stands in memory once. Everything
 leaves in the order in which it was submitted.
 """
@@ -29,12 +30,6 @@ from groupcomm.wire.messages import (
     encode_fragment,
     message_parts,
 )
-
-SHARED_BUNDLE_BYTES: Final = 28_000
-"""Size up to which a bundle takes further messages; a larger one would delay those of others.
-
-Two of them fill the largest packet. Against 8 KiB, daemons spend an eighth less on a message.
-"""
 
 TARGET_BYTES: Final = 8
 """What the daemon adds to a bundle for each private name among its groups."""
@@ -201,7 +196,7 @@ class Bundler:
             self._items.append(_Large(address, number, type_, data, part))
             self.pending_bytes += len(data)
             return
-        shared = _Shared(address, number, max(size, min(room, SHARED_BUNDLE_BYTES - heads)))
+        shared = _Shared(address, number, room)
         shared.add(type_, (data,), size)
         self._items.append(shared)
         self._open = None if address.ordered else shared

@@ -42,7 +42,7 @@ from groupcomm.wire.messages import MESSAGE_HEAD_BYTES
 OUTPUT_CAP_BYTES: Final = 1024 * 1024
 """Bytes that may wait for the daemon before a sender must wait too."""
 
-SOME_BYTES: Final = 128 * 1024
+SOME_BYTES: Final = 256 * 1024
 """Of many messages, so much is queued before it is written: about what a socket takes."""
 
 REASSEMBLY_CAP_BYTES: Final = 256 * 1024 * 1024

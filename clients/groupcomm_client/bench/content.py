@@ -1,16 +1,24 @@
 """What the messages of a sender hold: all distinct, quick to make, and quick to check.
 
-A sender's messages are windows of one block of random bytes, each a byte farther on. So both sides
-make the same bytes from a seed, and a message that is wrong shows which one it is instead.
+A sender's messages stand one behind the other on a ring of random bytes, whose length is a prime
+number: so they all begin at different places until every place was the begin of one. Both sides
+make the same ring from a seed; many messages are made by one cut, checked by one comparison, and
+one that is wrong shows which one it is instead.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from random import Random
 from struct import Struct
 from typing import Final
 
-DISTINCT: Final = 1 << 23
-"""Messages of a sender until the first comes again."""
+DISTINCT: Final = 8_388_593
+"""Messages of a sender until the first comes again; a prime number."""
+
+DISTINCT_LARGE: Final = 65_521
+"""The same for messages from LARGE_BYTES on."""
+
+LARGE_BYTES: Final = DISTINCT_LARGE + 1
 
 _TIME: Final = Struct("!QQ")
 _PREFIX: Final = 16
@@ -26,25 +34,56 @@ class Content:
 
     def __init__(self, seed: int, size: int) -> None:
         self._size = size
-        self._count = DISTINCT if size < 100_000 else 1 << 16
-        self._block = Random(seed).randbytes(self._count + size)
+        self._count = (
+            DISTINCT if size < LARGE_BYTES or not size % DISTINCT_LARGE else DISTINCT_LARGE
+        )
+        self._inverse = pow(size, -1, self._count)
+        random = Random(seed).randbytes(self._count)
+        self._ring = (random * (1 + -(-size // self._count)))[: self._count + size]
 
     def many(self, first: int, count: int) -> list[bytes]:
         """Messages number `first` and those after it."""
-        block, size = self._block, self._size
-        start = first % self._count
-        if start + count > self._count:
-            here = self._count - start
-            return self.many(first, here) + self.many(first + here, count - here)
-        return [block[at : at + size] for at in range(start, start + count)]
+        made: list[bytes] = []
+        while len(made) < count:
+            place, run = self._run(first + len(made), count - len(made))
+            made += _cutter(self._size, run).unpack_from(self._ring, place)
+        return made
+
+    def is_next(self, messages: Sequence[bytes], first: int) -> bool:
+        """Whether these are the messages from number `first` on."""
+        if set(map(len, messages)) != {self._size}:
+            return False
+        done = 0
+        while done < len(messages):
+            place, run = self._run(first + done, len(messages) - done)
+            if (
+                b"".join(messages[done : done + run])
+                != self._ring[place : place + run * self._size]
+            ):
+                return False
+            done += run
+        return True
+
+    def _run(self, first: int, count: int) -> tuple[int, int]:
+        """Where a message begins, and how many from it on stand there before the ring ends."""
+        place = first * self._size % self._count
+        room = self._count + self._size - place
+        return place, min(count, room // self._size)
 
     def number(self, data: bytes, expected: int) -> int | None:
         """Which message this is, the one nearest to `expected`; None if it is none of them."""
-        place = self._block.find(data[:_PREFIX])
-        if place < 0 or place >= self._count or self.many(place, 1)[0] != data:
+        place = self._ring.find(data[:_PREFIX])
+        if not 0 <= place < self._count:
             return None
-        turns = round((expected - place) / self._count)
-        return place + turns * self._count
+        first = place * self._inverse % self._count
+        if self.many(first, 1) != [data]:
+            return None
+        return first + round((expected - first) / self._count) * self._count
+
+
+@lru_cache(maxsize=4)
+def _cutter(size: int, count: int) -> Struct:
+    return Struct(f"{size}s" * count)
 
 
 class Account:
@@ -66,7 +105,7 @@ class Account:
     def take(self, messages: Sequence[bytes]) -> None:
         """Check what has come, in its order."""
         self.got += len(messages)
-        if messages == self._content.many(self.expected, len(messages)):
+        if self._content.is_next(messages, self.expected):
             self.expected += len(messages)
             return
         for data in messages:

@@ -45,26 +45,35 @@ class Receiver:
     def take(self, batch: list[Received]) -> None:
         """Check what has come."""
         now = time.monotonic_ns()
-        data: list[list[bytes]] = [[] for _ in self._accounts]
-        come = bytearray()
-        for event in batch:
-            if not isinstance(event, Message):
-                continue
-            index = self._known.get(event.sender)
-            if index is None:
-                index = self._known[event.sender] = self._indices[event.sender.name]
-            if event.type == DATA:
-                data[index].append(event.data)
-                come.append(index)
-            elif event.type == TIMED:
-                self._take_timed(index, event.data, now)
-            elif event.type == END:
+        messages = [event for event in batch if type(event) is Message]
+        done = 0
+        for at, other in [(at, m) for at, m in enumerate(messages) if m.type != DATA]:
+            self._take_data(messages[done:at])
+            done = at + 1
+            if other.type == TIMED:
+                self._take_timed(self._index(other.sender), other.data, now)
+            elif other.type == END:
                 self._ended += 1
-        for account, messages in zip(self._accounts, data, strict=True):
-            if messages:
-                account.take(messages)
-        self._order = zlib.crc32(come, self._order)
+        self._take_data(messages[done:])
         self._counts.append((now, sum(account.got for account in self._accounts)))
+
+    def _take_data(self, messages: list[Message]) -> None:
+        senders = {message.sender for message in messages}
+        for sender in senders:
+            index = self._index(sender)
+            if len(senders) == 1:
+                self._accounts[index].take([message.data for message in messages])
+                self._order = zlib.crc32(bytes((index,)) * len(messages), self._order)
+                return
+            self._accounts[index].take([m.data for m in messages if m.sender == sender])
+        order = bytes([self._known[message.sender] for message in messages])
+        self._order = zlib.crc32(order, self._order)
+
+    def _index(self, sender: MemberId) -> int:
+        """Its number."""
+        if sender not in self._known:
+            self._known[sender] = self._indices[sender.name]
+        return self._known[sender]
 
     def _take_timed(self, index: int, data: bytes, now: int) -> None:
         sent_at, number = read_timed(data)

@@ -20,7 +20,7 @@ from groupcomm_client.connection import Connection
 DATA, TIMED, END = 0, 1, 2
 """Types of messages."""
 
-CHUNK_BYTES: Final = 256 * 1024
+CHUNK_BYTES: Final = 512 * 1024
 """So much is given to the library at once."""
 
 
@@ -35,7 +35,7 @@ class Sender:
     def __init__(self, plan: Plan, index: int) -> None:
         self._plan = plan
         self._content = Content(index, plan.size)
-        self._chunk = max(1, min(1024, CHUNK_BYTES // plan.size))
+        self._chunk = max(1, CHUNK_BYTES // plan.size)
         self._sent = self._timed = 0
         self._stop = trio.Event()
 

@@ -6,7 +6,6 @@ from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
-from groupcomm.session.bundler import SHARED_BUNDLE_BYTES
 from groupcomm.session.client import OUTPUT_CAP_BYTES
 from groupcomm.session.daemon import SessionLimits
 from groupcomm.wire.bundle import BODY_HEAD_BYTES, SELF_DISCARD, Bundle, BundleKind
@@ -70,16 +69,15 @@ def test_an_ordered_message_has_a_bundle_of_its_own() -> None:
     assert [submit.ordered for submit in submits] == [False, True, True, False]
 
 
-@pytest.mark.parametrize("limit", [1000, 8191, SHARED_BUNDLE_BYTES, 8193, 60_000])
+@pytest.mark.parametrize("limit", [1000, 8191, 60_000])
 def test_a_shared_bundle_ends_at_the_limit(limit: int) -> None:
     pair = Pair(bundle_limit=limit)
-    end = min(limit, SHARED_BUNDLE_BYTES)
-    first = end - HEADS - 2 * MESSAGE_HEAD_BYTES - 5
+    first = limit - HEADS - 2 * MESSAGE_HEAD_BYTES - 5
     for size in (first, 5, 0, first, 6):
         pair.client.multicast("g", b"x" * size, level=AGREED)
     bundles = pair.bundles()
     assert shapes(bundles) == [(1, 2), (3, 2), (5, 1)]
-    assert len(bundles[0].body) == end
+    assert len(bundles[0].body) == limit
 
 
 @pytest.mark.parametrize("limit", [300, 1200, 20_000, 60_000])
