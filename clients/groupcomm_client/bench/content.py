@@ -16,9 +16,7 @@ DISTINCT: Final = 8_388_593
 """Messages of a sender until the first comes again; a prime number."""
 
 DISTINCT_LARGE: Final = 65_521
-"""The same for messages from LARGE_BYTES on."""
-
-LARGE_BYTES: Final = DISTINCT_LARGE + 1
+"""The same for messages that are longer than this."""
 
 _TIME: Final = Struct("!QQ")
 _PREFIX: Final = 16
@@ -34,9 +32,8 @@ class Content:
 
     def __init__(self, seed: int, size: int) -> None:
         self._size = size
-        self._count = (
-            DISTINCT if size < LARGE_BYTES or not size % DISTINCT_LARGE else DISTINCT_LARGE
-        )
+        few = size > DISTINCT_LARGE and size % DISTINCT_LARGE
+        self._count = DISTINCT_LARGE if few else DISTINCT
         self._inverse = pow(size, -1, self._count)
         random = Random(seed).randbytes(self._count)
         self._ring = (random * (1 + -(-size // self._count)))[: self._count + size]
@@ -56,10 +53,8 @@ class Content:
         done = 0
         while done < len(messages):
             place, run = self._run(first + done, len(messages) - done)
-            if (
-                b"".join(messages[done : done + run])
-                != self._ring[place : place + run * self._size]
-            ):
+            there = self._ring[place : place + run * self._size]
+            if b"".join(messages[done : done + run]) != there:
                 return False
             done += run
         return True
