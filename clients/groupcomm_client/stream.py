@@ -16,6 +16,9 @@ from groupcomm_client.conversation import Conversation, Ready
 from groupcomm_client.gathering import Gathering
 
 READ_BYTES: Final = 65_536
+MAX_READS: Final = 4
+"""Of one turn, so that many messages cost few of them."""
+
 WRITE_BYTES: Final = 256 * 1024
 
 
@@ -113,14 +116,19 @@ class SessionStream(Gathering):
 
 def read_some(socket_: socket.socket, conversation: Conversation) -> bool:
     """Feed a conversation what has come, and say whether anything has; never waits."""
-    try:
-        data = socket_.recv(READ_BYTES)
-    except BlockingIOError:
-        return False
-    except OSError:
-        data = b""
-    conversation.feed(data)
-    return True
+    come = False
+    for _ in range(MAX_READS):
+        try:
+            data = socket_.recv(READ_BYTES)
+        except BlockingIOError:
+            break
+        except OSError:
+            data = b""
+        conversation.feed(data)
+        come = True
+        if len(data) < READ_BYTES:
+            break
+    return come
 
 
 def write_some(

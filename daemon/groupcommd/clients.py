@@ -28,6 +28,9 @@ MAX_GREETING: Final = 512
 """Connections that have not said hello; beyond it the oldest of them is cut off."""
 
 READ_BYTES: Final = 65_536
+MAX_READS: Final = 4
+"""Of one turn; what is left makes the socket readable again at once."""
+
 WRITE_BYTES: Final = 256 * 1024
 MAX_PARTS: Final = 1024
 """Of one write: the system takes no more (IOV_MAX)."""
@@ -160,14 +163,18 @@ class Clients:
     async def _read_once(self, connection: Connection) -> bool:
         """Feed what the client has sent; False at its end."""
         await trio.lowlevel.wait_readable(connection.socket)
-        try:
-            data = connection.socket.recv(READ_BYTES)
-        except BlockingIOError:
-            return True
-        if data and not connection.closing:  # what comes after the end is nobody's
-            self.inputs.append(ClientBytes(connection.number, data))
+        more = True
+        with suppress(BlockingIOError):
+            for _ in range(MAX_READS):
+                data = connection.socket.recv(READ_BYTES)
+                more = bool(data)
+                if more and not connection.closing:  # what comes after the end is nobody's
+                    self.inputs.append(ClientBytes(connection.number, data))
+                if len(data) < READ_BYTES:
+                    break
+        if self.inputs:
             self._turn()
-        return bool(data)
+        return more
 
     # ---- write ----
 

@@ -168,7 +168,8 @@ class Service:
         while True:
             with trio.CancelScope(deadline=self.core.deadline) as self._timer:
                 await trio.sleep_forever()
-            self.turn()
+            if trio.current_time() >= self.core.deadline:  # else it has moved on meanwhile
+                self.turn()
 
     async def _receive(self, source: socket.socket) -> None:
         while True:

@@ -55,7 +55,7 @@ class SessionLimits:
 
     unreliable_drop_bytes: int = 4 * 1024 * 1024  # waiting output; UNRELIABLE is dropped above it
     output_cap_bytes: int = 2 * MAX_MESSAGE_BYTES  # one message with its heads, and a window
-    backlog_cap_bytes: int = 256 * 1024  # bundles without a number; a visit of the token's worth
+    backlog_cap_bytes: int = 1024 * 1024  # bundles without a number; what a visit may take
     block_bytes: int | None = (
         None  # waiting output above which all senders wait; None: they never do
     )
