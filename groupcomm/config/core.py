@@ -27,6 +27,7 @@ class Timing:
 
     token_timeout_s: float = 0.6  # without token or rest notice for so long: the ring is broken
     token_retransmit_s: float = 0.02  # many LAN rotations; a lost token costs this once
+    linger_s: float = 0.001  # a resting token stays so long after a message; a lost one costs this
     request_retry_s: float = 0.01  # a lost token request costs this once
     repair_delay_s: float = 0.002  # reordering explains a foreign gap for so long
     horizon_interval_max_s: float = 0.005  # notices while the agreed order is in use
@@ -39,7 +40,7 @@ class Timing:
 
     def __attrs_post_init__(self) -> None:
         for name, value in attrs.asdict(self).items():
-            if not (value > 0 or (name == "longest_delay_s" and value == 0)):
+            if not (value > 0 or (name in ("longest_delay_s", "linger_s") and value == 0)):
                 raise ConfigError(f"timing: {name} is {value}; it must be above 0")
         if self.token_retransmit_s * 4 > self.token_timeout_s:
             raise ConfigError(
@@ -72,12 +73,12 @@ class Timing:
 class Windows:
     """Flow control of one ring.
 
-    What one visit may send must fit the socket buffers of every receiver, because a full buffer
-    drops silently.
+    What one rotation sends must fit the socket buffers of every receiver, because a full buffer
+    drops silently; how much that is shows by what is lost (see flow.py).
     """
 
-    visit_bytes: int = 256 * 1024  # new packets of one visit
-    ring_bytes: int = 1024 * 1024  # new packets of one rotation, all daemons
+    visit_bytes: int = 256 * 1024  # new packets of one visit, at first
+    ring_bytes: int = 2 * 1024 * 1024  # new packets of one rotation, all daemons, at most
     repair_bytes: int = 256 * 1024  # retransmissions of one visit
     stream_packets: int = 8192  # numbered, and not yet held by every daemon of the view
 

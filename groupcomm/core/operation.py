@@ -218,6 +218,7 @@ class Operation:
         packet = decode_data_untrusted(raw)
         checks.check_data(packet, self.view)
         if packet.daemon == self._me:
+            self.ring.flow.window.repeated += len(raw)  # a fellow has answered a request for it
             return
         if not self.delivery.take(packet):
             self.counters.duplicates += 1

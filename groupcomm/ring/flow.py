@@ -1,9 +1,14 @@
-"""Flow control of one ring: how much a visit may number."""
+"""Flow control of one ring: how much a visit may number.
+
+Each daemon has a window (window.py). All windows of a ring together end at `ring_bytes`; daemons
+that want more share it alike: each may fill what the others leave, and never less than its share.
+"""
 
 from groupcomm.config.core import Windows
 from groupcomm.ring.visit import held_by_ring
+from groupcomm.ring.window import Window
 from groupcomm.stream.stream import Stream
-from groupcomm.wire.token import Token
+from groupcomm.wire.token import Row, Token
 
 
 class Flow:
@@ -11,15 +16,17 @@ class Flow:
 
     Attributes:
         blocked: a client here is slow: all senders are to wait for it.
+        window: what this daemon may number from one visit to the next.
     """
 
-    __slots__ = ("_far", "_stream", "_told", "_windows", "blocked")
+    __slots__ = ("_far", "_stream", "_told", "_windows", "blocked", "window")
 
     def __init__(self, windows: Windows, stream: Stream, rings: int) -> None:
         self._windows = windows
         self._stream = stream
         self._told: list[int] = []
         self.blocked = False
+        self.window = Window(windows.visit_bytes, windows.ring_bytes)
         self._far = {ring: stream.held for ring in range(rings) if ring != stream.ring}
 
     def to_tell(self, held: list[int]) -> list[int]:
@@ -49,9 +56,26 @@ class Flow:
         ahead = self._stream.known - self._far_least()
         return ahead < self._windows.stream_packets
 
-    def budget(self, token: Token) -> int:
-        """Bytes that may be numbered now; what the holder sent last time is off the burst."""
+    def keeps_up(self, token: Token) -> bool:
+        """Whether everybody, here and in other rings, holds enough for more to be numbered."""
         behind = min(held_by_ring(token, self._stream.ring), self._far_least())
-        if token.last - behind >= self._windows.stream_packets:
+        return token.last - behind < self._windows.stream_packets
+
+    def budget(self, token: Token, row: Row) -> int:
+        """Bytes that the holder, whose row this is, may number before the token goes round."""
+        if not self.keeps_up(token):
             return 0
-        return min(self._windows.visit_bytes, self._windows.ring_bytes - token.burst)
+        most = self._windows.ring_bytes
+        senders = 1 + sum(other.sent > 0 for other in token.rows if other is not row)
+        share = max(most - (token.burst - row.sent), most // senders)
+        return min(self.window.bytes, share) - row.sent
+
+    def back(self, token: Token, row: Row) -> None:
+        """The token is back at the daemon whose row this is: its last burst is over."""
+        self.settled(token, row)
+        self.window.comes()
+
+    def settled(self, token: Token, row: Row) -> None:
+        """What the holder has numbered is with all others."""
+        token.burst -= row.sent
+        row.sent = 0

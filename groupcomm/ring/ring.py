@@ -8,7 +8,8 @@ Pure. ``now`` is in seconds on the daemon's monotonic clock. States, and what ma
     visit     (within one step) repair, number, write the own row ---------------+
       | nobody asks, all hold the whole stream, the last packet is of this daemon
       v
-    RESTING   the token stays; rest notices tell so. Any wish, here or by request: visit again.
+    RESTING   the token stays; rest notices tell so. Messages of this daemon are numbered at once,
+              and the token goes round for them a moment later. Another wish: it goes now.
 
 Sources: Amir, Moser, Melliar-Smith, Agarwal, Ciarfella, "The Totem Single-Ring Ordering and
 Membership Protocol", ACM TOCS 13(4), 1995 (numbering, repair by the token, flow control); Babay,
@@ -23,6 +24,8 @@ from math import inf
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import RING, View
+from groupcomm.level import ServiceLevel
+from groupcomm.ring.announcer import Announcer
 from groupcomm.ring.away import Away
 from groupcomm.ring.flow import Flow
 from groupcomm.ring.host import Host
@@ -39,10 +42,14 @@ from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Packer
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket
-from groupcomm.wire.horizon import HorizonNotice
 from groupcomm.wire.request import TokenRequest
 from groupcomm.wire.rest import RestNotice
 from groupcomm.wire.token import Token, request_room
+
+LINGER_PART = 4
+"""The token goes at once for more than a part of so many of the window."""
+
+_SAFE = ServiceLevel.SAFE
 
 ACCELERATED_PACKETS = 16
 """Packets of a longer burst that follow the token. A short one goes first: overtaken, it would
@@ -75,6 +82,7 @@ class Ring:
 
     __slots__ = (
         "_alone",
+        "_announcer",
         "_clock",
         "_config",
         "_entered",
@@ -85,13 +93,12 @@ class Ring:
         "_last_hop",
         "_me",
         "_members",
-        "_notice_at",
-        "_notice_due",
         "_packer",
         "_place",
         "_ring",
         "_room",
         "_round_at",
+        "_settle_at",
         "_shown",
         "_stream",
         "_streams",
@@ -135,6 +142,9 @@ class Ring:
         self._alone = len(self._members) == 1
         self._stream = streams[self._ring]
         self.notices = NoticeSchedule(config.timing, view.longest_delay_s, now)
+        self._announcer = Announcer(
+            view, me, config.timing, clock=clock, notices=self.notices, host=host, now=now
+        )
         self.flow = Flow(config.windows, self._stream, len(streams))
         self.away = Away(
             self._ring,
@@ -151,12 +161,11 @@ class Ring:
             now=now,
         )
         self._frontier = 0  # of the ring, by the token when it was here last
-        self._notice_due = inf  # when the next horizon notice is owed, as of the last step
         self._last_hop = config.starts.hop  # hop of the token that was here last
         self._shown = self._stream.held  # last number that the token showed when it left here
         self._room = request_room(len(self._members), len(streams), view.packet_limit)
         self._wanted: list[int] = []  # who asked for the token while it was here
-        self._notice_at = now  # when the next rest notice is due
+        self._settle_at = inf  # when it is to go round with what was numbered at rest
         self._round_at = now  # when the token may go round to collect frontiers only
         self.duplicate_tokens = 0
         self.everywhere = self._stream.held
@@ -174,7 +183,7 @@ class Ring:
         if token.hop <= self._last_hop:
             self.duplicate_tokens += 1
             if self.state is State.RESTING:
-                self._notice_at = now  # its sender has not heard that it arrived
+                self._announcer.rest_at = now  # its sender has not heard that it arrived
             return
         self._last_hop = token.hop
         self.away.came_by(token.hop)
@@ -182,6 +191,7 @@ class Ring:
         self._stream.learn(token.last)
         self._clock.follow(token.clock)
         self.state = State.ARRIVED
+        self.flow.back(token, token.rows[self._place])
 
     def on_rest(self, notice: RestNotice, now: float) -> None:
         """Take a rest notice: heartbeat, proof of the last pass, stability."""
@@ -210,7 +220,9 @@ class Ring:
         if self.state is State.ARRIVED:
             self._visit(now)
         elif self.state is State.RESTING:
-            if self._has_reason(now):
+            if self._can_number() and not self._wanted:
+                self._visit(now)
+            elif self._must_go_round(now):
                 self._visit(now, leave=not self._alone)
             else:
                 self._stay(now)
@@ -221,6 +233,7 @@ class Ring:
 
     def _visit(self, now: float, *, leave: bool = False) -> None:
         token = self._token
+        rested = self.state is State.RESTING
         self._clock.advance(now)
         if token.requests:
             self._answer(token)
@@ -234,11 +247,11 @@ class Ring:
         early = max(len(packets) - ACCELERATED_PACKETS, 0) or len(packets)
         for packet in packets[:early]:
             self._host.publish(packet)
-        self._notice_due = self._horizon_due(now)
-        if self._notice_due <= now:
-            self._announce_horizon(now)
+        self._announcer.horizon_if_due(token, self._frontier, now)
         if self._alone or (self._may_rest(token) and not leave):
             self._rest(now)
+        elif rested and not leave and self._may_linger(token, packets):
+            self._settle_at = min(self._settle_at, now + self._config.timing.linger_s)
         else:
             self._pass(token, now)
         for packet in packets[early:]:
@@ -248,8 +261,10 @@ class Ring:
         """Multicast what others ask for and is held here."""
         budget = self._config.windows.repair_bytes
         answers, token.requests = answer_requests(token.requests, self._streams, budget)
-        for raw in answers:
-            self._host.send(RING, raw)
+        for packet in answers:
+            if packet.daemon == self._me:
+                self.flow.window.repeated += len(packet.raw)
+            self._host.send(RING, packet.raw)
 
     def _ask_foreign(self, token: Token, now: float) -> None:
         """Ask the ring for packets of other streams; where they come in, one asks over the link."""
@@ -262,16 +277,14 @@ class Ring:
     def _number(self, token: Token) -> list[DataPacket]:
         """Give waiting bundles numbers, within the windows."""
         row = token.rows[self._place]
-        token.burst -= row.sent
-        row.sent = 0
-        budget = self.flow.budget(token) if self._packer.waiting else 0
+        budget = self.flow.budget(token, row) if self._packer.waiting else 0
         if budget <= 0:
             return []
         packets = self._packer.fill(token.last, budget, self._host.causes)
         for packet in packets:
             row.sent += len(packet.raw)
+            token.burst += len(packet.raw)
             self._host.originate(packet)
-        token.burst += row.sent
         token.last = packets[-1].number
         token.last_sender = self._me
         return packets
@@ -292,7 +305,23 @@ class Ring:
             and held_by_ring(token, self._ring) == token.last
         )
 
+    def _may_linger(self, token: Token, packets: list[DataPacket]) -> bool:
+        """Whether what was numbered at rest may go to others before the token does.
+
+        A lone message is delivered sooner if nobody has to handle the token first. What fills a
+        good part of the window, or is SAFE and waits for frontiers, has the token go at once.
+        """
+        return (
+            self._config.timing.linger_s > 0
+            and not token.requests
+            and not token.wanted
+            and token.rows[self._place].sent * LINGER_PART < self.flow.window.bytes
+            and not any(bundle.level == _SAFE for packet in packets for bundle in packet.bundles)
+        )
+
     def _pass(self, token: Token, now: float) -> None:
+        self._settle_at = inf
+        self.flow.window.leaves(token.rows[self._place].sent)
         token.hop += 1
         token.clock = self._clock.value
         successor = self._members[(self._place + 1) % len(self._members)]
@@ -307,93 +336,52 @@ class Ring:
 
     def _rest(self, now: float) -> None:
         self.state = State.RESTING
+        self.flow.settled(self._token, self._token.rows[self._place])
         self.away.rests(self._token.hop, self._me, self._host.frontier, now)
         self._round_at = now + self._config.timing.rest_interval_s
-        self._announce_rest(now)
+        self._announcer.rest(self._token, now)
 
     def _stay(self, now: float) -> None:
-        if now >= self._notice_at:
-            self._announce_rest(now)
-        self._notice_due = self._horizon_due(now)
-        if self._notice_due <= now:
-            self._announce_horizon(now)
+        if now >= self._announcer.rest_at and not self._is_unsettled():
+            self._announcer.rest(self._token, now)
+        self._announcer.horizon_if_due(self._token, self._frontier, now)
 
     def _can_number(self) -> bool:
-        return bool(self._packer.waiting) and self.flow.budget(self._token) > 0
-
-    def _has_reason(self, now: float) -> bool:
-        """Whether the resting token is needed: to send, to repair, to collect frontiers."""
         token = self._token
-        if self._wanted or self._can_number() or (self._lags() and not self.flow.blocked):
+        return bool(self._packer.waiting) and self.flow.budget(token, token.rows[self._place]) > 0
+
+    def _must_go_round(self, now: float) -> bool:
+        """Whether others need the resting token, or it has to collect what they hold."""
+        token = self._token
+        if self._wanted or (self._lags() and not self.flow.blocked):
             return True
-        host = self._host
         if any(gaps.deadline <= now for gaps in self._gaps):
             return True
+        if self._is_unsettled() and (now >= self._settle_at or self._packer.waiting):
+            return True
+        host = self._host
         written, frontier = token.rows[self._place].frontier, host.frontier
         round_is_due = now >= self._round_at and host.holds_packets
         return frontier > written and (round_is_due or host.safe_waits(written, frontier))
+
+    def _is_unsettled(self) -> bool:
+        """Whether others may lack what was numbered here since the token came to rest."""
+        return not self._alone and held_by_ring(self._token, self._ring) < self._token.last
 
     def _lags(self) -> bool:
         """Alone: a client was slow at the last visit, so that less counts as held than is."""
         return self._alone and self.everywhere < self._token.last
 
-    def _announce_rest(self, now: float) -> None:
-        token = self._token
-        horizon = self._clock.advance(now)
-        self._notice_at = now + self._config.timing.rest_interval_s
-        self._host.promise(horizon, token.last)
-        if self._alone:
-            return
-        notice = RestNotice(
-            ring=self._ring,
-            hop=token.hop,
-            holder=self._me,
-            last=token.last,
-            horizon=horizon,
-            frontiers=[row.frontier for row in token.rows],
-        )
-        self._host.send(RING, notice.encode(self._key))
-
-    # ---- horizons for other rings ----
-
-    def _announce_horizon(self, now: float) -> None:
-        token = self._token
-        horizon = self._clock.promise(now, above=self.notices.announced)
-        notice = HorizonNotice(
-            ring=self._ring,
-            horizon=horizon,
-            upto=token.last,
-            frontier=self._frontier,
-            unsettled=self._host.holds_packets,
-            held=[held_by_ring(token, ring) for ring in range(len(self._streams))],
-        )
-        packet = notice.encode(self._key)
-        self.notices.issued(now, self._frontier, horizon)
-        self._notice_due = self._horizon_due(now)
-        self._host.promise(horizon, token.last)
-        if not self._alone:
-            self._host.send(RING, packet)
-        self._host.send_rings(packet)
-
-    def _horizon_due(self, now: float) -> float:
-        """When the next notice is owed, if the token is here then; inf with one ring."""
-        if len(self._streams) == 1:
-            return inf
-        return self.notices.due_at(
-            now,
-            safe_waits=self._host.safe_waits(self.notices.announced_frontier, self._frontier),
-            holds_packets=self._host.holds_packets,
-        )
-
     # ---- time ----
 
     def _rest_deadline(self, now: float) -> float:
-        if self._can_number():
+        unsettled = self._is_unsettled()
+        if self._can_number() or (unsettled and self._packer.waiting):
             return now
-        deadline = self._notice_due
+        deadline = self._announcer.horizon_at
         if not self._alone or self._lags():
-            deadline = min(deadline, self._notice_at)
+            deadline = min(deadline, self._announcer.rest_at)
         deadline = min([deadline, *(gaps.deadline for gaps in self._gaps)])
         written = self._token.rows[self._place].frontier
         overdue = self._host.holds_packets and self._host.frontier > written
-        return min(deadline, self._round_at) if overdue else deadline
+        return min(deadline, self._settle_at, self._round_at if overdue else inf)

@@ -2,6 +2,7 @@
 
 from groupcomm.stream.ranges import merge_ranges
 from groupcomm.stream.stream import Stream
+from groupcomm.wire.data import DataPacket
 from groupcomm.wire.token import Row, Token
 
 Request = tuple[int, int, int]
@@ -28,7 +29,7 @@ def first_token(
 
 def answer_requests(
     requests: list[Request], streams: list[Stream], budget: int
-) -> tuple[list[bytes], list[Request]]:
+) -> tuple[list[DataPacket], list[Request]]:
     """Find what is asked for and held here.
 
     Args:
@@ -39,7 +40,7 @@ def answer_requests(
     Returns:
         The packets to multicast, and the requests that remain for others.
     """
-    answers: list[bytes] = []
+    answers: list[DataPacket] = []
     remaining: list[Request] = []
     for ring, first, last in requests:
         stream = streams[ring]
@@ -48,7 +49,7 @@ def answer_requests(
         for number in range(max(first, stream.forgotten + 1), min(last, stream.known) + 1):
             packet = packets.get(number)
             if packet is not None and budget > 0:
-                answers.append(packet.raw)
+                answers.append(packet)
                 budget -= len(packet.raw)
                 if unmet:
                     remaining.append((ring, unmet, number - 1))

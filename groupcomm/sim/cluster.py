@@ -302,6 +302,7 @@ def make_config(settings: Settings) -> CoreConfig:
             Timing(),
             longest_delay_s=max(map(max, settings.ring_delays_s)),
             horizon_interval_min_s=settings.notice_interval_s,
+            linger_s=settings.linger_s,
         ),
     )
 

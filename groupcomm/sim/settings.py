@@ -18,6 +18,7 @@ SHORTEST_CALM_S = 2.0
 MOST_CALMS = 3
 """In runs that are long enough for it, so many disturbances fit in at most, on average."""
 
+LINGERS_S = (0.0, 0.0, Timing().linger_s, 0.005)
 NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04, 0.04)
 SMALL_WINDOWS = Windows(visit_bytes=12_000, ring_bytes=30_000, stream_packets=64)
 ALL_AGREE_SHARE = 0.6
@@ -63,6 +64,7 @@ class Settings:
         rings: per site the indices of its daemons; each has one ring while all hear each other.
         ring_delays_s: one-way delays in seconds between sites, from the first index to the second.
         notice_interval_s: least time between two horizon notices of a ring.
+        linger_s: how long a resting token stays after a message.
         windows: of each ring; small ones let large messages take several visits of the token.
         faults: what goes wrong.
         suite: 1 if datagrams are encrypted, 0 if they have a checksum only.
@@ -82,6 +84,7 @@ class Settings:
     rings: tuple[tuple[int, ...], ...]
     ring_delays_s: tuple[tuple[float, ...], ...]
     notice_interval_s: float = NOTICE_INTERVALS_S[0]
+    linger_s: float = Timing().linger_s
     windows: Windows = attrs.field(factory=Windows)
     faults: Faults = attrs.field(factory=Faults)
     suite: int = 0
@@ -112,6 +115,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         rings=rings,
         ring_delays_s=draw_ring_delays(rng, len(rings)),
         notice_interval_s=random_for(seed, "notices").choice(NOTICE_INTERVALS_S),
+        linger_s=random_for(seed, "stay").choice(LINGERS_S),
         windows=random_for(seed, "windows").choice((Windows(), Windows(), SMALL_WINDOWS)),
         faults=faults,
         # Who has no key can forge a checksum, so an attacker meets encrypted datagrams only.

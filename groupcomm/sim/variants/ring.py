@@ -92,8 +92,8 @@ def horizon_without_token(right: Right) -> Right:
 
     def step(self: Ring, now: float) -> None:
         right(self, now)
-        if self.state is State.AWAY and self._horizon_due(now) <= now:
-            self._announce_horizon(now)
+        if self.state is State.AWAY:
+            self._announcer.horizon_if_due(self._token, self._frontier, now)
 
     return step
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.clocks.stamp import Stamp, ViewId
-from groupcomm.config.core import CoreConfig
+from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
 from groupcomm.hop.routes import Routes
 from groupcomm.level import ServiceLevel
@@ -33,6 +33,10 @@ def make_view(*rings: tuple[int, ...]) -> View:
     )
 
 
+AT_ONCE = CoreConfig(timing=Timing(linger_s=0.0))
+"""The token leaves as soon as there is anything to send."""
+
+
 class Daemon:
     """One daemon's ring with a host that notes what it is told; `sent` is cleared by `take`."""
 
@@ -54,7 +58,7 @@ class Daemon:
         self.ring = Ring(
             view,
             me,
-            config or CoreConfig(),
+            config or AT_ONCE,
             streams=self.streams,
             clock=self.clock,
             packer=self.packer,
@@ -85,10 +89,12 @@ class Daemon:
     def send_rings(self, packet: bytes) -> None:
         self.sent.append((-2, packet))
 
-    def submit(self, count: int = 1, size: int = 10) -> None:
+    def submit(
+        self, count: int = 1, size: int = 10, level: ServiceLevel = ServiceLevel.AGREED
+    ) -> None:
         for _ in range(count):
             payload = encode_messages([(0, bytes(size))])
-            body = encode_body(BundleKind.MESSAGES, ServiceLevel.AGREED, 0, 1, ("g",), payload)
+            body = encode_body(BundleKind.MESSAGES, level, 0, 1, ("g",), payload)
             bundle = decode_body_untrusted(body)
             bundle.address(1, "u", ())
             self.packer.waiting.append(bundle)

@@ -2,15 +2,27 @@
 
 from math import inf
 
+import pytest
+from attrs import evolve
+
 from groupcomm.config.core import CoreConfig, Windows
 from groupcomm.config.view import RING
+from groupcomm.level import ServiceLevel
 from groupcomm.ring.ring import ACCELERATED_PACKETS, State
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import TokenRequest, decode_request_untrusted
 from groupcomm.wire.rest import RestNotice, decode_rest_untrusted
-from tests.core.ring.harness import Daemon, kinds, make_view, target_of_token, token_in, trio
+from tests.core.ring.harness import (
+    AT_ONCE,
+    Daemon,
+    kinds,
+    make_view,
+    target_of_token,
+    token_in,
+    trio,
+)
 
 
 def test_the_lowest_daemon_starts_with_the_token_and_says_so() -> None:
@@ -164,7 +176,7 @@ def test_a_long_burst_lets_the_token_overtake_its_last_packets() -> None:
 
 
 def test_windows_limit_a_visit_and_a_rotation() -> None:
-    config = CoreConfig(windows=Windows(visit_bytes=5000, ring_bytes=8000))
+    config = evolve(AT_ONCE, windows=Windows(visit_bytes=5000, ring_bytes=8000))
     a, b, _ = trio(config)
     a.step(0.0)
     a.submit(count=50, size=1000)
@@ -172,11 +184,80 @@ def test_windows_limit_a_visit_and_a_rotation() -> None:
     assert kinds(first).count(PacketKind.DATA) == 5
     b.submit(count=50, size=1000)
     b.hear(first, 0.0)
-    assert kinds(b.step(0.0)).count(PacketKind.DATA) == 3
+    assert kinds(b.step(0.0)).count(PacketKind.DATA) == 4, "what a leaves, or half of all"
+
+
+def test_daemons_that_want_more_than_fits_share_it_alike() -> None:
+    """The first takes all there is while it is alone, and makes room for the others."""
+    config = evolve(AT_ONCE, windows=Windows(visit_bytes=90_000, ring_bytes=90_000))
+    ring = trio(config)
+    ring[0].step(0.0)
+    for daemon in ring:
+        daemon.submit(count=1000, size=1000)
+    shares: list[int] = []
+    sent: list[tuple[int, bytes]] = []
+    for visit in range(15):
+        ring[visit % 3].hear(sent, 0.0)
+        sent = ring[visit % 3].step(0.0)
+        shares.append(kinds(sent).count(PacketKind.DATA))
+        for other in ring:
+            other.hear([item for item in sent if item[1][0] == PacketKind.DATA], 0.0)
+    assert shares[0] > 80
+    assert max(shares[9:]) - min(shares[9:]) <= 1
+    assert 80 < sum(shares[-3:]) < 95
+
+
+def test_a_lone_message_goes_first_and_the_token_a_moment_later() -> None:
+    a, b, c = trio(CoreConfig())
+    b.hear(rest := a.step(0.0), 0.0)
+    c.hear(rest, 0.0)
+    a.submit()
+    sent = a.step(1e-6)
+    assert kinds(sent) == [PacketKind.DATA]
+    b.hear(sent, 1e-6)
+    c.hear(sent, 1e-6)
+    assert a.ring.deadline == pytest.approx(1e-6 + CoreConfig().timing.linger_s)
+    a.submit()
+    assert kinds(a.step(1e-4)) == [PacketKind.DATA], "further ones do not put the round off"
+    assert a.ring.deadline == pytest.approx(1e-6 + CoreConfig().timing.linger_s)
+    assert kinds(a.step(a.ring.deadline)) == [PacketKind.TOKEN]
+    assert a.ring.state is State.AWAY
+
+
+def test_a_lingering_token_goes_at_once_to_who_asks_for_it() -> None:
+    a, b, _ = trio(CoreConfig())
+    b.hear(a.step(0.0), 0.0)
+    a.submit()
+    a.step(1e-6)
+    b.submit()
+    a.hear(b.step(1e-6), 1e-6)
+    assert kinds(a.step(2e-6)) == [PacketKind.TOKEN]
+
+
+@pytest.mark.parametrize("why", ["much", "safe"])
+def test_the_token_does_not_linger_behind(why: str) -> None:
+    a, _, _ = trio(CoreConfig())
+    a.step(0.0)
+    if why == "much":
+        a.submit(count=70, size=1000)
+    else:
+        a.submit(level=ServiceLevel.SAFE)
+    assert PacketKind.TOKEN in kinds(a.step(1e-6))
+
+
+def test_nothing_says_that_all_hold_what_was_sent_while_the_token_lingers() -> None:
+    """A rest notice would; a copy of the token that came before asks for one."""
+    a, b, _ = trio(CoreConfig())
+    b.hear(a.step(0.0), 0.0)
+    a.submit()
+    a.step(1e-6)
+    a.ring.on_token(a.ring._token, 2e-6)
+    assert kinds(a.step(2e-6)) == []
+    assert kinds(a.step(a.ring.deadline)) == [PacketKind.TOKEN]
 
 
 def test_a_ring_that_falls_behind_stops_the_numbering() -> None:
-    config = CoreConfig(windows=Windows(stream_packets=10))
+    config = evolve(AT_ONCE, windows=Windows(stream_packets=10))
     a, _, _ = trio(config)
     a.step(0.0)
     a.submit(count=50, size=1000)
