@@ -63,6 +63,16 @@ class Program:
         with suppress(trio.BrokenResourceError):
             await self.process.stdin.send_all(line.encode() + b"\n")
 
+    async def end(self) -> None:
+        """End it if it has not ended, and leave nothing of it."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.kill()
+        with trio.CancelScope(shield=True):
+            await self.process.wait()
+            await self.process.stdin.aclose()
+            await self.process.stdout.aclose()
+
 
 def cpu_s(pid: int) -> float:
     """Processor seconds that a process has used."""
@@ -104,10 +114,10 @@ async def measure(plan: Plan, addresses: Sequence[str], daemons: Sequence[int]) 
         receivers, senders = [], []
         for index in range(plan.receivers):
             receivers.append(await _program("receiver", _place(addresses, index), told))
-            stack.callback(receivers[-1].process.kill)
+            stack.push_async_callback(receivers[-1].end)
         for index in range(plan.senders):
             senders.append(await _program("sender", _place(addresses, index), str(index), told))
-            stack.callback(senders[-1].process.kill)
+            stack.push_async_callback(senders[-1].end)
         with trio.fail_after(START_S):
             names = [(await each.told())["ready"] for each in senders]
             for each in receivers:
