@@ -13,6 +13,12 @@ from groupcomm_client.bench.figures import Figures
 from groupcomm_client.bench.plan import Plan
 from groupcomm_client.bench.runs import NAMES, measure, open_daemons
 from groupcomm_client.bench.summary import as_json, floor_json, machine, middle_of
+from groupcomm_client.commands.bench_matrix import (
+    add_matrix_options,
+    refuse_changed,
+    refuse_without_matrix,
+    run_rows,
+)
 from groupcomm_client.commands.shared import add_level_option, level_of
 
 NAME: Final = "bench"
@@ -45,9 +51,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rate", type=float, default=0.0, metavar="R", help="messages a second (all that pass)"
     )
-    parser.add_argument("--duration-s", type=float, default=5.0, metavar="S", help="of a run (5)")
     parser.add_argument(
-        "--rounds", type=int, metavar="N", default=1, help="runs; their median is told (1)"
+        "--duration-s", type=float, metavar="S", help="of a run (5; 2 with --matrix)"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        metavar="N",
+        help="runs; their median is told (1; 3 with --matrix)",
     )
     parser.add_argument("--bundling", choices=("on", "off"), default="on", help=_BUNDLING_HELP)
     parser.add_argument("--encryption", choices=("on", "off"), default="on", help="of datagrams")
@@ -63,6 +74,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="with --rate: before each run, send the same through relays without any protocol",
     )
     parser.add_argument("--json", action="store_true", help="one object")
+    add_matrix_options(parser)
 
 
 _BUNDLING_HELP: Final = "whether a sender gives many messages at once, or awaits each one (on)"
@@ -70,6 +82,12 @@ _BUNDLING_HELP: Final = "whether a sender gives many messages at once, or awaits
 
 def run(options: argparse.Namespace) -> int:
     """Measure; 1 if a message was lost, came twice, out of order, or was not what was sent."""
+    if options.matrix:
+        refuse_changed(options, add_options)
+        return run_rows(options)
+    refuse_without_matrix(options)
+    options.rounds = 1 if options.rounds is None else options.rounds
+    options.duration_s = 5.0 if options.duration_s is None else options.duration_s
     if not 1 <= options.daemons <= len(NAMES):
         raise ConfigError(f"--daemons is {options.daemons}; it must be 1 to {len(NAMES)}")
     if options.rounds < 1:
@@ -109,8 +127,7 @@ async def _run(plan: Plan, options: argparse.Namespace) -> tuple[list[Figures], 
     async with open_daemons(plan) as (found, processes):
         for _ in range(options.rounds):
             if options.floor:
-                count = max(1, int(plan.rate * plan.duration_s))
-                floors.append(await floor_us(plan.daemons, plan.rate, count, plan.size))
+                floors.append(await floor_us(plan))
             rounds.append(await measure(plan, found, processes))
     return rounds, floors
 
