@@ -49,13 +49,8 @@ class Result:
 
     @property
     def figures(self) -> dict[int, float]:
-        """What its rounds are compared by: delays of lone messages, else messages a second."""
-        return {
-            number: (figures.delay_p50_us or 0.0)
-            if figures.plan.is_timed
-            else figures.msgs_per_s_each
-            for number, figures in self.runs.items()
-        }
+        """What its rounds are compared by."""
+        return {number: figure_of(figures) for number, figures in self.runs.items()}
 
     @property
     def floor_ratio(self) -> float | None:
@@ -73,7 +68,7 @@ class Result:
             found |= as_json(list(self.runs.values())) | floors
             if floors:
                 found["floor_ratio"] = self.floor_ratio
-            found["each_round"] = list(self.figures.values())
+            found["each_round"] = [round(value, 4) for value in self.figures.values()]
         beside = self.beside(others)
         if beside is not None:
             found |= {"beside": self.row.beside, "ratio": ratio(self.figures, beside.figures)}
@@ -82,6 +77,13 @@ class Result:
     def beside(self, others: Sequence["Result"]) -> "Result | None":
         """The row that it is compared with, if that was run."""
         return next((each for each in others if each.row.name == self.row.beside), None)
+
+
+def figure_of(figures: Figures) -> float:
+    """What a run is compared by: the median delay of lone messages, else messages a second."""
+    if figures.plan.is_timed:
+        return figures.delay_p50_us or 0.0
+    return figures.msgs_per_s_each
 
 
 def ratio(ours: dict[int, float], theirs: dict[int, float]) -> float | None:
