@@ -141,6 +141,17 @@ def test_the_page_has_every_row_in_a_table_and_every_bar_in_a_picture() -> None:
     assert "two processors <here> & now" in texts
 
 
+def test_unreliable_messages_may_be_lost() -> None:
+    results = [result(row) for row in chosen(ROWS, "level-*")]
+    unreliable = next(each for each in results if each.row.name == "level-unreliable")
+    assert isinstance(unreliable.row.what, Plan)
+    unreliable.runs[1] = figures(unreliable.row.what, lost=3)
+    verdict = page_of(results, []).verdict
+    assert verdict.startswith("All rows are right: ")
+    assert verdict.endswith(" 3 UNRELIABLE messages were lost, as they may be.")
+    assert not page_of(results, []).wrong
+
+
 def test_a_row_that_is_wrong_is_red_and_named_first() -> None:
     results = [result(row) for row in chosen(ROWS, "three-100,three-1000,event-kill-lan")]
     results[1].runs[1] = figures(Plan(size=1000), lost=7)

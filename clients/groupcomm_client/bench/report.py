@@ -19,9 +19,12 @@ def page_of(results: Sequence[Result], facts: Sequence[str]) -> Page:
     """
     begun = [each for each in results if each.runs or each.events or each.failures]
     wrong = [each.row.name for each in begun if not each.is_right]
-    verdict = "Every message came once, in order, as it was sent, in every run."
+    lost = sum(figures.lost for each in begun for figures in each.runs.values())
+    verdict = "All rows are right: what was sent came once, in order, unchanged."
     if wrong:
         verdict = f"Wrong: {', '.join(wrong)}"
+    elif lost:
+        verdict += f" {lost} UNRELIABLE messages were lost, as they may be."
     parts = [(part, [each for each in begun if each.row.section == part.key]) for part in PARTS]
     return Page(
         title="How fast groupcomm is",

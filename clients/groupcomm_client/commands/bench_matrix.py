@@ -88,8 +88,8 @@ def run_rows(options: argparse.Namespace) -> int:
     results = [Result(row=row) for row in rows]
     facts = (
         f"{machine()}, groupcomm {version('groupcomm')}",
-        f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}; medians of {rounds} rounds of"
-        f" {duration_s:g} s, each through all rows in turn; whiskers: least and most",
+        f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}; runs of {duration_s:g} s, {rounds} of"
+        " each row, in rounds through all; figures are medians, whiskers show least and most",
     )
     try:
         trio.run(run_matrix, results, rounds, say)
