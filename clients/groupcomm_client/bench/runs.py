@@ -28,6 +28,10 @@ FINISH_S: Final = 20.0
 _CLIENTS: Final = 'slow_receivers = "block"'
 """Senders go as fast as the slowest receiver, and not faster for a while."""
 
+_TIMING: Final = "{token_timeout_s = 2.0}"
+"""A machine that is busy with other things stops a daemon for some tenths of a second now and then.
+Its fellows must not take it for dead: what is sent while they are apart counts as lost."""
+
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -85,7 +89,7 @@ def cpu_s(pid: int) -> float:
 async def open_daemons(plan: Plan) -> AsyncIterator[tuple[list[str], list[int]]]:
     """Daemons of this host for some runs: where programs connect, and their processes."""
     names = NAMES[: plan.daemons]
-    settings = f'preset = "local"\npacket_bytes = {plan.packet_bytes}\n'
+    settings = f'preset = "local"\npacket_bytes = {plan.packet_bytes}\ntiming = {_TIMING}\n'
     with TemporaryDirectory(prefix="groupcomm-") as folder:
         if plan.encryption:
             key = Path(folder) / "bench.key"
