@@ -6,10 +6,11 @@ SOAK_MINUTES ?= 60
 DISASTERS ?= 200
 FUZZ_SECONDS ?= 60
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types unit format figures fuzz soak chaos campaigns clean
+.PHONY: help run test lint types unit format figures bench-check bench-record fuzz soak chaos \
+	campaigns clean
 
 help:  ## this list
-	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*##' '/^[a-z-]+:.*##/ {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 run: .venv/.run  ## three daemons on this host: all levels, a crash, and one order in spite of it
 	@.venv/bin/groupcomm demo
@@ -33,6 +34,12 @@ format: .venv/.test  ## rewrite the sources in the common format
 figures: .venv/.test  ## measure the simulator, delays of every level, the oracles, a daemon
 	@$(PYTHON) tests/simulation/bench_simulator.py
 	@$(PYTHON) -m tests.daemon.bench_daemons
+
+bench-check: .venv/.test  ## is it slower than recorded? figures by yardsticks; some minutes
+	@$(PYTHON) -m tests.guard.check
+
+bench-record: .venv/.test  ## write down how fast it is now, for bench-check
+	@$(PYTHON) -m tests.guard.check --record
 
 fuzz: .venv/.fuzz  ## throw bytes at every decoder for FUZZ_SECONDS (60), guided by coverage
 	@$(PYTHON) tests/fuzz/fuzz_decoders.py -max_total_time=$(FUZZ_SECONDS)

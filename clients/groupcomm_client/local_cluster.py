@@ -183,9 +183,13 @@ class LocalCluster:
         }
 
     async def __aenter__(self) -> Self:
-        async with trio.open_nursery() as nursery:
-            for daemon in self.daemons.values():
-                nursery.start_soon(daemon.start)
+        try:
+            async with trio.open_nursery() as nursery:
+                for daemon in self.daemons.values():
+                    nursery.start_soon(daemon.start)
+        except BaseException:
+            self.close()
+            raise
         return self
 
     async def __aexit__(

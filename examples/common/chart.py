@@ -10,6 +10,8 @@ from typing import Final
 
 import attrs
 
+from groupcomm_client.bench.bars import nice_step
+
 Point = tuple[float, float]
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
@@ -77,16 +79,10 @@ class Scale:
             first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
             decades = [10.0**power for power in range(first, last + 1)]
             return [value for value in decades if self.low <= value <= self.high * 1.0001]
-        step = nice_step(self.high - self.low)
+        step = nice_step(self.high - self.low, TICKS)
         first = math.ceil(self.low / step - 1e-9)
         count = math.floor(self.high / step + 1e-9) - first + 1
         return [round((first + index) * step, 12) for index in range(count)]
-
-
-def nice_step(span: float) -> float:
-    """The least of 1, 2 and 5 times a power of ten that divides a span into TICKS or fewer."""
-    power = 10.0 ** math.floor(math.log10(span / TICKS))
-    return next(f * power for f in (1, 2, 5, 10) if span / (f * power) <= TICKS)
 
 
 def scale_for(axis: Axis, values: Sequence[float], start: float, end: float) -> Scale:

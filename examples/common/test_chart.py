@@ -11,15 +11,16 @@ from examples.common.chart import (
     HEIGHT,
     LEFT,
     RIGHT,
+    TICKS,
     TOP,
     WIDTH,
     Axis,
     Panel,
     Scale,
     draw,
-    nice_step,
     page,
 )
+from groupcomm_client.bench.bars import nice_step
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -65,7 +66,7 @@ def test_a_page_holds_the_picture_and_the_words() -> None:
 
 @given(span=st.floats(1e-6, 1e9))
 def test_steps_are_few_and_read_well(span: float) -> None:
-    step = nice_step(span)
+    step = nice_step(span, TICKS)
     assert span / step <= 5.000001
     assert f"{step:.0e}"[0] in "125"
 

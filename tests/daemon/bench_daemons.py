@@ -23,6 +23,7 @@ from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
 from groupcomm.session.frames import encode_hello
 from groupcomm_client import Connection, connect
+from groupcomm_client.bench.runs import cpu_s
 from groupcomm_client.local_cluster import LocalCluster
 
 ROUNDS: Final = 5
@@ -32,12 +33,6 @@ SESSIONS: Final = 1000
 GROUPS_EACH: Final = 10
 HALF_OPEN: Final = 1000
 MIB: Final = 1024 * 1024
-
-
-def cpu_s(pid: int) -> float:
-    """Seconds that a process has computed."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory_mib(pid: int) -> float:

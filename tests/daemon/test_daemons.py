@@ -1,15 +1,18 @@
 """LocalCluster as processes, with real sockets and real kills."""
 
 import signal
+import socket
 import sys
 from pathlib import Path
 
+import pytest
 import trio
 
 from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import Connection, connect
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_client.local_cluster import ClusterError, LocalCluster
+from groupcommd.config_file import read_addresses
 
 
 async def take(connection: Connection, count: int) -> list[Message]:
@@ -83,6 +86,18 @@ async def test_a_killed_daemon_leaves_the_view_and_comes_back(tmp_path: Path) ->
             for cause in line["cause"]
         ]
         assert "fellow_left" in causes
+
+
+async def test_a_cluster_of_which_one_does_not_start_leaves_nothing_behind() -> None:
+    cluster = LocalCluster("ab")
+    taken = read_addresses(cluster.config)["b"]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as somebody:
+        somebody.bind((taken.host, taken.port))
+        with pytest.raises(ExceptionGroup) as caught:
+            await cluster.__aenter__()
+    assert caught.group_contains(ClusterError, match="daemon b does not start: ")
+    assert not any(daemon.running for daemon in cluster.daemons.values())
+    assert not cluster.folder.exists()
 
 
 SUICIDE = """

@@ -14,11 +14,13 @@ import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 import trio
 
+from groupcomm.errors import GroupCommError
 from groupcomm_client.bench.content import read_timed, timed
+from groupcomm_client.bench.plan import Plan
 from groupcomm_client.local_cluster import free_ports
 
 READ_BYTES: Final = 65_536
@@ -109,34 +111,51 @@ async def _receive(path: str, count: int, size: int) -> None:
         print(json.dumps(delays), flush=True)
 
 
-async def floor_us(daemons: int, rate: float, count: int, size: int) -> list[float]:
-    """One-way delays through bare relays, microseconds, sorted; a receiver at each."""
+async def floor_us(plan: Plan) -> list[float]:
+    """One-way delays of a plan's messages through bare relays, microseconds, sorted.
+
+    As many relays as the plan has daemons, with one receiver at each; unix sockets always.
+
+    Raises:
+        GroupCommError: messages were lost.
+    """
+    count = max(1, int(plan.rate * plan.duration_s))
     command = [sys.executable, "-m", "groupcomm_client.bench.bare"]
-    ports = free_ports(HOST, daemons)
+    ports = free_ports(HOST, plan.daemons)
     with TemporaryDirectory(prefix="groupcomm-") as folder:
-        paths = [str(Path(folder) / f"{index}.sock") for index in range(daemons)]
+        paths = [str(Path(folder) / f"{index}.sock") for index in range(plan.daemons)]
         async with AsyncExitStack() as stack:
             for index, path in enumerate(paths):
                 words = ["relay", path, str(index), json.dumps(ports)]
-                stack.callback(subprocess.Popen([*command, *words]).kill)
+                stack.callback(_end, subprocess.Popen([*command, *words]))
             with trio.fail_after(_START_S):
                 while not all(map(os.path.exists, paths)):
                     await trio.sleep(0.01)
             receivers = []
             for path in paths:
-                words = ["receive", path, str(count), str(size)]
+                words = ["receive", path, str(count), str(plan.size)]
                 process = subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True)
-                stack.callback(process.kill)
+                stack.callback(_end, process)
                 assert process.stdout is not None
                 await trio.to_thread.run_sync(process.stdout.readline)
                 receivers.append(process)
-            words = ["send", paths[0], str(rate), str(count), str(size)]
+            words = ["send", paths[0], str(plan.rate), str(count), str(plan.size)]
             await trio.run_process([*command, *words])
             spoken = [
                 (await trio.to_thread.run_sync(lambda p=process: p.communicate()))[0]  # type: ignore[misc]
                 for process in receivers
             ]
-    return sorted(delay for line in spoken for delay in json.loads(line))
+    delays = sorted(delay for line in spoken for delay in json.loads(line))
+    if len(delays) < count * plan.daemons:
+        raise GroupCommError(f"bare relays lost {count * plan.daemons - len(delays)} messages")
+    return delays
+
+
+def _end(process: subprocess.Popen[Any]) -> None:
+    process.kill()
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 def main() -> int:

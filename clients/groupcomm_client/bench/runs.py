@@ -28,6 +28,10 @@ FINISH_S: Final = 20.0
 _CLIENTS: Final = 'slow_receivers = "block"'
 """Senders go as fast as the slowest receiver, and not faster for a while."""
 
+_TIMING: Final = "{token_timeout_s = 2.0}"
+"""A machine that is busy with other things stops a daemon for some tenths of a second now and then.
+Its fellows must not take it for dead: what is sent while they are apart counts as lost."""
+
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -63,6 +67,16 @@ class Program:
         with suppress(trio.BrokenResourceError):
             await self.process.stdin.send_all(line.encode() + b"\n")
 
+    async def end(self) -> None:
+        """End it if it has not ended, and leave nothing of it."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.kill()
+        with trio.CancelScope(shield=True):
+            await self.process.wait()
+            await self.process.stdin.aclose()
+            await self.process.stdout.aclose()
+
 
 def cpu_s(pid: int) -> float:
     """Processor seconds that a process has used."""
@@ -75,7 +89,7 @@ def cpu_s(pid: int) -> float:
 async def open_daemons(plan: Plan) -> AsyncIterator[tuple[list[str], list[int]]]:
     """Daemons of this host for some runs: where programs connect, and their processes."""
     names = NAMES[: plan.daemons]
-    settings = f'preset = "local"\npacket_bytes = {plan.packet_bytes}\n'
+    settings = f'preset = "local"\npacket_bytes = {plan.packet_bytes}\ntiming = {_TIMING}\n'
     with TemporaryDirectory(prefix="groupcomm-") as folder:
         if plan.encryption:
             key = Path(folder) / "bench.key"
@@ -104,10 +118,10 @@ async def measure(plan: Plan, addresses: Sequence[str], daemons: Sequence[int]) 
         receivers, senders = [], []
         for index in range(plan.receivers):
             receivers.append(await _program("receiver", _place(addresses, index), told))
-            stack.callback(receivers[-1].process.kill)
+            stack.push_async_callback(receivers[-1].end)
         for index in range(plan.senders):
             senders.append(await _program("sender", _place(addresses, index), str(index), told))
-            stack.callback(senders[-1].process.kill)
+            stack.push_async_callback(senders[-1].end)
         with trio.fail_after(START_S):
             names = [(await each.told())["ready"] for each in senders]
             for each in receivers:

@@ -2,22 +2,23 @@
 
 import argparse
 import json
-import os
-import platform
-import statistics
 import sys
-from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
 
-import attrs
 import trio
 
 from groupcomm.errors import ConfigError
-from groupcomm.level import ServiceLevel
 from groupcomm_client.bench.bare import floor_us
 from groupcomm_client.bench.figures import Figures
 from groupcomm_client.bench.plan import Plan
 from groupcomm_client.bench.runs import NAMES, measure, open_daemons
+from groupcomm_client.bench.summary import as_json, floor_json, machine, middle_of
+from groupcomm_client.commands.bench_matrix import (
+    add_matrix_options,
+    refuse_changed,
+    refuse_without_matrix,
+    run_rows,
+)
 from groupcomm_client.commands.shared import add_level_option, level_of
 
 NAME: Final = "bench"
@@ -50,9 +51,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rate", type=float, default=0.0, metavar="R", help="messages a second (all that pass)"
     )
-    parser.add_argument("--duration-s", type=float, default=5.0, metavar="S", help="of a run (5)")
     parser.add_argument(
-        "--rounds", type=int, metavar="N", default=1, help="runs; their median is told (1)"
+        "--duration-s", type=float, metavar="S", help="of a run (5; 2 with --matrix)"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        metavar="N",
+        help="runs; their median is told (1; 3 with --matrix)",
     )
     parser.add_argument("--bundling", choices=("on", "off"), default="on", help=_BUNDLING_HELP)
     parser.add_argument("--encryption", choices=("on", "off"), default="on", help="of datagrams")
@@ -68,6 +74,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="with --rate: before each run, send the same through relays without any protocol",
     )
     parser.add_argument("--json", action="store_true", help="one object")
+    add_matrix_options(parser)
 
 
 _BUNDLING_HELP: Final = "whether a sender gives many messages at once, or awaits each one (on)"
@@ -75,6 +82,12 @@ _BUNDLING_HELP: Final = "whether a sender gives many messages at once, or awaits
 
 def run(options: argparse.Namespace) -> int:
     """Measure; 1 if a message was lost, came twice, out of order, or was not what was sent."""
+    if options.matrix:
+        refuse_changed(options, add_options)
+        return run_rows(options)
+    refuse_without_matrix(options)
+    options.rounds = 1 if options.rounds is None else options.rounds
+    options.duration_s = 5.0 if options.duration_s is None else options.duration_s
     if not 1 <= options.daemons <= len(NAMES):
         raise ConfigError(f"--daemons is {options.daemons}; it must be 1 to {len(NAMES)}")
     if options.rounds < 1:
@@ -96,12 +109,11 @@ def run(options: argparse.Namespace) -> int:
         packet_bytes=options.packet_bytes,
     )
     rounds, floors = trio.run(_run, plan, options)
-    middle = sorted(rounds, key=lambda figures: figures.msgs_per_s_each)[len(rounds) // 2]
     if options.json:
-        print(json.dumps({"machine": machine(), **as_json(middle, rounds), **_floor(floors)}))
+        print(json.dumps({"machine": machine(), **as_json(rounds), **floor_json(floors)}))
     else:
-        _tell(middle)
-        for name, value in _floor(floors).items():
+        _tell(middle_of(rounds))
+        for name, value in floor_json(floors).items():
             print(f"{name:<14} {value:,.0f} microseconds, bare relays")
     return 0 if all(figures.is_right for figures in rounds) else 1
 
@@ -115,43 +127,9 @@ async def _run(plan: Plan, options: argparse.Namespace) -> tuple[list[Figures], 
     async with open_daemons(plan) as (found, processes):
         for _ in range(options.rounds):
             if options.floor:
-                count = max(1, int(plan.rate * plan.duration_s))
-                floors.append(await floor_us(plan.daemons, plan.rate, count, plan.size))
+                floors.append(await floor_us(plan))
             rounds.append(await measure(plan, found, processes))
     return rounds, floors
-
-
-def _floor(floors: list[list[float]]) -> dict[str, float]:
-    """Medians over the rounds; nothing if there were none."""
-    if not floors:
-        return {}
-    parts = {"floor_p50_us": 0.5, "floor_p99_us": 0.99}
-    return {
-        name: round(statistics.median(delays[int(part * len(delays))] for delays in floors), 1)
-        for name, part in parts.items()
-    }
-
-
-def machine() -> str:
-    """What it ran on."""
-    return (
-        f"{os.cpu_count()} processors, {platform.system()} {platform.release()},"
-        f" {platform.python_implementation()} {platform.python_version()}, trio {version('trio')}"
-    )
-
-
-def as_json(middle: Figures, rounds: list[Figures]) -> dict[str, Any]:
-    """The middle run by its rate; delays are medians, counts of what went wrong are sums."""
-    found = attrs.asdict(middle, recurse=False)
-    plan = attrs.asdict(found.pop("plan"))
-    for name in ("lost", "duplicated", "misordered", "wrong"):
-        found[name] = sum(getattr(each, name) for each in rounds)
-    for name in ("delay_p50_us", "delay_p99_us", "delay_p999_us", "delay_max_us"):
-        values = [getattr(each, name) for each in rounds]
-        known = [value for value in values if value is not None]
-        found[name] = statistics.median(known) if known else None
-    rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in found.items()}
-    return {**plan, "level": ServiceLevel(plan["level"]).name, "rounds": len(rounds), **rounded}
 
 
 def _tell(figures: Figures) -> None:
