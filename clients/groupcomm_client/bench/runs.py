@@ -65,6 +65,16 @@ class Program:
         with suppress(trio.BrokenResourceError):
             await self.process.stdin.send_all(line.encode() + b"\n")
 
+    async def end(self) -> None:
+        """Kill it if it still runs, and wait for its end."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.kill()
+        with trio.CancelScope(shield=True):
+            await self.process.wait()
+            await self.process.stdin.aclose()
+            await self.process.stdout.aclose()
+
 
 def cpu_s(pid: int) -> float:
     """Processor seconds that a process has used."""
@@ -135,10 +145,10 @@ async def measure_programs(
         receivers, senders = [], []
         for command in receiving:
             receivers.append(await _program(command))
-            stack.callback(receivers[-1].process.kill)
+            stack.push_async_callback(receivers[-1].end)
         for command in sending:
             senders.append(await _program(command))
-            stack.callback(senders[-1].process.kill)
+            stack.push_async_callback(senders[-1].end)
         with trio.fail_after(START_S):
             names = [(await each.told())["ready"] for each in senders]
             for each in receivers:
