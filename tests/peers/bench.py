@@ -9,6 +9,7 @@ right, whatever became of the others; `make bench-peers` installs what it can of
 import argparse
 import json
 import math
+import signal
 import sys
 from pathlib import Path
 from typing import Final
@@ -94,6 +95,7 @@ def ours_is_right(results: Results) -> bool:
 
 def main(arguments: list[str] | None = None) -> int:
     options = options_of(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # stop all, too
     status = 130
     try:
         status = run(arrangements(options.duration_s, options.only), options)

@@ -102,7 +102,7 @@ def not_installed(packages: Sequence[str], modules: Sequence[str] = ()) -> str:
     if packages:
         advice.append(f"apt-get install {' '.join(packages)} (as root)")
     if any(importlib.util.find_spec(module) is None for module in modules):
-        advice.append("pip install 'groupcomm[peers]'")
+        advice.append("pip install --editable '.[peers]'")
     return f"not installed; {', '.join(advice)}" if advice else ""
 
 

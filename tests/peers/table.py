@@ -31,6 +31,15 @@ def p99_us(figures: Figures) -> float | None:
     return figures.delay_p99_us
 
 
+def cpu_us(figures: Figures) -> float | None:
+    """Processor time of all programs together, for a message that all receivers get.
+
+    Other work on the machine changes this much less than it does the rate.
+    """
+    used = figures.cpu_daemons + figures.cpu_senders + figures.cpu_receivers
+    return used / figures.msgs_per_s_each * 1e6 if figures.msgs_per_s_each else None
+
+
 def median(rounds: Sequence[Figures], measure: Measure) -> float | None:
     """Of all rounds that have it."""
     values = [value for each in rounds if (value := measure(each)) is not None]
@@ -64,7 +73,7 @@ def text(found: Sequence[Arrangement], results: Results) -> str:
 def _head(plan: Plan) -> str:
     columns = ("p50 us", "ours/it", "p99 us", "ours/it") if plan.is_timed else ("msgs/s", "ours/it")
     numbers = "".join(f"{column:>12}" for column in columns)
-    return f"  {'':<22}{numbers}   cpu: servers, sender, receivers"
+    return f"  {'':<22}{numbers}{'cpu us/msg':>12}   cpu: servers, sender, receivers"
 
 
 def _row(name: str, plan: Plan, results: Results) -> str:
@@ -74,6 +83,7 @@ def _row(name: str, plan: Plan, results: Results) -> str:
         f"{median(rounds, measure) or 0:>12,.0f}{ratio(ours, rounds, measure) or 0:>12.2f}"
         for measure in measures
     )
+    numbers += f"{median(rounds, cpu_us) or 0:>12,.1f}"
     cpu = [
         statistics.median(values)
         for values in zip(
@@ -120,6 +130,7 @@ def _cell(peer: Peer, plan: Plan, results: Results) -> dict[str, Any]:
         "sending": peer.sending,
         **as_json(middle, rounds),
         **{f"ours_to_{name}": ratio(ours, rounds, measure) for name, measure in measures.items()},
+        "cpu_us_per_message": median(rounds, cpu_us),
         "each_round": [{name: measures[name](each) for name in measures} for each in rounds],
     }
 

@@ -100,7 +100,7 @@ def test_a_ratio_is_the_median_of_those_of_each_round() -> None:
 def test_the_table_tells_medians_ratios_losses_and_who_is_missing() -> None:
     lines = text(*made_up()).splitlines()
     row = next(line for line in lines if line.startswith("  bare relay"))
-    assert " ".join(row.split()) == "bare relay 1,000 3.00 0.50, 0.25, 1.00 lost 21"
+    assert " ".join(row.split()) == "bare relay 1,000 3.00 1,750.0 0.50, 0.25, 1.00 lost 21"
     assert "absent was not measured: not installed" in lines
 
 
