@@ -1,13 +1,14 @@
 # groupcomm: `make help` lists what there is to do. Everything is installed under .venv, nothing
-# outside this folder is touched.
+# outside this folder is touched, but for Debian packages by `make bench-peers` if you are root.
 
 PYTHON := .venv/bin/python
 SOAK_MINUTES ?= 60
 DISASTERS ?= 200
 FUZZ_SECONDS ?= 60
+ROUNDS ?= 3
 .DEFAULT_GOAL := help
 .PHONY: help run test lint types unit format figures bench-check bench-record fuzz soak chaos \
-	campaigns clean
+	campaigns bench-peers clean
 
 help:  ## this list
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -55,6 +56,10 @@ campaigns: .venv/.test  ## flush layer, mutex, key-value store under kills and p
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 10000 --kills 20
 	@$(PYTHON) -m tests.campaigns.store --disasters 50 --rate 500
 
+bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, ROUNDS (3) times
+	@.ci/peers
+	@$(PYTHON) -m tests.peers.bench --rounds $(ROUNDS)
+
 clean:  ## remove what was installed and built
 	rm -rf .venv .boot build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
@@ -68,4 +73,8 @@ clean:  ## remove what was installed and built
 
 .venv/.fuzz: .venv/.test
 	@.ci/venv test,fuzz
+	@touch $@
+
+.venv/.peers: .venv/.test
+	@.ci/venv test,peers
 	@touch $@

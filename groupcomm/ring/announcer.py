@@ -43,7 +43,6 @@ class Announcer:
         timing: Timing,
         *,
         clock: RingClock,
-        notices: NoticeSchedule,
         host: Host,
         now: float,
     ) -> None:
@@ -55,7 +54,7 @@ class Announcer:
         self._rings = len(view.rings)
         self._clock = clock
         self._host = host
-        self.notices = notices
+        self.notices = NoticeSchedule(timing, view.longest_delay_s, now)
         self.rest_at = now
         self.horizon_at = inf
 

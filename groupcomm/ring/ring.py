@@ -29,7 +29,6 @@ from groupcomm.ring.announcer import Announcer
 from groupcomm.ring.away import Away
 from groupcomm.ring.flow import Flow
 from groupcomm.ring.host import Host
-from groupcomm.ring.notices import NoticeSchedule
 from groupcomm.ring.visit import (
     add_requests,
     answer_requests,
@@ -141,10 +140,8 @@ class Ring:
         self._place = self._members.index(me)
         self._alone = len(self._members) == 1
         self._stream = streams[self._ring]
-        self.notices = NoticeSchedule(config.timing, view.longest_delay_s, now)
-        self._announcer = Announcer(
-            view, me, config.timing, clock=clock, notices=self.notices, host=host, now=now
-        )
+        self._announcer = Announcer(view, me, config.timing, clock=clock, host=host, now=now)
+        self.notices = self._announcer.notices
         self.flow = Flow(config.windows, self._stream, len(streams))
         self.away = Away(
             self._ring,

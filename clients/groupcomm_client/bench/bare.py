@@ -23,9 +23,13 @@ from groupcomm_client.bench.content import read_timed, timed
 from groupcomm_client.bench.plan import Plan
 from groupcomm_client.local_cluster import free_ports
 
-READ_BYTES: Final = 65_536
+READ_BYTES: Final = 60_000
+"""What is read at once goes on in one datagram."""
+
+UDP_BUFFER_BYTES: Final = 4 << 20
 HOST: Final = "127.0.0.1"
 _START_S: Final = 15.0
+_GREETING: Final = b"!"
 
 
 class BareRelay:
@@ -38,6 +42,7 @@ class BareRelay:
 
     def __init__(self, ports: list[int], index: int) -> None:
         self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UDP_BUFFER_BYTES)
         self._udp.bind((HOST, ports[index]))
         self._others = [(HOST, port) for at, port in enumerate(ports) if at != index]
         self._programs: list[socket.socket] = []
@@ -53,6 +58,7 @@ class BareRelay:
             while True:
                 await trio.lowlevel.wait_readable(listener)
                 program, _ = listener.accept()
+                program.send(_GREETING)
                 program.setblocking(False)
                 self._programs.append(program)
                 nursery.start_soon(self._serve_program, program)
@@ -62,7 +68,7 @@ class BareRelay:
             await trio.lowlevel.wait_readable(self._udp)
             try:
                 while True:
-                    self._give(self._udp.recv(READ_BYTES))
+                    await self._give(self._udp.recv(READ_BYTES))
             except BlockingIOError:
                 continue
 
@@ -75,17 +81,41 @@ class BareRelay:
                 return
             for other in self._others:
                 self._udp.sendto(data, other)
-            self._give(data, program)
+            await self._give(data, program)
 
-    def _give(self, data: bytes, sender: socket.socket | None = None) -> None:
-        for program in self._programs:
-            if program is not sender:
-                program.send(data)
+    async def _give(self, data: bytes, sender: socket.socket | None = None) -> None:
+        """Write to all programs beside, waiting for slow ones; so there may be one sender only."""
+        for program in [each for each in self._programs if each is not sender]:
+            sent = 0
+            while sent < len(data):
+                try:
+                    sent += program.send(data[sent:] if sent else data)
+                except BlockingIOError:
+                    await trio.lowlevel.wait_writable(program)
+
+
+def connect_relay(path: str) -> socket.socket:
+    """A connection to a relay, which from now on gives it what is sent."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.connect(path)
+    connection.recv(len(_GREETING))
+    return connection
+
+
+def relay_command(paths: list[str], ports: list[int], index: int) -> list[str]:
+    """Command line of a relay.
+
+    Args:
+        paths: unix sockets of all relays.
+        ports: UDP ports of all relays.
+        index: which one this is.
+    """
+    words = ["relay", paths[index], str(index), json.dumps(ports)]
+    return [sys.executable, "-m", "groupcomm_client.bench.bare", *words]
 
 
 async def _send(path: str, rate: float, count: int, size: int) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(path)
+    with connect_relay(path) as connection:
         due = trio.current_time()
         for number in range(count):
             connection.send(timed(time.monotonic_ns(), number, size))
@@ -94,8 +124,7 @@ async def _send(path: str, rate: float, count: int, size: int) -> None:
 
 
 async def _receive(path: str, count: int, size: int) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(path)
+    with connect_relay(path) as connection:
         connection.setblocking(False)
         print("ready", flush=True)
         delays: list[float] = []
@@ -125,9 +154,9 @@ async def floor_us(plan: Plan) -> list[float]:
     with TemporaryDirectory(prefix="groupcomm-") as folder:
         paths = [str(Path(folder) / f"{index}.sock") for index in range(plan.daemons)]
         async with AsyncExitStack() as stack:
-            for index, path in enumerate(paths):
-                words = ["relay", path, str(index), json.dumps(ports)]
-                stack.callback(_end, subprocess.Popen([*command, *words]))
+            for index in range(plan.daemons):
+                relay = subprocess.Popen(relay_command(paths, ports, index))
+                stack.callback(_end, relay)
             with trio.fail_after(_START_S):
                 while not all(map(os.path.exists, paths)):
                     await trio.sleep(0.01)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import cattrs
 import trio
@@ -31,6 +31,8 @@ _CLIENTS: Final = 'slow_receivers = "block"'
 _TIMING: Final = "{token_timeout_s = 2.0}"
 """A machine that is busy with other things stops a daemon for some tenths of a second now and then.
 Its fellows must not take it for dead: what is sent while they are apart counts as lost."""
+
+Command: TypeAlias = Sequence[str]
 
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
@@ -113,14 +115,43 @@ async def measure(plan: Plan, addresses: Sequence[str], daemons: Sequence[int]) 
     Raises:
         GroupCommError: a program ends, or does not get ready.
     """
-    told = json.dumps(cattrs.unstructure(plan))
+    return await measure_programs(plan, *commands(plan, addresses), daemons)
+
+
+def commands(plan: Plan, addresses: Sequence[str]) -> tuple[list[Command], list[Command]]:
+    """Command lines of the receivers and the senders."""
+    run, told = (sys.executable, "-m"), json.dumps(cattrs.unstructure(plan))
+    receivers: list[Command] = [
+        (*run, "groupcomm_client.bench.receiver", _place(addresses, index), told)
+        for index in range(plan.receivers)
+    ]
+    senders: list[Command] = [
+        (*run, "groupcomm_client.bench.sender", _place(addresses, index), str(index), told)
+        for index in range(plan.senders)
+    ]
+    return receivers, senders
+
+
+async def measure_programs(
+    plan: Plan, receiving: Sequence[Command], sending: Sequence[Command], daemons: Sequence[int]
+) -> Figures:
+    """The same with any programs that read and print what ours do.
+
+    Args:
+        plan: of the run.
+        receiving, sending: command lines of the receivers and the senders.
+        daemons: processes whose use of the processors is told.
+
+    Raises:
+        GroupCommError: a program ends, or does not get ready.
+    """
     async with AsyncExitStack() as stack:
         receivers, senders = [], []
-        for index in range(plan.receivers):
-            receivers.append(await _program("receiver", _place(addresses, index), told))
+        for command in receiving:
+            receivers.append(await _program(command))
             stack.push_async_callback(receivers[-1].end)
-        for index in range(plan.senders):
-            senders.append(await _program("sender", _place(addresses, index), str(index), told))
+        for command in sending:
+            senders.append(await _program(command))
             stack.push_async_callback(senders[-1].end)
         with trio.fail_after(START_S):
             names = [(await each.told())["ready"] for each in senders]
@@ -173,7 +204,6 @@ def _place(addresses: Sequence[str], index: int) -> str:
     return addresses[index % len(addresses)]
 
 
-async def _program(module: str, *arguments: str) -> Program:
-    command = [sys.executable, "-m", f"groupcomm_client.bench.{module}", *arguments]
+async def _program(command: Command) -> Program:
     pipe = subprocess.PIPE
     return Program(await trio.lowlevel.open_process(command, stdin=pipe, stdout=pipe))
