@@ -80,7 +80,8 @@ class Windows:
     visit_bytes: int = 256 * 1024  # new packets of one visit, at first
     ring_bytes: int = 2 * 1024 * 1024  # new packets of one rotation, all daemons, at most
     repair_bytes: int = 256 * 1024  # retransmissions of one visit
-    stream_packets: int = 8192  # numbered, and not yet held by every daemon of the view
+    stream_packets: int = 8192  # numbered, and not yet held by every daemon of the view, at most
+    stream_bytes: int = 8 * 1024 * 1024  # the same if they are full
 
     def __attrs_post_init__(self) -> None:
         for name, value in attrs.asdict(self).items():

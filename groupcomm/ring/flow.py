@@ -19,10 +19,12 @@ class Flow:
         window: what this daemon may number from one visit to the next.
     """
 
-    __slots__ = ("_far", "_stream", "_told", "_windows", "blocked", "window")
+    __slots__ = ("_far", "_most_ahead", "_stream", "_told", "_windows", "blocked", "window")
 
-    def __init__(self, windows: Windows, stream: Stream, rings: int) -> None:
+    def __init__(self, windows: Windows, stream: Stream, rings: int, packet_limit: int) -> None:
         self._windows = windows
+        # Large packets are fewer: what a slow receiver makes its daemon keep is bytes.
+        self._most_ahead = min(windows.stream_packets, -(-windows.stream_bytes // packet_limit))
         self._stream = stream
         self._told: list[int] = []
         self.blocked = False
@@ -32,7 +34,7 @@ class Flow:
     def to_tell(self, held: list[int]) -> list[int]:
         """What the ring is told to be held here, of all streams.
 
-        While a client is slow it is told nothing more than before, and once `stream_packets` are on
+        While a client is slow it is told nothing more than before, and once as many as may be are on
         their way beyond that nobody numbers any.
         """
         if not self.blocked or not self._told:
@@ -54,12 +56,12 @@ class Flow:
     def may_number(self) -> bool:
         """Whether the other rings keep up, as far as is known without the token."""
         ahead = self._stream.known - self._far_least()
-        return ahead < self._windows.stream_packets
+        return ahead < self._most_ahead
 
     def keeps_up(self, token: Token) -> bool:
         """Whether everybody, here and in other rings, holds enough for more to be numbered."""
         behind = min(held_by_ring(token, self._stream.ring), self._far_least())
-        return token.last - behind < self._windows.stream_packets
+        return token.last - behind < self._most_ahead
 
     def budget(self, token: Token, row: Row) -> int:
         """Bytes that the holder, whose row this is, may number before the token goes round."""
