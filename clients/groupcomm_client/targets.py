@@ -12,6 +12,9 @@ from groupcommd.addresses import DEFAULT_HOST, DEFAULT_PORT, SOCKET_NAME, runtim
 
 ADDRESS_VARIABLE: Final = "GROUPCOMM_ADDRESS"
 
+BUFFER_BYTES: Final = 1024 * 1024
+"""Asked for with unix sockets: what is sent goes to the daemon in few pieces."""
+
 
 def default_address() -> str:
     """Where a daemon of this user is expected."""
@@ -71,7 +74,9 @@ async def _connect(family: int, target: object, loop: Loop[Any]) -> socket.socke
             raise OSError(result, "the daemon has no room for another client now")
         if result:
             raise OSError(result, os.strerror(result))
-        if family != socket.AF_UNIX:
+        if family == socket.AF_UNIX:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+        else:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except BaseException:
         made.close()

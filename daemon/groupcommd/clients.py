@@ -32,6 +32,9 @@ MAX_READS: Final = 4
 """Of one turn; what is left makes the socket readable again at once."""
 
 WRITE_BYTES: Final = 256 * 1024
+BUFFER_BYTES: Final = 1024 * 1024
+"""Asked for with unix sockets: what a client is to get goes there in few pieces."""
+
 MAX_PARTS: Final = 1024
 """Of one write: the system takes no more (IOV_MAX)."""
 
@@ -106,7 +109,9 @@ class Clients:
                     await trio.sleep(ACCEPT_PAUSE_S)
                 continue
             accepted.setblocking(False)
-            if accepted.family != socket.AF_UNIX:
+            if accepted.family == socket.AF_UNIX:
+                accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+            else:
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._nursery.start_soon(self._serve, accepted)
 
