@@ -34,8 +34,8 @@ class Flow:
     def to_tell(self, held: list[int]) -> list[int]:
         """What the ring is told to be held here, of all streams.
 
-        While a client is slow it is told nothing more than before, and once as many as may be are on
-        their way beyond that nobody numbers any.
+        While a client is slow it is told nothing more than before, and nobody numbers any more once
+        as many packets as may be are on their way beyond that.
         """
         if not self.blocked or not self._told:
             self._told = held
