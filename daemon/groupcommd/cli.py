@@ -15,7 +15,7 @@ from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.config_file import DaemonConfig, read_config, through_relay
 from groupcommd.description import describe
 from groupcommd.logs import set_up_logs
-from groupcommd.memory import keep_memory
+from groupcommd.memory import GarbageCollection, keep_memory
 from groupcommd.ready import tell_systemd
 from groupcommd.service import End, Service
 from groupcommd.sockets import Sockets
@@ -125,6 +125,7 @@ async def _serve(
             service = Service(config, state, sockets, least_restarts=least_restarts)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_obey, service, options, signals)
+                nursery.start_soon(_collect_garbage)
                 end = await service.run()
                 nursery.cancel_scope.cancel()
             if end is not End.OUTDATED:
@@ -132,6 +133,13 @@ async def _serve(
                 return
             least_restarts = service.core.adopt_restarts or 0
             _log.warning("others know of %d starts, the disk of fewer; begins anew", least_restarts)
+
+
+async def _collect_garbage() -> None:
+    garbage = GarbageCollection()
+    while True:
+        await trio.sleep(1.0)
+        garbage.collect()
 
 
 async def _obey(service: Service, options: argparse.Namespace, signals: AsyncIterator[int]) -> None:

@@ -68,6 +68,7 @@ class File:
     expected_daemons: int | None = None
     packet_bytes: int = 1340
     preset: str = "lan"
+    spin: bool = False
     sites: dict[str, SiteTable] = attrs.field(factory=dict)
     timing: dict[str, float] = attrs.field(factory=dict)
     windows: dict[str, int] = attrs.field(factory=dict)
@@ -90,6 +91,7 @@ class DaemonConfig:
         tcp: address for clients; None for none.
         state_dir: the folder of its restart count.
         insecure: it may run without keys beyond loopback.
+        spin: it never sleeps, so that nothing has to wake it.
         trace: the folder in which it traces what it does; None for no trace.
     """
 
@@ -104,6 +106,7 @@ class DaemonConfig:
     tcp: Address | None = None
     state_dir: Path
     insecure: bool = False
+    spin: bool = False
     trace: Path | None = None
 
 
@@ -139,6 +142,7 @@ def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) 
         tcp=_tcp(file.clients, addresses[name]),
         state_dir=_state_dir(state_dir, base, file.state_dir, name),
         insecure=file.insecure,
+        spin=file.spin,
     )
     _check_safety(config)
     return config

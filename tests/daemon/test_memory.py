@@ -31,3 +31,38 @@ def test_a_burst_gets_the_pages_of_the_one_before() -> None:
         print("this C library has no mallopt: nothing to compare")
         return
     assert with_it < without / 10
+
+
+_COLLECTED = """
+import gc
+from groupcommd.memory import FULL_EVERY, GarbageCollection
+
+class Cycle:
+    alive = 0
+    def __init__(self):
+        self.me = self
+        Cycle.alive += 1
+    def __del__(self):
+        Cycle.alive -= 1
+
+garbage = GarbageCollection()
+for _ in range(10_000):
+    Cycle()
+before = Cycle.alive
+garbage.collect()
+after = Cycle.alive
+old = Cycle()
+garbage.collect()  # it has been looked at, and grows old
+garbage.collect()
+del old
+for _ in range(FULL_EVERY):
+    garbage.collect()
+print(before, after, Cycle.alive)
+"""
+
+
+def test_garbage_is_collected_when_it_is_told_to_and_not_before() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _COLLECTED], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["10000", "0", "0"]

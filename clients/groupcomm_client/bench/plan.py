@@ -35,6 +35,7 @@ class Plan:
         unix: whether programs use unix sockets, else TCP.
         encryption: whether daemons encrypt datagrams, else they carry a checksum.
         packet_bytes: of one datagram between daemons.
+        spin: whether daemons never sleep.
     """
 
     daemons: int = 3
@@ -49,6 +50,7 @@ class Plan:
     unix: bool = True
     encryption: bool = True
     packet_bytes: int = 60_000
+    spin: bool = False
 
     def __attrs_post_init__(self) -> None:
         least = {"senders": 1, "receivers": 1, "size": LEAST_BYTES, "rate": 0}

@@ -97,6 +97,8 @@ async def open_daemons(plan: Plan) -> AsyncIterator[tuple[list[str], list[int]]]
             key = Path(folder) / "bench.key"
             write_key_file(key)
             settings += f'key_file = "{key}"\n'
+        if plan.spin:
+            settings += "spin = true\n"
         async with LocalCluster(names, settings, clients=_CLIENTS, tcp=not plan.unix) as cluster:
             await cluster.settle(names)
             daemons = [cluster[name] for name in names]

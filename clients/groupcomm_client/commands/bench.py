@@ -65,6 +65,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--packet-bytes", type=int, metavar="N", default=60_000, help="of a datagram (60000)"
     )
+    parser.add_argument(
+        "--spin", action="store_true", help="daemons never sleep: a processor each, less delay"
+    )
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--unix", action="store_true", help="programs use unix sockets (so)")
     way.add_argument("--tcp", action="store_true", help="programs use TCP")
@@ -107,6 +110,7 @@ def run(options: argparse.Namespace) -> int:
         unix=not options.tcp,
         encryption=options.encryption == "on",
         packet_bytes=options.packet_bytes,
+        spin=options.spin,
     )
     rounds, floors = trio.run(_run, plan, options)
     if options.json:
