@@ -196,7 +196,7 @@ class DaemonCore:
             self._begun = False
             self._take_early(operation)
         if self.desk.limits.block_bytes is not None:
-            operation.ring.flow.blocked = any(s.blocks for s in self.desk.sessions.values())
+            operation.ring.flow.blocked = self.desk.is_blocked()
         operation.step(now, clients=clients)
         self._operation_due = operation.deadline
         if operation.token_lost:

@@ -83,6 +83,7 @@ class Desk:
         self._unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
         self.sessions: dict[int, DaemonSession] = {}
+        self._blocking: dict[int, DaemonSession] = {}  # perhaps not any more
         self.waiting: deque[Bundle] = deque()
         self.ready: dict[int, None] = {}
         self.closed: list[int] = []
@@ -251,6 +252,7 @@ class Desk:
 
     def _end(self, connection: int) -> None:
         self.sessions.pop(connection, None)
+        self._blocking.pop(connection, None)
         self.ready.pop(connection, None)
         seat = self._seats.get(connection)
         if seat is None:
@@ -331,6 +333,14 @@ class Desk:
         self.ready[session.connection] = None
         if not session.push(*frame, droppable=droppable) and not seat.leaving:
             self._leave(seat, Code.CONNECTION_CLOSED, "the client was too slow")
+        if session.blocks:
+            self._blocking[session.connection] = session
+
+    def is_blocked(self) -> bool:
+        """Whether all senders are to wait for a client of this daemon."""
+        if self._blocking:
+            self._blocking = {n: s for n, s in self._blocking.items() if s.blocks}
+        return bool(self._blocking)
 
     def show_view(self, connections: Iterable[int], view: GroupView) -> None:
         """Tell sessions of a group view."""

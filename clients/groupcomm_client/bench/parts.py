@@ -53,6 +53,11 @@ def _ms(value: float | None) -> float | None:
 
 RATE: Final = Measure(label="messages/s", values=_of_runs(lambda f: f.msgs_per_s_each))
 BYTES: Final = Measure(label="MB/s", values=_of_runs(lambda f: f.mb_per_s_each), is_own=False)
+COST: Final = Measure(
+    label="daemons, s for a million deliveries",
+    values=_of_runs(lambda f: f.cpu_s_per_million),
+    is_own=False,
+)
 P50: Final = Measure(
     label="delay p50, ms",
     values=_of_runs(lambda f: _ms(f.delay_p50_us)),
@@ -97,6 +102,13 @@ PARTS: Final = (
         note="Three daemons, large and small datagrams, with AES-GCM or a checksum only, in turn.",
         measures=(RATE,),
         series=("encrypted", "not encrypted"),
+    ),
+    Part(
+        key="idle",
+        title="Programs that do nothing",
+        note="Three daemons, 100 B: alone, and with 1,000 sessions in 10,000 groups, in turn.",
+        measures=(RATE, COST),
+        series=("nobody else", "1,000 idle sessions"),
     ),
     Part(
         key="delay",

@@ -36,6 +36,8 @@ class Plan:
         encryption: whether daemons encrypt datagrams, else they carry a checksum.
         packet_bytes: of one datagram between daemons.
         spin: whether daemons never sleep.
+        idle_sessions: programs that are connected besides, and do nothing.
+        idle_groups: groups that these are members of, each of one.
     """
 
     daemons: int = 3
@@ -51,6 +53,8 @@ class Plan:
     encryption: bool = True
     packet_bytes: int = 60_000
     spin: bool = False
+    idle_sessions: int = 0
+    idle_groups: int = 0
 
     def __attrs_post_init__(self) -> None:
         least = {"senders": 1, "receivers": 1, "size": LEAST_BYTES, "rate": 0}

@@ -22,6 +22,7 @@ from groupcommd.key_file import write_key_file
 
 NAMES: Final = ("alfa", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel")
 START_S: Final = 30.0
+IDLE_START_S: Final = 60.0
 FINISH_S: Final = 20.0
 """After the senders' end; what has not come by then is lost."""
 
@@ -103,7 +104,25 @@ async def open_daemons(plan: Plan) -> AsyncIterator[tuple[list[str], list[int]]]
             await cluster.settle(names)
             daemons = [cluster[name] for name in names]
             addresses = [str(each.unix) if plan.unix else each.tcp for each in daemons]
-            yield addresses, [each.pid for each in daemons]
+            async with _idle(plan, addresses):
+                yield addresses, [each.pid for each in daemons]
+
+
+@asynccontextmanager
+async def _idle(plan: Plan, addresses: Sequence[str]) -> AsyncIterator[None]:
+    """Programs that are there and do nothing."""
+    if not plan.idle_sessions:
+        yield
+        return
+    numbers = str(plan.idle_sessions), str(plan.idle_groups)
+    module = (sys.executable, "-m", "groupcomm_client.bench.idle")
+    program = await _program((*module, json.dumps(list(addresses)), *numbers))
+    try:
+        with trio.fail_after(IDLE_START_S):
+            await program.told()
+        yield
+    finally:
+        await program.end()
 
 
 async def measure(plan: Plan, addresses: Sequence[str], daemons: Sequence[int]) -> Figures:

@@ -17,6 +17,8 @@ LONE_RATE: Final = 200.0
 SIZES: Final = (100, 1_000, 8_000, 100_000)
 LARGEST: Final = 4_000_000
 SMALL_PACKET: Final = 1_400
+IDLE_SESSIONS: Final = 1_000
+IDLE_GROUPS: Final = 10_000
 LARGE_PACKET: Final = 60_000
 
 _EVENTS: Final = {
@@ -51,7 +53,7 @@ class Row:
 
 def rows_of(duration_s: float) -> list[Row]:
     """The whole table, in the order in which it is run."""
-    rows = [*_three(), *_one(), *_encryption(), *_delays(), *_levels(), *_events()]
+    rows = [*_three(), *_one(), *_encryption(), *_idle(), *_delays(), *_levels(), *_events()]
     return [
         attrs.evolve(row, what=attrs.evolve(row.what, duration_s=duration_s))
         if isinstance(row.what, Plan)
@@ -128,6 +130,21 @@ def _encryption() -> Iterator[Row]:
                     what=Plan(size=size, packet_bytes=packet, encryption=kind == "encrypted"),
                     beside="" if kind == "encrypted" else f"encrypted-{name}",
                 )
+
+
+def _idle() -> Iterator[Row]:
+    for series, kind in enumerate(("without", "with")):
+        many = kind == "with"
+        yield Row(
+            name=f"idle-{kind}",
+            section="idle",
+            line="100 B",
+            series=series,
+            what=Plan(
+                idle_sessions=IDLE_SESSIONS if many else 0, idle_groups=IDLE_GROUPS if many else 0
+            ),
+            beside="idle-without" if many else "",
+        )
 
 
 def _delays() -> Iterator[Row]:

@@ -68,6 +68,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--spin", action="store_true", help="daemons never sleep: a processor each, less delay"
     )
+    parser.add_argument(
+        "--idle-sessions", type=int, metavar="N", default=0, help="programs that do nothing (0)"
+    )
+    parser.add_argument(
+        "--idle-groups", type=int, metavar="N", default=0, help="groups that they are in (0)"
+    )
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--unix", action="store_true", help="programs use unix sockets (so)")
     way.add_argument("--tcp", action="store_true", help="programs use TCP")
@@ -111,6 +117,8 @@ def run(options: argparse.Namespace) -> int:
         encryption=options.encryption == "on",
         packet_bytes=options.packet_bytes,
         spin=options.spin,
+        idle_sessions=options.idle_sessions,
+        idle_groups=options.idle_groups,
     )
     rounds, floors = trio.run(_run, plan, options)
     if options.json:

@@ -1,6 +1,7 @@
 """The desk: who is admitted, who is thrown out, and that nobody suffers from others."""
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,8 +146,8 @@ LIMITS = SessionLimits(
 )
 
 
-def two_members() -> tuple[Clients, int, int]:
-    clients = Clients(LIMITS)
+def two_members(limits: SessionLimits = LIMITS) -> tuple[Clients, int, int]:
+    clients = Clients(limits)
     sender, reader = clients.connect("u"), clients.connect("v")
     for connection in (sender, reader):
         clients.sessions[connection].join("g")
@@ -170,6 +171,22 @@ def test_a_client_that_does_not_read_is_closed_and_loses_what_waited() -> None:
     assert connected(clients) == [sender]
     view = next(event for event in events if isinstance(event, GroupView))
     assert [member.connection for member in view.members] == [sender]
+
+
+@pytest.mark.parametrize("end", ["reads", "goes"])
+def test_senders_wait_for_a_slow_client_until_it_reads_or_goes(end: str) -> None:
+    clients, sender, slow = two_members(evolve(LIMITS, block_bytes=3_000))
+    desk = clients.core.desk
+    for _ in range(5):
+        assert not desk.is_blocked() or desk.sessions[slow].blocks
+        clients.sessions[sender].multicast(["g"], bytes(900), level=AGREED)
+        clients.talk(sender)
+    assert desk.is_blocked()
+    if end == "reads":
+        clients.heard(slow)
+    else:
+        clients.step(ClientGone(slow))
+    assert not desk.is_blocked()
 
 
 def test_unreliable_messages_are_dropped_at_a_slow_client_before_others() -> None:
