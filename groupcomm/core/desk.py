@@ -252,7 +252,6 @@ class Desk:
 
     def _end(self, connection: int) -> None:
         self.sessions.pop(connection, None)
-        self._blocking.pop(connection, None)
         self.ready.pop(connection, None)
         seat = self._seats.get(connection)
         if seat is None:
