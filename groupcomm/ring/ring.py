@@ -376,7 +376,7 @@ class Ring:
         if self._can_number() or (unsettled and self._packer.waiting):
             return now
         deadline = self._announcer.horizon_at
-        if not self._alone or self._lags():
+        if (not self._alone and not unsettled) or self._lags():
             deadline = min(deadline, self._announcer.rest_at)
         deadline = min([deadline, *(gaps.deadline for gaps in self._gaps)])
         written = self._token.rows[self._place].frontier

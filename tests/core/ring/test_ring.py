@@ -245,6 +245,15 @@ def test_the_token_does_not_linger_behind(why: str) -> None:
     assert PacketKind.TOKEN in kinds(a.step(1e-6))
 
 
+def test_a_rest_notice_that_is_due_meanwhile_waits_for_the_round() -> None:
+    a, _, _ = trio(CoreConfig())
+    a.step(0.0)
+    now = a.ring.deadline
+    a.submit()
+    assert kinds(a.step(now)) == [PacketKind.DATA]
+    assert a.ring.deadline == pytest.approx(now + CoreConfig().timing.linger_s)
+
+
 def test_nothing_says_that_all_hold_what_was_sent_while_the_token_lingers() -> None:
     """A rest notice would; a copy of the token that came before asks for one."""
     a, b, _ = trio(CoreConfig())
