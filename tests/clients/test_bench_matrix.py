@@ -47,7 +47,7 @@ def figures(plan: Plan, *, rate: float = 1000.0, delay_us: float = 500.0, lost: 
         cpu_daemons=0.5,
         cpu_senders=0.25,
         cpu_receivers=1.0,
-        cpu_s_per_million=0.7,
+        cpu_s_per_million=500 / rate,
         jain=1.0,
     )
 

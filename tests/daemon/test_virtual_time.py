@@ -125,7 +125,7 @@ async def test_a_program_that_holds_all_up_is_cut_off_in_time(
     async with virtual_daemons(tmp_path, "a", limits) as daemons, connect_to(daemons, "a") as slow:
         await slow.join("g")
         async with connect_to(daemons, "a") as sender:
-            await sender.multicast_many("g", [bytes(1000)] * 1000)
+            await sender.multicast_many("g", [bytes(1000)] * 4000)
         sessions = daemons["a"].service.core.desk.sessions
         await trio.sleep(29)
         assert [s.too_slow for s in sessions.values()] == [False]
