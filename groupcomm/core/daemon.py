@@ -173,7 +173,8 @@ class DaemonCore:
 
     def _step(self, now: float, *, clients: bool) -> None:
         membership = self.membership
-        if self._touched or clients or self._begun or now >= self._operation_due:
+        due = self._touched or self._begun or now >= self._operation_due or self._is_freed()
+        if due or clients:
             self._operate(now, clients=clients)
         membership.step(now)
         if membership.state is State.LEFT:
@@ -186,6 +187,12 @@ class DaemonCore:
             membership.flood.out.clear()
         # Never in the past: else the next call would look as if it came after a pause.
         self.deadline = max(now, min(membership.deadline, self._operation_due))
+
+    def _is_freed(self) -> bool:
+        """Whether all senders have waited for a client that has read meanwhile."""
+        operation = self.operation
+        blocked = operation is not None and operation.ring.flow.blocked
+        return blocked and not self.desk.is_blocked()
 
     def _operate(self, now: float, *, clients: bool) -> None:
         operation = self.operation

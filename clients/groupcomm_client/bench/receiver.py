@@ -27,20 +27,23 @@ class Receiver:
 
     Args:
         plan: of the run.
-        senders: their private names, in the order of their numbers.
     """
 
-    def __init__(self, plan: Plan, senders: list[str]) -> None:
+    def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._indices = {name: index for index, name in enumerate(senders)}
-        self._accounts = [Account(Content(index, plan.size)) for index in range(len(senders))]
+        self._indices: dict[str, int] = {}
+        self._accounts = [Account(Content(index, plan.size)) for index in range(plan.senders)]
         self._known: dict[MemberId, int] = {}
-        self._timed = [0] * len(senders)  # number of the next one
+        self._timed = [0] * plan.senders  # number of the next one
         self._wrong_timed = 0
         self._delays: list[tuple[int, int]] = []  # when it came, and after how long, ns
         self._counts: list[tuple[int, int]] = []  # when, and how many had come
         self._order = 0
         self._ended = 0
+
+    def expect(self, senders: list[str]) -> None:
+        """Learn the private names of the senders, in the order of their numbers."""
+        self._indices = {name: index for index, name in enumerate(senders)}
 
     def take(self, batch: list[Received]) -> None:
         """Check what has come."""
@@ -122,10 +125,11 @@ async def _receive(connection: Connection, receiver: Receiver) -> None:
 
 
 async def _run(address: str, plan: Plan) -> None:
+    receiver = Receiver(plan)
     async with connect(address) as connection, connection.group(GROUP):
         print(json.dumps({"ready": connection.name}), flush=True)
         lines = trio.wrap_file(sys.stdin)
-        receiver = Receiver(plan, json.loads(await lines.readline()))
+        receiver.expect(json.loads(await lines.readline()))
         gc.freeze()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_finish, nursery.cancel_scope)

@@ -174,7 +174,7 @@ async def measure_programs(
         for command in sending:
             senders.append(await _program(command))
             stack.push_async_callback(senders[-1].end)
-        with trio.fail_after(START_S):
+        with trio.fail_after(START_S + len(receiving) + len(sending)):
             names = [(await each.told())["ready"] for each in senders]
             for each in receivers:
                 await each.told()

@@ -189,6 +189,20 @@ def test_senders_wait_for_a_slow_client_until_it_reads_or_goes(end: str) -> None
     assert not desk.is_blocked()
 
 
+def test_senders_go_on_as_soon_as_a_slow_client_has_read() -> None:
+    """A step in which nothing came but that is enough; no time has passed."""
+    clients, sender, slow = two_members(evolve(LIMITS, block_bytes=3_000))
+    core = clients.core
+    for _ in range(6):
+        clients.sessions[sender].multicast(["g"], bytes(900), level=AGREED)
+        clients.talk(sender)
+    assert core.operation is not None
+    assert core.operation.ring.flow.blocked
+    clients.heard(slow)
+    clients.step()
+    assert not core.operation.ring.flow.blocked
+
+
 def test_unreliable_messages_are_dropped_at_a_slow_client_before_others() -> None:
     clients, sender, slow = two_members()
     for level in (UNRELIABLE, FIFO):
