@@ -58,6 +58,11 @@ class Result:
         middles = {number: delays[len(delays) // 2] for number, delays in self.floors.items()}
         return ratio(self.figures, middles)
 
+    @property
+    def costs(self) -> dict[int, float]:
+        """Daemons' processor seconds for a million deliveries, by round."""
+        return {number: figures.cpu_s_per_million for number, figures in self.runs.items()}
+
     def as_json(self, others: Sequence["Result"]) -> dict[str, Any]:
         """All of it, for a script."""
         found: dict[str, Any] = {"name": self.row.name}
@@ -71,7 +76,11 @@ class Result:
             found["each_round"] = [round(value, 4) for value in self.figures.values()]
         beside = self.beside(others)
         if beside is not None:
-            found |= {"beside": self.row.beside, "ratio": ratio(self.figures, beside.figures)}
+            found |= {
+                "beside": self.row.beside,
+                "ratio": ratio(self.figures, beside.figures),
+                "cost_ratio": ratio(self.costs, beside.costs),
+            }
         return {**found, "is_right": self.is_right, "failures": self.failures}
 
     def beside(self, others: Sequence["Result"]) -> "Result | None":
