@@ -170,15 +170,18 @@ class UdpSocket:
         """
         if len(transmissions) == 1:
             name, datagram = transmissions[0]
-            for target in self._all if name is None else (self._targets.get(name, self._own),):
+            for target in self._targets_of(name):
                 self._send_one(datagram, target)
             return
         bursts: dict[Destination, list[bytes]] = {}
         for name, datagram in transmissions:
-            for target in self._all if name is None else (self._targets.get(name, self._own),):
+            for target in self._targets_of(name):
                 bursts.setdefault(target, []).append(datagram)
         for target, burst in bursts.items():
             self._send_burst(burst, target)
+
+    def _targets_of(self, name: str | None) -> Sequence[Destination]:
+        return self._all if name is None else (self._targets.get(name, self._own),)
 
     def _send_burst(self, burst: list[bytes], target: Destination) -> None:
         """Runs of equal size, of which the last may be shorter, go out with one call each."""

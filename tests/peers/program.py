@@ -90,19 +90,8 @@ class Tally:
 
     def report(self) -> dict[str, Any]:
         """All that was seen."""
-        account = self._account
         return {
-            "accounts": [
-                {
-                    "got": account.got,
-                    "expected": account.expected,
-                    "skipped": len(account.skipped),
-                    "duplicated": account.duplicated,
-                    "misordered": account.misordered,
-                    "wrong": account.wrong,
-                    "timed": self._timed,
-                }
-            ],
+            "accounts": [self._account.report(self._timed)],
             "wrong_timed": self._wrong_timed,
             "order": 0,  # there is one sender
             "counts": self._counts,

@@ -119,6 +119,18 @@ class Account:
         else:
             self.duplicated += 1
 
+    def report(self, timed: int) -> dict[str, int]:
+        """All of it, as figures are made of it; `timed`: messages that carried the time."""
+        return {
+            "got": self.got,
+            "expected": self.expected,
+            "skipped": len(self.skipped),
+            "duplicated": self.duplicated,
+            "misordered": self.misordered,
+            "wrong": self.wrong,
+            "timed": timed,
+        }
+
     def lost(self, sent: int) -> int:
         """How many of so many sent messages have not come."""
         return len(self.skipped) + max(0, sent - self.expected)

@@ -93,15 +93,7 @@ class Receiver:
         """All that was seen."""
         return {
             "accounts": [
-                {
-                    "got": account.got,
-                    "expected": account.expected,
-                    "skipped": len(account.skipped),
-                    "duplicated": account.duplicated,
-                    "misordered": account.misordered,
-                    "wrong": account.wrong,
-                    "timed": timed,
-                }
+                account.report(timed)
                 for account, timed in zip(self._accounts, self._timed, strict=True)
             ],
             "wrong_timed": self._wrong_timed,
