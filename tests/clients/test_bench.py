@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
 from groupcomm_client.bench import content as content_module
-from groupcomm_client.bench.content import DISTINCT, Account, Content
+from groupcomm_client.bench.content import DISTINCT, Account, Content, lost_of
 from groupcomm_client.bench.figures import CpuUse, figures_of
 from groupcomm_client.bench.plan import Plan
 
@@ -53,7 +53,7 @@ def test_what_goes_wrong_is_counted(order: list[int], lost: set[int], doubled: i
         for place, number in enumerate(come)
         if number not in come[:place]
     )
-    assert account.lost(12) == len(lost)
+    assert lost_of(account.report(0), 12) == len(lost)
     assert account.duplicated == (doubled in come)
     assert account.misordered == late
     assert (account.wrong, account.got) == (0, len(come))

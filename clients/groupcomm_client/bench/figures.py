@@ -5,6 +5,7 @@ from typing import Any
 
 import attrs
 
+from groupcomm_client.bench.content import lost_of
 from groupcomm_client.bench.plan import Plan
 
 
@@ -79,7 +80,7 @@ def figures_of(
     rates = [_rate(plan, report, window) for report in reports]
     delays = sorted(d / 1000 for r in reports for at, d in r["delays"] if _inside(at, window))
     accounts = [pair for r in reports for pair in zip(r["accounts"], sent, strict=True)]
-    lost = sum(a["skipped"] + max(0, s["sent"] - a["expected"]) for a, s in accounts)
+    lost = sum(lost_of(a, s["sent"]) for a, s in accounts)
     lost += sum(max(0, s["timed"] - a["timed"]) for a, s in accounts)
     orders = {report["order"] for report in reports}
     is_total = plan.level.name in ("AGREED", "SAFE")
