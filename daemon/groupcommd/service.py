@@ -1,8 +1,8 @@
 """The daemon: sockets and a clock around one core.
 
 Tasks only wait. Whatever they wait for, they then call `turn`: it reads all datagrams that have
-come, has the core take one synchronous step, and writes what comes of it. Nothing awaits for each
-packet.
+come, has the core take one synchronous step, sends what comes of it, and then serves the clients.
+Nothing awaits for each packet.
 """
 
 import enum
@@ -223,16 +223,22 @@ class Service:
         datagrams = self._udp.drain()
         inputs, clients.inputs = clients.inputs, []
         transmissions = core.handle(trio.current_time(), datagrams, inputs)
-        if self._trace is not None:
-            self._trace.flush()
+        self._record()
         if transmissions:
             self._udp.send(transmissions)
+        core.deliver()
+        self._record()
         if core.desk.queries:
             self._answer()
         clients.serve()
-        if core.deadline < self._timer.deadline or core.deadline > self._timer.deadline + 0.01:
+        if core.deadline < self._timer.deadline:  # one that has moved away is seen when it comes
             self._timer.deadline = core.deadline
         self._look_after()
+
+    def _record(self) -> None:
+        """What happened is in the trace before anybody else hears of it."""
+        if self._trace is not None:
+            self._trace.flush()
 
     def _answer(self) -> None:
         desk = self.core.desk

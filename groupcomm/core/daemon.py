@@ -6,8 +6,8 @@ membership says which view is next, an Operation (operation.py) is all there is 
 desk and the clocks go on from view to view.
 
 One call of `handle` is one step: first everything that has arrived is taken, then membership and
-the ring act once, then everything that can be delivered is. So the work for a burst is done once,
-not per datagram.
+the ring act once. Then, with what comes of it on its way, `deliver` gives out everything that can be.
+So the work for a burst is done once, not per datagram, and others need not wait for local clients.
 """
 
 from collections.abc import Sequence
@@ -150,7 +150,7 @@ class DaemonCore:
     def handle(
         self, now: float, datagrams: Sequence[bytes], clients: Sequence[ClientInput]
     ) -> list[Transmission]:
-        """Take everything that has arrived, act once, and return what to send.
+        """Take everything that has arrived, act once, and return what to send before `deliver`.
 
         Args:
             now: seconds of the monotonic clock, never less than before.
@@ -185,8 +185,22 @@ class DaemonCore:
             for destination, packet in membership.flood.out:
                 self.seal_and_send(destination, packet)
             membership.flood.out.clear()
+        self._set_deadline()
+
+    def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
-        self.deadline = max(now, min(membership.deadline, self._operation_due))
+        self.deadline = max(self._now, min(self.membership.deadline, self._operation_due))
+
+    def deliver(self) -> None:
+        """Give clients what the last step has made deliverable; call it after each `handle`."""
+        operation = self.operation
+        if operation is None or self._frozen:
+            return
+        operation.deliver()
+        self._operation_due = operation.deadline
+        if self._leaving and not self.membership.leaving and self._is_settled(operation):
+            self.membership.leave(self._now)
+        self._set_deadline()
 
     def _is_freed(self) -> bool:
         """Whether all senders have waited for a client that has read meanwhile."""
@@ -208,8 +222,6 @@ class DaemonCore:
         self._operation_due = operation.deadline
         if operation.token_lost:
             self.membership.gather(Reason.TOKEN_LOST, now)
-        elif self._leaving:
-            self._leave_if_settled(operation)
 
     def open(self) -> int:
         """The connection number for a client that connects now."""
@@ -230,9 +242,8 @@ class DaemonCore:
             self._touched = True
             self.deadline = self._now
 
-    def _leave_if_settled(self, operation: Operation) -> None:
-        if operation.delivery.complete and self.desk.empty and operation.settled:
-            self.membership.leave(self._now)
+    def _is_settled(self, operation: Operation) -> bool:
+        return operation.delivery.complete and self.desk.empty and operation.settled
 
     # ---- datagrams ----
 

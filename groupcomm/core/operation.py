@@ -175,7 +175,7 @@ class Operation:
         handler(packet)
 
     def step(self, now: float, *, clients: bool) -> None:
-        """Act once for all that has come; `clients`: some of it came from clients."""
+        """Act once for all that has come, but for deliveries; `clients`: they did some of it."""
         self._now = now
         if clients or self._desk.unreliable:
             self._send_unreliable()
@@ -185,14 +185,14 @@ class Operation:
         if now >= self._handover.deadline:
             for destination, packet in self._handover.requests(now):
                 self.send(destination, packet)
+        self.deadline = min(self.ring.deadline, self._handover.deadline)
+
+    def deliver(self) -> None:
+        """Give clients what can be delivered since the last step."""
         waiting = len(self._packer.waiting)
         self.delivery.deliver()
-        deadline = self.ring.deadline
-        if self._handover.deadline < deadline:
-            deadline = self._handover.deadline
         if len(self._packer.waiting) > waiting:
-            deadline = now  # a delivery has ended a session, or freed a name for the next one
-        self.deadline = deadline
+            self.deadline = self._now  # a session has ended, or a name is free for the next one
 
     def _look_for_gaps(self, now: float) -> None:
         for gaps in self._gaps:

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Final
 
-from groupcomm.core import ClientInput, DaemonCore
+from groupcomm.core import ClientInput, DaemonCore, Transmission
 from groupcomm.membership.states import State
 from groupcomm.sim.clients import Client
 from groupcomm.sim.clock import Clock
@@ -246,19 +246,15 @@ class Process:
             return
         core = self.core
         try:
-            transmissions = core.handle(self.clock.monotonic(self._loop.now), datagrams, inputs)
+            now = self.clock.monotonic(self._loop.now)
+            self._send(core.handle(now, datagrams, inputs))
+            if self.sends_left != 0:
+                core.deliver()
         except Killed:
             self.end(End.KILLED)
             return
         except Exception as error:
             raise CoreFailure(self.name, error) from error
-        if self.sends_left is not None:
-            transmissions = self._last_words(transmissions)
-        for target, datagram in transmissions:
-            if target is None:
-                self._network.multicast(self._index, datagram)
-            else:
-                self._network.unicast(self._index, target, datagram)
         if (
             self.sends_left == 0
             or core.mark_to_store is not None
@@ -266,6 +262,15 @@ class Process:
             or core.membership.state is State.LEFT
         ):
             self._look_after(core)
+
+    def _send(self, transmissions: list[Transmission]) -> None:
+        if self.sends_left is not None:
+            transmissions = self._last_words(transmissions)
+        for target, datagram in transmissions:
+            if target is None:
+                self._network.multicast(self._index, datagram)
+            else:
+                self._network.unicast(self._index, target, datagram)
 
     def _look_after(self, core: DaemonCore) -> None:
         """What a step may ask for besides datagrams."""
@@ -280,9 +285,7 @@ class Process:
             self._step_at = _OVER
             self._linger(self._loop.now + LINGER_US)
 
-    def _last_words(
-        self, transmissions: list[tuple[str | None, bytes]]
-    ) -> list[tuple[str | None, bytes]]:
+    def _last_words(self, transmissions: list[Transmission]) -> list[Transmission]:
         assert self.sends_left is not None
         said = transmissions[: self.sends_left]
         self.sends_left -= len(said)

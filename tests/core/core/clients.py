@@ -47,8 +47,10 @@ class Clients:
     def step(self, *inputs: ClientInput) -> None:
         """Everything at once, then steps while the core asks for more at once."""
         assert self.core.handle(0.0, [], list(inputs)) == []
+        self.core.deliver()
         while self.core.deadline <= 0.0:
             assert self.core.handle(0.0, [], []) == []
+            self.core.deliver()
 
     def said(self, connection: int) -> ClientBytes:
         """What a client has to say."""

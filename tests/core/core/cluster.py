@@ -113,6 +113,7 @@ class Cluster:
                 self.log.append((self.now, name, other, datagram))
                 if (name, other) not in self.cut and not self.lost(datagram):
                     self._flying.append((self.now + DELAY_S, other, datagram))
+        core.deliver()
         if core.mark_to_store is not None and self.stores:
             core.stored(core.mark_to_store)
         for program in self.programs:
