@@ -6,8 +6,8 @@ membership says which view is next, an Operation (operation.py) is all there is 
 desk and the clocks go on from view to view.
 
 One call of `handle` is one step: first everything that has arrived is taken, then membership and
-the ring act once. Then, with what comes of it on its way, `deliver` gives out everything that can be.
-So the work for a burst is done once, not per datagram, and others need not wait for local clients.
+the ring act once. Then, with what comes of it on its way, `deliver` gives out everything that can
+be. So the work for a burst is done once, not per datagram, and nobody waits for others' clients.
 """
 
 from collections.abc import Sequence
@@ -24,6 +24,7 @@ from groupcomm.core.desk import Desk
 from groupcomm.core.gate import Gate
 from groupcomm.core.operation import Operation
 from groupcomm.core.probe import NoProbe, Probe
+from groupcomm.core.reservation import Reservation
 from groupcomm.core.seat import ClientInput
 from groupcomm.errors import BadDatagram, RemoteProtocolError
 from groupcomm.groups.announcement import announce, cut_announcement
@@ -42,10 +43,6 @@ from groupcomm.wire.packet import PacketKind, peek_untrusted
 
 Transmission = tuple[str | None, bytes]
 """A sealed datagram and where it goes: a daemon's name, or None for all others of the site."""
-
-RESERVE_US = 100_000
-"""View counters are reserved on disk so far ahead of physical time when a daemon gathers. Not
-farther: a daemon whose disk is lost begins at physical time, and must be above all it has used."""
 
 MAX_EARLY = 1024
 """Packets of a view that others have installed already, kept until this daemon has."""
@@ -71,7 +68,7 @@ class DaemonCore:
         counters: what happened so far.
         membership: which view is next.
         operation: all there is of the present view; None before the first.
-        mark_to_store: have the disk hold this mark of view counters, then call `stored`; or None.
+        reservation: of view counters, on disk.
     """
 
     def __init__(
@@ -101,8 +98,7 @@ class DaemonCore:
             limits=limits or SessionLimits(),
             probe=self.probe,
         )
-        self._mark = start.counter
-        self.mark_to_store: int | None = None
+        self.reservation = Reservation(start.counter)
         self.operation: Operation | None = None
         self._frozen = True  # no view, or it stands still
         self._begun = False  # a view was installed in this step
@@ -299,9 +295,7 @@ class DaemonCore:
         """From now on the present view stands still: nothing is numbered or delivered in it."""
         self._stand_still()
         self._early.clear()
-        reading = self.physical.read(self._now)
-        if self._mark < reading + RESERVE_US // 2:
-            self._reserve(reading)
+        self.reservation.look_ahead(self.physical.read(self._now))
 
     def _stand_still(self) -> None:
         self._frozen = True
@@ -388,17 +382,14 @@ class DaemonCore:
 
     def may_use(self, counter: int) -> bool:
         """Whether the disk has reserved a view counter; if not, that it does so is seen to."""
-        if counter <= self._mark:
-            return True
-        self._reserve(counter)
-        return False
+        return self.reservation.may_use(counter)
 
-    def _reserve(self, counter: int) -> None:
-        if self.mark_to_store is None:
-            self.mark_to_store = counter + RESERVE_US
+    @property
+    def mark_to_store(self) -> int | None:
+        """Have the disk hold this mark of view counters, then call `stored`; or None."""
+        return self.reservation.to_store
 
     def stored(self, mark: int) -> None:
         """The disk holds this mark, file and folder synced; call `handle` next."""
-        self._mark = max(self._mark, mark)
-        self.mark_to_store = None
+        self.reservation.stored(mark)
         self.deadline = min(self.deadline, self._now)

@@ -147,9 +147,15 @@ def _ratios(result: Result, results: Sequence[Result]) -> dict[str, str]:
     if result.floor_ratio is not None:
         cells["times the bare relays' p50"] = f"{result.floor_ratio:.2f}"
     beside = result.beside(results)
-    found = ratio(result.figures, beside.figures) if beside else None
+    if beside is None:
+        return cells
+    plan = result.row.what
+    by_cost = isinstance(plan, Plan) and plan.rate is not None
+    pair = (result.costs, beside.costs) if by_cost else (result.figures, beside.figures)
+    found = ratio(*pair)
     if found is not None:
-        cells["of the encrypted rate"] = f"{found:.2f}"
+        what = "daemons' time" if by_cost else "rate"
+        cells[f"of the {what} of {beside.row.name}"] = f"{found:.3f}"
     return cells
 
 

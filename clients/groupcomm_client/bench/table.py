@@ -19,6 +19,9 @@ LARGEST: Final = 4_000_000
 SMALL_PACKET: Final = 1_400
 IDLE_SESSIONS: Final = 1_000
 IDLE_GROUPS: Final = 10_000
+IDLE_RATE: Final = 200_000.0
+"""At full rate a message's cost follows from how many happen to come at once."""
+
 LARGE_PACKET: Final = 60_000
 
 _EVENTS: Final = {
@@ -138,10 +141,12 @@ def _idle() -> Iterator[Row]:
         yield Row(
             name=f"idle-{kind}",
             section="idle",
-            line="100 B",
+            line="100 B, 200,000/s",
             series=series,
             what=Plan(
-                idle_sessions=IDLE_SESSIONS if many else 0, idle_groups=IDLE_GROUPS if many else 0
+                rate=IDLE_RATE,
+                idle_sessions=IDLE_SESSIONS if many else 0,
+                idle_groups=IDLE_GROUPS if many else 0,
             ),
             beside="idle-without" if many else "",
         )

@@ -154,7 +154,7 @@ def test_no_view_is_agreed_to_before_the_disk_holds_its_mark() -> None:
     assert cluster.members("a") == cluster.members("b") == "ab"
     view = cluster.cores["a"].view
     assert view is not None
-    assert view.id.counter <= cluster.cores["a"]._mark
+    assert view.id.counter <= cluster.cores["a"].reservation.mark
 
 
 def test_each_view_is_below_a_mark_that_is_on_disk() -> None:
@@ -167,8 +167,8 @@ def test_each_view_is_below_a_mark_that_is_on_disk() -> None:
         cluster.isolate("abc")
         cluster.run(2.0)
         assert core.view is not None
-        assert core.view.id.counter <= core._mark
-        marks.append(core._mark)
+        assert core.view.id.counter <= core.reservation.mark
+        marks.append(core.reservation.mark)
     assert marks == sorted(marks)
     assert marks[-1] > marks[0]
 
