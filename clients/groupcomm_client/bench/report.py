@@ -155,7 +155,7 @@ def _ratios(result: Result, results: Sequence[Result]) -> dict[str, str]:
     found = ratio(*pair)
     if found is not None:
         what = "daemons' time" if by_cost else "rate"
-        cells[f"of the {what} of {beside.row.name}"] = f"{found:.3f}"
+        cells[f"{what}, to the row before"] = f"{found:.2f}"
     return cells
 
 
