@@ -25,9 +25,11 @@ from groupcomm.membership.union import Union
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Causes, Packer
+from groupcomm.wire.ack import decode_ack_untrusted
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.horizon import decode_horizon_untrusted
+from groupcomm.wire.link import decode_link_untrusted
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import decode_request_untrusted
 from groupcomm.wire.resend import decode_resend_untrusted
@@ -116,7 +118,12 @@ class Operation:
         # The latest notice of each ring: a site hears the multicasts of all its rings, so without
         # this notices would be passed on in circles. Of packets the streams know the first.
         self._noticed = [(0, 0, 0)] * len(view.rings)
-        self._handlers: dict[int, Callable[[bytes], None]] = {
+        self._handlers = self._by_kind()
+        self._now = now
+        self.deadline = now
+
+    def _by_kind(self) -> dict[int, Callable[[bytes], None]]:
+        return {
             PacketKind.DATA: self._on_data,
             PacketKind.UNRELIABLE: self._on_unreliable,
             PacketKind.TOKEN: self._on_token,
@@ -124,9 +131,9 @@ class Operation:
             PacketKind.REQUEST: self._on_request,
             PacketKind.HORIZON: self._on_horizon,
             PacketKind.RESEND: self._on_resend,
+            PacketKind.LINK: self._on_link,
+            PacketKind.ACK: self._on_acknowledgement,
         }
-        self._now = now
-        self.deadline = now
 
     def _foreign_gaps(self, entered: frozenset[int]) -> list[Gaps]:
         """In the ring one asks soon, and rarely again: it may have to be fetched over a link."""
@@ -182,9 +189,8 @@ class Operation:
         if self._changed:
             self._look_for_gaps(now)
         self.ring.step(now)
-        if now >= self._handover.deadline:
-            for destination, packet in self._handover.requests(now):
-                self.send(destination, packet)
+        for destination, packet in self._handover.step(now):
+            self.send(destination, packet)
         self.deadline = min(self.ring.deadline, self._handover.deadline)
 
     def deliver(self) -> None:
@@ -228,7 +234,7 @@ class Operation:
             self.ring.on_packet(packet.number)
         else:
             self._changed.add(packet.ring)
-        self._pass_on(packet.ring, packet.raw)
+        self._pass_on(packet.ring, packet.number, packet.raw)
 
     def _note_use(self, packet: DataPacket) -> None:
         """While the agreed order is in use, notices come often."""
@@ -238,9 +244,9 @@ class Operation:
             if packet.ring != self._own_ring and packet.time > notices.foreign_time:
                 notices.foreign_time = packet.time
 
-    def _pass_on(self, origin: int, packet: bytes) -> None:
-        for destination, raw in self._handover.pass_on(origin, packet):
-            self.send(destination, raw)
+    def _pass_on(self, origin: int, number: int, packet: bytes) -> None:
+        if self._handover.pass_on(origin, number, packet):
+            self.send(RING, packet)
 
     def _on_unreliable(self, raw: bytes) -> None:
         packet = decode_unreliable_untrusted(raw)
@@ -251,7 +257,7 @@ class Operation:
             self.counters.unreliable_duplicates += 1
             return
         self.delivery.release_unreliable(packet)
-        self._pass_on(self.view.ring_of[packet.daemon], raw)
+        self._pass_on(self.view.ring_of[packet.daemon], 0, raw)
 
     def _on_rest(self, packet: bytes) -> None:
         notice = decode_rest_untrusted(packet)
@@ -278,13 +284,21 @@ class Operation:
         news = (notice.horizon, notice.upto, notice.frontier)
         if news > self._noticed[ring]:
             self._noticed[ring] = news
-            self._pass_on(ring, packet)
+            if self._handover.notify(ring, packet):
+                self.send(RING, packet)
 
     def _on_resend(self, packet: bytes) -> None:
         request = decode_resend_untrusted(packet)
         checks.check_resend(request, self.view)
-        for destination, raw in self._handover.answer(request):
-            self.send(destination, raw)
+        self._handover.answer(request)
+
+    def _on_link(self, raw: bytes) -> None:
+        carried = decode_link_untrusted(raw)
+        if self._handover.arrived(carried.sender, carried.number, self._now):
+            self._handlers[carried.packet[0]](carried.packet)
+
+    def _on_acknowledgement(self, packet: bytes) -> None:
+        self._handover.acknowledged(decode_ack_untrusted(packet), self._now)
 
     def _send_unreliable(self) -> None:
         if not self.delivery.complete:
@@ -293,7 +307,7 @@ class Operation:
             raw = packet.encode(self.key)  # before its bundles are given out, and let go
             self.delivery.release_unreliable(packet)
             self.send(RING, raw)
-            self._pass_on(self._own_ring, raw)
+            self._pass_on(self._own_ring, 0, raw)
 
     def take_recovered(self, raw: bytes, union: Union) -> bool:
         """Take a packet of this view from a fellow, after it has come to stand still.
@@ -339,7 +353,7 @@ class Operation:
     def publish(self, packet: DataPacket) -> None:
         """Send an originated packet to the ring and towards every other ring."""
         self.send(RING, packet.raw)
-        self._pass_on(self._own_ring, packet.raw)
+        self._pass_on(self._own_ring, packet.number, packet.raw)
 
     def promise(self, value: int, upto: int) -> None:
         """Count a horizon that this daemon has just announced for its ring."""
@@ -359,4 +373,4 @@ class Operation:
 
     def send_rings(self, packet: bytes) -> None:
         """Send a packet towards every other ring."""
-        self._pass_on(self._own_ring, packet)
+        self._handover.notify(self._own_ring, packet)

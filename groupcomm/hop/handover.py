@@ -1,24 +1,27 @@
-"""Handing packets over between rings, where a link of the view ends at this daemon.
+"""Handing packets over between rings, where links of the view end at this daemon.
 
 Pure. A packet that is seen here for the first time goes on along its origin's tree (routes.py): to
-the own ring if it came over a link, and over the links that lead on. What is lost on a link is
-asked for from its other end: the loss is repaired on its hop, not end to end.
-
-The link protocol proper, with congestion control and loss detection, takes the place of the
-requests here when there are links over slow networks.
+the own ring if it came over a link, and over the links that lead on. Each link repairs its own
+losses (link.py). What is missing all the same, as its way has changed, is asked for from the other
+end of the link that it should have come by.
 """
 
 from math import inf
 
 from groupcomm.config.core import Timing
-from groupcomm.config.view import View
+from groupcomm.config.view import RING, View
+from groupcomm.hop.link import Link
 from groupcomm.hop.routes import Routes
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.stream import Stream
+from groupcomm.wire.ack import Acknowledgement
 from groupcomm.wire.resend import ResendRequest
 
 RESEND_BYTES = 256 * 1024
 """Answered per request at most; what does not fit is asked for again."""
+
+PATIENCE = 3
+"""Round trips of the longest way: for so long a gap is left to the link to repair."""
 
 Transmission = tuple[int, bytes]
 
@@ -27,10 +30,21 @@ class Handover:
     """One daemon's exchange with daemons of other rings.
 
     Attributes:
-        deadline: when `requests` has something to give; inf without gaps.
+        links: those that end here, by the daemon at the other end.
+        deadline: when `step` has something to do.
     """
 
-    __slots__ = ("_gaps", "_key", "_me", "_onward", "_streams", "_upstream", "deadline")
+    __slots__ = (
+        "_gaps",
+        "_gaps_due",
+        "_key",
+        "_me",
+        "_onward",
+        "_streams",
+        "_upstream",
+        "deadline",
+        "links",
+    )
 
     def __init__(
         self, view: View, me: int, routes: Routes, streams: list[Stream], timing: Timing
@@ -41,34 +55,107 @@ class Handover:
         self._onward = routes.onward
         self._upstream = routes.upstream
         there_and_back_s = 2 * view.longest_delay_s
+        self.links = {
+            sum(pair) - me: Link(view.key, me, view.packet_limit, there_and_back_s)
+            for pair in view.links
+            if me in pair
+        }
+        patience_s = PATIENCE * there_and_back_s + timing.token_retransmit_s
         self._gaps = [
-            Gaps(
-                streams[origin],
-                delay_s=max(timing.repair_delay_s, view.longest_delay_s / 16),
-                retry_s=1.25 * there_and_back_s + timing.token_retransmit_s,
-            )
+            Gaps(streams[origin], delay_s=patience_s, retry_s=patience_s)
             for origin in sorted(routes.entered)
         ]
+        self._gaps_due = inf
         self.deadline = inf
 
-    def pass_on(self, origin: int, packet: bytes) -> list[Transmission]:
-        """Where a packet goes that was seen here for the first time; `origin` is its ring."""
-        return [(destination, packet) for destination in self._onward[origin]]
+    # ---- what goes out ----
+
+    def pass_on(self, origin: int, number: int, packet: bytes) -> bool:
+        """Send a packet on that was seen here for the first time.
+
+        Args:
+            origin: its ring.
+            number: in that ring's stream, 0 outside of it.
+            packet: whole.
+
+        Returns:
+            Whether it is for the own ring, too.
+        """
+        into_ring = False
+        for destination in self._onward[origin]:
+            if destination == RING:
+                into_ring = True
+            else:
+                self.links[destination].send(origin, number, packet)
+                self.deadline = -inf
+        return into_ring
+
+    def notify(self, ring: int, packet: bytes) -> bool:
+        """Send a ring's horizon notice on; whether it is for the own ring, too."""
+        into_ring = False
+        for destination in self._onward[ring]:
+            if destination == RING:
+                into_ring = True
+            else:
+                self.links[destination].notify(ring, packet)
+                self.deadline = -inf
+        return into_ring
+
+    # ---- what comes in ----
+
+    def arrived(self, sender: int, number: int, now: float) -> bool:
+        """A packet has come over a link; False if it had come before, or there is no such link."""
+        link = self.links.get(sender)
+        if link is None:
+            return False
+        is_new = link.arrived(number, now)
+        self.deadline = min(self.deadline, link.deadline)
+        return is_new
+
+    def acknowledged(self, ack: Acknowledgement, now: float) -> None:
+        """The other end of a link says what has come."""
+        link = self.links.get(ack.sender)
+        if link is not None:
+            link.acknowledged(ack, now)
+            self.deadline = -inf
 
     def update(self, ring: int, now: float) -> None:
         """Look for gaps after packets of another ring's stream came or became known."""
         for gaps in self._gaps:
             if gaps.stream.ring == ring:
                 gaps.update(now)
-        self._set_deadline()
+        self._gaps_due = min((gaps.deadline for gaps in self._gaps), default=inf)
+        self.deadline = min(self.deadline, self._gaps_due)
 
-    def _set_deadline(self) -> None:
-        self.deadline = min((gaps.deadline for gaps in self._gaps), default=inf)
+    def answer(self, request: ResendRequest) -> None:
+        """Send again what the daemon at a link's other end lacks, as far as it is held here."""
+        link = self.links.get(request.asker)
+        if link is None:
+            return
+        stream = self._streams[request.ring]
+        budget = RESEND_BYTES
+        for first, last in request.ranges:
+            for number in range(first, min(last, stream.known) + 1):
+                packet = stream.packets.get(number)
+                if packet is not None and budget > 0:
+                    link.send(request.ring, number, packet.raw)
+                    budget -= len(packet.raw)
+        self.deadline = -inf
 
-    def requests(self, now: float) -> list[Transmission]:
-        """Requests for what is due to be asked for now."""
+    # ---- one step ----
+
+    def step(self, now: float) -> list[Transmission]:
+        """What is to be sent now."""
         if now < self.deadline:
             return []
+        sent = [(peer, raw) for peer, link in self.links.items() for raw in link.step(now)]
+        if now >= self._gaps_due:
+            sent += self._requests(now)
+        links_due = min((link.deadline for link in self.links.values()), default=inf)
+        self.deadline = min(links_due, self._gaps_due)
+        return sent
+
+    def _requests(self, now: float) -> list[Transmission]:
         sent: list[Transmission] = []
         for gaps in self._gaps:
             ranges = gaps.take_due(now)
@@ -76,18 +163,5 @@ class Handover:
             if ranges and neighbour is not None:
                 request = ResendRequest(ring=gaps.stream.ring, asker=self._me, ranges=ranges)
                 sent.append((neighbour, request.encode(self._key)))
-        self._set_deadline()
+        self._gaps_due = min((gaps.deadline for gaps in self._gaps), default=inf)
         return sent
-
-    def answer(self, request: ResendRequest) -> list[Transmission]:
-        """Packets that the daemon at a link's other end lacks, as far as they are held here."""
-        packets = self._streams[request.ring].packets
-        answers: list[Transmission] = []
-        budget = RESEND_BYTES
-        for first, last in request.ranges:
-            for number in range(first, min(last, self._streams[request.ring].known) + 1):
-                packet = packets.get(number)
-                if packet is not None and budget > 0:
-                    answers.append((request.asker, packet.raw))
-                    budget -= len(packet.raw)
-        return answers

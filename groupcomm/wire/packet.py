@@ -21,6 +21,8 @@ class PacketKind(enum.IntEnum):
     HORIZON = 6
     RESEND = 7
     CONTROL = 8
+    LINK = 9
+    ACK = 10
 
 
 def peek_untrusted(packet: bytes) -> tuple[int, bytes]:

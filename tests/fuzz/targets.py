@@ -27,10 +27,12 @@ from groupcomm.session.client import ClientSession
 from groupcomm.session.daemon import DaemonSession, SessionLimits
 from groupcomm.session.frame_reader import FrameReader
 from groupcomm.wire import (
+    ack,
     bundle,
     control,
     data,
     horizon,
+    link,
     membership,
     messages,
     packet,
@@ -227,6 +229,8 @@ TARGETS: Final[dict[str, Target]] = {
     "wire.request.request": _packet(request.decode_request_untrusted),
     "wire.horizon.horizon": _packet(horizon.decode_horizon_untrusted),
     "wire.resend.resend": _packet(resend.decode_resend_untrusted),
+    "wire.link.link": _packet(link.decode_link_untrusted),
+    "wire.ack.ack": _packet(ack.decode_ack_untrusted),
     "wire.control.control": _packet(control.decode_control_untrusted),
     "wire.membership.message": _control_message,
     "membership.flood": _flood,

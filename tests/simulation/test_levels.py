@@ -101,7 +101,7 @@ def test_only_causal_waits_for_what_its_sender_had_received(
 ) -> None:
     cluster = three_rings()
     asks, answers, receiver = members_of(cluster, 0, 1, 2)
-    lose(cluster, 0, 2, lambda packet: packet[0] == PacketKind.DATA)
+    lose(cluster, 0, 2, lambda packet: packet[0] == PacketKind.LINK)
     asks.multicast(["g"], b"question", level=CAUSAL)
     cluster.run(1.2 * DELAY_S)
     assert texts(answers) == ["question"]

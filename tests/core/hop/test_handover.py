@@ -1,15 +1,18 @@
-"""Gateways pass packets on, ask for what was lost between rings, and answer such requests."""
+"""Gateways pass packets on, ask for what links never got, and answer such requests."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import Timing
-from groupcomm.config.view import RING, DaemonId, Incarnation, View
+from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.hop.handover import RESEND_BYTES, Handover
 from groupcomm.hop.routes import Routes
 from groupcomm.stream.stream import Stream
+from groupcomm.wire.ack import Acknowledgement
 from groupcomm.wire.data import DataPacket
+from groupcomm.wire.link import decode_link_untrusted
+from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.resend import ResendRequest, decode_resend_untrusted
 
 DAEMONS = tuple(DaemonId(name, Incarnation(1, 1)) for name in "abcde")
@@ -20,6 +23,9 @@ VIEW = View(
     links=((0, 2), (0, 4), (2, 4)),
     longest_delay_s=0.04,
 )
+
+
+X = bytes([PacketKind.DATA]) + VIEW.key + b"x"
 
 
 def gateway(ring: int) -> tuple[Handover, list[Stream]]:
@@ -34,31 +40,59 @@ def packet(ring: int, number: int, raw: bytes = b"raw") -> DataPacket:
     )
 
 
+def carried(handover: Handover, now: float) -> list[tuple[int, bytes]]:
+    """What goes over links now, but for their heads."""
+    return [
+        (target, decode_link_untrusted(raw).packet)
+        for target, raw in handover.step(now)
+        if raw[0] == PacketKind.LINK
+    ]
+
+
 def test_own_packets_go_to_every_other_ring_and_foreign_ones_into_the_own() -> None:
     handover, _ = gateway(1)
-    assert handover.pass_on(1, b"x") == [(0, b"x"), (4, b"x")]
-    assert handover.pass_on(0, b"x") == [(RING, b"x")]
+    assert not handover.pass_on(1, 1, X)
+    assert carried(handover, 0.0) == [(0, X), (4, X)]
+    assert handover.pass_on(0, 1, X), "the own ring gets it"
+    assert carried(handover, 0.1) == []
 
 
-def test_a_loss_between_rings_is_asked_for_where_it_came_from() -> None:
+def test_notices_take_the_same_way_without_numbers() -> None:
+    handover, _ = gateway(1)
+    assert not handover.notify(1, b"notice")
+    assert handover.step(0.0) == [(0, b"notice"), (4, b"notice")]
+    assert handover.notify(0, b"notice")
+
+
+def test_only_the_other_end_of_a_link_is_listened_to() -> None:
+    handover, _ = gateway(1)
+    assert handover.arrived(0, 1, 0.0)
+    assert not handover.arrived(0, 1, 0.0), "a copy"
+    assert handover.arrived(4, 1, 0.0), "each link counts for itself"
+    assert not handover.arrived(1, 1, 0.0), "no link leads there"
+    handover.acknowledged(Acknowledgement(sender=1, delay_us=0, ranges=[(1, 1)]), 0.0)
+
+
+def test_what_the_link_does_not_repair_is_asked_for_where_it_should_have_come_from() -> None:
     handover, streams = gateway(1)
     streams[0].accept(packet(0, 1))
     streams[0].accept(packet(0, 4))
     handover.update(0, 1.0)
-    assert handover.requests(1.0) == [], "it may only be reordered"
-    ((target, raw),) = handover.requests(handover.deadline)
+    assert handover.step(1.0 + 2 * VIEW.longest_delay_s) == [], "the link may repair it"
+    ((target, raw),) = handover.step(handover.deadline)
     request = decode_resend_untrusted(raw)
     assert (target, request.ring, request.asker, request.ranges) == (0, 0, 2, [(2, 3)])
-    assert handover.deadline >= 1.0 + 2 * VIEW.longest_delay_s, "an answer takes both ways"
 
 
 def test_a_request_is_answered_with_what_is_held_within_bounds() -> None:
     handover, streams = gateway(0)
-    for number in (1, 2, 3):
-        streams[0].accept(packet(0, number, bytes([number]) * (RESEND_BYTES // 2)))
-    answers = handover.answer(ResendRequest(ring=0, asker=4, ranges=[(2, 2**63)]))
-    assert [(target, raw[0]) for target, raw in answers] == [(4, 2), (4, 3)]
-    assert len(handover.answer(ResendRequest(ring=0, asker=4, ranges=[(1, 3)]))) == 2
+    half = RESEND_BYTES // 2
+    for number in (1, 2, 3, 4):
+        streams[0].accept(packet(0, number, X + bytes([number]) * half))
+    handover.answer(ResendRequest(ring=0, asker=4, ranges=[(2, 2**63)]))
+    handover.answer(ResendRequest(ring=0, asker=1, ranges=[(1, 4)]))
+    assert handover.links[4].queue.bytes == 2 * (half + len(X))
+    assert not handover.links[2].queue
 
 
 COUNT = 40
@@ -66,14 +100,14 @@ NUMBERS = st.sets(st.integers(1, COUNT - 1))
 
 
 @given(NUMBERS, st.lists(NUMBERS, max_size=4))
-def test_whatever_is_lost_on_the_way_comes_in_the_end(
+def test_whatever_a_link_never_got_comes_in_the_end(
     lost: set[int], lost_again: list[set[int]]
 ) -> None:
     """One gateway originates, the other gets all but `lost`; of later answers some are lost too."""
     near, near_streams = gateway(0)
     far, far_streams = gateway(1)
     for number in range(1, COUNT + 1):
-        near_streams[0].accept(packet(0, number, bytes([number])))
+        near_streams[0].accept(packet(0, number, X + bytes([number])))
         if number not in lost:
             far_streams[0].accept(packet(0, number))
     now = 0.0
@@ -81,12 +115,25 @@ def test_whatever_is_lost_on_the_way_comes_in_the_end(
     for losses in [*lost_again, set[int]()]:
         missing = {n for n in range(1, COUNT + 1) if n not in far_streams[0].packets}
         now = min(far.deadline, now + 10)
-        asked = [decode_resend_untrusted(raw) for target, raw in far.requests(now) if target == 0]
-        answers = [raw[0] for request in asked for target, raw in near.answer(request)]
-        assert answers == sorted(missing), "each once, and nothing else"
-        assert far.requests(now) == [], "nobody asks twice while an answer is on its way"
-        for number in set(answers) - losses:
+        for target, raw in far.step(now):
+            assert target == 0
+            near.answer(decode_resend_untrusted(raw))
+        sent = []
+        while (answers := carried(near, now)) or near.links[2].queue:
+            now += 0.001
+            sent += [raw[-1] for _, raw in answers]
+            acknowledge(near)
+        assert sent == sorted(missing), "each once, and nothing else"
+        assert far.step(now) == [], "nobody asks twice while an answer is on its way"
+        for number in set(sent) - losses:
             far_streams[0].accept(packet(0, number))
         far.update(0, now)
     assert far_streams[0].held == COUNT
+    assert far.step(now + 100.0) == []
     assert far.deadline == float("inf")
+
+
+def acknowledge(handover: Handover) -> None:
+    """The other end has got everything, as far as its link knows."""
+    ack = Acknowledgement(sender=2, delay_us=0, ranges=[(1, 2**32)])
+    handover.acknowledged(ack, 0.0)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.view import MAX_RINGS, Incarnation
 from groupcomm.level import ServiceLevel
+from groupcomm.wire.ack import Acknowledgement, decode_ack_untrusted
 from groupcomm.wire.bundle import (
     SELF_DISCARD,
     Bundle,
@@ -20,6 +21,7 @@ from groupcomm.wire.bundle import (
 from groupcomm.wire.control import MAX_PARTS, ControlPacket, decode_control_untrusted
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
+from groupcomm.wire.link import LinkPacket, decode_link_untrusted
 from groupcomm.wire.messages import encode_fragment
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import TokenRequest, decode_request_untrusted
@@ -36,6 +38,11 @@ U64 = st.one_of(
     st.integers(0, 2**64 - 1), *[st.integers(edge - 3, edge + 3) for edge in (*EDGES, 2**64 - 4)]
 )
 NAMES = st.sampled_from(["a", "news", "größe", "#ann#d1", "#bob#d2", "x" * 255, "a#b"])
+
+
+def batched_pairs(numbers: list[int]) -> list[tuple[int, int]]:
+    """Each two as a range; the last of an odd count is left out."""
+    return list(zip(numbers[::2], numbers[1::2], strict=False))
 
 
 class Packet(Protocol):
@@ -200,6 +207,18 @@ def control_packets(draw: st.DrawFn) -> ControlPacket:
     )
 
 
+RISING = st.lists(U64.filter(bool), min_size=2, max_size=20, unique=True).map(
+    lambda ends: batched_pairs(sorted(ends))
+)
+
+
+def decode_with_what_it_carries(raw: bytes) -> LinkPacket:
+    """A link packet whose data packet decodes, too, as a daemon takes it."""
+    carried = decode_link_untrusted(raw)
+    decode_data_untrusted(carried.packet)
+    return carried
+
+
 U64_LISTS = st.lists(U64, min_size=1, max_size=9)
 
 CODECS: Final = (
@@ -254,6 +273,23 @@ CODECS: Final = (
             ranges=st.lists(ranges(ring=False), min_size=1, max_size=9),
         ),
         ResendRequest(ring=1, asker=0, ranges=[(2, 3), (5, 5)]),
+    ),
+    Codec(
+        PacketKind.LINK,
+        decode_with_what_it_carries,
+        st.builds(
+            LinkPacket,
+            sender=U16,
+            number=U64.filter(bool),
+            packet=data_packets().map(lambda packet: packet.encode(KEY)),
+        ),
+        LinkPacket(sender=1, number=2**32, packet=example_data().encode(KEY)),
+    ),
+    Codec(
+        PacketKind.ACK,
+        decode_ack_untrusted,
+        st.builds(Acknowledgement, sender=U16, delay_us=st.integers(0, 2**32 - 1), ranges=RISING),
+        Acknowledgement(sender=1, delay_us=5000, ranges=[(1, 1), (3, 2**32)]),
     ),
     Codec(
         PacketKind.CONTROL,

@@ -8,7 +8,10 @@ import pytest
 
 from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS
 from groupcomm.errors import BadDatagram
+from groupcomm.wire.ack import MAX_RANGES as LINK_RANGES
+from groupcomm.wire.ack import Acknowledgement, decode_ack_untrusted
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
+from groupcomm.wire.link import LINK_BYTES, LinkPacket, decode_link_untrusted
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.resend import MAX_RANGES, ResendRequest, decode_resend_untrusted
 from groupcomm.wire.rest import RestNotice, decode_rest_untrusted
@@ -121,7 +124,30 @@ def test_a_resend_request_names_at_most_so_many_ranges_and_sends_no_more() -> No
             decode_resend_untrusted(longer)
 
 
-WITH_COUNTS = [codec for codec in CODECS if codec.kind in {3, 4, 6, 7}]
+def test_acknowledged_ranges_rise_and_the_last_ones_go_first() -> None:
+    many = [(n, n) for n in range(1, 201, 2)]
+    encoded = Acknowledgement(sender=0, delay_us=0, ranges=many).encode(KEY)
+    assert decode_ack_untrusted(encoded).ranges == many[-LINK_RANGES:]
+    for ranges in ([], [(0, 1)], [(2, 1)], [(1, 3), (3, 4)], [(5, 6), (1, 2)]):
+        with pytest.raises(BadDatagram, match="range"):
+            decode_ack_untrusted(Acknowledgement(sender=0, delay_us=0, ranges=ranges).encode(KEY))
+
+
+def test_a_link_carries_numbered_data_and_nothing_else() -> None:
+    for kind in PacketKind:
+        packet = bytes([kind]) + KEY + b"rest"
+        raw = LinkPacket(sender=1, number=1, packet=packet).encode(KEY)
+        if kind in (PacketKind.DATA, PacketKind.UNRELIABLE):
+            assert decode_link_untrusted(raw).packet == packet
+            assert len(raw) == len(packet) + LINK_BYTES
+        else:
+            with pytest.raises(BadDatagram, match="kind"):
+                decode_link_untrusted(raw)
+    with pytest.raises(BadDatagram, match="number"):
+        decode_link_untrusted(LinkPacket(sender=1, number=0, packet=b"\1" + KEY).encode(KEY))
+
+
+WITH_COUNTS = [codec for codec in CODECS if codec.kind in {3, 4, 6, 7, 10}]
 
 
 @pytest.mark.parametrize("codec", WITH_COUNTS, ids=lambda codec: codec.kind.name)

@@ -1,0 +1,139 @@
+"""One link: packets to and from one daemon of another site, paced, and repaired if they are lost.
+
+Pure. ``now`` is in seconds. Nothing waits for order here: what comes is handed on at once, and what
+was lost follows later, under another number. Horizon notices go ahead of everything and outside
+the window; of each ring only the newest is of use, so they are not repeated.
+
+Sources: RFC 9002 for round trips and losses; for the rate see bandwidth.py.
+"""
+
+from math import inf
+from typing import Final
+
+from groupcomm.hop.bandwidth import Bandwidth
+from groupcomm.hop.queue import FairQueue, Queued
+from groupcomm.hop.received import Received
+from groupcomm.hop.round_trip import GRANULARITY_S, RoundTrip
+from groupcomm.hop.under_way import UnderWay
+from groupcomm.wire.ack import Acknowledgement
+from groupcomm.wire.link import LINK_BYTES, LinkPacket
+
+OVERHEAD_BYTES: Final = 80
+"""Of a datagram, besides the packet in it: the seal, UDP, IP; for the rate only."""
+
+BURST_S: Final = 2 * GRANULARITY_S
+"""What was not sent while the daemon slept so long follows at once; more would be a burst."""
+
+
+class Link:
+    """One end of one link.
+
+    Attributes:
+        deadline: when `step` has something to do.
+        received: the receiving half.
+        trip, bandwidth: what is known of the link.
+        under_way, queue: what was sent, and what is to be.
+    """
+
+    __slots__ = (
+        "_key",
+        "_me",
+        "_notices",
+        "_pending",
+        "_send_at",
+        "bandwidth",
+        "deadline",
+        "queue",
+        "received",
+        "trip",
+        "under_way",
+    )
+
+    def __init__(self, key: bytes, me: int, packet_limit: int, first_trip_s: float) -> None:
+        """Begin; `first_trip_s` is a guess of the round trip."""
+        self._key = key
+        self._me = me
+        self.trip = RoundTrip(first_trip_s)
+        self.bandwidth = Bandwidth(self.trip, packet_limit + LINK_BYTES + OVERHEAD_BYTES)
+        self.under_way = UnderWay(self.trip)
+        self.queue = FairQueue()
+        self.received = Received()
+        self._pending: set[tuple[int, int]] = set()  # (origin, number) queued or under way
+        self._notices: dict[int, bytes] = {}  # by ring
+        self._send_at = -inf  # the pace allows the next packet then
+        self.deadline = inf
+
+    # ---- what is to be sent ----
+
+    def send(self, origin: int, number: int, packet: bytes) -> None:
+        """Queue a packet: of a stream, or outside of them with number 0."""
+        if number:
+            if (origin, number) in self._pending:
+                return
+            self._pending.add((origin, number))
+        self.queue.add(Queued(origin, number, packet))
+        self.deadline = -inf
+
+    def notify(self, ring: int, packet: bytes) -> None:
+        """Send a notice of a ring next; it takes the place of an older one that waits."""
+        self._notices[ring] = packet
+        self.deadline = -inf
+
+    # ---- what has come ----
+
+    def arrived(self, number: int, now: float) -> bool:
+        """A packet has come; False if it had come before."""
+        is_new = self.received.take(number, now)
+        self.deadline = min(self.deadline, self.received.due)
+        return is_new
+
+    def acknowledged(self, ack: Acknowledgement, now: float) -> None:
+        """The other end says what it has."""
+        arrived, sample = self.under_way.acknowledged(ack.ranges, ack.delay_us / 1e6, now)
+        for queued in arrived:
+            self._pending.discard((queued.origin, queued.number))
+        if sample is not None:
+            under_way = self.under_way
+            self.bandwidth.acknowledged(sample, under_way.delivered, under_way.bytes, now)
+        self.deadline = -inf
+
+    # ---- one step ----
+
+    def step(self, now: float) -> list[bytes]:
+        """The packets to send now, in order."""
+        if now < self.deadline:
+            return []
+        out = list(self._notices.values())
+        self._notices.clear()
+        if now >= self.received.due:
+            out.append(self.received.acknowledge(self._me, now).encode(self._key))
+        if now >= self.under_way.deadline:
+            self._repeat(self.under_way.overdue(now))
+        self._send_queued(out, now)
+        self._set_deadline(now)
+        return out
+
+    def _repeat(self, lost: list[Queued]) -> None:
+        for queued in lost:
+            if queued.number:
+                self.queue.again(queued)
+
+    def _send_queued(self, out: list[bytes], now: float) -> None:
+        queue, under_way = self.queue, self.under_way
+        window, pace = self.bandwidth.window, self.bandwidth.pace
+        self._send_at = max(self._send_at, now - BURST_S)
+        while queue and under_way.bytes < window and self._send_at <= now:
+            queued = queue.take()
+            size = len(queued.packet) + LINK_BYTES + OVERHEAD_BYTES
+            number = under_way.add(queued, size, now)
+            self._send_at += size / pace
+            carried = LinkPacket(sender=self._me, number=number, packet=queued.packet)
+            out.append(carried.encode(self._key))
+        if not queue and under_way.bytes < window:
+            under_way.nothing_to_send()
+
+    def _set_deadline(self, now: float) -> None:
+        deadline = min(self.received.due, self.under_way.deadline)
+        if self.queue and self.under_way.bytes < self.bandwidth.window:
+            deadline = min(deadline, max(self._send_at, now + GRANULARITY_S / 2))
+        self.deadline = deadline

@@ -1,0 +1,48 @@
+"""What a link's receiver remembers and says."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupcomm.hop.received import ACK_INTERVAL_S, Received
+from groupcomm.hop.round_trip import MAX_ACK_DELAY_S
+from groupcomm.stream.ranges import ranges_of
+from groupcomm.wire.ack import MAX_RANGES
+
+
+@given(st.lists(st.integers(1, 200), max_size=400))
+def test_each_number_counts_once_and_an_acknowledgement_names_the_latest_ranges(
+    numbers: list[int],
+) -> None:
+    received, taken = Received(), set[int]()
+    for number in numbers:
+        if received.take(number, 0.0):
+            assert number not in taken
+            taken.add(number)
+        else:
+            forgotten = len(ranges_of(taken)) >= MAX_RANGES
+            assert number in taken or forgotten
+    if taken:
+        said = received.acknowledge(0, 0.0).ranges
+        assert len(said) <= MAX_RANGES
+        known = ranges_of(taken)
+        assert said == known[-len(said) :]
+        assert len(said) == min(len(known), MAX_RANGES)
+
+
+def test_a_lone_packet_waits_for_company_and_a_gap_does_not() -> None:
+    received = Received()
+    assert received.due == float("inf")
+    received.take(1, 1.0)
+    assert received.due == 1.0 + MAX_ACK_DELAY_S
+    received.take(2, 1.0 + 2**-9)
+    assert received.due == 1.0 + 2**-9
+    ack = received.acknowledge(3, 1.0 + 2**-9 + 0.25)
+    assert (ack.sender, ack.delay_us, ack.ranges) == (3, 250_000, [(1, 2)])
+    assert received.due == float("inf")
+    received.take(4, 1.0 + 2**-9 + 0.25 + ACK_INTERVAL_S / 2)
+    assert received.due == 1.0 + 2**-9 + 0.25 + ACK_INTERVAL_S
+    assert received.acknowledge(3, 1.75).ranges == [(1, 2), (4, 4)]
+    assert received.take(3, 2.0)
+    assert not received.take(3, 2.0)
+    assert received.due == 2.0, "whoever sends something twice has not heard that it came"
+    assert received.duplicates == 1
