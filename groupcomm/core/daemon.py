@@ -219,10 +219,6 @@ class DaemonCore:
         if operation.token_lost:
             self.membership.gather(Reason.TOKEN_LOST, now)
 
-    def open(self) -> int:
-        """The connection number for a client that connects now."""
-        return self.desk.open()
-
     def observe_wall(self, now: float, wall: float) -> None:
         """Compare the wall clock now and then; jumps change nothing and are counted."""
         self.physical.observe_wall(now, wall)
@@ -350,6 +346,12 @@ class DaemonCore:
         self.operation = Operation(view, me, self._announcement(), self, self._now)
         self._frozen = False
         self._begun = True
+
+    def reroute(self, links: tuple[tuple[int, int], ...]) -> None:
+        """Packets of the present view take these of its links from now on."""
+        assert self.operation is not None
+        self.operation.reroute(links, self._now)
+        self._operation_due = self._now
 
     def forget(self, number: int, incarnation: Incarnation) -> None:
         """A start of a daemon is over."""

@@ -155,6 +155,16 @@ class Operation:
         )
         self._packer.waiting = self._desk.waiting
 
+    def reroute(self, links: tuple[tuple[int, int], ...], now: float) -> None:
+        """Packets take these links of the view from now on."""
+        routes = Routes(self.view, self._me, links)
+        self._handover.reroute(routes, now)
+        self._gaps[:] = self._foreign_gaps(routes.entered)
+        self.ring.entered = routes.entered
+        for gaps in self._gaps:
+            gaps.update(now)
+        self.deadline = now
+
     @property
     def token_lost(self) -> bool:
         """Whether nothing was heard of the token for a token timeout."""

@@ -40,6 +40,7 @@ class Handover:
         "_key",
         "_me",
         "_onward",
+        "_repair_s",
         "_streams",
         "_upstream",
         "deadline",
@@ -55,18 +56,29 @@ class Handover:
         self._onward = routes.onward
         self._upstream = routes.upstream
         there_and_back_s = 2 * view.longest_delay_s
+        self._repair_s = there_and_back_s + timing.token_retransmit_s
         self.links = {
             sum(pair) - me: Link(view.key, me, view.packet_limit, there_and_back_s)
             for pair in view.links
             if me in pair
         }
-        patience_s = PATIENCE * there_and_back_s + timing.token_retransmit_s
-        self._gaps = [
-            Gaps(streams[origin], delay_s=patience_s, retry_s=patience_s)
-            for origin in sorted(routes.entered)
-        ]
+        self._gaps = self._watch(routes, PATIENCE * self._repair_s)
         self._gaps_due = inf
         self.deadline = inf
+
+    def _watch(self, routes: Routes, delay_s: float) -> list[Gaps]:
+        return [
+            Gaps(self._streams[origin], delay_s=delay_s, retry_s=PATIENCE * self._repair_s)
+            for origin in sorted(routes.entered)
+        ]
+
+    def reroute(self, routes: Routes, now: float) -> None:
+        """Packets take other ways from now on; what was under way on the old ones may be lost."""
+        self._onward = routes.onward
+        self._upstream = routes.upstream
+        self._gaps = self._watch(routes, self._repair_s)
+        for origin in routes.entered:
+            self.update(origin, now)
 
     # ---- what goes out ----
 

@@ -5,6 +5,7 @@ root. All daemons compute the same trees from the view, so a packet comes to eac
 """
 
 from collections import deque
+from collections.abc import Sequence
 
 from groupcomm.config.view import RING, View
 
@@ -21,7 +22,9 @@ class Routes:
 
     __slots__ = ("far", "onward", "upstream")
 
-    def __init__(self, view: View, me: int) -> None:
+    def __init__(self, view: View, me: int, links: Sequence[tuple[int, int]] | None = None) -> None:
+        """Find the trees over `links` of the view, which join all its rings; None: over all."""
+        links = view.links if links is None else links
         own = view.ring_of[me]
         self.onward: list[tuple[int, ...]] = []
         self.upstream: list[int | None] = []
@@ -29,7 +32,7 @@ class Routes:
         for origin in range(len(view.rings)):
             onward: list[int] = []
             upstream: int | None = None
-            parents, depth = _tree(view, origin)
+            parents, depth = _tree(view, links, origin)
             self.far = max(self.far, depth)
             for ring, (parent, near, here) in parents.items():
                 if parent == own and near == me:
@@ -47,10 +50,12 @@ class Routes:
         return frozenset(o for o, neighbour in enumerate(self.upstream) if neighbour is not None)
 
 
-def _tree(view: View, origin: int) -> tuple[dict[int, tuple[int, int, int]], int]:
+def _tree(
+    view: View, usable: Sequence[tuple[int, int]], origin: int
+) -> tuple[dict[int, tuple[int, int, int]], int]:
     """Per ring but the root: (parent ring, the daemon there, the daemon here); and the depth."""
     links: dict[int, list[tuple[int, int, int]]] = {ring: [] for ring in range(len(view.rings))}
-    for one, other in view.links:
+    for one, other in usable:
         links[view.ring_of[one]].append((view.ring_of[other], one, other))
         links[view.ring_of[other]].append((view.ring_of[one], other, one))
     depths = {origin: 0}

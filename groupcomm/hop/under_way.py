@@ -22,8 +22,9 @@ REORDERED: Final = 3
 PROBES: Final = 2
 """Packets that are tried again when nothing is heard."""
 
-MOST_BACKOFF: Final = 6
-"""Doublings of the probe timeout."""
+MOST_BACKOFF: Final = 2
+"""Doublings of the probe timeout. Few: two packets now and then burden nobody, and a link that is
+mended is to be of use at once."""
 
 
 class Sent:

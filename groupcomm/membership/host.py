@@ -58,3 +58,6 @@ class Host(Protocol):
             union: of the old one; None if there is none.
             fellows: who comes along from the old view, by index there.
         """
+
+    def reroute(self, links: tuple[tuple[int, int], ...]) -> None:
+        """From now on packets take these links of the present view, which join all its rings."""

@@ -24,12 +24,12 @@ from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation, View
 from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.agreement import Agreement, joins_of
-from groupcomm.membership.farewell import Farewell
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.gather import Gather
 from groupcomm.membership.host import Host
 from groupcomm.membership.neighbours import Neighbours
 from groupcomm.membership.peers import Peer
+from groupcomm.membership.standing import STEADY_BEACONS, Standing
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.trouble import Trouble
 from groupcomm.names import daemon_number
@@ -41,14 +41,12 @@ from groupcomm.wire.membership import (
     ControlMessage,
     Join,
     Leave,
+    Links,
     Outdated,
     Proposal,
     Repair,
     decode_message_untrusted,
 )
-
-STEADY_BEACONS: Final = 4
-"""After so many beacons, all saying that this daemon is heard, nobody is ignored any longer."""
 
 _DIRECT: Final = frozenset((ControlKind.BEACON, ControlKind.OUTDATED))
 """Nobody passes these on."""
@@ -91,8 +89,7 @@ class Membership:
         )
         self._agreement: Agreement | None = None
         self._sent_at = self._progress_at = -inf
-        self._beacon_due = inf
-        self._farewell = Farewell()
+        self._standing = Standing(self._timing, self.flood, self._neighbours, host)
 
     @property
     def gathered_at(self) -> float:
@@ -102,8 +99,8 @@ class Membership:
     @property
     def coming(self) -> View | None:
         """The view that is agreed to and not installed."""
-        agreed = self._agreement if self.state is not State.OPERATIONAL else None
-        return agreed.view if agreed is not None else None
+        agreed, done = self._agreement, self.state is State.OPERATIONAL
+        return None if agreed is None or done else agreed.view
 
     # ---- what is heard ----
 
@@ -141,6 +138,10 @@ class Membership:
             message = decode_message_untrusted(packet.kind, body)
             self._on_message(peer, message, packet.sequence, sender == packet.origin, now)
 
+    def _on_links(self, peer: Peer, links: Links, now: float) -> None:
+        if self.state is State.OPERATIONAL and not self._standing.on_links(peer, links):
+            self.gather(Reason.PATH_LOST, now)
+
     def _on_message(
         self, peer: Peer, message: ControlMessage, sequence: int, direct: bool, now: float
     ) -> None:
@@ -156,6 +157,8 @@ class Membership:
                 self._on_join(peer, message, direct, now)
             elif isinstance(message, Commit):
                 self._on_commit(peer, message, now)
+            elif isinstance(message, Links):
+                self._on_links(peer, message, now)
             elif direct:
                 self._on_beacon(peer, message, now)
 
@@ -195,6 +198,9 @@ class Membership:
         if agreement.attempt_of(peer) is not None:
             if beacon.counter > view.id.counter and beacon.view != view.key:
                 self.gather(Reason.FELLOW_MOVED, now)
+            else:
+                self._standing.on_beacon(peer, now)
+                self.deadline = min(self.deadline, self._standing.deadline)
         elif self._neighbours.key not in beacon.heard:
             self._neighbours.answer(peer, view, now)
         elif now >= peer.ignored_until or peer.streak >= STEADY_BEACONS:
@@ -269,8 +275,7 @@ class Membership:
             return
         here = (self._config, self._start, self._host, self.view)
         agreement = Agreement(*here, proposal=proposal, joins=joins, peers=self.peers)
-        self.state, self._agreement = State.COMMIT, agreement
-        self._progress_at = now
+        self.state, self._agreement, self._progress_at = State.COMMIT, agreement, now
         self._repeat(agreement, now)
         self._step_commit(now)
 
@@ -355,35 +360,30 @@ class Membership:
         self.view = view
         self._trouble.installed(now)
         self._host.install(view, recovery.union, recovery.fellows)
-        self._neighbours.watch(view, self._gather.started, now)
-        self._beacon_due = self.deadline = now
+        self._standing.begin(view, self._gather.started, now)
+        self.deadline = now
 
     # ---- operational ----
 
     def _step_operational(self, now: float) -> None:
-        neighbours = self._neighbours
-        if now >= self._beacon_due:
-            self._beacon_due = now + self._timing.beacon_interval_s
-            self.flood.send_all(neighbours.beacon(self.view, now))
-        if now >= self._farewell.due:
-            self.flood.send_all(Leave())
-            if self._farewell.take(now):
-                self.state = State.LEFT
-        elif now >= neighbours.silence_due and neighbours.is_silent(now) and not self.leaving:
+        standing = self._standing
+        if not standing.step(now):
             self.gather(Reason.PATH_LOST, now)
             self._step_gather(now)
             return
-        self.deadline = min(self._beacon_due, neighbours.silence_due, self._farewell.due)
+        if standing.left:
+            self.state = State.LEFT
+        self.deadline = standing.deadline
 
     def leave(self, now: float) -> None:
         """Tell all that this daemon leaves; it has nothing left that others lack."""
-        self._farewell.begin(now)
+        self._standing.leave(now)
         self.deadline = now
 
     @property
     def leaving(self) -> bool:
         """Whether `leave` was called: nothing else is done from then on."""
-        return self._farewell.begun
+        return self._standing.leaving
 
     # ---- one step ----
 

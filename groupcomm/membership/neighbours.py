@@ -162,12 +162,18 @@ class Neighbours:
             peer.heard_at = max(peer.heard_at, now)
         self.silence_due = now
 
-    def is_silent(self, now: float) -> bool:
-        """Whether one of those that are watched was silent for too long."""
-        self.silence_due = inf
-        for peer, limit_s in self._watched:
-            due = peer.heard_at + limit_s
-            if due <= now:
-                return True
-            self.silence_due = min(self.silence_due, due)
-        return False
+    def silent(self, now: float) -> list[Peer]:
+        """Those that are watched and were silent for too long; they are not watched any more."""
+        silent = [peer for peer, limit_s in self._watched if peer.heard_at + limit_s <= now]
+        self._watched = [entry for entry in self._watched if entry[0] not in silent]
+        self._set_silence_due()
+        return silent
+
+    def watch_again(self, peer: Peer, now: float) -> None:
+        """The other end of a link that had been silent is heard again."""
+        peer.heard_at = now
+        self._watched.append((peer, self._timing.token_timeout_s + self._timing.longest_delay_s))
+        self._set_silence_due()
+
+    def _set_silence_due(self) -> None:
+        self.silence_due = min((p.heard_at + limit for p, limit in self._watched), default=inf)

@@ -8,7 +8,7 @@ from math import inf
 
 from groupcomm.config.view import Incarnation
 from groupcomm.security.replay import ReplayWindow
-from groupcomm.wire.membership import Beacon, Commit, Join
+from groupcomm.wire.membership import Beacon, Commit, Join, Links
 
 Row = frozenset[tuple[int, int]]
 """(number, random id) of daemons."""
@@ -23,7 +23,8 @@ class Peer:
         incarnation: which start this is.
         heard_at: when its own datagrams came last; -inf if never.
         left: it has left in order.
-        sequences: the highest of its joins, commits and beacons, by kind; lower ones are stale.
+        sequences: the highest of its messages, by kind; joins, commits, beacons and links with
+            lower ones are stale.
         seen: sequences of its messages that were taken, and passed on if they had to be.
         join, join_at: its latest join and when it came.
         commit: its latest commit.
@@ -75,7 +76,7 @@ class Peer:
         self.streak = 0
         self.answered_at = -inf
 
-    def is_latest(self, message: Join | Commit | Beacon, sequence: int) -> bool:
+    def is_latest(self, message: Join | Commit | Beacon | Links, sequence: int) -> bool:
         """Whether no later message of its kind has come; if so it counts from now on."""
         kind = type(message)
         if sequence <= self.sequences.get(kind, 0):

@@ -8,6 +8,8 @@ pair that does not hear each other neither keeps a view from forming nor splits 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from groupcomm.config.view import View
+
 Mutual: TypeAlias = Sequence[frozenset[int]]
 """Per daemon, by index, the others that it hears and that hear it."""
 
@@ -64,3 +66,13 @@ def find_links(rings: Sequence[Sequence[int]], mutual: Mutual) -> tuple[tuple[in
             if pair is not None:
                 links.append((min(pair), max(pair)))
     return tuple(sorted(links))
+
+
+def joins_all(view: View, links: Sequence[tuple[int, int]]) -> bool:
+    """Whether these links, of the view's own, still join all its rings."""
+    neighbours: dict[int, set[int]] = {ring: set() for ring in range(len(view.rings))}
+    for one, other in links:
+        neighbours[view.ring_of[one]].add(view.ring_of[other])
+        neighbours[view.ring_of[other]].add(view.ring_of[one])
+    reached = component({ring: frozenset(near) for ring, near in neighbours.items()}, 0)
+    return len(reached) == len(view.rings)

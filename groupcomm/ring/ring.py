@@ -76,6 +76,7 @@ class Ring:
         flow: how much may be numbered.
         notices: when the next horizon notice is owed.
         duplicate_tokens: copies received.
+        entered: the rings whose packets come in over a link here.
         everywhere: all daemons of the ring hold its stream up to this number.
     """
 
@@ -84,7 +85,6 @@ class Ring:
         "_announcer",
         "_clock",
         "_config",
-        "_entered",
         "_frontier",
         "_gaps",
         "_host",
@@ -106,6 +106,7 @@ class Ring:
         "away",
         "deadline",
         "duplicate_tokens",
+        "entered",
         "everywhere",
         "flow",
         "notices",
@@ -132,7 +133,7 @@ class Ring:
         self._packer = packer
         self._streams = streams
         self._gaps = gaps  # of foreign streams, but for those that are asked for over a link
-        self._entered = entered  # the rings whose packets come in over a link here
+        self.entered = entered
         self._key = view.key
         self._me = me
         self._ring = view.ring_of[me]
@@ -265,9 +266,9 @@ class Ring:
 
     def _ask_foreign(self, token: Token, now: float) -> None:
         """Ask the ring for packets of other streams; where they come in, one asks over the link."""
-        if self._entered and token.requests:
+        if self.entered and token.requests:
             # Where it comes in the whole ring lacks it: nobody keeps the token going round for it.
-            token.requests = [r for r in token.requests if r[0] not in self._entered]
+            token.requests = [r for r in token.requests if r[0] not in self.entered]
         for gaps in self._gaps:
             add_requests(token, gaps.stream.ring, gaps.take_due(now), self._room)
 

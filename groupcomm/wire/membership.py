@@ -40,6 +40,7 @@ class ControlKind(enum.IntEnum):
     REPAIR = 4
     LEAVE = 5
     OUTDATED = 6
+    LINKS = 7
 
 
 class _Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -152,7 +153,14 @@ class Outdated(_Message, frozen=True):
     restarts: Number
 
 
-ControlMessage: TypeAlias = Beacon | Join | Commit | Repair | Leave | Outdated
+class Links(_Message, frozen=True):
+    """In this view I cannot use these of my links, each by the indices of its ends, lower first."""
+
+    view: Key
+    lost: Annotated[tuple[Span, ...], Meta(max_length=MAX_DAEMONS)]
+
+
+ControlMessage: TypeAlias = Beacon | Join | Commit | Repair | Leave | Outdated | Links
 
 _MAX_COUNT: Final = 2**64 - 2**32  # what is counted on from here still fits
 
@@ -163,6 +171,7 @@ _TYPES: Final[dict[int, type[Any]]] = {
     ControlKind.REPAIR: Repair,
     ControlKind.LEAVE: Leave,
     ControlKind.OUTDATED: Outdated,
+    ControlKind.LINKS: Links,
 }
 _KINDS: Final = {type_: int(kind) for kind, type_ in _TYPES.items()}
 _DECODERS: Final = {kind: msgspec.msgpack.Decoder(type_) for kind, type_ in _TYPES.items()}

@@ -24,6 +24,7 @@ from groupcomm.wire.membership import (
     Holding,
     Join,
     Leave,
+    Links,
     Outdated,
     Past,
     Proposal,
@@ -104,6 +105,7 @@ def _messages() -> Iterator[ControlMessage]:
     yield Repair(KEY, CODECS[0].example.encode(KEY))
     yield Leave()
     yield Outdated(2**63, 7)
+    yield Links(KEY, ((0, 2), (2, 4)))
 
 
 def _membership() -> Iterator[tuple[str, bytes]]:

@@ -142,8 +142,9 @@ def beacon_only_when_idle(right: Right) -> Right:
     def step_operational(self: Membership, now: float) -> None:
         host: Any = self._host
         operation = host.operation
-        if operation is not None and operation.holds_packets and now >= self._beacon_due:
-            self._beacon_due = now + self._timing.beacon_interval_s
+        standing = self._standing
+        if operation is not None and operation.holds_packets and now >= standing._beacon_due:
+            standing._beacon_due = now + self._timing.beacon_interval_s
         right(self, now)
 
     return step_operational

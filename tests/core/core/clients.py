@@ -33,7 +33,7 @@ class Clients:
 
     def start(self, user: str) -> int:
         """A client that has not yet said hello."""
-        connection = self.core.open()
+        connection = self.core.desk.open()
         self.sessions[connection] = ClientSession(user)
         self.step(ClientOpened(connection))
         return connection

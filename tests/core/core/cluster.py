@@ -21,7 +21,7 @@ class Program:
 
     def __init__(self, core: DaemonCore, user: str) -> None:
         self.core = core
-        self.connection = core.open()
+        self.connection = core.desk.open()
         self.session = ClientSession(user)
         self.events: list[Event] = []
 

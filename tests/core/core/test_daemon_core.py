@@ -240,7 +240,7 @@ def test_who_has_left_sends_nothing_whatever_comes_and_however_late() -> None:
     cluster.run(0.05)
     assert core.state is State.LEFT
     assert core.deadline == float("inf")
-    connection = core.open()
+    connection = core.desk.open()
     opened: list[ClientInput] = [
         ClientOpened(connection),
         ClientBytes(connection, encode_hello("u")),

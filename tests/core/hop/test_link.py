@@ -120,16 +120,24 @@ def test_a_lone_packet_that_is_lost_comes_soon_after_the_next_one_shows_it() -> 
     assert delays[int(0.99 * count)] <= delay_s + 1.5 * 2 * delay_s
 
 
-def test_when_nothing_is_heard_the_oldest_are_tried_again_ever_more_rarely() -> None:
+def test_when_nothing_is_heard_the_oldest_are_tried_again_but_rarely() -> None:
     pair = Pair(Wire(0.02, loses=lambda raw: True))
     for number in range(1, 5):
         pair.ends[0].send(0, number, numbered(0, number))
     pair.run(0.01)
     assert len(pair.wires[0].sent) == 4
     pair.run(20.0)
-    assert 8 <= len(pair.wires[0].sent) <= 4 + 2 * 12
+    assert 20 <= len(pair.wires[0].sent) <= 4 + 2 * 40
+
+
+def test_a_link_that_was_dead_for_long_is_of_use_soon_after() -> None:
+    """Seed 36 with three rings: a probe timeout that doubled six times outlasted the run."""
+    pair = Pair(Wire(0.02, loses=lambda raw: True))
+    for number in range(1, 5):
+        pair.ends[0].send(0, number, numbered(0, number))
+    pair.run(100.0)
     pair.wires[0].loses = lambda raw: False
-    pair.run(60.0)
+    pair.run(100.0 + 5 * pair.ends[0].trip.probe_timeout_s)
     assert len(pair.got) == 4
 
 

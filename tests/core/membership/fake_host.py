@@ -21,6 +21,7 @@ class FakeHost:
         held: numbers of the view that stands still.
         log: what it was told, in order.
         mark: view counters up to here are on its disk.
+        routes: the links that it was told to use, each time.
     """
 
     key: bytes = b""
@@ -33,6 +34,7 @@ class FakeHost:
     physical: int = 1000
     clock: int = 0
     corrected: int | None = None
+    routes: list[tuple[tuple[int, int], ...]] = attrs.field(factory=list)
     forgotten: list[tuple[int, Incarnation]] = attrs.field(factory=list)
     installed: list[tuple[View, Union | None, frozenset[int]]] = attrs.field(factory=list)
 
@@ -52,6 +54,9 @@ class FakeHost:
 
     def set_reading(self, now: float, reading: int) -> None:
         self.corrected = reading
+
+    def reroute(self, links: tuple[tuple[int, int], ...]) -> None:
+        self.routes.append(links)
 
     def forget(self, number: int, incarnation: Incarnation) -> None:
         self.forgotten.append((number, incarnation))

@@ -1,7 +1,7 @@
 """Daemons outside the view: when they start one, and when they are ignored."""
 
-from groupcomm.membership.membership import STEADY_BEACONS
 from groupcomm.membership.neighbours import ANSWER_INTERVAL_S, FIRST_PATIENCE_S, LONGEST_PATIENCE_S
+from groupcomm.membership.standing import STEADY_BEACONS
 from groupcomm.membership.states import Reason, State
 from groupcomm.wire.membership import Beacon
 from tests.core.membership.stage import HEARS_A, NUMBERS, OTHER_VIEW, Stage, join_of, packet_of

@@ -24,6 +24,7 @@ from groupcomm.wire.membership import (
     Holding,
     Join,
     Leave,
+    Links,
     Outdated,
     Past,
     Proposal,
@@ -89,6 +90,9 @@ MESSAGES: Final[dict[ControlKind, st.SearchStrategy[ControlMessage]]] = {
     ControlKind.REPAIR: st.builds(Repair, view=KEYS, packet=st.binary(max_size=50)),
     ControlKind.LEAVE: st.just(Leave()),
     ControlKind.OUTDATED: st.builds(Outdated, random_id=U64, restarts=U64),
+    ControlKind.LINKS: st.builds(
+        Links, view=KEYS, lost=st.lists(st.tuples(U64, U64), max_size=9).map(tuple)
+    ),
 }
 ANY = st.one_of(*MESSAGES.values())
 each_kind = pytest.mark.parametrize("kind", ControlKind)
@@ -144,7 +148,7 @@ def test_a_message_cut_or_lengthened_or_of_another_kind_is_refused(message: Cont
             decode_message_untrusted(kind, body[:size])
     with pytest.raises(BadDatagram):
         decode_message_untrusted(kind, body + b"\0")
-    for other in (0, 7, 255):
+    for other in (0, max(ControlKind) + 1, 255):
         with pytest.raises(BadDatagram) as caught:
             decode_message_untrusted(other, body)
         assert caught.value.reason == "kind"
