@@ -73,8 +73,8 @@ def replay_command(seed: int, options: Options) -> str:
     words = [f"groupcomm simulate --seeds {seed}:{seed} --duration-s {duration}"]
     if options.daemons is not None:
         words.append(f"--daemons {options.daemons}")
-    if options.rings is not None:
-        words.append(f"--rings {options.rings}")
+    if options.sites is not None:
+        words.append(f"--sites {options.sites}")
     if options.faults != "all":
         words.append(f"--faults {options.faults}")
     if options.known_bug:

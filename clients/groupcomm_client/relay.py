@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from groupcomm.errors import ConfigError
+from groupcomm.sim.bottleneck import Bottleneck
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.loop import SECOND, Loop, microseconds, random_for
 from groupcomm.sim.network import Path, Put
@@ -30,7 +31,7 @@ MAX_READS: Final = 64
 BUFFER_BYTES: Final = 4 * 1024 * 1024
 """Asked of the system for each socket; what does not fit would be lost without being asked for."""
 
-QUEUE_US: Final = SECOND
+QUEUE_S: Final = 1.0
 """What a path with too little bandwidth holds at most; more is lost, as in a router's queue."""
 
 Pair = tuple[str, str]
@@ -44,7 +45,7 @@ class Line:
     Attributes:
         delay_s: one way.
         jitter_s: up to so much more, drawn anew for each burst.
-        bytes_per_s: bandwidth; None for as much as comes.
+        bytes_per_s: bandwidth, headers of IP and UDP included; None for as much as comes.
     """
 
     delay_s: float = 0.0
@@ -65,11 +66,10 @@ class Port:
         self._loop = loop
         self._target = (target.host, target.port)
         self._rng = random_for(seed, f"relay {pair[0]} {pair[1]}")
-        self._us_per_byte = SECOND / line.bytes_per_s if line.bytes_per_s else 0.0
-        self._free_at = 0
         delay, jitter = microseconds(line.delay_s), microseconds(line.jitter_s)
         self.put: Put = self._put
-        self.path = Path(loop, self._rng, delay, jitter, self)
+        narrow = Bottleneck(line.bytes_per_s, QUEUE_S) if line.bytes_per_s else None
+        self.path = Path(loop, self._rng, delay, jitter, self, bottleneck=narrow)
 
     @property
     def address(self) -> Address:
@@ -89,13 +89,6 @@ class Port:
             self.path.send(datagram)
 
     def _put(self, arrival: int, datagram: bytes) -> None:
-        """Deliver it in time, or lose it where the path is narrow and its queue is full."""
-        if self._us_per_byte:
-            begin = max(self._free_at, self._loop.now)
-            if begin - self._loop.now > QUEUE_US:
-                return
-            self._free_at = begin + int(len(datagram) * self._us_per_byte)
-            arrival = max(arrival, self._free_at)
         if arrival <= self._loop.now:
             self._deliver(datagram)
         else:

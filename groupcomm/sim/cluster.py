@@ -25,20 +25,13 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.fault_schedule import FaultSchedule
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.host import Host
+from groupcomm.sim.links import longest_way_s
 from groupcomm.sim.loop import SECOND, Loop, microseconds, random_for
+from groupcomm.sim.names import daemon_names
 from groupcomm.sim.network import Network
 from groupcomm.sim.settings import Settings
 from groupcomm.trace.events import Heal, Quiet, Rejects, TraceEvent
 from groupcomm.trace.probe import Record
-
-NAMES = tuple(
-    """
-    alfa bravo charlie delta echo foxtrot golf hotel india juliett kilo lima mike november oscar
-    papa quebec romeo sierra tango uniform victor whiskey xray yankee zulu
-    able baker cast dog easy fox george how item jig king love nan
-    """.split()  # noqa: SIM905 - words read better than so many quoted lines
-)
-"""The daemons' names: today's spelling alphabet, then words of an older one."""
 
 FORM_LIMIT_S = 30.0
 """A cluster without faults that has no common view by then has a bug."""
@@ -92,7 +85,7 @@ class Cluster:
         self.config = make_config(settings)
         self.identities: dict[DaemonId, str] = {}
         self.clients: list[Client] = []
-        names, sites = sorted(NAMES[: settings.daemons]), sites_by_host(settings)
+        names, sites = daemon_names(settings.daemons), sites_by_host(settings)
         self.daemons: list[Host] = []
         self.core: tuple[int, ...] = tuple(range(len(names)))
         for index, name in enumerate(names):
@@ -101,8 +94,8 @@ class Cluster:
             self.loop,
             settings.seed,
             names,
-            settings.rings,
-            settings.ring_delays_s,
+            settings.sites,
+            settings.links,
             self.daemons,
         )
         self._schedule: FaultSchedule | None = None
@@ -139,8 +132,7 @@ class Cluster:
         self._schedule = FaultSchedule(
             self.loop,
             self._random("fault times"),
-            settings.faults,
-            settings.calm_s,
+            settings,
             self.network,
             self.daemons,
         )
@@ -225,7 +217,8 @@ class Cluster:
             self._attacker.stop()
         outside = [host for host in self.daemons if host.index not in self.core]
         self._cut_off(outside)
-        paths = [self.network.paths[host.index, index] for host in outside for index in self.core]
+        ways = {(host.index, index) for host in outside for index in self.core}
+        paths = [self.network.paths[way] for way in ways if way in self.network.paths]
         until = max((path.under_way_until for path in paths), default=0)
         hosts = [self.daemons[index] for index in self.core]
         for host in hosts:
@@ -291,16 +284,16 @@ class Cluster:
 
 def make_config(settings: Settings) -> CoreConfig:
     """What all cores of a run have in common."""
-    names = sorted(NAMES[: settings.daemons])
+    names = daemon_names(settings.daemons)
     return CoreConfig(
         suite=settings.suite,
-        sites=tuple(tuple(names[index] for index in site) for site in settings.rings),
+        sites=tuple(tuple(names[index] for index in site) for site in settings.sites),
         packet_limit=settings.packet_limit,
         starts=settings.starts,
         windows=settings.windows,
         timing=attrs.evolve(
             Timing(),
-            longest_delay_s=max(map(max, settings.ring_delays_s)),
+            longest_delay_s=longest_way_s(len(settings.sites), settings.links),
             horizon_interval_min_s=settings.notice_interval_s,
             linger_s=settings.linger_s,
         ),
@@ -309,5 +302,5 @@ def make_config(settings: Settings) -> CoreConfig:
 
 def sites_by_host(settings: Settings) -> list[int]:
     """Per host the index of its site."""
-    places = {host: site for site, hosts in enumerate(settings.rings) for host in hosts}
+    places = {host: site for site, hosts in enumerate(settings.sites) for host in hosts}
     return [places[host] for host in range(settings.daemons)]

@@ -1,11 +1,10 @@
 """What happens to the network as a whole: partitions, one-way loss, paths that come and go."""
 
-from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
+from groupcomm.sim.cuts import Cuts
 from groupcomm.sim.faults import Faults
-from groupcomm.sim.host import Host
 from groupcomm.sim.loop import Loop, microseconds
 from groupcomm.sim.network import Network, Pair
 from groupcomm.sim.partitions import Sides, draw_partition
@@ -26,41 +25,33 @@ class Disruptions:
         rng: this run's source for when and whom.
         faults: how strong.
         network: whose paths.
-        hosts: at their ends.
+        cuts: of these paths.
+        sites: per host the site it is in.
     """
 
     def __init__(
-        self, loop: Loop, rng: Random, faults: Faults, network: Network, hosts: Sequence[Host]
+        self,
+        loop: Loop,
+        rng: Random,
+        faults: Faults,
+        network: Network,
+        cuts: Cuts,
+        sites: Sides,
     ) -> None:
         self._loop = loop
         self._rng = rng
         self._faults = faults
         self._network = network
-        self._sites: Sides = sites_of(hosts)
-        self._cuts: dict[int, tuple[Pair, ...]] = {}  # what is cut now
-        self._count = 0
+        self._cuts = cuts
+        self._sites = sites
         self._thinned: Pair | None = None
         self._for_ever: bool | None = None  # whether that lasts; None before the first time
         self._running = True
 
     def end(self) -> None:
-        """Mend everything, and cut nothing any more."""
+        """Disturb nothing any more; what is cut is for `cuts` to mend."""
         self._running = False
-        for pairs in self._cuts.values():
-            self._network.mend(pairs)
-        self._cuts.clear()
         self._thin(None)
-
-    def _cut(self, pairs: tuple[Pair, ...], lasts_us: int) -> None:
-        self._count += 1
-        self._cuts[self._count] = pairs
-        self._network.cut(pairs)
-        self._loop.at(self._loop.now + lasts_us, self._mend, self._count)
-
-    def _mend(self, cut: int) -> None:
-        pairs = self._cuts.pop(cut, None)
-        if pairs is not None:
-            self._network.mend(pairs)
 
     # ---- what can happen ----
 
@@ -70,7 +61,7 @@ class Disruptions:
         lasts = self._rng.choice(
             (self._rng.uniform(SHORTEST_CUT_S, 1.0), self._rng.uniform(SHORTEST_CUT_S, longest))
         )
-        self._cut(draw_partition(self._rng, self._sites), microseconds(lasts))
+        self._cuts.cut(draw_partition(self._rng, self._sites), microseconds(lasts))
 
     def lose_one_way(self) -> None:
         """One path loses most of what is sent on it, for a while or for ever."""
@@ -107,10 +98,5 @@ class Disruptions:
     def _flap(self, flapping: tuple[tuple[Pair, ...], int, int]) -> None:
         pairs, period, until = flapping
         if self._loop.now < until and self._running:
-            self._cut(pairs, max(1, period // 2))
+            self._cuts.cut(pairs, max(1, period // 2))
             self._loop.at(self._loop.now + max(2, period), self._flap, flapping)
-
-
-def sites_of(hosts: Sequence[Host]) -> Sides:
-    """Per host the site it is in."""
-    return [host.site for host in hosts]

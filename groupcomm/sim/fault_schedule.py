@@ -9,12 +9,15 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
+from groupcomm.sim.cuts import Cuts
 from groupcomm.sim.disruptions import Disruptions
-from groupcomm.sim.faults import TOKEN_TIMEOUT_S, Faults
+from groupcomm.sim.faults import TOKEN_TIMEOUT_S
 from groupcomm.sim.host import Host
+from groupcomm.sim.link_faults import LinkFaults
 from groupcomm.sim.loop import SECOND, Loop, microseconds
 from groupcomm.sim.network import Network
 from groupcomm.sim.outages import Outages
+from groupcomm.sim.settings import Settings
 
 JAM_INTERVAL_US: Final = SECOND
 SLOW_INTERVAL_US: Final = 2 * SECOND
@@ -33,8 +36,8 @@ class FaultSchedule:
     Args:
         loop: virtual time.
         rng: this run's source for when and whom.
-        faults: what goes wrong.
-        calm_s: mean time between two things that break views.
+        settings: of the run: what goes wrong, and how long it is calm between two things that
+            break views.
         network: whose datagrams suffer.
         hosts: who suffers.
     """
@@ -43,20 +46,25 @@ class FaultSchedule:
         self,
         loop: Loop,
         rng: Random,
-        faults: Faults,
-        calm_s: float,
+        settings: Settings,
         network: Network,
         hosts: Sequence[Host],
     ) -> None:
+        faults = settings.faults
         self._loop = loop
         self._rng = rng
         self._faults = faults
-        self._calm_us = microseconds(calm_s)
+        self._calm_us = microseconds(settings.calm_s)
         self._network = network
         self._hosts = hosts
+        self._several_sites = len(settings.sites) > 1
         self._running = True
         self.outages = Outages(loop, rng, faults, hosts)
-        self.disruptions = Disruptions(loop, rng, faults, network, hosts)
+        self.cuts = Cuts(loop, network)
+        self.disruptions = Disruptions(loop, rng, faults, network, self.cuts, sites_of(hosts))
+        self.link_faults = LinkFaults(
+            loop, rng, faults, self.cuts, sites_of(hosts), [link.sites for link in settings.links]
+        )
         self._acts = self._disrupting()
         network.start_faults(faults)
         for strength, act in (
@@ -83,6 +91,12 @@ class FaultSchedule:
                 (faults.directed_loss, self.disruptions.lose_one_way),
                 (faults.flap_s, self.disruptions.flap),
             ]
+        if self._several_sites:
+            acts += [
+                (faults.link_cut_s, self.link_faults.cut),
+                (faults.link_flap_s, self.link_faults.flap),
+                (faults.gateways, self.outages.crash_gateway),
+            ]
         return [act for strength, act in acts if strength]
 
     def end(self) -> None:
@@ -90,6 +104,8 @@ class FaultSchedule:
         self._running = False
         self.outages.end()
         self.disruptions.end()
+        self.link_faults.end()
+        self.cuts.end()
         self._network.end_faults()
         for host in self._hosts:
             host.set_step(1)
@@ -133,3 +149,8 @@ class FaultSchedule:
                 if rng.random() < 0.6:
                     soon += 0.9 * TOKEN_TIMEOUT_S  # when it is noticed that something is wrong
                 self._loop.at(self._loop.now + microseconds(soon), self._act)
+
+
+def sites_of(hosts: Sequence[Host]) -> list[int]:
+    """Per host the site it is in."""
+    return [host.site for host in hosts]

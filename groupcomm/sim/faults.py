@@ -46,6 +46,13 @@ class Faults:
         pause_s: daemons stand still for up to so long, 0.1 to 20 token timeouts.
         disk: daemons are killed and find their disk lost, rolled back, or cloned.
         leave: daemons leave in order and start again.
+        link_loss: chance that a link between sites loses a datagram, for the worst of them, to 0.1.
+        link_jitter: how much longer than its delay a link takes at times, as a share, to 1.
+        link_load: by how much a link may be wider than the narrowest that carries the load of a
+            campaign, 1 to 10; see settings.py.
+        link_cut_s: links are cut for up to so long, alone or several at once, 0.5 to 5.
+        link_flap_s: a link is cut and mended again and again with this period, to 3 token timeouts.
+        gateways: daemons at the ends of links are killed.
     """
 
     loss: float = 0.0
@@ -69,6 +76,12 @@ class Faults:
     pause_s: float = 0.0
     disk: bool = False
     leave: bool = False
+    link_loss: float = 0.0
+    link_jitter: float = 0.0
+    link_load: float = 0.0
+    link_cut_s: float = 0.0
+    link_flap_s: float = 0.0
+    gateways: bool = False
 
     @property
     def on_paths(self) -> bool:
@@ -102,26 +115,50 @@ _DRAW: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {
     "leave": ("leave", lambda rng: True),
 }
 
-FAULT_NAMES: Final = tuple(_DRAW)
+_DRAW_BETWEEN_SITES: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {
+    "link-loss": ("link_loss", lambda rng: 0.1 * rng.random() ** 2),
+    "link-jitter": ("link_jitter", lambda rng: rng.uniform(0.05, 1.0)),
+    "bandwidth": ("link_load", lambda rng: 10 ** rng.random()),
+    "links": ("link_cut_s", lambda rng: rng.uniform(0.5, 5.0)),
+    "link-flapping": ("link_flap_s", lambda rng: 10 ** rng.uniform(-1.0, 0.5) * TOKEN_TIMEOUT_S),
+    "gateways": ("gateways", lambda rng: True),
+}
+
+_DRAW_ALL: Final = _DRAW | _DRAW_BETWEEN_SITES
+
+FAULT_NAMES: Final = tuple(_DRAW_ALL)
 """Names of all faults, as the command line takes them."""
 
 
-def draw_faults(rng: Random, wanted: str) -> Faults:
+def draw_faults(rng: Random, wanted: str, between_sites: Random | None = None) -> Faults:
     """Draw the faults of one run.
 
     Args:
         rng: the run's source for this purpose.
         wanted: ``all`` (each with probability 1/2), ``none``, or names with commas between them
             (each of them, for certain).
+        between_sites: the source for what goes wrong between sites; None in a run with one site,
+            which has nothing of that, whatever is wanted.
 
     Raises:
         ConfigError: a name is not one of FAULT_NAMES.
     """
-    # Every fault draws whether it is on or not, so that --faults with some names keeps strengths.
-    drawn = {name: (rng.random() < 0.5, draw(rng)) for name, (_, draw) in _DRAW.items()}
     names = fault_names(wanted)
+    drawn = _draw(_DRAW, rng)
+    if between_sites is not None:
+        drawn |= _draw(_DRAW_BETWEEN_SITES, between_sites)
     on = [name for name, (lot, _) in drawn.items() if (lot if names is None else name in names)]
-    return Faults(**{_DRAW[name][0]: drawn[name][1] for name in on})
+    return Faults(**{_DRAW_ALL[name][0]: drawn[name][1] for name in on})
+
+
+def _draw(
+    table: dict[str, tuple[str, Callable[[Random], Any]]], rng: Random
+) -> dict[str, tuple[bool, Any]]:
+    """Whether each fault is on, and how strong.
+
+    Every one draws both, so that --faults with some names keeps strengths.
+    """
+    return {name: (rng.random() < 0.5, draw(rng)) for name, (_, draw) in table.items()}
 
 
 def fault_names(wanted: str) -> frozenset[str] | None:
@@ -134,7 +171,7 @@ def fault_names(wanted: str) -> frozenset[str] | None:
         return None
     names: Iterable[str] = () if wanted == "none" else wanted.split(",")
     for name in names:
-        if name not in _DRAW:
+        if name not in _DRAW_ALL:
             known = ", ".join(FAULT_NAMES)
             raise ConfigError(f"no fault is named {name!r}; there are: all, none, {known}")
     return frozenset(names)

@@ -115,6 +115,14 @@ class Host:
         return None if self.process is None else self.process.probe.completed
 
     @property
+    def is_gateway(self) -> bool:
+        """Whether the daemon that runs here is at the end of a link of its view."""
+        view = None if self.process is None else self.process.core.view
+        if view is None:
+            return False
+        return any(self.name in (view.daemons[a].name, view.daemons[b].name) for a, b in view.links)
+
+    @property
     def most_restarts(self) -> int:
         """The highest restart count that any daemon here had."""
         return max(self._all_restarts, default=0)

@@ -1,15 +1,19 @@
 """Datagrams between hosts: one path per ordered pair, multicast within a site, unicast.
 
-Without faults a path delivers everything, in order, after about 0.1 ms within a site or the
-configured one-way delay between two. With faults, see path_faults.py. A path that is cut delivers
-nothing of what is sent from then on; what is under way still comes.
+Paths lead within sites and over links, from each host of a site to each of a neighbouring one; what
+is sent to any other host is lost. Without faults a path delivers everything, in order, after about
+0.1 ms within a site or the link's delay. All paths over a link share its bandwidth, each direction
+by itself. With faults, see path_faults.py. A path that is cut delivers nothing of what is sent from
+then on; what is under way still comes.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Protocol, TypeAlias
 
+from groupcomm.sim.bottleneck import Bottleneck
 from groupcomm.sim.faults import Faults
+from groupcomm.sim.links import Link
 from groupcomm.sim.loop import Loop, microseconds, random_for
 from groupcomm.sim.path_faults import PathFaults
 
@@ -18,9 +22,6 @@ LAN_DELAY_US = 80
 
 LAN_JITTER_US = 40
 """How much longer it may take."""
-
-WAN_JITTER = 0.05
-"""The same between sites, as a share of the delay."""
 
 Observer = Callable[[int, int, bytes, bool], None]
 """Is told (source, target, datagram, whether anything of it goes on) of every datagram sent."""
@@ -42,14 +43,24 @@ Pair: TypeAlias = tuple[int, int]
 class Path:
     """The way of datagrams from one host to another.
 
+    Args:
+        loop: virtual time.
+        rng: this path's own source.
+        delay_us: least delay.
+        jitter_us: how much longer it may take.
+        receiver: at its end.
+        loss: chance that a datagram is lost while nothing else goes wrong.
+        bottleneck: what all paths over the same link go through; None on a way as wide as can be.
+
     Attributes:
-        faults: what befalls them; None while nothing does.
+        faults: what befalls datagrams; None while nothing does.
         sent: datagrams given to this path.
         loss: chance that one is lost, besides `faults`; 1 while the path is cut.
         under_way_until: when the last of those sent so far arrives.
     """
 
     __slots__ = (
+        "_bottleneck",
         "_burst_at",
         "_burst_us",
         "_cuts",
@@ -57,6 +68,7 @@ class Path:
         "_jitter",
         "_last",
         "_loop",
+        "_lossy",
         "_random",
         "_receiver",
         "_thinned",
@@ -67,13 +79,22 @@ class Path:
     )
 
     def __init__(
-        self, loop: Loop, rng: Random, delay_us: int, jitter_us: int, receiver: Receiver
+        self,
+        loop: Loop,
+        rng: Random,
+        delay_us: int,
+        jitter_us: int,
+        receiver: Receiver,
+        loss: float = 0.0,
+        bottleneck: Bottleneck | None = None,
     ) -> None:
         self._loop = loop
         self._random = rng.random
         self._delay = delay_us
         self._jitter = jitter_us
         self._receiver = receiver
+        self._lossy = loss
+        self._bottleneck = bottleneck
         self._last = 0  # arrival of the latest datagram; a later one does not overtake it
         self._burst_at = -1
         self._burst_us = delay_us  # what is sent at one moment is under way for the same time
@@ -81,7 +102,7 @@ class Path:
         self._thinned = 0.0
         self.faults: PathFaults | None = None
         self.sent = 0
-        self.loss = 0.0
+        self.loss = loss
         self.under_way_until = 0
 
     def send(self, datagram: bytes) -> bool:
@@ -91,12 +112,19 @@ class Path:
             return False
         if self.faults is not None:
             return self.faults.send(datagram)
-        self.transfer(datagram, 0, False)
-        return True
+        return self.transfer(datagram, 0, False) > 0
 
     def transfer(self, datagram: bytes, extra_us: int, overtake: bool) -> int:
-        """Let a datagram arrive, `extra_us` later than usual; return the time of its arrival."""
+        """Let a datagram arrive, `extra_us` later than usual.
+
+        Returns the time of its arrival; 0 if the way is narrow and has no room for it.
+        """
         now = self._loop.now
+        if self._bottleneck is not None:
+            passed = self._bottleneck.passed_at(now, len(datagram))
+            if passed is None:
+                return 0
+            extra_us += passed - now
         if now != self._burst_at:
             self._burst_at = now
             self._burst_us = self._delay + int(self._random() * self._jitter)
@@ -121,8 +149,14 @@ class Path:
         self._thinned = loss
         self._set_loss()
 
+    def end_loss(self) -> None:
+        """From now on nothing is lost but while the path is cut, or for want of room."""
+        self._lossy = self._thinned = 0.0
+        self._set_loss()
+
     def _set_loss(self) -> None:
-        self.loss = 1.0 if self._cuts else self._thinned
+        passes = (1.0 - self._lossy) * (1.0 - self._thinned)
+        self.loss = 1.0 if self._cuts else 1.0 - passes
 
 
 class Network:
@@ -133,12 +167,13 @@ class Network:
         seed: of the run.
         names: of the hosts, by index.
         sites: per site the indices of its hosts.
-        delays_s: one-way delay in seconds from each site (first index) to each other.
+        links: which sites are neighbours, and what lies between them.
         receivers: the hosts.
 
     Attributes:
         observers: are told of every datagram sent.
-        paths: by (source, target).
+        paths: by (source, target), sorted.
+        bottlenecks: of links with limited bandwidth, by the sites (from, to).
     """
 
     def __init__(
@@ -147,7 +182,7 @@ class Network:
         seed: int,
         names: Sequence[str],
         sites: Sequence[Sequence[int]],
-        delays_s: Sequence[Sequence[float]],
+        links: Sequence[Link],
         receivers: Sequence[Receiver],
     ) -> None:
         self._loop = loop
@@ -156,22 +191,41 @@ class Network:
         self._indices = {name: index for index, name in enumerate(names)}
         self.observers: list[Observer] = []
         self.paths: dict[Pair, Path] = {}
+        self.bottlenecks: dict[Pair, Bottleneck] = {}
         self._fellows: dict[int, list[tuple[int, Path]]] = {}
+        between = {pair: link for link in links for pair in (link.sites, link.sites[::-1])}
+        for pair, link in between.items():
+            if link.bytes_per_s is not None:
+                self.bottlenecks[pair] = Bottleneck(link.bytes_per_s, link.queue_s)
         places = sorted((host, site) for site, members in enumerate(sites) for host in members)
         for source, near in places:
             self._fellows[source] = []
             for target, far in places:
                 if source == target:
                     continue
-                delay, jitter = LAN_DELAY_US, LAN_JITTER_US
-                if near != far:
-                    delay = microseconds(delays_s[near][far])
-                    jitter = int(delay * WAN_JITTER)
-                rng = random_for(seed, f"path {source} {target}")
-                path = Path(loop, rng, delay, jitter, receivers[target])
-                self.paths[source, target] = path
                 if near == far:
+                    path = self._make_path(source, target, LAN_DELAY_US, LAN_JITTER_US)
                     self._fellows[source].append((target, path))
+                elif (near, far) in between:
+                    self._lay_over(between[near, far], (near, far), source, target)
+
+    def _lay_over(self, link: Link, way: Pair, source: int, target: int) -> None:
+        delay, jitter = microseconds(link.delay_s), microseconds(link.jitter_s)
+        self._make_path(source, target, delay, jitter, link.loss, self.bottlenecks.get(way))
+
+    def _make_path(
+        self,
+        source: int,
+        target: int,
+        delay_us: int,
+        jitter_us: int,
+        loss: float = 0.0,
+        bottleneck: Bottleneck | None = None,
+    ) -> Path:
+        rng, receiver = random_for(self._seed, f"path {source} {target}"), self._receivers[target]
+        path = Path(self._loop, rng, delay_us, jitter_us, receiver, loss, bottleneck)
+        self.paths[source, target] = path
+        return path
 
     def unicast(self, source: int, target: str, datagram: bytes) -> None:
         """Send to one host, by its name."""
@@ -179,7 +233,8 @@ class Network:
         if index == source:  # its own address: an earlier start of it, or a clone, was heard
             self._receivers[index].put(self._loop.now + LAN_DELAY_US, datagram)
             return
-        goes_on = self.paths[source, index].send(datagram)
+        path = self.paths.get((source, index))
+        goes_on = path is not None and path.send(datagram)
         for observer in self.observers:
             observer(source, index, datagram, goes_on)
 
@@ -203,9 +258,12 @@ class Network:
             path.faults = PathFaults(self._loop, rng, faults, path.transfer)
 
     def end_faults(self) -> None:
-        """From now on nothing goes wrong but cuts; what is held goes on, copies still come."""
+        """From now on nothing goes wrong but cuts; what is held goes on, copies still come.
+
+        Links keep their delays and bandwidths; what they lost, they lose no more.
+        """
         for path in self.paths.values():
-            path.thin(0.0)
+            path.end_loss()
             if path.faults is not None:
                 path.faults.flush()
                 path.faults = None
@@ -218,10 +276,14 @@ class Network:
 
     def cut(self, pairs: Iterable[Pair]) -> None:
         """Cut paths; each cut lasts until it is mended, also beside others of the same path."""
-        for pair in pairs:
-            self.paths[pair].cut(1)
+        self._cut(pairs, 1)
 
     def mend(self, pairs: Iterable[Pair]) -> None:
         """Take back one cut of each of these paths."""
+        self._cut(pairs, -1)
+
+    def _cut(self, pairs: Iterable[Pair], count: int) -> None:
         for pair in pairs:
-            self.paths[pair].cut(-1)
+            path = self.paths.get(pair)
+            if path is not None:  # there is none to hosts of a site that is no neighbour
+                path.cut(count)

@@ -80,6 +80,12 @@ class Outages:
                 self._again.add(victim.index)
             self._doom(victim)
 
+    def crash_gateway(self) -> None:
+        """Kill a daemon over which others reach another ring, if there is one."""
+        gateways = [host for host in self._hosts if host.is_up and host.is_gateway]
+        if gateways:
+            self._doom(self._rng.choice(gateways))
+
     def damage_disk(self) -> None:
         """Kill a daemon, and have the next one find another disk; or start a clone of it."""
         victim = self._victim()

@@ -1,22 +1,37 @@
 """Settings of one run: what the command line fixes, the seed draws the rest."""
 
-from itertools import pairwise
+from collections.abc import Sequence
 from random import Random
 
 import attrs
 
 from groupcomm.config.core import CounterStarts, Timing, Windows
+from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import ConfigError
 from groupcomm.session.daemon import SessionLimits
 from groupcomm.sim.faults import Faults, draw_faults, fault_names
+from groupcomm.sim.links import Link, check_links, equal_links
 from groupcomm.sim.loop import random_for
+from groupcomm.sim.site_settings import (
+    MOST_DAEMONS,
+    Sites,
+    draw_links,
+    draw_sites,
+    in_order,
+    reachable_core,
+    split_evenly,
+)
 
-MAX_DAEMONS = 39
-LEAST_RING_DELAY_S = 0.04
-LONGEST_RING_DELAY_S = 0.12
+MAX_DAEMONS = 256
+"""A path leads from each daemon to each other one: more would not fit into memory."""
+
+ONE_SITE_SHARE = 0.88
 SHORTEST_CALM_S = 2.0
 MOST_CALMS = 3
 """In runs that are long enough for it, so many disturbances fit in at most, on average."""
+
+AFFORDABLE_DAEMONS = 2 * MOST_DAEMONS
+"""Runs with more of them have load and faults for a shorter time."""
 
 LINGERS_S = (0.0, 0.0, Timing().linger_s, 0.005)
 NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04, 0.04)
@@ -31,15 +46,16 @@ class Options:
     """What a user fixes for all seeds.
 
     Attributes:
-        daemons: how many; None draws 2 to 7 for each seed.
-        rings: how many; None draws 1 for seven of eight seeds, else 2 or 3, at least 40 ms apart.
+        daemons: how many in all; None draws 2 to 7 for each seed, and up to 9 for several sites.
+        sites: how many; None draws 1 for seven of eight seeds, else 2 to 4 and, in one seed of a
+            hundred, 5 to 8 of up to 9 daemons each.
         faults: ``all``, ``none`` or names with commas between them, see faults.py.
         duration_s: simulated seconds with faults and load, before everything settles.
         known_bug: name of a deliberate bug to run with, see known_bugs.py; empty for none.
     """
 
     daemons: int | None = None
-    rings: int | None = None
+    sites: int | None = None
     faults: str = "all"
     duration_s: float = 10.0
     known_bug: str = ""
@@ -49,8 +65,9 @@ class Options:
         daemons = MAX_DAEMONS if self.daemons is None else self.daemons
         if not 1 <= daemons <= MAX_DAEMONS:
             raise ConfigError(f"daemons is {daemons}; a simulated cluster has 1 to {MAX_DAEMONS}")
-        if self.rings is not None and not 1 <= self.rings <= daemons:
-            raise ConfigError(f"rings is {self.rings}; there are 1 to {daemons}, one daemon each")
+        if self.sites is not None and not 1 <= self.sites <= min(daemons, MAX_RINGS):
+            most = min(daemons, MAX_RINGS)
+            raise ConfigError(f"sites is {self.sites}; there are 1 to {most}, one daemon each")
         if not self.duration_s > 0:
             raise ConfigError(f"duration_s is {self.duration_s}; it must be above 0")
 
@@ -61,8 +78,8 @@ class Settings:
 
     Attributes:
         seed: of all random sources.
-        rings: per site the indices of its daemons; each has one ring while all hear each other.
-        ring_delays_s: one-way delays in seconds between sites, from the first index to the second.
+        sites: per site the indices of its daemons; each has one ring while all hear each other.
+        links: between neighbouring sites. Others do not hear each other at all.
         notice_interval_s: least time between two horizon notices of a ring.
         linger_s: how long a resting token stays after a message.
         windows: of each ring; small ones let large messages take several visits of the token.
@@ -81,8 +98,8 @@ class Settings:
     """
 
     seed: int
-    rings: tuple[tuple[int, ...], ...]
-    ring_delays_s: tuple[tuple[float, ...], ...]
+    sites: Sites
+    links: tuple[Link, ...] = ()
     notice_interval_s: float = NOTICE_INTERVALS_S[0]
     linger_s: float = Timing().linger_s
     windows: Windows = attrs.field(factory=Windows)
@@ -99,21 +116,32 @@ class Settings:
     silence: bool = False
     core: tuple[int, ...] = ()
 
+    def __attrs_post_init__(self) -> None:
+        check_links(len(self.sites), self.links)
+
     @property
     def daemons(self) -> int:
         """How many daemons there are."""
-        return sum(map(len, self.rings))
+        return sum(map(len, self.sites))
 
 
 def draw_settings(seed: int, options: Options) -> Settings:
     """Draw what `options` leave open."""
     rng = random_for(seed, "settings")
-    rings = _draw_rings(rng, options)
-    faults = draw_faults(random_for(seed, "fault settings"), options.faults)
+    sites = _draw_sites(rng, seed, options)
+    several = len(sites) > 1
+    faults = draw_faults(
+        random_for(seed, "fault settings"),
+        options.faults,
+        random_for(seed, "link fault settings") if several else None,
+    )
+    daemons = sum(map(len, sites))
+    links = draw_links(random_for(seed, "links"), len(sites), daemons, faults) if several else ()
+    duration_s = options.duration_s * min(1.0, AFFORDABLE_DAEMONS / daemons)
     return Settings(
         seed=seed,
-        rings=rings,
-        ring_delays_s=draw_ring_delays(rng, len(rings)),
+        sites=sites,
+        links=links,
         notice_interval_s=random_for(seed, "notices").choice(NOTICE_INTERVALS_S),
         linger_s=random_for(seed, "stay").choice(LINGERS_S),
         windows=random_for(seed, "windows").choice((Windows(), Windows(), SMALL_WINDOWS)),
@@ -124,70 +152,59 @@ def draw_settings(seed: int, options: Options) -> Settings:
         starts=_draw_starts(random_for(seed, "starts"), faults.counter_bits),
         session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,
         start_message=_draw_start(random_for(seed, "messages"), faults.counter_bits),
-        duration_s=options.duration_s,
-        calm_s=max(SHORTEST_CALM_S, options.duration_s / MOST_CALMS)
+        duration_s=duration_s,
+        calm_s=max(SHORTEST_CALM_S, duration_s / MOST_CALMS)
         * 4 ** random_for(seed, "calm").random(),
         silence=random_for(seed, "silence").random() < 0.5,
-        core=_draw_core(random_for(seed, "core"), sum(map(len, rings))),
+        core=reachable_core(_draw_core(random_for(seed, "core"), daemons), sites, links),
     )
 
 
 def plain_settings(
     *,
-    daemons: int = 3,
-    rings: int = 1,
+    daemons: int | Sequence[int] = 3,
+    sites: int = 1,
     seed: int = 1,
-    ring_delay_s: float = 0.05,
+    delay_s: float = 0.05,
+    links: Sequence[Link] | None = None,
     faults: Faults | None = None,
 ) -> Settings:
     """Settings for an experiment: nothing is drawn, nothing goes wrong unless it is asked for.
 
     Args:
-        daemons: how many, 1 to MAX_DAEMONS.
-        rings: over how many sites they are spread, as evenly as possible.
+        daemons: how many in all, 1 to MAX_DAEMONS; or how many in each site, then `sites` counts
+            for nothing.
+        sites: over how many sites they are spread, as evenly as possible.
         seed: of what stays random: jitter, and what faults hit.
-        ring_delay_s: one-way delay between any two rings.
+        delay_s: one-way delay between any two sites, where no links are given.
+        links: which sites are neighbours, and what lies between them; None: all are.
         faults: what goes wrong; nothing by default.
 
     Raises:
-        ConfigError: too many daemons or rings.
+        ConfigError: too many daemons or sites, or links that do not fit them.
     """
-    Options(daemons=daemons, rings=rings)  # checks both
-    delays = tuple(
-        tuple(0.0 if near == far else ring_delay_s for far in range(rings)) for near in range(rings)
-    )
+    if not isinstance(daemons, int):
+        if not all(size > 0 for size in daemons):
+            raise ConfigError(f"daemons are {list(daemons)}; each site has at least one")
+        spread = in_order(daemons)
+        Options(daemons=sum(daemons), sites=len(daemons))  # checks both
+    else:
+        Options(daemons=daemons, sites=sites)
+        spread = split_evenly(daemons, sites)
     return Settings(
         seed=seed,
-        rings=split_rings(daemons, rings),
-        ring_delays_s=delays,
+        sites=spread,
+        links=equal_links(len(spread), delay_s) if links is None else tuple(links),
         faults=faults or Faults(),
     )
 
 
-def split_rings(daemons: int, rings: int) -> tuple[tuple[int, ...], ...]:
-    """Share `daemons` among `rings` as evenly as possible, in order."""
-    bounds = [daemons * ring // rings for ring in range(rings + 1)]
-    return tuple(tuple(range(first, last)) for first, last in pairwise(bounds))
-
-
-def draw_ring_delays(rng: Random, rings: int) -> tuple[tuple[float, ...], ...]:
-    """One-way delays between rings, the same in both directions, 0 from a ring to itself."""
-    delays = [[0.0] * rings for _ in range(rings)]
-    for near in range(rings):
-        for far in range(near):
-            delay = rng.uniform(LEAST_RING_DELAY_S, LONGEST_RING_DELAY_S)
-            delays[near][far] = delays[far][near] = delay
-    return tuple(map(tuple, delays))
-
-
-def _draw_rings(rng: Random, options: Options) -> tuple[tuple[int, ...], ...]:
-    lot, several, daemons = rng.random(), rng.choice((2, 2, 3)), rng.randint(2, 7)
-    if options.daemons is not None:
-        daemons = options.daemons
-    elif options.rings is not None:
-        daemons = max(daemons, options.rings)
-    rings = options.rings or (1 if lot < 0.88 else min(several, daemons))
-    return split_rings(daemons, rings)
+def _draw_sites(rng: Random, seed: int, options: Options) -> Sites:
+    # The second draw is of no use any more: without it seeds with one site would give other runs.
+    lot, _, daemons = rng.random(), rng.choice((2, 2, 3)), rng.randint(2, 7)
+    if options.sites == 1 or (options.sites is None and lot < ONE_SITE_SHARE):
+        return split_evenly(options.daemons or daemons, 1)
+    return draw_sites(random_for(seed, "sites"), options.sites, options.daemons)
 
 
 def _draw_core(rng: Random, daemons: int) -> tuple[int, ...]:

@@ -124,7 +124,7 @@ async def test_faults_lose_double_reorder_and_corrupt() -> None:
 
 async def test_a_narrow_path_is_slow_and_drops_what_does_not_fit() -> None:
     with receivers("ab") as sockets:
-        async with running(sockets, Line(bytes_per_s=200.0)) as relay:
+        async with running(sockets, Line(bytes_per_s=1000.0)) as relay:
             send(sockets, relay, ("a", "b"))
             got = await received(sockets["b"], 0.5)
             assert 10 < len(got) < COUNT

@@ -41,7 +41,7 @@ class Stopwatch:
     """
 
     def __init__(self, seed: int) -> None:
-        settings = plain_settings(daemons=DAEMONS, rings=3, ring_delay_s=DELAY_S, seed=seed)
+        settings = plain_settings(daemons=DAEMONS, sites=3, delay_s=DELAY_S, seed=seed)
         self.cluster = Cluster(attrs.evolve(settings, clock_error_s=0.001))
         self.delays: list[float] = []
         self._sent: dict[bytes, tuple[int, int]] = {}

@@ -32,10 +32,10 @@ def messages(client: Client) -> list[bytes]:
     return [event.data for event in client.events if isinstance(event, Message)]
 
 
-@pytest.mark.parametrize("rings", [1, 2, 3])
+@pytest.mark.parametrize("sites", [1, 2, 3])
 @pytest.mark.parametrize("faults", [Faults(), Faults(loss=0.3, reorder_packets=20)])
-def test_all_members_receive_one_sequence_of_agreed_messages(rings: int, faults: Faults) -> None:
-    cluster = Cluster(plain_settings(daemons=5, rings=rings, seed=3, faults=faults))
+def test_all_members_receive_one_sequence_of_agreed_messages(sites: int, faults: Faults) -> None:
+    cluster = Cluster(plain_settings(daemons=5, sites=sites, seed=3, faults=faults))
     clients = members(cluster, 6)
     for turn in range(5):
         for client in clients:
@@ -92,7 +92,7 @@ def test_private_messages_arrive_or_come_back() -> None:
 
 
 def test_ordered_is_told_to_the_sender_although_it_is_no_member() -> None:
-    cluster = Cluster(plain_settings(daemons=3, rings=3))
+    cluster = Cluster(plain_settings(daemons=3, sites=3))
     members(cluster, 3)
     outsider = cluster.connect("outsider", 1)
     cluster.run(0.5)

@@ -56,7 +56,7 @@ def first_data(packet: bytes, seen: set[int]) -> bool:
 
 
 def three_rings(clock_error_s: float = 0.001) -> Cluster:
-    settings = plain_settings(daemons=3, rings=3, ring_delay_s=DELAY_S)
+    settings = plain_settings(daemons=3, sites=3, delay_s=DELAY_S)
     return Cluster(attrs.evolve(settings, clock_error_s=clock_error_s))
 
 

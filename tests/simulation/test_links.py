@@ -1,101 +1,247 @@
-"""Links between sites in whole clusters: what is lost is repaired, and a way around is found."""
+"""Links between sites: who is whose neighbour, how wide the way is, and what is drawn for a run."""
 
-from groupcomm.events import Message
-from groupcomm.level import ServiceLevel
-from groupcomm.sim.clients import Client
-from groupcomm.sim.settings import plain_settings
-from tests.simulation.judged import Judged
+from math import inf
 
-DELAY_S = 0.02
+import pytest
+
+from groupcomm.config.view import MAX_RINGS
+from groupcomm.errors import ConfigError
+from groupcomm.sim.bottleneck import UDP_HEADER_BYTES, Bottleneck
+from groupcomm.sim.faults import Faults
+from groupcomm.sim.links import (
+    TOPOLOGIES,
+    Link,
+    SitePair,
+    chain,
+    equal_links,
+    joined,
+    longest_way_s,
+    mesh,
+    ring,
+    star,
+)
+from groupcomm.sim.loop import SECOND, Loop
+from groupcomm.sim.network import Network, Put
+from groupcomm.sim.settings import Options, Settings, draw_settings, plain_settings
+from groupcomm.sim.site_settings import LEAST_BYTES_PER_S, LONGEST_WAY_S, reachable_core
+
+MANY = range(1, 401)
 
 
-def texts(client: Client) -> list[str]:
-    return [event.data.decode() for event in client.events if isinstance(event, Message)]
+def test_who_is_whose_neighbour() -> None:
+    assert mesh(3) == {(0, 1), (0, 2), (1, 2)}
+    assert chain(4) == {(0, 1), (1, 2), (2, 3)}
+    assert star(4) == {(0, 1), (0, 2), (0, 3)}
+    assert ring(4) == {(0, 1), (1, 2), (2, 3), (0, 3)}
+    assert ring(2) == chain(2) == star(2) == mesh(2) == {(0, 1)}
 
 
-class Sites:
-    """Two daemons in each of three sites, and a member at each."""
+def link(near: int, far: int, delay_s: float = 0.01, jitter_s: float = 0.0) -> Link:
+    return Link(sites=(near, far), delay_s=delay_s, jitter_s=jitter_s)
+
+
+def test_the_longest_way_adds_up_links_and_takes_short_cuts() -> None:
+    assert longest_way_s(1, []) == 0.0
+    assert longest_way_s(3, [link(0, 1, 0.02, 0.01), link(1, 2, 0.04)]) == pytest.approx(0.07)
+    around = [link(0, 1, 0.01), link(1, 2, 0.01), link(0, 2, 0.5)]
+    assert longest_way_s(3, around) == pytest.approx(0.02)
+    assert longest_way_s(3, [link(0, 1)]) == inf
+
+
+def test_sites_are_joined_over_others_only_if_these_are_there() -> None:
+    pairs = sorted(chain(4))
+    assert joined({0, 1, 2, 3}, pairs, 1) == {0, 1, 2, 3}
+    assert joined({0, 1, 3}, pairs, 0) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: link(1, 0), "link 1-0 does not join two sites, the lower one first"),
+        (lambda: link(0, 1, -0.1), "link 0-1: delay_s is -0.1; it must be at least 0"),
+        (lambda: Link(sites=(0, 1), delay_s=0.1, loss=1.0), "link 0-1: loss is 1.0; it must be"),
+        (lambda: Link(sites=(0, 1), delay_s=0.1, bytes_per_s=0.0), "bytes_per_s is 0.0"),
+        (lambda: Link(sites=(0, 1), delay_s=0.1, queue_s=0.0), "queue_s is 0.0"),
+        (lambda: settings_with(link(0, 3)), "link 0-3: there are only 3 sites, from 0"),
+        (lambda: settings_with(link(0, 1), link(0, 1)), "link 0-1 is there twice"),
+        (lambda: settings_with(link(0, 1)), "no links lead from site 0 to 2"),
+        (lambda: plain_settings(daemons=(1, 0)), "each site has at least one"),
+        (lambda: Options(sites=MAX_RINGS + 1), f"there are 1 to {MAX_RINGS}"),
+    ],
+)
+def test_what_makes_no_sense_is_named(make: object, message: str) -> None:
+    assert callable(make)
+    with pytest.raises(ConfigError, match=message):
+        make()
+
+
+def settings_with(*links: Link) -> Settings:
+    return plain_settings(daemons=(1, 1, 1), links=links)
+
+
+# ---- bandwidth ----
+
+
+def test_a_narrow_way_passes_one_datagram_after_the_other() -> None:
+    narrow = Bottleneck(1_000_000, 0.1)
+    size = 1000 - UDP_HEADER_BYTES
+    assert [narrow.passed_at(5, size) for _ in range(3)] == [1005, 2005, 3005]
+    assert narrow.passed_at(10_000, size) == 11_000, "it was free before"
+
+
+def test_a_full_queue_drops_at_the_tail_and_has_room_again_later() -> None:
+    narrow = Bottleneck(1_000_000, 0.01)
+    size = 1000 - UDP_HEADER_BYTES
+    passed = [narrow.passed_at(0, size) for _ in range(30)]
+    assert passed[:11] == [1000 * place for place in range(1, 12)]
+    assert set(passed[11:]) == {None}
+    assert narrow.dropped == 19
+    assert narrow.passed_at(5000, size) == 12_000
+
+
+class Ear:
+    """A host that notes when something arrives."""
 
     def __init__(self) -> None:
-        self.judged = Judged(plain_settings(daemons=6, rings=3, ring_delay_s=DELAY_S))
-        self.cluster = self.judged.cluster
-        self.members = self.judged.connect(6)
-        for member in self.members:
-            member.join("g")
-        self.cluster.run(2.0)
-        self.sent: list[str] = []
-
-    @property
-    def views(self) -> int:
-        """How many views some daemon has left so far."""
-        return sum(host.core.membership.reasons.total() for host in self.cluster.daemons)
-
-    def cut(self, one: int, other: int) -> None:
-        """Nothing passes between two hosts any more."""
-        self.cluster.network.cut([(one, other), (other, one)])
-
-    def talk(self, seconds: float) -> None:
-        """Everybody sends at each level, one after the other."""
-        levels = (ServiceLevel.RELIABLE, ServiceLevel.CAUSAL, ServiceLevel.SAFE)
-        for turn in range(int(seconds / 0.02)):
-            sender = self.members[turn % 6]
-            text = str(len(self.sent))
-            sender.multicast(["g"], text.encode(), level=levels[turn % 3])
-            self.sent.append(text)
-            self.cluster.run(0.02)
-
-    def finish(self) -> None:
-        """All have everything, and nothing was wrong on the way."""
-        self.cluster.run(2.0)
-        for member in self.members:
-            assert sorted(texts(member), key=int) == self.sent
-        self.judged.finish()
+        self.times: list[int] = []
+        self.put: Put = lambda at, _: self.times.append(at)
 
 
-def test_a_way_around_a_lost_link_is_found_and_nobody_leaves_the_view() -> None:
-    sites = Sites()
-    before = sites.views
-    sites.talk(0.5)
-    sites.cut(0, 2)
-    sites.talk(3.0)
-    assert sites.views == before
-    assert len(texts(sites.members[2])) > 100, "they did not wait for the link to come back"
-    sites.cluster.network.mend([(0, 2), (2, 0)])
-    sites.talk(1.0)
-    assert sites.views == before
-    sites.finish()
+def wire(link: Link, sizes: tuple[int, ...] = (2, 2)) -> tuple[Network, list[Ear], Loop]:
+    """Some sites in a chain, the first two joined by `link`."""
+    loop, hosts = Loop(), sum(sizes)
+    ears = [Ear() for _ in range(hosts)]
+    spread = plain_settings(daemons=sizes).sites
+    links = [link, *equal_links(len(sizes), 0.02, chain)[1:]]
+    return Network(loop, 1, [f"{i}" for i in range(hosts)], spread, links, ears), ears, loop
 
 
-def test_a_link_that_flaps_costs_no_view_either() -> None:
-    sites = Sites()
-    before = sites.views
+def test_all_pairs_of_daemons_share_a_link_each_direction_by_itself() -> None:
+    network, ears, _ = wire(Link(sites=(0, 1), delay_s=0.01, bytes_per_s=1_000_000))
+    datagram = bytes(1000 - UDP_HEADER_BYTES)
+    for source, target in ((0, "2"), (1, "2"), (0, "3"), (2, "0")):
+        network.unicast(source, target, datagram)
+    assert [ear.times for ear in ears] == [[11_000], [], [11_000, 12_000], [13_000]]
+
+
+def test_what_finds_no_room_is_lost_and_observers_are_told() -> None:
+    narrow = Link(sites=(0, 1), delay_s=0.01, bytes_per_s=1_000_000, queue_s=0.001)
+    network, ears, _ = wire(narrow)
+    told: list[bool] = []
+    network.observers.append(lambda _source, _target, _datagram, goes_on: told.append(goes_on))
     for _ in range(5):
-        sites.cut(0, 4)
-        sites.talk(0.9)
-        sites.cluster.network.mend([(0, 4), (4, 0)])
-        sites.talk(0.9)
-    assert sites.views == before
-    sites.finish()
+        network.unicast(0, "2", bytes(1000 - UDP_HEADER_BYTES))
+    assert told == [True, True, False, False, False]
+    assert len(ears[2].times) == 2
+    assert network.bottlenecks[0, 1].dropped == 3
 
 
-def test_a_link_that_leads_one_way_is_not_used() -> None:
-    sites = Sites()
-    before = sites.views
-    sites.cluster.network.cut([(4, 2)])
-    sites.talk(3.0)
-    assert sites.views == before
-    sites.finish()
+def test_a_lossy_link_loses_its_share_until_the_faults_end() -> None:
+    network, ears, loop = wire(Link(sites=(0, 1), delay_s=0.01, loss=0.1))
+    network.paths[0, 2].thin(0.5)
+    for _ in range(2000):
+        network.unicast(0, "2", b"")
+        network.unicast(0, "3", b"")
+    assert abs(len(ears[2].times) - 900) < 80
+    assert abs(len(ears[3].times) - 1800) < 80
+    network.end_faults()
+    loop.run(SECOND)
+    for _ in range(100):
+        network.unicast(0, "2", b"")
+    assert sum(time > SECOND for time in ears[2].times) == 100
 
 
-def test_without_a_way_around_the_view_ends_and_the_next_one_takes_other_daemons() -> None:
-    sites = Sites()
-    before = sites.views
-    sites.cut(0, 2)
-    sites.cut(2, 4)
-    sites.cluster.run(3.0)
-    assert sites.views > before
-    view = sites.cluster.daemons[0].core.view
-    assert view is not None
-    assert len(view.daemons) == 6
-    sites.talk(0.5)
-    sites.judged.finish()
+def test_sites_that_are_no_neighbours_do_not_hear_each_other() -> None:
+    network, ears, _ = wire(link(0, 1), (1, 1, 1))
+    told: list[bool] = []
+    network.observers.append(lambda _source, _target, _datagram, goes_on: told.append(goes_on))
+    network.unicast(0, "2", b"far")
+    network.unicast(0, "1", b"near")
+    assert told == [False, True]
+    assert [len(ear.times) for ear in ears] == [0, 1, 0]
+    network.cut([(0, 2), (0, 1)])
+    network.mend([(0, 2), (0, 1)])
+    network.unicast(0, "1", b"near")
+    assert len(ears[1].times) == 2
+
+
+# ---- what is drawn ----
+
+
+def drawn(options: Options) -> list[Settings]:
+    return [draw_settings(seed, options) for seed in MANY]
+
+
+def test_a_run_has_one_site_in_seven_of_eight_seeds_and_now_and_then_many() -> None:
+    runs = drawn(Options())
+    counts = [len(settings.sites) for settings in runs]
+    assert 330 < counts.count(1) < 370
+    assert {2, 3, 4} < set(counts) <= set(range(1, 9))
+    assert 1 <= sum(count > 4 for count in counts) <= 10
+    for settings in runs:
+        sizes = list(map(len, settings.sites))
+        assert min(sizes) > 0
+        assert max(sizes) <= 9
+        assert settings.daemons <= (7, 9, 72)[(len(sizes) > 1) + (len(sizes) > 4)]
+        assert settings.duration_s == min(10.0, 180.0 / settings.daemons)
+
+
+def test_one_site_has_no_links_and_nothing_that_happens_to_links() -> None:
+    of_links = ("link_loss", "link_jitter", "link_load", "link_cut_s", "link_flap_s", "gateways")
+    for settings in drawn(Options(sites=1)):
+        assert settings.links == ()
+        assert not any(getattr(settings.faults, name) for name in of_links)
+
+
+def test_sites_differ_in_size_and_lie_in_every_topology() -> None:
+    found: set[str] = set()
+    uneven = 0
+    for settings in drawn(Options(sites=4)):
+        pairs = {link.sites for link in settings.links}
+        found |= {name for name, make in TOPOLOGIES.items() if same_shape(pairs, make(4))}
+        sizes = list(map(len, settings.sites))
+        uneven += max(sizes) > min(sizes) + 1
+        assert longest_way_s(4, settings.links) < LONGEST_WAY_S + 1e-9
+    assert found == set(TOPOLOGIES)
+    assert uneven > len(MANY) / 3
+
+
+def same_shape(one: set[SitePair], other: set[SitePair]) -> bool:
+    """Whether two sets of links have as many, and sites with as many neighbours."""
+
+    def neighbours(pairs: set[SitePair]) -> list[int]:
+        return sorted(sum(site in pair for pair in pairs) for site in range(4))
+
+    return neighbours(one) == neighbours(other)
+
+
+def test_links_lose_jitter_and_are_narrow_each_in_half_of_the_runs() -> None:
+    runs = drawn(Options(sites=3))
+    lossy = [run for run in runs if any(link.loss for link in run.links)]
+    narrow = [run for run in runs if all(link.bytes_per_s for link in run.links)]
+    jumpy = [run for run in runs if any(link.jitter_s > link.delay_s / 10 for link in run.links)]
+    for some in (lossy, narrow, jumpy):
+        assert 0.4 < len(some) / len(runs) < 0.6
+    assert all(link.loss < 0.1 for run in lossy for link in run.links)
+    widths = [link.bytes_per_s or 0 for run in narrow for link in run.links]
+    assert LEAST_BYTES_PER_S <= min(widths) < 2 * LEAST_BYTES_PER_S
+    assert max(widths) <= 10 * LEAST_BYTES_PER_S
+    for settings in drawn(Options(sites=3, faults="none")):
+        assert settings.faults == Faults()
+        assert not any(link.loss or link.bytes_per_s for link in settings.links)
+
+
+def test_a_core_reaches_itself_without_others() -> None:
+    sites, links = ((0, 1), (2,), (3,)), equal_links(3, 0.01, chain)
+    assert reachable_core((0, 1, 3), sites, links) == (0, 1)
+    assert reachable_core((1, 2, 3), sites, links) == (1, 2, 3)
+    assert reachable_core((3,), sites, links) == (3,)
+    for settings in drawn(Options(sites=4)):
+        among = {site for site, hosts in enumerate(settings.sites) if {*hosts} & {*settings.core}}
+        assert joined(among, [link.sites for link in settings.links], min(among)) == among
+
+
+def test_daemons_share_sites_evenly_or_as_they_are_told() -> None:
+    assert plain_settings(daemons=5, sites=2).sites == ((0, 1), (2, 3, 4))
+    assert plain_settings(daemons=(1, 3)).sites == ((0,), (1, 2, 3))
+    assert len(plain_settings(daemons=(1, 1, 1)).links) == 3

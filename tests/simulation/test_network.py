@@ -8,6 +8,7 @@ import pytest
 
 from groupcomm.errors import ConfigError
 from groupcomm.sim.faults import FAULT_NAMES, Faults, draw_faults
+from groupcomm.sim.links import equal_links
 from groupcomm.sim.loop import SECOND, Loop
 from groupcomm.sim.network import LAN_DELAY_US, LAN_JITTER_US, Network, Put
 from groupcomm.sim.path_faults import Forged, corrupt
@@ -33,11 +34,10 @@ class Wire:
 
     def __init__(self, faults: Faults | None = None, seed: int = 1) -> None:
         self.loop = Loop()
-        delays = [[0.0, 0.05], [0.05, 0.0]]
         ears = [Ear(self.loop) for _ in NAMES]
         self.got = [ear.got for ear in ears]
         sites = [(0, 1), (2,)]
-        self.network = Network(self.loop, seed, NAMES, sites, delays, ears)
+        self.network = Network(self.loop, seed, NAMES, sites, equal_links(2, 0.05), ears)
         self.network.start_faults(faults or Faults())
 
     def stream(self, source: int = 0, target: int = 1, every_us: int = 200) -> list[int]:
@@ -207,7 +207,7 @@ def test_a_datagram_to_the_own_address_comes_back() -> None:
 
 
 def test_each_fault_is_on_in_about_half_of_the_seeds() -> None:
-    drawn = [draw_faults(Random(f"{seed}"), "all") for seed in range(400)]
+    drawn = [draw_faults(Random(f"{seed}"), "all", Random(f"far {seed}")) for seed in range(400)]
     for field in attrs.fields_dict(Faults):
         on = sum(bool(getattr(faults, field)) for faults in drawn)
         assert 150 < on < 250, field
@@ -223,4 +223,4 @@ def test_named_faults_are_on_and_no_others() -> None:
 def test_an_unknown_fault_is_named_with_those_that_exist() -> None:
     with pytest.raises(ConfigError, match="'lost'; there are: all, none, loss, burst"):
         draw_faults(Random("1"), "loss,lost")
-    assert len(FAULT_NAMES) == 21
+    assert len(FAULT_NAMES) == 27

@@ -26,7 +26,7 @@ class Succession:
     """A name whose owner leaves while somebody in another ring writes to it, and its heir."""
 
     def __init__(self, level: ServiceLevel) -> None:
-        judged = Judged(plain_settings(daemons=2, rings=2, ring_delay_s=DELAY_S))
+        judged = Judged(plain_settings(daemons=2, sites=2, delay_s=DELAY_S))
         self.cluster = judged.cluster
         self.sender = self.cluster.connect("sender", 0)
         self.owner = self.cluster.connect("name", 1)

@@ -36,7 +36,7 @@ def got(clients: list[Client]) -> list[int]:
 @pytest.mark.parametrize("daemons", [3, 6])
 def test_a_silent_ring_is_asked_for_the_notice_that_was_lost(phase: int, daemons: int) -> None:
     """Ring 0 has forgotten all and says no more; its last notices were lost on their way."""
-    cluster = Cluster(plain_settings(daemons=daemons, rings=3, seed=phase + 1))
+    cluster = Cluster(plain_settings(daemons=daemons, sites=3, seed=phase + 1))
     clients = members_of(cluster, *range(daemons))
     clients[1].multicast(["g"], b"x", level=ServiceLevel.SAFE)
     cluster.run(0.01 * (phase + 1))
@@ -66,7 +66,7 @@ class WithoutNotices(PathFaults):
 
 def test_a_daemon_that_missed_a_notice_asks_though_its_ring_has_settled() -> None:
     """Its fellows have forgotten all; only it never heard that ring 1 can deliver, too."""
-    cluster = Cluster(plain_settings(daemons=4, rings=2))
+    cluster = Cluster(plain_settings(daemons=4, sites=2))
     clients = members_of(cluster, 0, 1, 2, 3)
     path = cluster.network.paths[0, 1]
     path.faults = WithoutNotices(cluster.loop, random_for(1, "cut"), Faults(), path.transfer)
@@ -123,7 +123,7 @@ def test_a_notice_that_was_lost_in_one_ring_only_is_passed_on_again() -> None:
 def test_all_is_well_only_once_attempts_with_those_outside_have_failed() -> None:
     """Simulator seed 3209: such an attempt outlasted the second that is granted after Heal."""
     events: list[TraceEvent] = []
-    cluster = Cluster(plain_settings(daemons=3, rings=3), events.append)
+    cluster = Cluster(plain_settings(daemons=3, sites=3), events.append)
     cluster.run(1.0)
     pairs = [(0, 2), (2, 0), (1, 2), (2, 1)]
     cluster.network.cut(pairs)

@@ -247,7 +247,7 @@ def test_real_runs_are_hunted_and_counted(tmp_path: Path) -> None:
 
 
 def test_the_command_to_run_a_seed_again_does_so(capsys: pytest.CaptureFixture[str]) -> None:
-    options = Options(known_bug=BUG, duration_s=1.0625, daemons=3, rings=2, faults="loss,crash")
+    options = Options(known_bug=BUG, duration_s=1.0625, daemons=3, sites=2, faults="loss,crash")
     runs = (run_seed(seed, options) for seed in range(1, 20))
     before = next(run for run in runs if run.findings)
     again = replay_command(before.settings.seed, options)

@@ -16,8 +16,8 @@ from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.membership.states import State
 from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.links import USUAL_JITTER
 from groupcomm.sim.loop import SECOND
-from groupcomm.sim.network import WAN_JITTER
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import Conf, Left, TraceEvent
 
@@ -32,9 +32,9 @@ LOOK_S = 0.0101
 class Watched:
     """A cluster, its trace, and one member of a group at each daemon."""
 
-    def __init__(self, daemons: int, rings: int = 1, seed: int = 1, delay_s: float = 0.05) -> None:
+    def __init__(self, daemons: int, sites: int = 1, seed: int = 1, delay_s: float = 0.05) -> None:
         self.trace: list[TraceEvent] = []
-        settings = plain_settings(daemons=daemons, rings=rings, seed=seed, ring_delay_s=delay_s)
+        settings = plain_settings(daemons=daemons, sites=sites, seed=seed, delay_s=delay_s)
         self.cluster = Cluster(settings, self.trace.append)
         self.members = [self.cluster.connect(f"user{at}", at) for at in range(daemons)]
         self.cluster.run(0.5)
@@ -198,7 +198,7 @@ def test_a_path_that_is_deaf_one_way_settles(seed: int) -> None:
 @pytest.mark.parametrize("victim", [0, 2, 4])
 def test_over_slow_links_a_view_takes_four_ways_once_a_crash_is_noticed(victim: int) -> None:
     delay_s = 0.08
-    watched = Watched(5, rings=2, delay_s=delay_s)
+    watched = Watched(5, sites=2, delay_s=delay_s)
     cluster, survivors = watched.cluster, watched.others(victim)
     cluster.daemons[victim].kill()
     while all(cluster.daemons[at].core.state is State.OPERATIONAL for at in survivors):
@@ -206,11 +206,11 @@ def test_over_slow_links_a_view_takes_four_ways_once_a_crash_is_noticed(victim: 
     noticed = cluster.loop.now
     cluster.form(survivors)
     installed = [event.t for event in watched.trace if isinstance(event, Conf)][-4:]
-    assert (max(installed) - noticed) / SECOND <= 4 * delay_s * (1 + WAN_JITTER)
+    assert (max(installed) - noticed) / SECOND <= 4 * delay_s * (1 + USUAL_JITTER)
 
 
 def test_sites_that_were_apart_merge() -> None:
-    watched = Watched(6, rings=3, delay_s=0.08)
+    watched = Watched(6, sites=3, delay_s=0.08)
     cluster = watched.cluster
     parts = ((0, 1), (2, 3), (4, 5))
     cluster.network.cut(between(*parts))

@@ -34,10 +34,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--daemons",
         type=int,
         metavar="N",
-        help=f"1 to {MAX_DAEMONS}; drawn for each seed if absent",
+        help=f"1 to {MAX_DAEMONS} in all; drawn for each seed if absent",
     )
     parser.add_argument(
-        "--rings", type=int, metavar="R", help="sites; if absent 1 for most seeds, else 2 or 3"
+        "--sites",
+        "--rings",
+        type=int,
+        metavar="S",
+        help="if absent 1 for most seeds, else 2 to 4, or now and then up to 8 (--rings is the"
+        " older name of the same option)",
     )
     parser.add_argument(
         "--seeds",
@@ -98,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
     """Run all seeds; 0 if every property holds in every run."""
     chosen = Options(
         daemons=options.daemons,
-        rings=options.rings,
+        sites=options.sites,
         faults=options.faults,
         duration_s=options.duration_s,
         known_bug=options.known_bug,

@@ -5,6 +5,7 @@ from string import ascii_lowercase
 import attrs
 
 from groupcomm.config.core import CounterStarts
+from groupcomm.sim.links import equal_links
 from groupcomm.sim.loop import SECOND
 from groupcomm.sim.scenario.words import Words
 from groupcomm.sim.settings import Settings
@@ -30,14 +31,10 @@ class Cast:
 
     def settings(self) -> Settings:
         """As the cluster takes them: nothing goes wrong by itself."""
-        sites = range(len(self.sites))
         settings = Settings(
             seed=1,
-            rings=self.sites,
-            ring_delays_s=tuple(
-                tuple(0.0 if one == other else self.apart_us / SECOND for other in sites)
-                for one in sites
-            ),
+            sites=self.sites,
+            links=equal_links(len(self.sites), self.apart_us / SECOND),
             starts=CounterStarts(**dict.fromkeys(attrs.fields_dict(CounterStarts), self.counters)),
             start_message=self.counters,
         )
