@@ -286,7 +286,7 @@ class Operation:
         if ring == self._own_ring:
             self.ring.notices.issued(self._now, notice.frontier, notice.horizon)
         else:
-            self.ring.flow.hear_held(ring, notice.held[self._own_ring])
+            self.ring.flow.hear_held(ring, notice.held[self._own_ring], self._now)
             if notice.unsettled:
                 self.ring.notices.asked = True
             if self.streams[ring].known > self.streams[ring].held:

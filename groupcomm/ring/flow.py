@@ -4,7 +4,9 @@ Each daemon has a window (window.py). All windows of a ring together end at `rin
 that want more share it alike: each may fill what the others leave, and never less than its share.
 """
 
-from groupcomm.config.core import Windows
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.view import View
+from groupcomm.ring.far import FarRing
 from groupcomm.ring.visit import held_by_ring
 from groupcomm.ring.window import Window
 from groupcomm.stream.stream import Stream
@@ -21,7 +23,8 @@ class Flow:
 
     __slots__ = ("_far", "_most_ahead", "_stream", "_told", "_windows", "blocked", "window")
 
-    def __init__(self, windows: Windows, stream: Stream, rings: int, packet_limit: int) -> None:
+    def __init__(self, config: CoreConfig, view: View, stream: Stream) -> None:
+        windows, packet_limit = config.windows, view.packet_limit
         self._windows = windows
         # Large packets are fewer: what a slow receiver makes its daemon keep is bytes.
         self._most_ahead = min(windows.stream_packets, -(-windows.stream_bytes // packet_limit))
@@ -29,7 +32,13 @@ class Flow:
         self._told: list[int] = []
         self.blocked = False
         self.window = Window(windows.visit_bytes, windows.ring_bytes)
-        self._far = {ring: stream.held for ring in range(rings) if ring != stream.ring}
+        # There, to the next notice, and back with it.
+        round_trip_s = 2 * view.longest_delay_s + 2 * config.timing.horizon_interval_max_s
+        self._far = {
+            ring: FarRing(stream.held, packet_limit, self._most_ahead, round_trip_s)
+            for ring in range(len(view.rings))
+            if ring != stream.ring
+        }
 
     def to_tell(self, held: list[int]) -> list[int]:
         """What the ring is told to be held here, of all streams.
@@ -41,27 +50,26 @@ class Flow:
             self._told = held
         return self._told
 
-    def hear_held(self, ring: int, number: int) -> None:
+    def hear_held(self, ring: int, number: int, now: float) -> None:
         """All daemons of another ring hold this ring's stream up to `number`."""
-        self._far[ring] = max(self._far[ring], number)
-
-    def _far_least(self) -> int:
-        return min(self._far.values(), default=self._stream.known)
+        self._far[ring].hear(number, now)
 
     @property
     def held_far(self) -> int:
         """All other rings hold this ring's stream up to this number."""
-        return self._far_least()
+        return min((far.held for far in self._far.values()), default=self._stream.known)
 
     def may_number(self) -> bool:
         """Whether the other rings keep up, as far as is known without the token."""
-        ahead = self._stream.known - self._far_least()
-        return ahead < self._most_ahead
+        known = self._stream.known
+        return all(known - far.held < far.limit for far in self._far.values())
 
     def keeps_up(self, token: Token) -> bool:
         """Whether everybody, here and in other rings, holds enough for more to be numbered."""
-        behind = min(held_by_ring(token, self._stream.ring), self._far_least())
-        return token.last - behind < self._most_ahead
+        ahead = token.last - held_by_ring(token, self._stream.ring)
+        return ahead < self._most_ahead and all(
+            token.last - far.held < far.limit for far in self._far.values()
+        )
 
     def budget(self, token: Token, row: Row) -> int:
         """Bytes that the holder, whose row this is, may number before the token goes round."""

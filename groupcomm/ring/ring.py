@@ -143,7 +143,7 @@ class Ring:
         self._stream = streams[self._ring]
         self._announcer = Announcer(view, me, config.timing, clock=clock, host=host, now=now)
         self.notices = self._announcer.notices
-        self.flow = Flow(config.windows, self._stream, len(streams), view.packet_limit)
+        self.flow = Flow(config, view, self._stream)
         self.away = Away(
             self._ring,
             me,

@@ -1,0 +1,69 @@
+"""How far a ring's stream may be ahead of what another ring holds: two bandwidth-delay products.
+
+Pure. ``now`` is in seconds. The delay is the configured one, as what waits before a narrow link
+would count with a measured one. The bandwidth is how fast the other ring was heard to get hold of
+the stream. While senders fill the limit, that is a limit in each round trip; so it doubles until
+the way is full, and then stays at twice what the way carries. More would only wait on it.
+"""
+
+from collections import deque
+from typing import Final
+
+LEAST_BYTES: Final = 1_000_000
+"""May always be ahead: enough for 10 Mbit/s over any distance on earth."""
+
+FACTOR: Final = 2
+SPAN_S: Final = 0.25
+"""Over which a rate is measured, at least; longer than notices are apart."""
+
+MEMORY_S: Final = 10.0
+"""For so long the best rate counts."""
+
+
+class FarRing:
+    """What one daemon knows of how another ring keeps up.
+
+    Attributes:
+        held: all its daemons hold the stream up to this number.
+        limit: packets that may be numbered beyond that.
+    """
+
+    __slots__ = ("_heard", "_least", "_most", "_rates", "_round_trip_s", "held", "limit")
+
+    def __init__(self, held: int, packet_limit: int, most: int, round_trip_s: float) -> None:
+        """Begin.
+
+        Args:
+            held: up to where it holds the stream.
+            packet_limit: bytes of a full packet.
+            most: packets that are the limit in any case.
+            round_trip_s: to the other ring, until it is heard that it holds something.
+        """
+        self.held = held
+        self._most = most
+        self._least = min(most, -(-LEAST_BYTES // packet_limit))
+        self._round_trip_s = round_trip_s
+        self.limit = self._least
+        self._heard: deque[tuple[float, int]] = deque()  # (when, held), of the last span
+        self._rates: deque[tuple[float, float]] = deque()  # (when, packets a second), falling
+
+    def hear(self, held: int, now: float) -> None:
+        """The other ring holds so much."""
+        if held <= self.held:
+            return
+        self.held = held
+        heard, rates = self._heard, self._rates
+        heard.append((now, held))
+        while len(heard) > 2 and heard[1][0] <= now - SPAN_S:
+            heard.popleft()
+        first_at, first = heard[0]
+        if now - first_at < SPAN_S:
+            return
+        rate = (held - first) / (now - first_at)
+        while rates and rates[-1][1] <= rate:
+            rates.pop()
+        rates.append((now, rate))
+        while rates[0][0] < now - MEMORY_S:
+            rates.popleft()
+        product = rates[0][1] * self._round_trip_s
+        self.limit = max(self._least, min(int(FACTOR * product), self._most))

@@ -1,0 +1,81 @@
+"""The distance to another ring follows what the way carries."""
+
+from collections import deque
+
+from groupcomm.ring.far import FACTOR, LEAST_BYTES, MEMORY_S, FarRing
+
+PACKET = 1000
+MOST = 100_000
+LEAST = LEAST_BYTES // PACKET
+STEP_S = 0.001
+
+
+class Way:
+    """Whoever always has something to send, over a way of so many packets a second."""
+
+    def __init__(self, rate: float, delay_s: float) -> None:
+        self.far = FarRing(0, PACKET, MOST, 2 * delay_s)
+        self.rate = rate
+        self.delay_s = delay_s
+        self.now = 0.0
+        self.known = 0
+        self._carried = 0.0
+        self._arriving: deque[tuple[float, int]] = deque()
+
+    def run(self, seconds: float, share: float = 1.0) -> None:
+        """Let time pass; senders have this share of what the way carries, or all they may."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now += STEP_S
+            most = self.far.held + self.far.limit
+            wanted = self.known + int(self.rate * STEP_S * share) + 1 if share < 1 else most
+            self.known = max(self.known, min(most, wanted))
+            self._carried = min(self._carried + self.rate * STEP_S, self.known)
+            self._arriving.append((self.now + 2 * self.delay_s, int(self._carried)))
+            while self._arriving[0][0] <= self.now:
+                self.far.hear(self._arriving.popleft()[1], self.now)
+
+
+def products(way: Way) -> float:
+    """The limit in bandwidth-delay products."""
+    return way.far.limit / (way.rate * 2 * way.delay_s)
+
+
+def test_a_wide_and_long_way_is_filled_and_not_more_than_once_over() -> None:
+    way = Way(20_000, 0.1)
+    assert way.far.limit == LEAST
+    way.run(8.0)
+    assert 0.9 * FACTOR <= products(way) <= 1.5 * FACTOR
+
+
+def test_a_narrow_way_has_the_least() -> None:
+    way = Way(500, 0.1)
+    way.run(8.0)
+    assert way.far.limit == LEAST
+
+
+def test_few_messages_measure_no_width() -> None:
+    way = Way(20_000, 0.1)
+    way.run(8.0, share=0.01)
+    assert way.far.limit == LEAST
+
+
+def test_a_way_that_becomes_narrow_is_noticed() -> None:
+    way = Way(20_000, 0.1)
+    way.run(8.0)
+    way.rate = 1_000
+    way.run(3 * MEMORY_S)
+    assert way.far.limit <= 2 * LEAST
+
+
+def test_nothing_exceeds_the_most() -> None:
+    way = Way(2_000_000, 0.1)
+    way.run(5.0)
+    assert way.far.limit == MOST
+
+
+def test_what_was_heard_before_changes_nothing() -> None:
+    far = FarRing(5, PACKET, MOST, 0.1)
+    far.hear(4, 1.0)
+    far.hear(5, 1.0)
+    assert (far.held, far.limit) == (5, LEAST)

@@ -1,0 +1,97 @@
+"""Delays over several sites: what a loss costs, and what CAUSAL spares; virtual time is exact."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from groupcomm.events import Event, Message
+from groupcomm.level import ServiceLevel
+from groupcomm.sim.clients import Client
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.links import Link
+from groupcomm.sim.loop import SECOND
+from groupcomm.sim.settings import plain_settings
+
+INTERVAL_S = 0.005
+"""200 messages a second."""
+
+SETTLE_S = 2.0
+
+
+class Watch:
+    """A member at the first daemon of each site, and when each gets what the first one sends."""
+
+    def __init__(self, sizes: Sequence[int], links: Sequence[Link]) -> None:
+        self.cluster = Cluster(plain_settings(daemons=sizes, links=links))
+        firsts = [sum(sizes[:site]) for site in range(len(sizes))]
+        self.members = [self.cluster.connect(f"user{at}", at) for at in firsts]
+        self.cluster.run(SETTLE_S)
+        for member in self.members:
+            member.join("g")
+        self.cluster.run(SETTLE_S)
+        self.sent: list[float] = []
+        self.got: list[dict[int, float]] = [{} for _ in self.members]
+        for site, member in enumerate(self.members):
+            member.on_event = partial(self._on_event, site)
+
+    @property
+    def now(self) -> float:
+        return self.cluster.loop.now / SECOND
+
+    def send(self, level: ServiceLevel) -> None:
+        number = len(self.sent)
+        self.sent.append(self.now)
+        self.members[0].multicast(["g"], b"%d" % number, level=level)
+
+    def _on_event(self, site: int, event: Event) -> None:
+        if isinstance(event, Message):
+            self.got[site][int(event.data)] = self.now
+
+    def delays(self, site: int) -> list[float]:
+        """Seconds to a site's member, lowest first; each message got there."""
+        got = self.got[site]
+        assert len(got) == len(self.sent)
+        return sorted(got[number] - sent for number, sent in enumerate(self.sent))
+
+
+def p99_over_a_lossy_hop(level: ServiceLevel) -> float:
+    """Beyond the path's own delay, in round trips of the hop, on a chain of four sites."""
+    delays = (0.01, 0.02, 0.01)
+    links = [
+        Link(sites=(at, at + 1), delay_s=delay, loss=0.05 if at == 1 else 0.0)
+        for at, delay in enumerate(delays)
+    ]
+    watch = Watch((1, 2, 1, 1), links)
+    for _ in range(800):
+        watch.send(level)
+        watch.cluster.run(INTERVAL_S)
+    watch.cluster.run(SETTLE_S)
+    p99 = watch.delays(3)[int(0.99 * len(watch.sent))]
+    return (p99 - sum(delays)) / (2 * delays[1])
+
+
+def test_a_loss_costs_reliable_one_round_trip_of_its_hop_and_a_half() -> None:
+    assert p99_over_a_lossy_hop(ServiceLevel.RELIABLE) <= 1.5
+
+
+def test_a_loss_costs_fifo_a_round_trip_more() -> None:
+    assert p99_over_a_lossy_hop(ServiceLevel.FIFO) <= 2.5
+
+
+def test_causal_of_another_session_overtakes_agreed_when_a_third_site_is_far() -> None:
+    links = [
+        Link(sites=(0, 1), delay_s=0.01),
+        Link(sites=(0, 2), delay_s=0.08),
+        Link(sites=(1, 2), delay_s=0.08),
+    ]
+    watch = Watch((2, 2, 1), links)
+    other: Client = watch.cluster.connect("other", 0)
+    watch.cluster.run(SETTLE_S)
+    for number in range(0, 200, 2):
+        watch.send(ServiceLevel.AGREED)
+        watch.sent.append(watch.now)
+        other.multicast(["g"], b"%d" % (number + 1), level=ServiceLevel.CAUSAL)
+        watch.cluster.run(0.02)
+    watch.cluster.run(SETTLE_S)
+    got = watch.got[1]
+    earlier = sum(got[number + 1] < got[number] for number in range(0, 200, 2))
+    assert earlier >= 90
