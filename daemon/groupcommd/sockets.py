@@ -38,7 +38,10 @@ class Sockets:
         own = config.addresses[config.name]
         others = {name: a for name, a in config.addresses.items() if name != config.name}
         with ExitStack() as stack:
-            self.udp = _open(f"UDP {own}", lambda: UdpSocket(own, others, config.multicast))
+            self.udp = _open(
+                f"UDP {own}",
+                lambda: UdpSocket(own, others, multicast=config.multicast, far=config.far),
+            )
             stack.callback(self.udp.close)
             unix = _open(str(config.unix), lambda: listen_unix(config.unix))
             stack.callback(close_unix, unix, config.unix)

@@ -73,6 +73,7 @@ def status(parts: Parts) -> dict[str, Any]:
         "view": str(view.id) if view is not None else None,
         "daemons": [daemon.name for daemon in view.daemons] if view is not None else [],
         "rings": [[view.daemons[at].name for at in ring] for ring in view.rings] if view else [],
+        "links": [[view.daemons[at].name for at in link] for link in view.links] if view else [],
         "majority": core.config.has_majority(len(view.daemons)) if view is not None else None,
         "gathered_for": {reason.name.lower(): n for reason, n in core.membership.reasons.items()},
         "configured": list(core.config.daemons),
