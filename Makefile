@@ -4,6 +4,7 @@
 PYTHON := .venv/bin/python
 SOAK_MINUTES ?= 60
 DISASTERS ?= 200
+KILLS ?= 100
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 3
 .DEFAULT_GOAL := help
@@ -50,6 +51,7 @@ soak: .venv/.test  ## hunt every known bug anew, then new seeds for SOAK_MINUTES
 
 chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) kills, stops, partitions, judged
 	@$(PYTHON) -m tests.chaos.campaign --disasters $(DISASTERS)
+	@$(PYTHON) -m tests.chaos.campaign --disasters $(DISASTERS) --sites 3
 
 campaigns: .venv/.test  ## flush layer, mutex, key-value store under kills and partitions, judged
 	@$(PYTHON) -m tests.flush.campaign --changes 140

@@ -23,6 +23,7 @@ import trio
 
 from groupcomm.errors import GroupCommError
 from tests.chaos.disasters import DISASTERS, Outcome
+from tests.chaos.sites import MAX_DAEMONS, SITES_IN_TURN, describe, draw_topology
 from tests.chaos.stage import open_stage
 
 SESSIONS = 2
@@ -86,7 +87,8 @@ class Campaign:
 
     async def run(self) -> None:
         """All rounds."""
-        kinds = [d for d in DISASTERS if self._options.only in ("", d.__name__)]
+        chosen = DISASTERS if self._options.sites == 1 else SITES_IN_TURN
+        kinds = [d for d in chosen if self._options.only in ("", d.__name__)]
         todo = [kinds[n % len(kinds)] for n in range(self._options.disasters)]
         size = self._options.round
         for number, first in enumerate(range(0, len(todo), size), 1):
@@ -105,7 +107,11 @@ class Campaign:
     async def _round(self, folder: Path, number: int, disasters: Sequence[Any]) -> None:
         seed = f"{self._options.seed} {number}"
         rng = Random(seed)
-        async with open_stage(folder, seed, SESSIONS, self._options.rate) as stage:
+        options = self._options
+        topology = draw_topology(rng, options.daemons, options.sites)
+        if options.sites > 1:
+            print(f"round {number}: {describe(topology)}", file=sys.stderr, flush=True)
+        async with open_stage(folder, seed, SESSIONS, options.rate, topology) as stage:
             for disaster in disasters:
                 await trio.sleep(rng.uniform(0.3, 0.8))
                 self.figures.outcomes.append(await disaster(stage, rng))
@@ -163,12 +169,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--disasters", type=int, default=200, metavar="N", help="in all (200)")
     parser.add_argument("--round", type=int, default=12, metavar="N", help="of one cluster (12)")
-    parser.add_argument("--rate", type=float, default=1800.0, help="messages a second (1800)")
+    parser.add_argument("--sites", type=int, default=1, metavar="N", help="that are apart (1)")
+    parser.add_argument(
+        "--daemons", type=int, metavar="N", help="in all (3; two for each of several sites)"
+    )
+    parser.add_argument(
+        "--rate", type=float, metavar="R", help="messages a second (1800; 600 with several sites)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of load and disasters (1)")
-    names = sorted({disaster.__name__ for disaster in DISASTERS})
+    names = sorted({disaster.__name__ for disaster in SITES_IN_TURN})
     parser.add_argument("--only", default="", choices=names, help="disasters of this kind only")
     parser.add_argument("--keep", action="store_true", help="keep all traces")
     options = parser.parse_args(arguments)
+    if options.sites == 1 and options.only not in ("", *(d.__name__ for d in DISASTERS)):
+        parser.error(f"--only {options.only} is for several sites; give --sites, too")
+    if options.daemons is None:
+        options.daemons = 3 if options.sites == 1 else 2 * options.sites
+    if options.rate is None:
+        options.rate = 1800.0 if options.sites == 1 else 600.0
+    if not options.sites <= options.daemons <= MAX_DAEMONS:
+        parser.error(f"{options.daemons} daemons; there are one a site to {MAX_DAEMONS}")
     campaign = Campaign(options)
     trio.run(campaign.run)
     print(json.dumps(campaign.figures.summary()))
