@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,7 +22,9 @@ import attrs
 import trio
 
 from groupcomm.errors import GroupCommError
-from tests.chaos.disasters import DISASTERS, Outcome
+from groupcomm_client.relay import Line
+from groupcomm_client.topology import Topology
+from tests.chaos.disasters import DISASTERS, Disaster, Outcome
 from tests.chaos.sites import MAX_DAEMONS, SITES_IN_TURN, describe, draw_topology
 from tests.chaos.stage import open_stage
 
@@ -79,18 +81,37 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 class Campaign:
-    """Rounds of disasters."""
+    """Rounds of disasters.
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    Args:
+        options: `disasters` in all, `round` of one cluster, `rate` of messages a second, `seed`,
+            and whether to `keep` all traces.
+        kinds: of disasters, in turn.
+        draw: gives the daemons of a round.
+        within: what lies between daemons of one site; None if they talk directly.
+        look: is told the folder of each round's traces, once they were judged.
+    """
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        kinds: Sequence[Disaster],
+        draw: Callable[[Random], Topology],
+        *,
+        within: Line | None = None,
+        look: Callable[[Path], None] = lambda _: None,
+    ) -> None:
         self._options = options
+        self._kinds = kinds
+        self._draw = draw
+        self._within = within
+        self._look = look
         self.figures = Figures()
 
     async def run(self) -> None:
         """All rounds."""
-        chosen = DISASTERS if self._options.sites == 1 else SITES_IN_TURN
-        kinds = [d for d in chosen if self._options.only in ("", d.__name__)]
+        kinds, size = self._kinds, self._options.round
         todo = [kinds[n % len(kinds)] for n in range(self._options.disasters)]
-        size = self._options.round
         for number, first in enumerate(range(0, len(todo), size), 1):
             folder = Path(tempfile.mkdtemp(prefix=f"chaos-{number}-"))
             started = time.monotonic()
@@ -100,18 +121,21 @@ class Campaign:
                 self.figures.failures += [f"round {number}: {e}" for e in _leaves(group)]
             self.figures.loaded_s += time.monotonic() - started
             good = self._judge(folder, number)
+            self._look(folder)
             self._tell(number, folder if not good else None)
             if good and not self._options.keep:
                 shutil.rmtree(folder)
 
-    async def _round(self, folder: Path, number: int, disasters: Sequence[Any]) -> None:
+    async def _round(self, folder: Path, number: int, disasters: Sequence[Disaster]) -> None:
         seed = f"{self._options.seed} {number}"
         rng = Random(seed)
         options = self._options
-        topology = draw_topology(rng, options.daemons, options.sites)
-        if options.sites > 1:
+        topology = self._draw(rng)
+        if topology.links:
             print(f"round {number}: {describe(topology)}", file=sys.stderr, flush=True)
-        async with open_stage(folder, seed, SESSIONS, options.rate, topology) as stage:
+        async with open_stage(
+            folder, seed, SESSIONS, options.rate, topology, self._within
+        ) as stage:
             for disaster in disasters:
                 await trio.sleep(rng.uniform(0.3, 0.8))
                 self.figures.outcomes.append(await disaster(stage, rng))
@@ -189,7 +213,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.rate = 1800.0 if options.sites == 1 else 600.0
     if not options.sites <= options.daemons <= MAX_DAEMONS:
         parser.error(f"{options.daemons} daemons; there are one a site to {MAX_DAEMONS}")
-    campaign = Campaign(options)
+    chosen = DISASTERS if options.sites == 1 else SITES_IN_TURN
+    campaign = Campaign(
+        options,
+        [disaster for disaster in chosen if options.only in ("", disaster.__name__)],
+        lambda rng: draw_topology(rng, options.daemons, options.sites),
+        within=Line(),
+    )
     trio.run(campaign.run)
     print(json.dumps(campaign.figures.summary()))
     return 1 if campaign.figures.violations or campaign.figures.failures else 0

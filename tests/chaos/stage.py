@@ -155,9 +155,23 @@ def _all_in(programs: Sequence[ProgramProcess], daemons: tuple[str, ...]) -> boo
 
 @asynccontextmanager
 async def open_stage(
-    trace: Path, seed: str, sessions: int, rate: float, topology: Topology
+    trace: Path,
+    seed: str,
+    sessions: int,
+    rate: float,
+    topology: Topology,
+    within: Line | None = None,
 ) -> AsyncIterator[Stage]:
-    """A cluster under load, in one view; its traces are written to a folder."""
+    """A cluster under load, in one view; its traces are written to a folder.
+
+    Args:
+        trace: the folder.
+        seed: of the load.
+        sessions: at each daemon.
+        rate: messages a second of all sessions together.
+        topology: of the daemons.
+        within: what lies between daemons of one site; None if they talk directly.
+    """
     via = trace / "via.json"
     cluster = LocalCluster(
         topology.daemons,
@@ -165,7 +179,7 @@ async def open_stage(
         options=("--trace", str(trace), "--via", str(via)),
         sites=topology.sites,
     )
-    relay = Relay(read_addresses(cluster.config), lines=topology.lines(within=Line()))
+    relay = Relay(read_addresses(cluster.config), lines=topology.lines(within))
     relay.write(via)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(relay.run)
