@@ -25,11 +25,9 @@ from groupcomm.errors import GroupCommError
 from groupcomm_client.relay import Line
 from groupcomm_client.topology import Topology
 from tests.chaos.disasters import DISASTERS, Disaster, Outcome
+from tests.chaos.programs import Load
 from tests.chaos.sites import MAX_DAEMONS, SITES_IN_TURN, describe, draw_topology
 from tests.chaos.stage import open_stage
-
-SESSIONS = 2
-"""Of each program."""
 
 
 @attrs.define
@@ -84,8 +82,9 @@ class Campaign:
     """Rounds of disasters.
 
     Args:
-        options: `disasters` in all, `round` of one cluster, `rate` of messages a second, `seed`,
-            and whether to `keep` all traces.
+        options: `disasters` in all, `round` of one cluster, `seed`, and whether to `keep` all
+            traces.
+        load: what programs do.
         kinds: of disasters, in turn.
         draw: gives the daemons of a round.
         within: what lies between daemons of one site; None if they talk directly.
@@ -95,6 +94,7 @@ class Campaign:
     def __init__(
         self,
         options: argparse.Namespace,
+        load: Load,
         kinds: Sequence[Disaster],
         draw: Callable[[Random], Topology],
         *,
@@ -102,6 +102,7 @@ class Campaign:
         look: Callable[[Path], None] = lambda _: None,
     ) -> None:
         self._options = options
+        self._load = load
         self._kinds = kinds
         self._draw = draw
         self._within = within
@@ -129,13 +130,10 @@ class Campaign:
     async def _round(self, folder: Path, number: int, disasters: Sequence[Disaster]) -> None:
         seed = f"{self._options.seed} {number}"
         rng = Random(seed)
-        options = self._options
         topology = self._draw(rng)
         if topology.links:
             print(f"round {number}: {describe(topology)}", file=sys.stderr, flush=True)
-        async with open_stage(
-            folder, seed, SESSIONS, options.rate, topology, self._within
-        ) as stage:
+        async with open_stage(folder, seed, self._load, topology, self._within) as stage:
             for disaster in disasters:
                 await trio.sleep(rng.uniform(0.3, 0.8))
                 self.figures.outcomes.append(await disaster(stage, rng))
@@ -216,6 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = DISASTERS if options.sites == 1 else SITES_IN_TURN
     campaign = Campaign(
         options,
+        Load(rate=options.rate),
         [disaster for disaster in chosen if options.only in ("", disaster.__name__)],
         lambda rng: draw_topology(rng, options.daemons, options.sites),
         within=Line(),

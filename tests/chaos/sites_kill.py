@@ -21,6 +21,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client.topology import SHAPES, Topology, make_line
 from tests.chaos.campaign import Campaign, spread
 from tests.chaos.disasters import TOKEN_TIMEOUT_S
+from tests.chaos.programs import Load
 from tests.chaos.sites import MAX_DAEMONS, NAMES, kill_gateway
 from tests.chaos.traffic import traffic_ms
 
@@ -92,7 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     topology = Topology.of(NAMES[: 2 * options.sites], options.sites, line, options.shape)
     options.disasters = options.kills
     watcher = Watcher(topology)
-    campaign = Campaign(options, [kill_gateway], lambda _: topology, look=watcher.look)
+    load = Load(rate=options.rate, steady=True)
+    campaign = Campaign(options, load, [kill_gateway], lambda _: topology, look=watcher.look)
     before = processor_ticks()
     trio.run(campaign.run)
     used = [after - then for after, then in zip(processor_ticks(), before, strict=True)]

@@ -14,7 +14,7 @@ from groupcomm_client.relay import Line, Relay
 from groupcomm_client.topology import Topology
 from groupcommd.config_file import read_addresses
 from groupcommd.trace_file import TraceFile, now_us
-from tests.chaos.programs import ProgramProcess
+from tests.chaos.programs import Load, ProgramProcess
 
 PATIENCE_S: Final = 30.0
 LOOK_S: Final = 0.01
@@ -53,12 +53,12 @@ class Stage:
         """All daemons but these."""
         return [name for name in self.names if name not in victims]
 
-    async def start_programs(self, nursery: trio.Nursery, sessions: int, rate: float) -> None:
-        """One at each daemon, with so many sessions that send at this rate together."""
+    async def start_programs(self, nursery: trio.Nursery, load: Load) -> None:
+        """One at each daemon."""
         self._nursery = nursery
         for name in self.names:
-            share = rate / len(self.names) / sessions
-            program = ProgramProcess(self.cluster[name], sessions, share, self._folder)
+            share = 1 / len(self.names)
+            program = ProgramProcess(self.cluster[name], load, share, self._folder)
             self.programs[name] = program
             await program.start(nursery, self._seed)
 
@@ -155,20 +155,14 @@ def _all_in(programs: Sequence[ProgramProcess], daemons: tuple[str, ...]) -> boo
 
 @asynccontextmanager
 async def open_stage(
-    trace: Path,
-    seed: str,
-    sessions: int,
-    rate: float,
-    topology: Topology,
-    within: Line | None = None,
+    trace: Path, seed: str, load: Load, topology: Topology, within: Line | None = None
 ) -> AsyncIterator[Stage]:
     """A cluster under load, in one view; its traces are written to a folder.
 
     Args:
         trace: the folder.
         seed: of the load.
-        sessions: at each daemon.
-        rate: messages a second of all sessions together.
+        load: what programs do.
         topology: of the daemons.
         within: what lies between daemons of one site; None if they talk directly.
     """
@@ -186,7 +180,7 @@ async def open_stage(
         async with cluster:
             stage = Stage(cluster, relay, trace, seed, topology)
             try:
-                await stage.start_programs(nursery, sessions, rate)
+                await stage.start_programs(nursery, load)
                 await stage.view(stage.names, now_us())
                 yield stage
             finally:
