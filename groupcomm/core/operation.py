@@ -76,6 +76,7 @@ class Operation:
         self._me = me
         self._around = around
         self._own_ring = view.ring_of[me]
+        self._own_last = 0  # number of this daemon's last packet
         self._probe = around.probe
         self._desk = around.desk
         self.counters = around.counters
@@ -155,10 +156,13 @@ class Operation:
 
     @property
     def settled(self) -> bool:
-        """Whether everything that was submitted here has a number, and the whole view holds it."""
-        known = self.streams[self._own_ring].known
+        """Whether everything that was submitted here has a number, and the whole view holds it.
+
+        What fellows number meanwhile is theirs: while they send, the last of it is never held
+        everywhere.
+        """
         held = min(self.ring.everywhere, self.ring.flow.held_far)
-        return not self._packer.waiting and held >= known
+        return not self._packer.waiting and held >= self._own_last
 
     # ---- one step ----
 
@@ -333,6 +337,7 @@ class Operation:
 
     def originate(self, packet: DataPacket) -> None:
         """Take a packet that was numbered just now as received."""
+        self._own_last = packet.number
         self.delivery.originate(packet)
         self._note_use(packet)
 
