@@ -42,7 +42,7 @@ async def leave_daemon(stage: Stage, rng: Random) -> Outcome:
     victim = rng.choice(stage.names)
     at = now_us()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(stage.cluster[victim].leave)
+        nursery.start_soon(stage.leave, victim)
         view_ms = await stage.view(stage.others(victim), at)
     await stage.lost(victim)
     return Outcome("leave daemon", view_ms, await start_daemon(stage, victim))

@@ -107,10 +107,24 @@ class Stage:
         """Kill -9; when. Returns once its programs know."""
         at = now_us()
         self.cluster[name].kill()
-        starts = len(list(self._folder.glob(f"daemon-{name}-*.jsonl")))
-        self._trace.record(Fail(now_us(), f"{name}/{starts}"))
+        self._note_kill(name)
         await self.lost(name)
         return at
+
+    def _note_kill(self, name: str) -> None:
+        starts = len(list(self._folder.glob(f"daemon-{name}-*.jsonl")))
+        self._trace.record(Fail(now_us(), f"{name}/{starts}"))
+
+    async def leave(self, name: str) -> None:
+        """Have a daemon leave in order.
+
+        Raises:
+            DidNotConverge: it takes too long; it was killed.
+        """
+        status = await self.cluster[name].leave()
+        if status:
+            self._note_kill(name)
+            raise DidNotConverge(f"{name} was to leave in order, and ended with status {status}")
 
     async def lost(self, name: str) -> None:
         """Wait until the programs of a daemon know that it has ended."""
