@@ -76,7 +76,6 @@ class Operation:
         self._me = me
         self._around = around
         self._own_ring = view.ring_of[me]
-        self._own_last = 0  # number of this daemon's last packet
         self._probe = around.probe
         self._desk = around.desk
         self.counters = around.counters
@@ -162,7 +161,7 @@ class Operation:
         everywhere.
         """
         held = min(self.ring.everywhere, self.ring.flow.held_far)
-        return not self._packer.waiting and held >= self._own_last
+        return not self._packer.waiting and held >= self._packer.last
 
     # ---- one step ----
 
@@ -337,7 +336,6 @@ class Operation:
 
     def originate(self, packet: DataPacket) -> None:
         """Take a packet that was numbered just now as received."""
-        self._own_last = packet.number
         self.delivery.originate(packet)
         self._note_use(packet)
 
