@@ -33,6 +33,7 @@ from groupcommd.site_tables import (
     DEFAULT_PACKET_BYTES,
     LinkTable,
     SiteTable,
+    Where,
     longest_delay_s,
     packet_limit,
     read_daemons,
@@ -84,6 +85,7 @@ class DaemonConfig:
         name: of the daemon.
         core: settings of its core.
         addresses: of all listed daemons, by name, with its own.
+        further: those on a second network, a third and so on, of daemons that have some.
         multicast: reaches all daemons of its own site; None: each gets its own datagram.
         keys: seal what it sends; None without a key file.
         limits: caps on sessions.
@@ -99,6 +101,7 @@ class DaemonConfig:
     name: str
     core: CoreConfig
     addresses: Mapping[str, Address]
+    further: Mapping[str, tuple[Address, ...]] = attrs.field(factory=dict)
     multicast: Address | None = None
     keys: KeyRing | None = attrs.field(default=None, repr=False)
     limits: SessionLimits = attrs.field(factory=SessionLimits)
@@ -136,11 +139,13 @@ def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) 
         raise ConfigError(f"{path}: which daemon is this? set name, or give --name")
     name = name or DEFAULT_NAME
     sites = file.sites or {"local": SiteTable(daemons={name: f"{DEFAULT_HOST}:{DEFAULT_PORT}"})}
-    addresses = read_daemons(sites, name)
+    daemons = read_daemons(sites, name)
+    addresses = {daemon: found[0] for daemon, found in daemons.items()}
     config = DaemonConfig(
         name=name,
         core=_core(file, sites),
         addresses=addresses,
+        further={daemon: found[1:] for daemon, found in daemons.items() if found[1:]},
         multicast=read_multicast(sites, name),
         keys=read_key_file(base / Path(file.key_file).expanduser()) if file.key_file else None,
         limits=_limits(file.clients),
@@ -162,7 +167,7 @@ def _state_dir(told: Path | None, base: Path, text: str | None, name: str) -> Pa
 
 
 def read_addresses(path: Path) -> dict[str, Address]:
-    """Where all daemons of a file listen, by name.
+    """Where all daemons of a file listen on their first network, by name.
 
     Raises:
         ConfigError: what is wrong with the file.
@@ -172,7 +177,7 @@ def read_addresses(path: Path) -> dict[str, Address]:
     first = next((name for table in sites.values() for name in table.daemons), None)
     if first is None:
         raise ConfigError(f"{path}: no daemons are listed; sites.NAME.daemons has them")
-    return read_daemons(sites, first)
+    return {name: addresses[0] for name, addresses in read_daemons(sites, first).items()}
 
 
 def read_sites(path: Path) -> dict[str, tuple[str, ...]]:
@@ -202,7 +207,7 @@ def through_relay(config: DaemonConfig, path: Path) -> DaemonConfig:
     if missing:
         raise ConfigError(f"--via {path}: the relay has no path to {', '.join(sorted(missing))}")
     own = config.addresses[config.name]
-    return attrs.evolve(config, addresses={**found, config.name: own}, multicast=None)
+    return attrs.evolve(config, addresses={**found, config.name: own}, further={}, multicast=None)
 
 
 def _parse(path: Path) -> File:
@@ -218,6 +223,7 @@ def _parse(path: Path) -> File:
     converter.register_structure_hook(int, _strict(int))
     converter.register_structure_hook(str, _strict(str))
     converter.register_structure_hook(float, _number)
+    converter.register_structure_hook_func(lambda kind: kind == Where, _where)
     try:
         return converter.structure(table, File)
     except BaseValidationError as error:
@@ -240,6 +246,15 @@ def _strict(wanted: type) -> Any:
         return value
 
     return structure
+
+
+def _where(value: object, _: object) -> Where:
+    """An address, or a list of them."""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"is {value!r}; it must be an address, or a list of addresses")
+    return value
 
 
 def _number(value: object, _: object) -> float:
@@ -308,7 +323,9 @@ def _tcp(clients: ClientsTable, own: Address) -> Address | None:
 
 
 def _check_safety(config: DaemonConfig) -> None:
-    beyond = [f"{name} at {a}" for name, a in config.addresses.items() if not a.is_loopback]
+    places = [(name, address) for name, address in config.addresses.items()]
+    places += [(name, address) for name, more in config.further.items() for address in more]
+    beyond = [f"{name} at {address}" for name, address in places if not address.is_loopback]
     if config.keys is None and not config.insecure and (beyond or config.multicast):
         where = beyond[0] if beyond else f"multicast at {config.multicast}"
         raise ConfigError(

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from itertools import product
 from math import inf
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -19,12 +19,15 @@ DEFAULT_DELAY_MS: Final = 100.0
 
 LONGEST_DELAY_MS: Final = 10_000.0
 
+Where: TypeAlias = str | list[str]
+"""One address of a daemon, or one on each network that it is on."""
+
 
 @attrs.frozen(kw_only=True)
 class SiteTable:
     """``[sites.NAME]``: the daemons of one fast network, and how to reach all at once."""
 
-    daemons: dict[str, str]
+    daemons: dict[str, Where]
     multicast: str | None = None
 
 
@@ -45,8 +48,8 @@ def site_of(sites: Sites, daemon: str) -> str:
     return next(site for site, table in sites.items() if daemon in table.daemons)
 
 
-def read_daemons(sites: Sites, name: str) -> dict[str, Address]:
-    """Where all listed daemons are, by name.
+def read_daemons(sites: Sites, name: str) -> dict[str, tuple[Address, ...]]:
+    """Where all listed daemons are, by name: one address for each network.
 
     Args:
         sites: by name.
@@ -55,23 +58,28 @@ def read_daemons(sites: Sites, name: str) -> dict[str, Address]:
     Raises:
         ConfigError: a name or an address is wrong, or stands twice.
     """
-    found: dict[str, Address] = {}
+    found: dict[str, tuple[Address, ...]] = {}
     taken: dict[Address, str] = {}
     for site, table in sites.items():
         key = f"sites.{site}.daemons"
         if not table.daemons:
             raise ConfigError(f"{key} lists nobody; a site has at least one daemon")
-        for daemon, text in table.daemons.items():
+        for daemon, where in table.daemons.items():
             try:
                 check_daemon(daemon)
             except LocalProtocolError as error:
                 raise ConfigError(f"{key}: {error}") from None
             if daemon in found:
                 raise ConfigError(f"{key}: {daemon} is in sites.{site_of(sites, daemon)}, too")
-            address = found[daemon] = parse_address(text, f"{key}.{daemon}")
-            other = taken.setdefault(address, daemon)
-            if other != daemon and address.port:
-                raise ConfigError(f"{key}: {other} and {daemon} are both at {address}")
+            texts = [where] if isinstance(where, str) else where
+            if not texts:
+                raise ConfigError(f"{key}.{daemon} is empty; a daemon has at least one address")
+            addresses = [parse_address(text, f"{key}.{daemon}") for text in texts]
+            for address in addresses:
+                if address.port and address in taken:
+                    raise ConfigError(f"{key}: {taken[address]} and {daemon} are both at {address}")
+                taken[address] = daemon
+            found[daemon] = tuple(addresses)
     if name not in found:
         where = f"sites.{next(iter(sites))}.daemons lists" if len(sites) == 1 else "the sites list"
         raise ConfigError(f"name is {name!r}; {where} {', '.join(found)}")

@@ -14,6 +14,7 @@ from groupcomm.membership.peers import Peer
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.description import describe
+from groupcommd.networks import Networks
 from groupcommd.udp import UdpSocket
 
 
@@ -24,7 +25,7 @@ class Parts:
     config: DaemonConfig
     core: DaemonCore
     clients: Clients
-    udp: UdpSocket
+    udp: UdpSocket | Networks
     started: float  # by time.monotonic
 
 
@@ -96,7 +97,7 @@ def status(parts: Parts) -> dict[str, Any]:
     }
 
 
-def _datagrams(core: DaemonCore, udp: UdpSocket) -> dict[str, Any]:
+def _datagrams(core: DaemonCore, udp: UdpSocket | Networks) -> dict[str, Any]:
     counters = core.counters
     return {
         "sent": counters.sent,

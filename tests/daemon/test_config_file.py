@@ -78,6 +78,16 @@ def test_sites_are_resolved_for_each_of_their_daemons(tmp_path: Path) -> None:
     }
 
 
+def test_daemons_may_have_an_address_on_each_of_several_networks(tmp_path: Path) -> None:
+    text = TWO.replace('"127.0.0.1:4901"', '["127.0.0.1:4901", "127.0.0.2"]')
+    config = configured(tmp_path, text)
+    assert config.addresses == {
+        "a": Address("127.0.0.1", 4901),
+        "b": Address("127.0.0.1", 4902),
+    }
+    assert config.further == {"a": (Address("127.0.0.2", 4803),)}
+
+
 def test_a_shorter_way_over_a_third_site_counts(tmp_path: Path) -> None:
     links = """
     [links]
@@ -139,6 +149,14 @@ def test_a_key_file_switches_encryption_on(tmp_path: Path) -> None:
         (TWO.replace("4902", "4901"), "a", "a and b are both at 127.0.0.1:4901"),
         (TWO + "[sites.rome.daemons]\nb = '127.0.0.1:1'", "a", "b is in sites.berlin, too"),
         (TWO + "[sites.rome]\ndaemons = {}", "a", "sites.rome.daemons lists nobody"),
+        (TWO.replace('"127.0.0.1:4901"', "[]"), "a", "sites.berlin.daemons.a is empty"),
+        (TWO.replace('"127.0.0.1:4901"', "[1]"), "a", "it must be an address, or a list of"),
+        (TWO.replace('"127.0.0.1:4901"', '["127.0.0.1:1", "127.0.0.1:4902"]'), "a", "both at"),
+        (
+            TWO.replace('"127.0.0.1:4902"', '["::1", "10.0.0.2"]'),
+            "a",
+            "b at 10.0.0.2:4803 is beyond",
+        ),
         (THREE, "x", "name is 'x'; the sites list a, b, c, d"),
         (THREE + "[links.berlin-rome]\ndelay_ms = 9", "a", "leads from berlin to south-tyrol"),
         (THREE + "[links.berlin-oslo]", "a", "links: 'berlin-oslo' names no two sites"),
