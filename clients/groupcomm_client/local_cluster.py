@@ -33,9 +33,19 @@ class LocalDaemon:
         log: path of its log, JSON lines.
     """
 
-    def __init__(self, folder: Path, name: str, config: Path, options: Sequence[str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        config: Path,
+        options: Sequence[str],
+        *,
+        prefix: Sequence[str] = (),
+    ) -> None:
+        """It does not run yet; `prefix` is that of a command line which runs it elsewhere."""
         self.name = name
         self._options = options
+        self._prefix = prefix
         self.unix = folder / f"{name}.sock"
         self.log = folder / f"{name}.log"
         self._ports = folder / f"{name}.ports"
@@ -55,7 +65,14 @@ class LocalDaemon:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "groupcommd", "--config", str(self._config)),
+                    *(
+                        *self._prefix,
+                        sys.executable,
+                        "-m",
+                        "groupcommd",
+                        "--config",
+                        str(self._config),
+                    ),
                     *("--name", self.name, "--unix", str(self.unix), "--json-log"),
                     *("--state-dir", str(self._state), "--ports-file", str(self._ports)),
                     *self._options,
