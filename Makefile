@@ -4,11 +4,12 @@
 PYTHON := .venv/bin/python
 SOAK_MINUTES ?= 60
 DISASTERS ?= 200
+KILLS ?= 100
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 3
 .DEFAULT_GOAL := help
 .PHONY: help run test lint types unit format figures bench-check bench-record fuzz soak chaos \
-	campaigns bench-peers clean
+	sites-kill namespaces campaigns bench-peers clean
 
 help:  ## this list
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -50,6 +51,13 @@ soak: .venv/.test  ## hunt every known bug anew, then new seeds for SOAK_MINUTES
 
 chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) kills, stops, partitions, judged
 	@$(PYTHON) -m tests.chaos.campaign --disasters $(DISASTERS)
+	@$(PYTHON) -m tests.chaos.campaign --disasters $(DISASTERS) --sites 3
+
+sites-kill: .venv/.test  ## gateways of three sites killed KILLS (100) times: when is traffic on again?
+	@$(PYTHON) -m tests.chaos.sites_kill --kills $(KILLS)
+
+namespaces: .venv/.test  ## sites and networks on interfaces of their own; needs root
+	@$(PYTHON) -m tests.daemon.namespaces
 
 campaigns: .venv/.test  ## flush layer, mutex, key-value store under kills and partitions, judged
 	@$(PYTHON) -m tests.flush.campaign --changes 140

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -33,9 +33,19 @@ class LocalDaemon:
         log: path of its log, JSON lines.
     """
 
-    def __init__(self, folder: Path, name: str, config: Path, options: Sequence[str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        config: Path,
+        options: Sequence[str],
+        *,
+        prefix: Sequence[str] = (),
+    ) -> None:
+        """It does not run yet; `prefix` is that of a command line which runs it elsewhere."""
         self.name = name
         self._options = options
+        self._prefix = prefix
         self.unix = folder / f"{name}.sock"
         self.log = folder / f"{name}.log"
         self._ports = folder / f"{name}.ports"
@@ -55,7 +65,14 @@ class LocalDaemon:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "groupcommd", "--config", str(self._config)),
+                    *(
+                        *self._prefix,
+                        sys.executable,
+                        "-m",
+                        "groupcommd",
+                        "--config",
+                        str(self._config),
+                    ),
                     *("--name", self.name, "--unix", str(self.unix), "--json-log"),
                     *("--state-dir", str(self._state), "--ports-file", str(self._ports)),
                     *self._options,
@@ -156,6 +173,7 @@ class LocalCluster:
         clients: str = "",
         options: Sequence[str] = (),
         tcp: bool = False,
+        sites: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """Choose ports and write the configuration; nothing is started yet.
 
@@ -165,19 +183,21 @@ class LocalCluster:
             clients: TOML for its table of this name.
             options: for the command line of each.
             tcp: whether they listen for programs on TCP, too.
+            sites: the same names by site; all in one if there is none. See topology.py.
         """
         self._temporary = tempfile.TemporaryDirectory(prefix="groupcomm-")
         self.folder = Path(self._temporary.name)
         # All of 127/8 is this host: an address that hardly anybody has makes ports safe to choose.
         host = ".".join(["127", *(str(1 + secrets.randbelow(254)) for _ in range(3))])
-        ports = zip(names, free_ports(host, len(names)), strict=True)
-        lines = [f'{name} = "{host}:{port}"' for name, port in ports]
+        ports = dict(zip(names, free_ports(host, len(names)), strict=True))
+        lines = []
+        for site, members in (sites or {"main": names}).items():
+            lines.append(f"[sites.{site}.daemons]")
+            lines += [f'{name} = "{host}:{ports[name]}"' for name in members]
         self.config = self.folder / "cluster.toml"
         if not tcp:
             clients = f'tcp = "off"\n{clients}'
-        self.config.write_text(
-            "\n".join([settings, "[sites.main.daemons]", *lines, "[clients]", clients, ""])
-        )
+        self.config.write_text("\n".join([settings, *lines, "[clients]", clients, ""]))
         self.daemons = {
             name: LocalDaemon(self.folder, name, self.config, options) for name in names
         }

@@ -31,9 +31,6 @@ MAX_READS: Final = 64
 BUFFER_BYTES: Final = 4 * 1024 * 1024
 """Asked of the system for each socket; what does not fit would be lost without being asked for."""
 
-QUEUE_S: Final = 1.0
-"""What a path with too little bandwidth holds at most; more is lost, as in a router's queue."""
-
 Pair = tuple[str, str]
 """Names of the daemon that sends and of the one that receives."""
 
@@ -46,11 +43,16 @@ class Line:
         delay_s: one way.
         jitter_s: up to so much more, drawn anew for each burst.
         bytes_per_s: bandwidth, headers of IP and UDP included; None for as much as comes.
+        queue_s: for so long a path with too little of it keeps what comes; more is lost, as in a
+            router.
+        loss: the chance that a datagram is lost; 1 if there is no way at all.
     """
 
     delay_s: float = 0.0
     jitter_s: float = 0.0
     bytes_per_s: float | None = None
+    queue_s: float = 1.0
+    loss: float = 0.0
 
 
 class Port:
@@ -68,8 +70,9 @@ class Port:
         self._rng = random_for(seed, f"relay {pair[0]} {pair[1]}")
         delay, jitter = microseconds(line.delay_s), microseconds(line.jitter_s)
         self.put: Put = self._put
-        narrow = Bottleneck(line.bytes_per_s, QUEUE_S) if line.bytes_per_s else None
+        narrow = Bottleneck(line.bytes_per_s, line.queue_s) if line.bytes_per_s else None
         self.path = Path(loop, self._rng, delay, jitter, self, bottleneck=narrow)
+        self.path.thin(line.loss)
 
     @property
     def address(self) -> Address:
@@ -125,7 +128,12 @@ class Relay:
     """
 
     def __init__(
-        self, addresses: Mapping[str, Address], *, seed: int = 1, line: Line | None = None
+        self,
+        addresses: Mapping[str, Address],
+        *,
+        seed: int = 1,
+        line: Line | None = None,
+        lines: Mapping[Pair, Line | None] | None = None,
     ) -> None:
         """Open the ports.
 
@@ -133,24 +141,37 @@ class Relay:
             addresses: where the daemons themselves listen, by name.
             seed: of all chances.
             line: what all paths are like.
+            lines: what single ones are like instead; None for daemons that talk directly, of
+                which the relay knows nothing.
         """
+        self._addresses = addresses
+        pairs = [(source, target) for source in addresses for target in addresses]
+        kinds = {pair: line or Line() for pair in pairs if pair[0] != pair[1]} | dict(lines or {})
         self._loop = Loop()
         self._loop.now = now_us()
         self._timer = trio.CancelScope()
         self._cut: set[Pair] = set()
         self.ports = {
-            (source, target): Port(self._loop, seed, (source, target), address, line or Line())
-            for source in addresses
-            for target, address in addresses.items()
-            if source != target
+            pair: Port(self._loop, seed, pair, addresses[pair[1]], kind)
+            for pair, kind in kinds.items()
+            if kind is not None
         }
 
     def write(self, path: FilePath) -> None:
         """Write where each daemon reaches the others, for ``groupcommd --via``."""
-        found: dict[str, dict[str, str]] = {}
-        for (source, target), port in self.ports.items():
-            found.setdefault(source, {})[target] = str(port.address)
+        found = {
+            source: {
+                target: str(self._way((source, target)))
+                for target in self._addresses
+                if target != source
+            }
+            for source in self._addresses
+        }
         path.write_text(json.dumps(found, indent=2) + "\n")
+
+    def _way(self, pair: Pair) -> Address:
+        port = self.ports.get(pair)
+        return self._addresses[pair[1]] if port is None else port.address
 
     async def run(self) -> None:
         """Relay until it is cancelled; then the ports are closed."""
@@ -190,11 +211,11 @@ class Relay:
             self._cut.add(pair)
             self.ports[pair].path.cut(1)
 
-    def mend(self) -> None:
-        """Everything passes again."""
-        for pair in self._cut:
+    def mend(self, pairs: Iterable[Pair] | None = None) -> None:
+        """Everything passes again, there or everywhere."""
+        for pair in self._cut.intersection(self._cut if pairs is None else pairs):
+            self._cut.discard(pair)
             self.ports[pair].path.cut(-1)
-        self._cut.clear()
 
     def suffer(self, faults: Faults | None, pairs: Iterable[Pair] | None = None) -> None:
         """Let faults act on datagrams; None ends them. All pairs unless some are named."""
@@ -217,6 +238,8 @@ class Relay:
             for b in others:
                 if (a, b) not in self.ports:
                     known = ", ".join(sorted({name for name, _ in self.ports}))
-                    raise ConfigError(f"there is no path between {a} and {b}; daemons: {known}")
+                    raise ConfigError(
+                        f"no path between {a} and {b} leads through the relay; daemons: {known}"
+                    )
                 yield a, b
                 yield b, a

@@ -29,6 +29,7 @@ from groupcomm.errors import ConfigError
 from groupcomm.sim.faults import Faults
 from groupcomm_client.local_cluster import LocalCluster
 from groupcomm_client.relay import Line, Relay
+from groupcomm_client.topology import Topology
 from groupcomm_client.trio_thread import TrioThread
 from groupcommd.config_file import read_addresses
 
@@ -40,6 +41,7 @@ class RunningCluster:
 
     Attributes:
         names: of all daemons, in order.
+        sites: the names of the daemons of each, by its name.
         config: path of their configuration.
     """
 
@@ -52,6 +54,8 @@ class RunningCluster:
         options: Sequence[str] = (),
         relay: bool = False,
         line: Line | None = None,
+        sites: int = 1,
+        shape: str = "mesh",
         seed: int = 1,
     ) -> None:
         """Choose ports and write the configuration; nothing is started yet.
@@ -62,24 +66,36 @@ class RunningCluster:
             clients: TOML for its table of this name.
             options: for the command line of each.
             relay: put a relay between them, which `partition`, `suffer` and `line` need.
-            line: what the relay's paths are like.
+            line: what the relay's paths are like; with several sites those between sites.
+            sites: among how many they are shared, in order; several need no `relay=True`.
+            shape: which sites have links: mesh, chain, ring or star.
             seed: of the relay's chances.
         """
         if isinstance(daemons, int) and not 1 <= daemons <= len(string.ascii_lowercase):
             raise ConfigError(f"daemons is {daemons}; it must be 1 to 26, or their names")
         letters = string.ascii_lowercase
         self.names = tuple(letters[:daemons] if isinstance(daemons, int) else daemons)
+        topology = Topology.of(self.names, sites, line or Line(), shape)
+        self.sites = topology.sites
         self._relay: Relay | None = None
         with ExitStack() as stack:
             options = list(options)
+            relay = relay or sites > 1
             if relay:
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="groupcomm-"))
                 options += ("--via", f"{folder}/via.json")
-            self._local = LocalCluster(self.names, settings, clients=clients, options=options)
+            self._local = LocalCluster(
+                self.names,
+                settings + topology.settings(),
+                clients=clients,
+                options=options,
+                sites=topology.sites,
+            )
             stack.callback(self._local.close)
             self.config = self._local.config
             if relay:
-                self._relay = Relay(read_addresses(self.config), seed=seed, line=line)
+                lines = topology.lines(within=Line()) if sites > 1 else None
+                self._relay = Relay(read_addresses(self.config), seed=seed, line=line, lines=lines)
                 self._relay.write(Path(options[-1]))
             self._thread = stack.enter_context(TrioThread())
             if self._relay is not None:
@@ -172,7 +188,8 @@ class RunningCluster:
         """Cut the daemons into parts that hear nothing of each other, until `heal`.
 
         Args:
-            parts: the names in each, as in ``partition("a", "bc")``.
+            parts: the names in each, as in ``partition("a", "bc")``; with several sites
+                ``partition(sites["north"], sites["south"])`` cuts their link.
 
         Raises:
             ConfigError: there is no relay, or no daemon of a name.

@@ -24,7 +24,7 @@ SHOWN_LINES: Final = 20
 
 _MARKERS: Final = (
     "groupcomm_cluster(daemons=3, *, settings='', clients='', options=(), relay=False, line=None,"
-    " seed=1): the daemons of the fixture groupcomm_cluster",
+    " sites=1, shape='mesh', seed=1): the daemons of the fixture groupcomm_cluster",
     "groupcomm_simulation(daemons=3, *, seed=1, sites=1, delay_s=0.05, faults=None): the"
     " cluster of the fixture groupcomm_simulation",
 )

@@ -16,8 +16,7 @@ from cattrs.v import format_exception
 
 from groupcomm.config.core import CoreConfig, Windows
 from groupcomm.config.presets import PRESETS
-from groupcomm.errors import ConfigError, LocalProtocolError
-from groupcomm.names import check_daemon
+from groupcomm.errors import ConfigError
 from groupcomm.security.keys import KeyRing
 from groupcomm.session.daemon import SessionLimits
 from groupcommd.addresses import (
@@ -30,16 +29,18 @@ from groupcommd.addresses import (
     state_folder,
 )
 from groupcommd.key_file import read_key_file
+from groupcommd.site_tables import (
+    DEFAULT_PACKET_BYTES,
+    LinkTable,
+    SiteTable,
+    Where,
+    longest_delay_s,
+    packet_limit,
+    read_daemons,
+    read_multicast,
+)
 
 DEFAULT_NAME: Final = "local"
-
-
-@attrs.frozen(kw_only=True)
-class SiteTable:
-    """``[sites.NAME]``: the daemons of one fast network, and how to reach all at once."""
-
-    daemons: dict[str, str]
-    multicast: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -66,10 +67,11 @@ class File:
     insecure: bool = False
     state_dir: str | None = None
     expected_daemons: int | None = None
-    packet_bytes: int = 1340
+    packet_bytes: int = DEFAULT_PACKET_BYTES
     preset: str = "lan"
     spin: bool = False
     sites: dict[str, SiteTable] = attrs.field(factory=dict)
+    links: dict[str, LinkTable] = attrs.field(factory=dict)
     timing: dict[str, float] = attrs.field(factory=dict)
     windows: dict[str, int] = attrs.field(factory=dict)
     clients: ClientsTable = attrs.field(factory=ClientsTable)
@@ -83,7 +85,8 @@ class DaemonConfig:
         name: of the daemon.
         core: settings of its core.
         addresses: of all listed daemons, by name, with its own.
-        multicast: reaches all daemons of its site; None: each gets its own datagram.
+        further: those on a second network, a third and so on, of daemons that have some.
+        multicast: reaches all daemons of its own site; None: each gets its own datagram.
         keys: seal what it sends; None without a key file.
         limits: caps on sessions.
         block_s: a client that all senders have waited for so long is cut off.
@@ -98,6 +101,7 @@ class DaemonConfig:
     name: str
     core: CoreConfig
     addresses: Mapping[str, Address]
+    further: Mapping[str, tuple[Address, ...]] = attrs.field(factory=dict)
     multicast: Address | None = None
     keys: KeyRing | None = attrs.field(default=None, repr=False)
     limits: SessionLimits = attrs.field(factory=SessionLimits)
@@ -108,6 +112,12 @@ class DaemonConfig:
     insecure: bool = False
     spin: bool = False
     trace: Path | None = None
+
+    @property
+    def far(self) -> frozenset[str]:
+        """The names of the daemons of other sites."""
+        sites = self.core.sites
+        return frozenset(name for site in sites if self.name not in site for name in site)
 
 
 def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) -> DaemonConfig:
@@ -129,12 +139,14 @@ def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) 
         raise ConfigError(f"{path}: which daemon is this? set name, or give --name")
     name = name or DEFAULT_NAME
     sites = file.sites or {"local": SiteTable(daemons={name: f"{DEFAULT_HOST}:{DEFAULT_PORT}"})}
-    addresses = _addresses(sites, name)
+    daemons = read_daemons(sites, name)
+    addresses = {daemon: found[0] for daemon, found in daemons.items()}
     config = DaemonConfig(
         name=name,
         core=_core(file, sites),
         addresses=addresses,
-        multicast=_multicast(sites),
+        further={daemon: found[1:] for daemon, found in daemons.items() if found[1:]},
+        multicast=read_multicast(sites, name),
         keys=read_key_file(base / Path(file.key_file).expanduser()) if file.key_file else None,
         limits=_limits(file.clients),
         block_s=file.clients.block_s,
@@ -155,7 +167,7 @@ def _state_dir(told: Path | None, base: Path, text: str | None, name: str) -> Pa
 
 
 def read_addresses(path: Path) -> dict[str, Address]:
-    """Where all daemons of a file listen, by name.
+    """Where all daemons of a file listen on their first network, by name.
 
     Raises:
         ConfigError: what is wrong with the file.
@@ -165,7 +177,17 @@ def read_addresses(path: Path) -> dict[str, Address]:
     first = next((name for table in sites.values() for name in table.daemons), None)
     if first is None:
         raise ConfigError(f"{path}: no daemons are listed; sites.NAME.daemons has them")
-    return _addresses(sites, first)
+    return {name: addresses[0] for name, addresses in read_daemons(sites, first).items()}
+
+
+def read_sites(path: Path) -> dict[str, tuple[str, ...]]:
+    """The names of the daemons of each site of a file, by its name.
+
+    Raises:
+        ConfigError: what is wrong with the file.
+        OSError: it cannot be read.
+    """
+    return {site: tuple(table.daemons) for site, table in _parse(path).sites.items()}
 
 
 def through_relay(config: DaemonConfig, path: Path) -> DaemonConfig:
@@ -185,7 +207,7 @@ def through_relay(config: DaemonConfig, path: Path) -> DaemonConfig:
     if missing:
         raise ConfigError(f"--via {path}: the relay has no path to {', '.join(sorted(missing))}")
     own = config.addresses[config.name]
-    return attrs.evolve(config, addresses={**found, config.name: own}, multicast=None)
+    return attrs.evolve(config, addresses={**found, config.name: own}, further={}, multicast=None)
 
 
 def _parse(path: Path) -> File:
@@ -201,6 +223,7 @@ def _parse(path: Path) -> File:
     converter.register_structure_hook(int, _strict(int))
     converter.register_structure_hook(str, _strict(str))
     converter.register_structure_hook(float, _number)
+    converter.register_structure_hook_func(lambda kind: kind == Where, _where)
     try:
         return converter.structure(table, File)
     except BaseValidationError as error:
@@ -225,6 +248,15 @@ def _strict(wanted: type) -> Any:
     return structure
 
 
+def _where(value: object, _: object) -> Where:
+    """An address, or a list of them."""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"is {value!r}; it must be an address, or a list of addresses")
+    return value
+
+
 def _number(value: object, _: object) -> float:
     """Seconds are written as 2 or as 2.0."""
     if type(value) not in (int, float):
@@ -233,52 +265,19 @@ def _number(value: object, _: object) -> float:
     return float(value)
 
 
-def _addresses(sites: Mapping[str, SiteTable], name: str) -> dict[str, Address]:
-    if len(sites) > 1:
-        raise ConfigError(
-            f"sites has {len(sites)} tables ({', '.join(sites)}); one is supported until there"
-            " are links between sites"
-        )
-    (site, table), *_ = sites.items()
-    found = {}
-    for daemon, text in table.daemons.items():
-        try:
-            check_daemon(daemon)
-        except LocalProtocolError as error:
-            raise ConfigError(f"sites.{site}.daemons: {error}") from None
-        found[daemon] = parse_address(text, f"sites.{site}.daemons.{daemon}")
-    if name not in found:
-        known = ", ".join(found) or "nobody"
-        raise ConfigError(f"name is {name!r}; sites.{site}.daemons lists {known}")
-    taken: dict[Address, str] = {}
-    for daemon, address in found.items():
-        other = taken.setdefault(address, daemon)
-        if other != daemon and address.port:
-            raise ConfigError(f"sites.{site}.daemons: {other} and {daemon} are both at {address}")
-    return found
-
-
-def _multicast(sites: Mapping[str, SiteTable]) -> Address | None:
-    (site, table), *_ = sites.items()
-    if table.multicast is None:
-        return None
-    key = f"sites.{site}.multicast"
-    address = parse_address(table.multicast, key)
-    if not address.is_multicast:
-        raise ConfigError(f"{key} is {address}; a multicast address is needed, such as 239.192.0.7")
-    return address
-
-
 def _core(file: File, sites: Mapping[str, SiteTable]) -> CoreConfig:
     if file.preset not in PRESETS:
         raise ConfigError(f"preset is {file.preset!r}; it must be one of {', '.join(PRESETS)}")
+    timing = PRESETS[file.preset]
+    if len(sites) > 1 or file.links:
+        timing = attrs.evolve(timing, longest_delay_s=longest_delay_s(sites, file.links))
     return CoreConfig(
         cluster=file.cluster,
         sites=tuple(tuple(sorted(table.daemons)) for table in sites.values()),
         expected_daemons=file.expected_daemons,
-        packet_limit=_within("packet_bytes", file.packet_bytes, 600, 60_000),
+        packet_limit=packet_limit(file.packet_bytes, sites, file.links),
         suite=1 if file.key_file else 0,
-        timing=_changed("timing", PRESETS[file.preset], file.timing),
+        timing=_changed("timing", timing, file.timing),
         windows=_changed("windows", Windows(), file.windows),
     )
 
@@ -290,12 +289,6 @@ def _changed(table: str, base: Any, changes: Mapping[str, float]) -> Any:
         if key not in known:
             raise ConfigError(f"{table}: {key} is no key; there are: {', '.join(known)}")
     return attrs.evolve(base, **changes)
-
-
-def _within(key: str, value: int, least: int, most: int) -> int:
-    if not least <= value <= most:
-        raise ConfigError(f"{key} is {value}; it must be {least} to {most}")
-    return value
 
 
 def _limits(clients: ClientsTable) -> SessionLimits:
@@ -330,7 +323,9 @@ def _tcp(clients: ClientsTable, own: Address) -> Address | None:
 
 
 def _check_safety(config: DaemonConfig) -> None:
-    beyond = [f"{name} at {a}" for name, a in config.addresses.items() if not a.is_loopback]
+    places = [(name, address) for name, address in config.addresses.items()]
+    places += [(name, address) for name, more in config.further.items() for address in more]
+    beyond = [f"{name} at {address}" for name, address in places if not address.is_loopback]
     if config.keys is None and not config.insecure and (beyond or config.multicast):
         where = beyond[0] if beyond else f"multicast at {config.multicast}"
         raise ConfigError(

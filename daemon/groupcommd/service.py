@@ -21,6 +21,7 @@ from groupcomm.trace.events import Fail, Left
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.flight import FlightRecorder
+from groupcommd.networks import Networks
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
 from groupcommd.status import Parts, answer
@@ -85,6 +86,7 @@ class Service:
         )
         self._state = state
         self._udp = sockets.udp
+        self._networks = sockets.udp if isinstance(sockets.udp, Networks) else None
         self._listeners = sockets.listeners
         self._timer = trio.CancelScope()
         self._scope = trio.CancelScope()
@@ -222,7 +224,12 @@ class Service:
         core, clients = self.core, self.clients
         datagrams = self._udp.drain()
         inputs, clients.inputs = clients.inputs, []
-        transmissions = core.handle(trio.current_time(), datagrams, inputs)
+        now = trio.current_time()
+        transmissions = core.handle(now, datagrams, inputs)
+        if self._networks is not None:
+            daemon = core.start.daemon
+            me = (daemon.number, daemon.incarnation.random_id)
+            self._networks.note(core.membership.peers.values(), me, now)
         self._record()
         if transmissions:
             self._udp.send(transmissions)

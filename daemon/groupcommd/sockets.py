@@ -13,6 +13,7 @@ from groupcomm.errors import ConfigError
 from groupcommd.addresses import Address
 from groupcommd.config_file import DaemonConfig
 from groupcommd.listeners import close_unix, listen_tcp, listen_unix
+from groupcommd.networks import Networks
 from groupcommd.udp import UdpSocket
 
 _Socket = TypeVar("_Socket")
@@ -22,7 +23,7 @@ class Sockets:
     """Opens everything that a configuration names, or nothing.
 
     Attributes:
-        udp: towards the other daemons.
+        udp: towards the other daemons; over several networks if the daemon has several addresses.
         listeners: for clients.
         tcp: where clients connect by TCP; None if they do not.
     """
@@ -33,12 +34,11 @@ class Sockets:
         Raises:
             ConfigError: an address cannot be used; the text names it.
         """
+        self.udp: UdpSocket | Networks
         self.listeners: list[socket.socket] = []
         self.tcp: Address | None = None
-        own = config.addresses[config.name]
-        others = {name: a for name, a in config.addresses.items() if name != config.name}
         with ExitStack() as stack:
-            self.udp = _open(f"UDP {own}", lambda: UdpSocket(own, others, config.multicast))
+            self.udp = _open(_udp_addresses(config), lambda: _open_udp(config))
             stack.callback(self.udp.close)
             unix = _open(str(config.unix), lambda: listen_unix(config.unix))
             stack.callback(close_unix, unix, config.unix)
@@ -74,6 +74,25 @@ class Sockets:
         temporary = path.with_name(path.name + ".new")
         temporary.write_text(json.dumps(found) + "\n")
         temporary.rename(path)
+
+
+def _udp_addresses(config: DaemonConfig) -> str:
+    own = config.addresses[config.name], *config.further.get(config.name, ())
+    return f"UDP {', '.join(map(str, own))}"
+
+
+def _open_udp(config: DaemonConfig) -> UdpSocket | Networks:
+    me, further = config.name, config.further
+    others = {name: address for name, address in config.addresses.items() if name != me}
+    if me not in further:
+        return UdpSocket(config.addresses[me], others, multicast=config.multicast, far=config.far)
+    return Networks(
+        (config.addresses[me], *further[me]),
+        {name: (address, *further.get(name, ())) for name, address in others.items()},
+        config.core.timing,
+        multicast=config.multicast,
+        far=config.far,
+    )
 
 
 def _open(what: str, make: Callable[[], _Socket]) -> _Socket:

@@ -14,6 +14,7 @@ from groupcomm.membership.peers import Peer
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.description import describe
+from groupcommd.networks import Networks
 from groupcommd.udp import UdpSocket
 
 
@@ -24,7 +25,7 @@ class Parts:
     config: DaemonConfig
     core: DaemonCore
     clients: Clients
-    udp: UdpSocket
+    udp: UdpSocket | Networks
     started: float  # by time.monotonic
 
 
@@ -73,6 +74,7 @@ def status(parts: Parts) -> dict[str, Any]:
         "view": str(view.id) if view is not None else None,
         "daemons": [daemon.name for daemon in view.daemons] if view is not None else [],
         "rings": [[view.daemons[at].name for at in ring] for ring in view.rings] if view else [],
+        "links": [[view.daemons[at].name for at in link] for link in view.links] if view else [],
         "majority": core.config.has_majority(len(view.daemons)) if view is not None else None,
         "gathered_for": {reason.name.lower(): n for reason, n in core.membership.reasons.items()},
         "configured": list(core.config.daemons),
@@ -95,7 +97,7 @@ def status(parts: Parts) -> dict[str, Any]:
     }
 
 
-def _datagrams(core: DaemonCore, udp: UdpSocket) -> dict[str, Any]:
+def _datagrams(core: DaemonCore, udp: UdpSocket | Networks) -> dict[str, Any]:
     counters = core.counters
     return {
         "sent": counters.sent,

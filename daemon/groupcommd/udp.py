@@ -9,7 +9,7 @@ import ipaddress
 import logging
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from groupcommd.addresses import Address
@@ -49,7 +49,7 @@ _log = logging.getLogger("groupcommd")
 
 
 class UdpSocket:
-    """One socket for all daemons of the site.
+    """One socket for all daemons, those of other sites included.
 
     Attributes:
         lost: datagrams that the system did not take.
@@ -57,14 +57,20 @@ class UdpSocket:
     """
 
     def __init__(
-        self, own: Address, others: Mapping[str, Address], multicast: Address | None = None
+        self,
+        own: Address,
+        others: Mapping[str, Address],
+        *,
+        multicast: Address | None = None,
+        far: Collection[str] = (),
     ) -> None:
         """Bind it.
 
         Args:
             own: where to listen.
             others: the other daemons, by name.
-            multicast: reaches all of them at once.
+            multicast: reaches all others of the own site at once.
+            far: the names of those that are in other sites.
 
         Raises:
             OSError: the address is in use, or not of this host.
@@ -72,7 +78,7 @@ class UdpSocket:
         family = socket.AF_INET6 if ":" in own.host else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._targets = {name: (a.host, a.port) for name, a in others.items()}
-        self._all: list[Destination] = list(self._targets.values())
+        self._fellows = [target for name, target in self._targets.items() if name not in far]
         self.lost = 0
         try:
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
@@ -131,7 +137,7 @@ class UdpSocket:
             self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface.packed)
         else:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, packed + bytes(4))
-        self._all = [(group.host, group.port)]
+        self._fellows = [(group.host, group.port)]
 
     # ---- in ----
 
@@ -165,8 +171,8 @@ class UdpSocket:
         """Send everything, in order for each daemon; what the system refuses is lost.
 
         Args:
-            transmissions: the name of a daemon, or None for all others; and a datagram. A name
-                that is none of the others' is its own.
+            transmissions: the name of a daemon, or None for all others of the own site; and a
+                datagram. A name that is none of the others' is its own.
         """
         if len(transmissions) == 1:
             name, datagram = transmissions[0]
@@ -181,7 +187,7 @@ class UdpSocket:
             self._send_burst(burst, target)
 
     def _targets_of(self, name: str | None) -> Sequence[Destination]:
-        return self._all if name is None else (self._targets.get(name, self._own),)
+        return self._fellows if name is None else (self._targets.get(name, self._own),)
 
     def _send_burst(self, burst: list[bytes], target: Destination) -> None:
         """Runs of equal size, of which the last may be shorter, go out with one call each."""

@@ -172,10 +172,13 @@ class Operation:
 
     @property
     def settled(self) -> bool:
-        """Whether everything that was submitted here has a number, and the whole view holds it."""
-        known = self.streams[self._own_ring].known
+        """Whether everything that was submitted here has a number, and the whole view holds it.
+
+        What fellows number meanwhile is theirs: while they send, the last of it is never held
+        everywhere.
+        """
         held = min(self.ring.everywhere, self.ring.flow.held_far)
-        return not self._packer.waiting and held >= known
+        return not self._packer.waiting and held >= self._packer.last
 
     # ---- one step ----
 

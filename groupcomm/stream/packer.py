@@ -59,6 +59,11 @@ class Packer:
         self._causes: Causes | None = None
         self._full = 0
 
+    @property
+    def last(self) -> int:
+        """Number of this daemon's last packet; the stream's base if it has none yet."""
+        return self._previous
+
     def fill(self, last: int, budget: int, causes: Causes) -> list[DataPacket]:
         """Number waiting bundles from ``last + 1`` on, up to about `budget` bytes of them."""
         packets: list[DataPacket] = []

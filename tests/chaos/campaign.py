@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,11 +22,12 @@ import attrs
 import trio
 
 from groupcomm.errors import GroupCommError
-from tests.chaos.disasters import DISASTERS, Outcome
+from groupcomm_client.relay import Line
+from groupcomm_client.topology import Topology
+from tests.chaos.disasters import DISASTERS, Disaster, Outcome
+from tests.chaos.programs import Load
+from tests.chaos.sites import MAX_DAEMONS, SITES_IN_TURN, describe, draw_topology
 from tests.chaos.stage import open_stage
-
-SESSIONS = 2
-"""Of each program."""
 
 
 @attrs.define
@@ -78,17 +79,40 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 class Campaign:
-    """Rounds of disasters."""
+    """Rounds of disasters.
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    Args:
+        options: `disasters` in all, `round` of one cluster, `seed`, and whether to `keep` all
+            traces.
+        load: what programs do.
+        kinds: of disasters, in turn.
+        draw: gives the daemons of a round.
+        within: what lies between daemons of one site; None if they talk directly.
+        look: is told the folder of each round's traces, once they were judged.
+    """
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        load: Load,
+        kinds: Sequence[Disaster],
+        draw: Callable[[Random], Topology],
+        *,
+        within: Line | None = None,
+        look: Callable[[Path], None] = lambda _: None,
+    ) -> None:
         self._options = options
+        self._load = load
+        self._kinds = kinds
+        self._draw = draw
+        self._within = within
+        self._look = look
         self.figures = Figures()
 
     async def run(self) -> None:
         """All rounds."""
-        kinds = [d for d in DISASTERS if self._options.only in ("", d.__name__)]
+        kinds, size = self._kinds, self._options.round
         todo = [kinds[n % len(kinds)] for n in range(self._options.disasters)]
-        size = self._options.round
         for number, first in enumerate(range(0, len(todo), size), 1):
             folder = Path(tempfile.mkdtemp(prefix=f"chaos-{number}-"))
             started = time.monotonic()
@@ -98,14 +122,18 @@ class Campaign:
                 self.figures.failures += [f"round {number}: {e}" for e in _leaves(group)]
             self.figures.loaded_s += time.monotonic() - started
             good = self._judge(folder, number)
+            self._look(folder)
             self._tell(number, folder if not good else None)
             if good and not self._options.keep:
                 shutil.rmtree(folder)
 
-    async def _round(self, folder: Path, number: int, disasters: Sequence[Any]) -> None:
+    async def _round(self, folder: Path, number: int, disasters: Sequence[Disaster]) -> None:
         seed = f"{self._options.seed} {number}"
         rng = Random(seed)
-        async with open_stage(folder, seed, SESSIONS, self._options.rate) as stage:
+        topology = self._draw(rng)
+        if topology.links:
+            print(f"round {number}: {describe(topology)}", file=sys.stderr, flush=True)
+        async with open_stage(folder, seed, self._load, topology, self._within) as stage:
             for disaster in disasters:
                 await trio.sleep(rng.uniform(0.3, 0.8))
                 self.figures.outcomes.append(await disaster(stage, rng))
@@ -163,13 +191,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--disasters", type=int, default=200, metavar="N", help="in all (200)")
     parser.add_argument("--round", type=int, default=12, metavar="N", help="of one cluster (12)")
-    parser.add_argument("--rate", type=float, default=1800.0, help="messages a second (1800)")
+    parser.add_argument("--sites", type=int, default=1, metavar="N", help="that are apart (1)")
+    parser.add_argument(
+        "--daemons", type=int, metavar="N", help="in all (3; two for each of several sites)"
+    )
+    parser.add_argument(
+        "--rate", type=float, metavar="R", help="messages a second (1800; 600 with several sites)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of load and disasters (1)")
-    names = sorted({disaster.__name__ for disaster in DISASTERS})
+    names = sorted({disaster.__name__ for disaster in SITES_IN_TURN})
     parser.add_argument("--only", default="", choices=names, help="disasters of this kind only")
     parser.add_argument("--keep", action="store_true", help="keep all traces")
     options = parser.parse_args(arguments)
-    campaign = Campaign(options)
+    if options.sites == 1 and options.only not in ("", *(d.__name__ for d in DISASTERS)):
+        parser.error(f"--only {options.only} is for several sites; give --sites, too")
+    if options.daemons is None:
+        options.daemons = 3 if options.sites == 1 else 2 * options.sites
+    if options.rate is None:
+        options.rate = 1800.0 if options.sites == 1 else 600.0
+    if not options.sites <= options.daemons <= MAX_DAEMONS:
+        parser.error(f"{options.daemons} daemons; there are one a site to {MAX_DAEMONS}")
+    chosen = DISASTERS if options.sites == 1 else SITES_IN_TURN
+    campaign = Campaign(
+        options,
+        Load(rate=options.rate),
+        [disaster for disaster in chosen if options.only in ("", disaster.__name__)],
+        lambda rng: draw_topology(rng, options.daemons, options.sites),
+        within=Line(),
+    )
     trio.run(campaign.run)
     print(json.dumps(campaign.figures.summary()))
     return 1 if campaign.figures.violations or campaign.figures.failures else 0

@@ -9,7 +9,7 @@ import trio
 
 from groupcomm.sim.faults import Faults
 from groupcommd.trace_file import now_us
-from tests.chaos.stage import NAMES, Stage
+from tests.chaos.stage import Stage
 
 TOKEN_TIMEOUT_S: Final = 0.6
 
@@ -29,91 +29,88 @@ class Outcome:
     heal_ms: float | None = None
 
 
-def _others(victim: str) -> list[str]:
-    return [name for name in NAMES if name != victim]
-
-
 async def kill_daemon(stage: Stage, rng: Random) -> Outcome:
     """A daemon is killed, and started again."""
-    victim = rng.choice(NAMES)
-    view_ms = await stage.view(_others(victim), await stage.kill_daemon(victim))
+    victim = rng.choice(stage.names)
+    view_ms = await stage.view(stage.others(victim), await stage.kill_daemon(victim))
     await trio.sleep(rng.uniform(0.0, 0.5))
-    return Outcome("kill daemon", view_ms, await _start(stage, victim))
+    return Outcome("kill daemon", view_ms, await start_daemon(stage, victim))
 
 
 async def leave_daemon(stage: Stage, rng: Random) -> Outcome:
     """A daemon leaves in order, and is started again."""
-    victim = rng.choice(NAMES)
+    victim = rng.choice(stage.names)
     at = now_us()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(stage.cluster[victim].leave)
-        view_ms = await stage.view(_others(victim), at)
+        nursery.start_soon(stage.leave, victim)
+        view_ms = await stage.view(stage.others(victim), at)
     await stage.lost(victim)
-    return Outcome("leave daemon", view_ms, await _start(stage, victim))
+    return Outcome("leave daemon", view_ms, await start_daemon(stage, victim))
 
 
-async def _start(stage: Stage, name: str) -> float:
+async def start_daemon(stage: Stage, name: str) -> float:
+    """Start one that has ended; milliseconds until all are in one view."""
     at = now_us()
     await stage.cluster[name].start()
-    return await stage.view(NAMES, at)
+    return await stage.view(stage.names, at)
 
 
 async def stop_daemon(stage: Stage, rng: Random) -> Outcome:
     """A daemon stands still for a while."""
-    victim, seconds = rng.choice(NAMES), rng.uniform(0.2, 3.0)
+    victim, seconds = rng.choice(stage.names), rng.uniform(0.2, 3.0)
     at, view_ms = now_us(), None
     stage.cluster[victim].signal(signal.SIGSTOP)
     try:
         if seconds > 2 * TOKEN_TIMEOUT_S:
-            view_ms = await stage.view(_others(victim), at)
+            view_ms = await stage.view(stage.others(victim), at)
         await trio.sleep(max(0.0, seconds - (now_us() - at) / 1e6))
     finally:
         stage.cluster[victim].signal(signal.SIGCONT)
-    return Outcome("stop daemon", view_ms, await stage.view(NAMES, now_us()))
+    return Outcome("stop daemon", view_ms, await stage.view(stage.names, now_us()))
 
 
 async def kill_program(stage: Stage, rng: Random) -> Outcome:
     """A program is killed while it sends, and started again."""
-    view_ms = await stage.kill_program(rng.choice(NAMES))
-    return Outcome("kill program", view_ms, await stage.view(NAMES, now_us()))
+    view_ms = await stage.kill_program(rng.choice(stage.names))
+    return Outcome("kill program", view_ms, await stage.view(stage.names, now_us()))
 
 
 async def stop_program(stage: Stage, rng: Random) -> Outcome:
     """A program does not read for a while."""
-    program = stage.programs[rng.choice(NAMES)]
+    program = stage.programs[rng.choice(stage.names)]
     program.signal(signal.SIGSTOP)
     await trio.sleep(rng.uniform(0.2, 2.0))
     program.signal(signal.SIGCONT)
-    return Outcome("stop program", None, await stage.view(NAMES, now_us()))
+    return Outcome("stop program", None, await stage.view(stage.names, now_us()))
 
 
 async def isolate(stage: Stage, rng: Random) -> Outcome:
     """Nothing passes between a daemon and the others."""
-    victim = rng.choice(NAMES)
+    victim = rng.choice(stage.names)
     at = now_us()
-    stage.relay.cut(list(stage.relay.between([victim], _others(victim))))
-    view_ms = await stage.view(_others(victim), at)
+    stage.relay.cut(list(stage.relay.between([victim], stage.others(victim))))
+    view_ms = await stage.view(stage.others(victim), at)
     await stage.view([victim], at)
     await trio.sleep(rng.uniform(0.0, 1.0))
     stage.relay.mend()
-    return Outcome("partition", view_ms, await stage.view(NAMES, now_us()))
+    return Outcome("partition", view_ms, await stage.view(stage.names, now_us()))
 
 
 async def cut_one_way(stage: Stage, rng: Random) -> Outcome:
     """Nothing passes from one daemon to another, but back."""
-    source, target = rng.sample(NAMES, 2)
+    source, target = rng.sample(stage.names, 2)
     stage.relay.cut([(source, target)])
     await trio.sleep(rng.uniform(0.2, 3.0))
     stage.relay.mend()
-    return Outcome("one-way cut", None, await stage.view(NAMES, now_us()))
+    return Outcome("one-way cut", None, await stage.view(stage.names, now_us()))
 
 
 async def hold(stage: Stage, rng: Random) -> Outcome:
     """All that goes to a daemon is held, and let go at once."""
-    victim, seconds = rng.choice(NAMES), rng.uniform(0.2, 2.0)
+    victim, seconds = rng.choice(stage.names), rng.uniform(0.2, 2.0)
     stage.relay.hold([pair for pair in stage.relay.ports if pair[1] == victim], seconds)
     await trio.sleep(seconds)
-    return Outcome("hold", None, await stage.view(NAMES, now_us()))
+    return Outcome("hold", None, await stage.view(stage.names, now_us()))
 
 
 async def lossy(stage: Stage, rng: Random) -> Outcome:
@@ -126,7 +123,7 @@ async def lossy(stage: Stage, rng: Random) -> Outcome:
     )
     await trio.sleep(rng.uniform(0.5, 2.0))
     stage.relay.suffer(None)
-    return Outcome("loss", None, await stage.view(NAMES, now_us()))
+    return Outcome("loss", None, await stage.view(stage.names, now_us()))
 
 
 class Disaster(Protocol):

@@ -6,6 +6,7 @@ are told of and when, and how much they have heard. On the line ``stop`` it only
 
 import argparse
 import json
+import math
 import random
 import sys
 from collections.abc import Iterator
@@ -103,7 +104,9 @@ class Session:
             nursery.start_soon(self._listen)
             for group in self._rng.sample(GROUPS, 2):
                 await self._connection.join(group)
-            await self._send(trio.current_time() + self._rng.uniform(4, 30))
+            life_s = self._rng.uniform(4, 30)
+            steady = self._program.options.steady
+            await self._send(math.inf if steady else trio.current_time() + life_s)
             nursery.cancel_scope.cancel()
 
     async def _listen(self) -> None:
@@ -133,7 +136,7 @@ class Session:
                 due = 0.0
             while due >= 1.0:
                 due -= await self._flurry(min(int(due), 8))
-            if not program.stopped and rng.random() < PAUSE_S / 3:
+            if not (program.stopped or program.options.steady) and rng.random() < PAUSE_S / 3:
                 await self._churn()
 
     async def _flurry(self, most: int) -> int:
@@ -175,6 +178,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, required=True, help="of one session, a second")
     parser.add_argument("--trace", type=Path, required=True)
     parser.add_argument("--seed", required=True)
+    parser.add_argument("--steady", action="store_true", help="stay, in the same groups")
     trio.run(Program(parser.parse_args()).run)
 
 

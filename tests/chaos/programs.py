@@ -16,6 +16,21 @@ from groupcomm_client.local_cluster import LocalDaemon
 PROGRAM: Final = Path(__file__).with_name("program.py")
 
 
+@attrs.frozen(kw_only=True)
+class Load:
+    """What the programs do.
+
+    Attributes:
+        sessions: of each program.
+        rate: messages a second of all programs together.
+        steady: sessions stay for ever, in the groups that they have joined.
+    """
+
+    sessions: int = 2
+    rate: float = 1800.0
+    steady: bool = False
+
+
 @attrs.define
 class SessionSeen:
     """What one open session was told last.
@@ -48,15 +63,17 @@ class ProgramProcess:
         heard, sent: messages, of all its lives.
     """
 
-    def __init__(self, daemon: LocalDaemon, sessions: int, rate: float, trace: Path) -> None:
+    def __init__(self, daemon: LocalDaemon, load: Load, share: float, trace: Path) -> None:
+        """It has this share of the whole load."""
         self.daemon = daemon
-        self.sessions = sessions
+        self.sessions = load.sessions
+        self._options = ("--steady",) if load.steady else ()
         self.open: dict[str, SessionSeen] = {}
         self.over: set[str] = set()
         self.heard = self.sent = 0
         self._lived = (0, 0)
         self._life = 0
-        self._rate = rate
+        self._rate = load.rate * share / load.sessions
         self._trace = trace
         self._process: trio.Process | None = None
         self._ended = trio.Event()
@@ -77,6 +94,7 @@ class ProgramProcess:
                 *("--name", self.name, "--sessions", str(self.sessions)),
                 *("--rate", str(self._rate), "--trace", str(self._trace)),
                 *("--seed", f"{seed} {self.name}"),
+                *self._options,
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -10,12 +10,12 @@ import trio
 from groupcomm.errors import GroupCommError
 from groupcomm.trace.events import Ask, Fail, Quiet
 from groupcomm_client.local_cluster import LocalCluster
-from groupcomm_client.relay import Relay
+from groupcomm_client.relay import Line, Relay
+from groupcomm_client.topology import Topology
 from groupcommd.config_file import read_addresses
 from groupcommd.trace_file import TraceFile, now_us
-from tests.chaos.programs import ProgramProcess
+from tests.chaos.programs import Load, ProgramProcess
 
-NAMES: Final = ("alfa", "bravo", "charlie")
 PATIENCE_S: Final = 30.0
 LOOK_S: Final = 0.01
 QUIET_S: Final = 1.5
@@ -33,22 +33,32 @@ class Stage:
         cluster: the daemons.
         relay: between them.
         programs: by the name of their daemon.
+        topology: in which sites the daemons are.
+        names: of all daemons.
     """
 
-    def __init__(self, cluster: LocalCluster, relay: Relay, trace: Path, seed: str) -> None:
+    def __init__(
+        self, cluster: LocalCluster, relay: Relay, trace: Path, seed: str, topology: Topology
+    ) -> None:
         self.cluster = cluster
         self.relay = relay
+        self.topology = topology
+        self.names = topology.daemons
         self.programs: dict[str, ProgramProcess] = {}
         self._folder = trace
         self._trace = TraceFile(trace / "harness.jsonl")
         self._seed = seed
 
-    async def start_programs(self, nursery: trio.Nursery, sessions: int, rate: float) -> None:
-        """One at each daemon, with so many sessions that send at this rate together."""
+    def others(self, *victims: str) -> list[str]:
+        """All daemons but these."""
+        return [name for name in self.names if name not in victims]
+
+    async def start_programs(self, nursery: trio.Nursery, load: Load) -> None:
+        """One at each daemon."""
         self._nursery = nursery
-        for name in NAMES:
-            share = rate / len(NAMES) / sessions
-            program = ProgramProcess(self.cluster[name], sessions, share, self._folder)
+        for name in self.names:
+            share = 1 / len(self.names)
+            program = ProgramProcess(self.cluster[name], load, share, self._folder)
             self.programs[name] = program
             await program.start(nursery, self._seed)
 
@@ -97,10 +107,24 @@ class Stage:
         """Kill -9; when. Returns once its programs know."""
         at = now_us()
         self.cluster[name].kill()
-        starts = len(list(self._folder.glob(f"daemon-{name}-*.jsonl")))
-        self._trace.record(Fail(now_us(), f"{name}/{starts}"))
+        self._note_kill(name)
         await self.lost(name)
         return at
+
+    def _note_kill(self, name: str) -> None:
+        starts = len(list(self._folder.glob(f"daemon-{name}-*.jsonl")))
+        self._trace.record(Fail(now_us(), f"{name}/{starts}"))
+
+    async def leave(self, name: str) -> None:
+        """Have a daemon leave in order.
+
+        Raises:
+            DidNotConverge: it takes too long; it was killed.
+        """
+        status = await self.cluster[name].leave()
+        if status:
+            self._note_kill(name)
+            raise DidNotConverge(f"{name} was to leave in order, and ended with status {status}")
 
     async def lost(self, name: str) -> None:
         """Wait until the programs of a daemon know that it has ended."""
@@ -122,7 +146,7 @@ class Stage:
         """End the load, and wait until everybody has heard everything."""
         for program in self.programs.values():
             await program.say("stop")
-        await self.view(NAMES, now_us())
+        await self.view(self.names, now_us())
         heard, since = -1, trio.current_time()
         with trio.move_on_after(PATIENCE_S):
             while trio.current_time() - since < QUIET_S:
@@ -144,19 +168,34 @@ def _all_in(programs: Sequence[ProgramProcess], daemons: tuple[str, ...]) -> boo
 
 
 @asynccontextmanager
-async def open_stage(trace: Path, seed: str, sessions: int, rate: float) -> AsyncIterator[Stage]:
-    """A cluster under load, in one view; its traces are written to a folder."""
+async def open_stage(
+    trace: Path, seed: str, load: Load, topology: Topology, within: Line | None = None
+) -> AsyncIterator[Stage]:
+    """A cluster under load, in one view; its traces are written to a folder.
+
+    Args:
+        trace: the folder.
+        seed: of the load.
+        load: what programs do.
+        topology: of the daemons.
+        within: what lies between daemons of one site; None if they talk directly.
+    """
     via = trace / "via.json"
-    cluster = LocalCluster(NAMES, options=("--trace", str(trace), "--via", str(via)))
-    relay = Relay(read_addresses(cluster.config))
+    cluster = LocalCluster(
+        topology.daemons,
+        topology.settings(),
+        options=("--trace", str(trace), "--via", str(via)),
+        sites=topology.sites,
+    )
+    relay = Relay(read_addresses(cluster.config), lines=topology.lines(within))
     relay.write(via)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(relay.run)
         async with cluster:
-            stage = Stage(cluster, relay, trace, seed)
+            stage = Stage(cluster, relay, trace, seed, topology)
             try:
-                await stage.start_programs(nursery, sessions, rate)
-                await stage.view(NAMES, now_us())
+                await stage.start_programs(nursery, load)
+                await stage.view(stage.names, now_us())
                 yield stage
             finally:
                 await stage.close()

@@ -4,13 +4,40 @@ import json
 
 import pytest
 
+from groupcomm_client.relay import Line
+from groupcomm_client.topology import Topology
 from tests.chaos import campaign
+from tests.chaos.sites import parts
 
 
-def test_real_disasters_break_no_promise(capsys: pytest.CaptureFixture[str]) -> None:
-    status = campaign.main(["--disasters", "4", "--rate", "300"])
+@pytest.mark.parametrize(
+    ("options", "disasters"),
+    [
+        (("--disasters", "4", "--rate", "300"), 4),
+        (("--disasters", "2", "--rate", "100", "--sites", "2", "--daemons", "3"), 2),
+    ],
+)
+def test_real_disasters_break_no_promise(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], disasters: int
+) -> None:
+    status = campaign.main(options)
     shown = capsys.readouterr()
     figures = json.loads(shown.out)
     assert (status, figures["violations"], figures["failures"]) == (0, 0, []), shown.err
-    assert figures["disasters"] == 4
-    assert figures["deliveries"] > 500
+    assert figures["disasters"] == disasters
+    assert figures["deliveries"] > 100
+
+
+def test_parts_are_what_links_still_join() -> None:
+    chain = Topology.of("abcdef", 3, Line(), "chain")
+    first, second = chain.links
+    assert parts(chain, [first]) == [["a", "b"], ["c", "d", "e", "f"]]
+    assert len(parts(chain, [first, second])) == 3
+    mesh = Topology.of("abc", 3, Line())
+    assert [parts(mesh, [link]) for link in mesh.links] == [[["a", "b", "c"]]] * 3
+
+
+def test_disasters_of_sites_need_sites(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        campaign.main(["--only", "kill_gateway"])
+    assert "--only kill_gateway is for several sites" in capsys.readouterr().err

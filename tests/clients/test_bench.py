@@ -119,6 +119,39 @@ def test_it_measures_and_finds_nothing_wrong(options: tuple[str, ...]) -> None:
     assert "processors" in found["machine"]
 
 
+def test_sites_are_told_of_each_on_its_own() -> None:
+    links = ("--sites", "2", "--daemons", "2", "--delay-ms", "20", "--rate", "100")
+    done = run(*links, "--duration-s", "0.5", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["sites"], found["shape"], found["packet_bytes"]) == (2, "mesh", 1340)
+    assert found["by_site"]["south"]["delay_p50_us"] >= 20_000
+    assert found["by_site"]["north"]["delay_p50_us"] > 0
+    done = run(*links, "--members-in", "1", "--duration-s", "0.5", "--level", "fifo")
+    assert done.returncode == 0, done.stderr
+    assert "2 daemons, 1 senders, 1 receivers" in done.stdout
+    assert "2 sites, mesh; links have 20 ms, jitter 0 ms, loss 0, any bandwidth" in done.stdout
+    assert "north " in done.stdout
+    assert "south " not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--sites", "9"), "--sites is 9; it must be 1 to 8"),
+        (("--sites", "3", "--daemons", "2"), "--daemons is 2; it must be 3 to 8"),
+        (("--delay-ms", "5"), "--delay-ms is for several sites; see --sites"),
+        (("--sites", "2", "--members-in", "3"), "--members-in is 3; it must be 0 to 2"),
+        (("--sites", "2", "--floor"), "--sites is for own daemons, and without --floor"),
+        (("--sites", "2", "--loss", "2"), "loss is 0 to 1"),
+    ],
+)
+def test_sites_that_cannot_be_are_refused(options: tuple[str, ...], said: str) -> None:
+    done = run(*options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
 def test_bare_relays_are_measured_in_turn() -> None:
     options = ("--daemons", "2", "--rate", "200", "--duration-s", "0.5", "--floor", "--json")
     done = run(*options)

@@ -12,7 +12,7 @@ import trio
 from groupcomm.errors import ConfigError
 from groupcomm.sim.faults import Faults
 from groupcomm_client.commands.relay import Orders
-from groupcomm_client.relay import BUFFER_BYTES, Line, Relay
+from groupcomm_client.relay import BUFFER_BYTES, Line, Pair, Relay
 from groupcommd.addresses import Address
 
 COUNT = 200
@@ -33,10 +33,12 @@ def receivers(names: str) -> Iterator[dict[str, socket.socket]]:
 
 @asynccontextmanager
 async def running(
-    sockets: dict[str, socket.socket], line: Line | None = None
+    sockets: dict[str, socket.socket],
+    line: Line | None = None,
+    lines: dict[Pair, Line | None] | None = None,
 ) -> AsyncIterator[Relay]:
     addresses = {name: Address(*each.getsockname()) for name, each in sockets.items()}
-    relay = Relay(addresses, seed=3, line=line)
+    relay = Relay(addresses, seed=3, line=line, lines=lines)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(relay.run)
         yield relay
@@ -128,6 +130,49 @@ async def test_a_narrow_path_is_slow_and_drops_what_does_not_fit() -> None:
             send(sockets, relay, ("a", "b"))
             got = await received(sockets["b"], 0.5)
             assert 10 < len(got) < COUNT
+
+
+async def test_paths_differ_and_some_are_direct(tmp_path: Path) -> None:
+    lines: dict[Pair, Line | None] = {
+        ("a", "b"): Line(loss=1.0),
+        ("b", "a"): Line(loss=0.5),
+        ("a", "c"): None,
+    }
+    with receivers("abc") as sockets:
+        async with running(sockets, lines=lines) as relay:
+            send(sockets, relay, ("a", "b"))
+            send(sockets, relay, ("b", "a"))
+            assert await received(sockets["b"]) == []
+            assert 0 < len(await received(sockets["a"])) < COUNT
+            with pytest.raises(ConfigError, match="no path between a and c leads through"):
+                list(relay.between("a", "c"))
+            relay.write(tmp_path / "via.json")
+        own = "{}:{}".format(*sockets["c"].getsockname())
+    written = json.loads((tmp_path / "via.json").read_text())
+    assert written["a"]["c"] == own
+    assert written["b"]["c"] != own
+
+
+async def test_one_path_is_mended_and_another_stays_cut() -> None:
+    with receivers("abc") as sockets:
+        async with running(sockets) as relay:
+            relay.cut([("a", "b"), ("a", "c")])
+            relay.mend([("a", "b")])
+            send(sockets, relay, ("a", "b"))
+            send(sockets, relay, ("a", "c"))
+            assert len(await received(sockets["b"])) == COUNT
+            assert await received(sockets["c"]) == []
+
+
+async def test_in_orders_a_site_stands_for_its_daemons() -> None:
+    with receivers("abc") as sockets:
+        async with running(sockets) as relay:
+            orders = Orders(relay, {"north": ("a", "b"), "south": ("c",)})
+            orders.obey("cut north>south")
+            send(sockets, relay, ("b", "c"))
+            send(sockets, relay, ("c", "b"))
+            assert await received(sockets["c"]) == []
+            assert len(await received(sockets["b"])) == COUNT
 
 
 async def test_orders_are_understood_or_told_what_is_wrong(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_the_examples_of_the_documentation_pass(tmp_path: Path) -> None:
     assert "pytest_plugins" in conftest
     status, output = run(tmp_path, *examples)
     assert status == 0, output
-    assert "7 passed" in output
+    assert "8 passed" in output
 
 
 FAILS = """

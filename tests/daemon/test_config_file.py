@@ -7,7 +7,7 @@ import pytest
 from groupcomm.config.presets import PRESETS
 from groupcomm.errors import ConfigError
 from groupcommd.addresses import Address, parse_address
-from groupcommd.config_file import DaemonConfig, read_config
+from groupcommd.config_file import DaemonConfig, read_config, read_sites
 from groupcommd.key_file import write_key_file
 
 TWO = """
@@ -16,6 +16,16 @@ cluster = "plant"
 a = "127.0.0.1:4901"
 b = "127.0.0.1:4902"
 """
+
+THREE = (
+    TWO
+    + """
+[sites.rome.daemons]
+c = "127.0.0.1:4903"
+[sites.south-tyrol.daemons]
+d = "127.0.0.1:4904"
+"""
+)
 
 
 def configured(folder: Path, text: str, name: str | None = "a") -> DaemonConfig:
@@ -47,6 +57,73 @@ def test_a_file_is_resolved(tmp_path: Path) -> None:
     assert config.core.timing.join_interval_s == PRESETS["wan"].join_interval_s
 
 
+def test_sites_are_resolved_for_each_of_their_daemons(tmp_path: Path) -> None:
+    text = "insecure = true\n" + THREE.replace(
+        "[sites.rome.", "[sites.rome]\nmulticast = '239.192.0.7'\n[sites.rome."
+    )
+    links = "[links.berlin-rome]\ndelay_ms = 40\n[links.south-tyrol-rome]\ndelay_ms = 5.5\n"
+    config = configured(tmp_path, text + links)
+    assert config.core.sites == (("a", "b"), ("c",), ("d",))
+    assert sorted(config.addresses) == ["a", "b", "c", "d"]
+    assert config.far == {"c", "d"}
+    assert config.multicast is None
+    assert config.core.timing.longest_delay_s == pytest.approx(0.0455)  # over Rome
+    near = configured(tmp_path, text + links, "c")
+    assert near.multicast == Address("239.192.0.7", 4803)
+    assert near.core == config.core
+    assert read_sites(tmp_path / "cluster.toml") == {
+        "berlin": ("a", "b"),
+        "rome": ("c",),
+        "south-tyrol": ("d",),
+    }
+
+
+def test_daemons_may_have_an_address_on_each_of_several_networks(tmp_path: Path) -> None:
+    text = TWO.replace('"127.0.0.1:4901"', '["127.0.0.1:4901", "127.0.0.2"]')
+    config = configured(tmp_path, text)
+    assert config.addresses == {
+        "a": Address("127.0.0.1", 4901),
+        "b": Address("127.0.0.1", 4902),
+    }
+    assert config.further == {"a": (Address("127.0.0.2", 4803),)}
+
+
+def test_a_shorter_way_over_a_third_site_counts(tmp_path: Path) -> None:
+    links = """
+    [links]
+    berlin-rome.delay_ms = 90
+    berlin-south-tyrol.delay_ms = 20
+    rome-south-tyrol.delay_ms = 30
+    """
+    assert configured(tmp_path, THREE + links).core.timing.longest_delay_s == pytest.approx(0.05)
+
+
+def test_without_links_sites_are_taken_to_be_far_apart(tmp_path: Path) -> None:
+    core = configured(tmp_path, "packet_bytes = 60_000\n" + THREE).core
+    assert core.timing.longest_delay_s == 0.1
+    assert core.packet_limit == 1340
+    told = THREE + "[timing]\nlongest_delay_s = 0.25"
+    assert configured(tmp_path, told).core.timing.longest_delay_s == 0.25
+
+
+def test_the_least_packet_of_all_ways_is_that_of_all(tmp_path: Path) -> None:
+    links = "[links.berlin-rome]\npacket_bytes = 8000\n[links.rome-south-tyrol]\n"
+    assert configured(tmp_path, "packet_bytes = 9000\n" + THREE + links).core.packet_limit == 1340
+    links += "packet_bytes = 7000\n"
+    assert configured(tmp_path, "packet_bytes = 9000\n" + THREE + links).core.packet_limit == 7000
+    assert configured(tmp_path, "packet_bytes = 9000\n" + TWO).core.packet_limit == 9000
+
+
+def test_a_link_that_could_be_two_is_refused(tmp_path: Path) -> None:
+    names = ("n", "n-s", "s-e", "e")
+    sites = "".join(
+        f"[sites.{name}.daemons]\nd{at} = '127.0.0.1:{5000 + at}'\n"
+        for at, name in enumerate(names)
+    )
+    with pytest.raises(ConfigError, match="could mean n and s-e or n-s and e; rename a site"):
+        configured(tmp_path, sites + "[links.n-s-e]", "d0")
+
+
 def test_a_key_file_switches_encryption_on(tmp_path: Path) -> None:
     write_key_file(tmp_path / "key")
     config = configured(tmp_path, f'key_file = "{tmp_path}/key"\n' + TWO)
@@ -70,7 +147,33 @@ def test_a_key_file_switches_encryption_on(tmp_path: Path) -> None:
         (TWO.replace("127.0.0.1:4901", "example.org"), "a", "sites.berlin.daemons.a is"),
         (TWO.replace(":4901", ":70000"), "a", "the port must be 0 to 65535"),
         (TWO.replace("4902", "4901"), "a", "a and b are both at 127.0.0.1:4901"),
-        (TWO + "[sites.paris.daemons]\nc = '127.0.0.1:1'", "a", "one is supported until"),
+        (TWO + "[sites.rome.daemons]\nb = '127.0.0.1:1'", "a", "b is in sites.berlin, too"),
+        (TWO + "[sites.rome]\ndaemons = {}", "a", "sites.rome.daemons lists nobody"),
+        (TWO.replace('"127.0.0.1:4901"', "[]"), "a", "sites.berlin.daemons.a is empty"),
+        (TWO.replace('"127.0.0.1:4901"', "[1]"), "a", "it must be an address, or a list of"),
+        (TWO.replace('"127.0.0.1:4901"', '["127.0.0.1:1", "127.0.0.1:4902"]'), "a", "both at"),
+        (
+            TWO.replace('"127.0.0.1:4902"', '["::1", "10.0.0.2"]'),
+            "a",
+            "b at 10.0.0.2:4803 is beyond",
+        ),
+        (THREE, "x", "name is 'x'; the sites list a, b, c, d"),
+        (THREE + "[links.berlin-rome]\ndelay_ms = 9", "a", "leads from berlin to south-tyrol"),
+        (THREE + "[links.berlin-oslo]", "a", "links: 'berlin-oslo' names no two sites"),
+        (THREE + "[links.berlin]", "a", "links: 'berlin' names no two sites; write SITE-SITE"),
+        (TWO + "[links.berlin-rome]", "a", "names no two sites; write SITE-SITE. Sites: berlin"),
+        (THREE + "[links.berlin-rome]\ndelay_ms = -1", "a", "links.berlin-rome: delay_ms is -1"),
+        (THREE + "[links.berlin-rome]\n[links.rome-berlin]", "a", "are the same link"),
+        (
+            THREE + "[links]\nberlin-rome.packet_bytes = 9\nrome-south-tyrol.delay_ms = 1",
+            "a",
+            "links.berlin-rome.packet_bytes is 9; it must be 600 to 60000",
+        ),
+        (
+            THREE.replace("[sites.rome.", "[sites.rome]\nmulticast = '10.0.0.1'\n[sites.rome."),
+            "a",
+            "sites.rome.multicast is 10.0.0.1:4803; a multicast address is needed",
+        ),
         (TWO.replace("127.0.0.1:4902", "10.0.0.2"), "a", "key_file is missing, and b at 10.0.0.2"),
         ("preset = 'moon'" + TWO, "a", "preset is 'moon'; it must be one of lan, local, wan"),
         (TWO + "[timing]\ntoken_timeout = 1.0", "a", "timing: token_timeout is no key"),

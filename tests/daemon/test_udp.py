@@ -52,6 +52,17 @@ def test_one_datagram_goes_to_all_others_or_to_one() -> None:
         each.close()
 
 
+def test_daemons_of_other_sites_get_only_what_is_for_them() -> None:
+    near, far = UdpSocket(LOOPBACK, {}), UdpSocket(LOOPBACK, {})
+    one = UdpSocket(LOOPBACK, {"near": near.address, "far": far.address}, far={"far"})
+    one.send([(None, b"all of the site"), ("far", b"you")])
+    one.send([(None, b"all again")])
+    assert drained(near, 2) == [b"all of the site", b"all again"]
+    assert drained(far, 1) == [b"you"]
+    for each in (one, near, far):
+        each.close()
+
+
 def test_what_is_for_its_own_name_goes_to_its_own_address() -> None:
     """Another daemon with the name was heard: an earlier start of this one, or a clone."""
     one, two = pair()

@@ -14,7 +14,7 @@ import attrs
 
 from groupcomm.errors import GroupCommError
 
-_SUBNET: Final = "10.77.0"
+_SUBNETS: Final = "10.77"
 
 
 @attrs.frozen
@@ -22,37 +22,60 @@ class Node:
     """One of them.
 
     Attributes:
-        address: IPv4, the one that the others see.
+        addresses: IPv4, one on each network.
         prefix: of a command line that is to run there, in this folder.
     """
 
-    address: str
+    addresses: Sequence[str]
     prefix: Sequence[str]
+
+    @property
+    def address(self) -> str:
+        """The one that the others see on the first network."""
+        return self.addresses[0]
+
+    def plug(self, network: int, *, up: bool) -> None:
+        """Put the cable to a network in, or pull it."""
+        _run(*self.prefix, *_words(f"ip link set eth{network} {'up' if up else 'down'}"))
+
+    def delay(self, ms: float) -> bool:
+        """Delay what it sends on its first network; False if this system cannot."""
+        order = _words(f"tc qdisc add dev eth0 root netem delay {ms:g}ms")
+        return not subprocess.run(
+            [*self.prefix, *order], capture_output=True, check=False
+        ).returncode
 
 
 @contextmanager
-def open_nodes(count: int, mtu: int, private: Sequence[str]) -> Iterator[list[Node]]:
+def open_nodes(
+    count: int, mtu: int, private: Sequence[str], networks: int = 1
+) -> Iterator[list[Node]]:
     """Nodes that reach each other; they end with the block, and with this process.
 
     Args:
         count: how many.
-        mtu: of their network, bytes.
+        mtu: of their networks, bytes.
         private: folders that are empty at first, and each node's own.
+        networks: that all are on.
 
     Raises:
         GroupCommError: the system does not allow it.
     """
     with ExitStack() as stack:
         switch = stack.enter_context(_namespaces(()))
-        _run("nsenter", f"--target={switch}", "--net", *_words("ip link add br0 type bridge"))
-        _run("nsenter", f"--target={switch}", "--net", *_words("ip link set br0 up"))
+        for network in range(networks):
+            at_switch = ("nsenter", f"--target={switch}", "--net")
+            _run(*at_switch, *_words(f"ip link add br{network} type bridge"))
+            _run(*at_switch, *_words(f"ip link set br{network} up"))
         nodes = []
         for index in range(count):
             holder = stack.enter_context(_namespaces(private))
-            address = f"{_SUBNET}.{index + 1}"
-            _plug(switch, holder, f"port{index}", address, mtu)
+            addresses = [f"{_SUBNETS}.{network}.{index + 1}" for network in range(networks)]
+            _run("nsenter", f"--target={holder}", "--net", *_words("ip link set lo up"))
+            for network, address in enumerate(addresses):
+                _plug(switch, holder, index, network, address, mtu)
             inside = ("nsenter", f"--target={holder}", "--net", "--mount")
-            nodes.append(Node(address, (*inside, "env", f"--chdir={Path.cwd()}")))
+            nodes.append(Node(addresses, (*inside, "env", f"--chdir={Path.cwd()}")))
         yield nodes
 
 
@@ -74,16 +97,16 @@ def _namespaces(private: Sequence[str]) -> Iterator[int]:
             process.kill()
 
 
-def _plug(switch: int, holder: int, port: str, address: str, mtu: int) -> None:
-    """Connect a node to the bridge."""
+def _plug(switch: int, holder: int, index: int, network: int, address: str, mtu: int) -> None:
+    """Connect a node to a bridge."""
+    port, end = f"port{network}.{index}", f"eth{network}"
     at_switch = ("nsenter", f"--target={switch}", "--net")
     at_node = ("nsenter", f"--target={holder}", "--net")
-    ends = f"ip link add {port} mtu {mtu} type veth peer name eth0 mtu {mtu} netns {holder}"
+    ends = f"ip link add {port} mtu {mtu} type veth peer name {end} mtu {mtu} netns {holder}"
     _run(*at_switch, *_words(ends))
-    _run(*at_switch, *_words(f"ip link set {port} master br0 up"))
-    _run(*at_node, *_words("ip link set lo up"))
-    _run(*at_node, *_words(f"ip addr add {address}/24 dev eth0"))
-    _run(*at_node, *_words("ip link set eth0 up"))
+    _run(*at_switch, *_words(f"ip link set {port} master br{network} up"))
+    _run(*at_node, *_words(f"ip addr add {address}/24 dev {end}"))
+    _run(*at_node, *_words(f"ip link set {end} up"))
 
 
 def _words(command: str) -> list[str]:

@@ -24,6 +24,9 @@ from groupcomm.trace.events import Conf, Left, TraceEvent
 TIMEOUT_S = Timing().token_timeout_s
 CRASH_BOUND_S = TIMEOUT_S + 0.1
 LEAVE_BOUND_S = 0.05
+FAR_LEAVE_BOUND_S = 1.0
+"""50 ms away: until all there hold what it sent, and the way of four messages."""
+
 MERGE_BOUND_S = 1.5
 LOOK_S = 0.0101
 """`Cluster.form` looks every 10 ms, so what it returns may be so much too long."""
@@ -109,6 +112,20 @@ def test_a_daemon_that_leaves_is_gone_at_once_and_nothing_of_it_is_lost(seed: in
         assert got == [str(number).encode() for number in range(10)]
     assert [event.p for event in watched.trace if isinstance(event, Left)] == [process.name]
     assert not leaver.alive
+
+
+def test_a_daemon_leaves_while_its_fellow_goes_on_sending_to_another_site() -> None:
+    """What the fellow sends is always under way somewhere; it is not for the leaver to wait for."""
+    watched = Watched(4, sites=2)
+    cluster = watched.cluster
+    stop = watched.load(every_s=0.01, burst=1, size=100)
+    cluster.run(0.5)
+    process = cluster.daemons[0].process
+    assert process is not None
+    process.leave()
+    assert cluster.form([1, 2, 3]) <= FAR_LEAVE_BOUND_S + LOOK_S
+    stop()
+    assert [event.p for event in watched.trace if isinstance(event, Left)] == [process.name]
 
 
 @pytest.mark.parametrize("seed", range(1, 4))

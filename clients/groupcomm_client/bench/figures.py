@@ -7,6 +7,7 @@ import attrs
 
 from groupcomm_client.bench.content import lost_of
 from groupcomm_client.bench.plan import Plan
+from groupcomm_client.bench.sites import SiteFigures, by_site, quantile
 
 
 @attrs.frozen
@@ -33,6 +34,7 @@ class Figures:
         cpu_daemons, cpu_senders, cpu_receivers: in units of one processor.
         cpu_s_per_million: of daemons, for a million deliveries to all receivers together.
         jain: fairness among senders, 1 if all got the same share (Jain, Chiu and Hawe, 1984).
+        by_site: what the receivers of each site have seen; empty with one site.
     """
 
     plan: Plan
@@ -52,6 +54,7 @@ class Figures:
     cpu_receivers: float
     cpu_s_per_million: float
     jain: float
+    by_site: dict[str, SiteFigures] = attrs.field(factory=dict)
 
     @property
     def is_right(self) -> bool:
@@ -78,7 +81,8 @@ def figures_of(
     """
     seconds = (window[1] - window[0]) / 1e9
     rates = [_rate(plan, report, window) for report in reports]
-    delays = sorted(d / 1000 for r in reports for at, d in r["delays"] if _inside(at, window))
+    apart = [[d / 1000 for at, d in r["delays"] if _inside(at, window)] for r in reports]
+    delays = sorted(delay for seen in apart for delay in seen)
     accounts = [pair for r in reports for pair in zip(r["accounts"], sent, strict=True)]
     lost = sum(lost_of(a, s["sent"]) for a, s in accounts)
     lost += sum(max(0, s["timed"] - a["timed"]) for a, s in accounts)
@@ -90,10 +94,10 @@ def figures_of(
         msgs_per_s_each=min(rates),
         mb_per_s_each=min(rates) * plan.size / 1e6,
         msgs_per_s_fastest=max(rates),
-        delay_p50_us=_quantile(delays, 0.5),
-        delay_p99_us=_quantile(delays, 0.99),
-        delay_p999_us=_quantile(delays, 0.999),
-        delay_max_us=_quantile(delays, 1.0),
+        delay_p50_us=quantile(delays, 0.5),
+        delay_p99_us=quantile(delays, 0.99),
+        delay_p999_us=quantile(delays, 0.999),
+        delay_max_us=quantile(delays, 1.0),
         lost=lost,
         duplicated=sum(a["duplicated"] for a, _ in accounts),
         misordered=sum(a["misordered"] for a, _ in accounts)
@@ -105,6 +109,7 @@ def figures_of(
         cpu_receivers=cpu.receivers / seconds,
         cpu_s_per_million=cpu.daemons / deliveries * 1e6 if deliveries else 0.0,
         jain=_jain([s["sent"] + s["timed"] for s in sent]),
+        by_site=by_site(plan, rates, apart),
     )
 
 
@@ -123,12 +128,6 @@ def _rate(plan: Plan, report: dict[str, Any], window: tuple[int, int]) -> float:
 def _at(counts: Sequence[tuple[int, ...]], time_ns: int) -> int:
     """How many had come at a time."""
     return max((count for at, count in counts if at <= time_ns), default=0)
-
-
-def _quantile(ordered: Sequence[float], part: float) -> float | None:
-    if not ordered:
-        return None
-    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
 def _jain(shares: Sequence[float]) -> float:

@@ -38,6 +38,12 @@ class Plan:
         spin: whether daemons never sleep.
         idle_sessions: programs that are connected besides, and do nothing.
         idle_groups: groups that these are members of, each of one.
+        sites: among how many the daemons are shared.
+        shape: which sites have a link; mesh, chain, ring or star.
+        delay_ms, jitter_ms: of each link, one way.
+        loss: the chance that a datagram is lost on a link.
+        mbit: bandwidth of each link, megabits a second; None for any.
+        members_in: in how many sites, the first ones, there are programs; 0 for all.
     """
 
     daemons: int = 3
@@ -55,6 +61,13 @@ class Plan:
     spin: bool = False
     idle_sessions: int = 0
     idle_groups: int = 0
+    sites: int = 1
+    shape: str = "mesh"
+    delay_ms: float = 0.0
+    jitter_ms: float = 0.0
+    loss: float = 0.0
+    mbit: float | None = None
+    members_in: int = 0
 
     def __attrs_post_init__(self) -> None:
         least = {"senders": 1, "receivers": 1, "size": LEAST_BYTES, "rate": 0}

@@ -17,10 +17,13 @@ import trio
 from groupcomm.errors import GroupCommError
 from groupcomm_client.bench.figures import CpuUse, Figures, figures_of
 from groupcomm_client.bench.plan import Plan
+from groupcomm_client.bench.sites import members_of, topology_of
 from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_client.relay import Relay
+from groupcomm_client.topology import Topology
+from groupcommd.config_file import read_addresses
 from groupcommd.key_file import write_key_file
 
-NAMES: Final = ("alfa", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel")
 START_S: Final = 30.0
 IDLE_START_S: Final = 60.0
 FINISH_S: Final = 20.0
@@ -91,7 +94,7 @@ def cpu_s(pid: int) -> float:
 @asynccontextmanager
 async def open_daemons(plan: Plan) -> AsyncIterator[tuple[list[str], list[int]]]:
     """Daemons of this host for some runs: where programs connect, and their processes."""
-    names = NAMES[: plan.daemons]
+    topology = topology_of(plan)
     settings = f'preset = "local"\npacket_bytes = {plan.packet_bytes}\ntiming = {_TIMING}\n'
     with TemporaryDirectory(prefix="groupcomm-") as folder:
         if plan.encryption:
@@ -100,12 +103,35 @@ async def open_daemons(plan: Plan) -> AsyncIterator[tuple[list[str], list[int]]]
             settings += f'key_file = "{key}"\n'
         if plan.spin:
             settings += "spin = true\n"
-        async with LocalCluster(names, settings, clients=_CLIENTS, tcp=not plan.unix) as cluster:
-            await cluster.settle(names)
-            daemons = [cluster[name] for name in names]
-            addresses = [str(each.unix) if plan.unix else each.tcp for each in daemons]
+        via = Path(folder) / "via.json"
+        cluster = LocalCluster(
+            topology.daemons,
+            settings + topology.settings(plan.packet_bytes),
+            clients=_CLIENTS,
+            options=("--via", str(via)) if plan.sites > 1 else (),
+            tcp=not plan.unix,
+            sites=topology.sites,
+        )
+        async with _relaying(cluster, topology, via), cluster:
+            await cluster.settle(topology.daemons)
+            members = [cluster[name] for name in members_of(plan)]
+            addresses = [str(each.unix) if plan.unix else each.tcp for each in members]
             async with _idle(plan, addresses):
-                yield addresses, [each.pid for each in daemons]
+                yield addresses, [each.pid for each in cluster.daemons.values()]
+
+
+@asynccontextmanager
+async def _relaying(cluster: LocalCluster, topology: Topology, via: Path) -> AsyncIterator[None]:
+    """What lies between sites, if there are several; daemons of one site talk directly."""
+    if not topology.links:
+        yield
+        return
+    relay = Relay(read_addresses(cluster.config), lines=topology.lines())
+    relay.write(via)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(relay.run)
+        yield
+        nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ import attrs
 
 from groupcomm.level import ServiceLevel
 from groupcomm_client.bench.figures import Figures
+from groupcomm_client.bench.sites import as_json as sites_json
 
 _COUNTS: Final = ("lost", "duplicated", "misordered", "wrong")
 _DELAYS: Final = ("delay_p50_us", "delay_p99_us", "delay_p999_us", "delay_max_us")
@@ -34,6 +35,7 @@ def as_json(rounds: Sequence[Figures]) -> dict[str, Any]:
     """The middle run by its rate; delays are medians, counts of what went wrong are sums."""
     found = attrs.asdict(middle_of(rounds), recurse=False)
     plan = attrs.asdict(found.pop("plan"))
+    sites = sites_json(found.pop("by_site"))
     for name in _COUNTS:
         found[name] = sum(getattr(each, name) for each in rounds)
     for name in _DELAYS:
@@ -41,7 +43,13 @@ def as_json(rounds: Sequence[Figures]) -> dict[str, Any]:
         known = [value for value in values if value is not None]
         found[name] = statistics.median(known) if known else None
     rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in found.items()}
-    return {**plan, "level": ServiceLevel(plan["level"]).name, "rounds": len(rounds), **rounded}
+    return {
+        **plan,
+        "level": ServiceLevel(plan["level"]).name,
+        "rounds": len(rounds),
+        **rounded,
+        "by_site": sites,
+    }
 
 
 def floor_json(floors: Sequence[Sequence[float]]) -> dict[str, float]:

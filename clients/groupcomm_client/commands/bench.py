@@ -5,13 +5,15 @@ import json
 import sys
 from typing import Final
 
+import attrs
 import trio
 
 from groupcomm.errors import ConfigError
 from groupcomm_client.bench.bare import floor_us
 from groupcomm_client.bench.figures import Figures
 from groupcomm_client.bench.plan import Plan
-from groupcomm_client.bench.runs import NAMES, measure, open_daemons
+from groupcomm_client.bench.runs import measure, open_daemons
+from groupcomm_client.bench.sites import DAEMONS, members_of
 from groupcomm_client.bench.summary import as_json, floor_json, machine, middle_of
 from groupcomm_client.commands.bench_matrix import (
     add_matrix_options,
@@ -19,7 +21,9 @@ from groupcomm_client.commands.bench_matrix import (
     refuse_without_matrix,
     run_rows,
 )
+from groupcomm_client.commands.bench_sites import add_site_options, site_settings, tell_sites
 from groupcomm_client.commands.shared import add_level_option, level_of
+from groupcomm_client.topology import LINK_PACKET_BYTES
 
 NAME: Final = "bench"
 HELP: Final = "measure messages a second, delays, and processor time"
@@ -29,7 +33,7 @@ EXAMPLE: Final = "groupcomm bench --size 1000 --senders 3 --duration-s 5"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "--daemons", type=int, metavar="N", default=3, help="processes on this host (3)"
+        "--daemons", type=int, metavar="N", help="processes on this host (3; or two a site)"
     )
     parser.add_argument(
         "--connect",
@@ -63,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bundling", choices=("on", "off"), default="on", help=_BUNDLING_HELP)
     parser.add_argument("--encryption", choices=("on", "off"), default="on", help="of datagrams")
     parser.add_argument(
-        "--packet-bytes", type=int, metavar="N", default=60_000, help="of a datagram (60000)"
+        "--packet-bytes", type=int, metavar="N", help="of a datagram (60000; 1340 between sites)"
     )
     parser.add_argument(
         "--spin", action="store_true", help="daemons never sleep: a processor each, less delay"
@@ -83,6 +87,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="with --rate: before each run, send the same through relays without any protocol",
     )
     parser.add_argument("--json", action="store_true", help="one object")
+    add_site_options(parser)
     add_matrix_options(parser)
 
 
@@ -97,17 +102,23 @@ def run(options: argparse.Namespace) -> int:
     refuse_without_matrix(options)
     options.rounds = 1 if options.rounds is None else options.rounds
     options.duration_s = 5.0 if options.duration_s is None else options.duration_s
-    if not 1 <= options.daemons <= len(NAMES):
-        raise ConfigError(f"--daemons is {options.daemons}; it must be 1 to {len(NAMES)}")
+    sites = site_settings(options)
+    if options.daemons is None:
+        options.daemons = 3 if options.sites == 1 else 2 * options.sites
+    if options.packet_bytes is None:
+        options.packet_bytes = 60_000 if options.sites == 1 else LINK_PACKET_BYTES
+    if not options.sites <= options.daemons <= len(DAEMONS):
+        raise ConfigError(
+            f"--daemons is {options.daemons}; it must be {options.sites} to {len(DAEMONS)}"
+        )
     if options.rounds < 1:
         raise ConfigError(f"--rounds is {options.rounds}; it must be 1 at least")
     if options.floor and (options.connect or options.senders > 1 or not 0 < options.rate <= 5_000):
         raise ConfigError("--floor is for one sender at a --rate up to 5000, and own daemons")
-    daemons = len(options.connect) or options.daemons
     plan = Plan(
-        daemons=0 if options.connect else daemons,
+        daemons=0 if options.connect else options.daemons,
         senders=options.senders,
-        receivers=daemons if options.receivers is None else options.receivers,
+        receivers=1 if options.receivers is None else options.receivers,
         size=options.size,
         level=level_of(options),
         rate=options.rate,
@@ -119,7 +130,10 @@ def run(options: argparse.Namespace) -> int:
         spin=options.spin,
         idle_sessions=options.idle_sessions,
         idle_groups=options.idle_groups,
+        **sites,
     )
+    if options.receivers is None:
+        plan = attrs.evolve(plan, receivers=len(options.connect) or len(members_of(plan)))
     rounds, floors = trio.run(_run, plan, options)
     if options.json:
         print(json.dumps({"machine": machine(), **as_json(rounds), **floor_json(floors)}))
@@ -154,6 +168,7 @@ def _tell(figures: Figures) -> None:
         f" {'bundled' if plan.bundling else 'one by one'},"
         f" {'as many as pass' if not plan.rate else f'{plan.rate:g}/s'}"
     )
+    tell_sites(figures)
     print(
         f"each receiver  {figures.msgs_per_s_each:,.0f} messages/s,"
         f" {figures.mb_per_s_each:,.1f} MB/s; the fastest {figures.msgs_per_s_fastest:,.0f}"

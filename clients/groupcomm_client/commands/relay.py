@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,15 +11,21 @@ import trio
 from groupcomm.errors import ConfigError
 from groupcomm.sim.faults import Faults
 from groupcomm_client.commands.progress import say
-from groupcomm_client.relay import Line, Relay
-from groupcommd.config_file import read_addresses
+from groupcomm_client.relay import Line, Pair, Relay
+from groupcomm_client.topology import Topology, make_line
+from groupcommd.config_file import read_addresses, read_sites
+from groupcommd.site_tables import sites_of_link
 
 NAME: Final = "relay"
 HELP: Final = "stand between daemons of this host and lose, delay, double or cut their datagrams"
 EXAMPLE: Final = "groupcomm relay --config plant.toml --via via.json --loss 0.05"
 
 ORDERS: Final = """\
-orders on standard input, one a line:
+--link NORTH-SOUTH:delay-ms=40,loss=0.01 says what lies between two sites of the configuration, both
+ways; with delay-ms, jitter-ms, mbit, loss. More links by more of it; the other options are for all
+other paths.
+
+orders on standard input, one a line; a site stands for all of its daemons:
   cut A B          nothing passes between A and B; cut A>B: only from A to B
   split A | B C    nothing passes between the parts
   hold A>B 0.5     hold what goes there for so many seconds, then let it go
@@ -46,6 +53,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--delay-ms", type=float, default=0.0, metavar="MS", help="one way (0)")
     parser.add_argument("--jitter-ms", type=float, default=0.0, metavar="MS", help="more (0)")
     parser.add_argument("--bandwidth-mbit", type=float, metavar="M", help="of each path (any)")
+    parser.add_argument(
+        "--link", action="append", default=[], metavar="A-B:K=V,...", help="between two sites"
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all chances (1)")
 
 
@@ -56,14 +66,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _run(options: argparse.Namespace) -> None:
-    megabit = options.bandwidth_mbit
-    line = Line(
-        delay_s=_at_least_0("--delay-ms", options.delay_ms) / 1000,
-        jitter_s=_at_least_0("--jitter-ms", options.jitter_ms) / 1000,
-        bytes_per_s=None if megabit is None else _at_least_0("--bandwidth-mbit", megabit) * 125_000,
+    line = make_line(
+        delay_ms=options.delay_ms, jitter_ms=options.jitter_ms, mbit=options.bandwidth_mbit
     )
-    relay = Relay(read_addresses(options.config), seed=options.seed, line=line)
-    orders = Orders(relay)
+    sites = read_sites(options.config)
+    links = dict(read_link(text, sites) for text in options.link)
+    topology = Topology(sites=sites, links=links)
+    lines = {pair: topology.link(*ends) for ends in links for pair in topology.between(*ends)}
+    relay = Relay(read_addresses(options.config), seed=options.seed, line=line, lines=lines)
+    orders = Orders(relay, sites)
     for name in (*_CHANCES, "reorder"):
         if getattr(options, name):
             orders.obey(f"{name} {getattr(options, name)}")
@@ -81,17 +92,32 @@ async def _run(options: argparse.Namespace) -> None:
                 say(str(error))
 
 
-def _at_least_0(name: str, value: float) -> float:
-    if value < 0:
-        raise ConfigError(f"{name} is {value}; it must be at least 0")
-    return value
+def read_link(text: str, sites: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], Line]:
+    """Two sites and what lies between them, as in ``north-south:delay-ms=40,loss=0.01``.
+
+    Raises:
+        ConfigError: it is none; the text says what is wrong.
+    """
+    names, _, rest = text.partition(":")
+    found: dict[str, float] = {}
+    for part in rest.split(","):
+        key, _, value = part.partition("=")
+        if key not in _MOST:
+            raise ConfigError(f"--link {text}: {key!r} is none of {', '.join(_MOST)}")
+        found[key.replace("-", "_")] = _number(f"--link {text}: {key}", value, _MOST[key])
+    return sites_of_link(names, sites), make_line(**found)
+
+
+_MOST: Final = {"delay-ms": 10_000.0, "jitter-ms": 10_000.0, "mbit": 1e6, "loss": 1.0}
+"""What a link has, and how much of it at most."""
 
 
 class Orders:
     """Obeys lines of text."""
 
-    def __init__(self, relay: Relay) -> None:
+    def __init__(self, relay: Relay, sites: Mapping[str, Sequence[str]] | None = None) -> None:
         self._relay = relay
+        self._sites = sites or {}
         self._faults: dict[str, Any] = {}
 
     def obey(self, text: str) -> None:
@@ -109,7 +135,7 @@ class Orders:
                 self._relay.cut(self._pairs(pairs))
             case ["split", *names] if "|" in names:
                 at = names.index("|")
-                self._relay.cut(list(self._relay.between(names[:at], names[at + 1 :])))
+                self._relay.cut(self._between(names[:at], names[at + 1 :]))
             case ["hold", *pairs, seconds]:
                 self._relay.hold(self._pairs(pairs), _number("hold", seconds, 3600))
             case [name, strength] if name in _CHANCES:
@@ -123,17 +149,22 @@ class Orders:
         self._faults[name] = strength
         self._relay.suffer(Faults(**self._faults) if any(self._faults.values()) else None)
 
-    def _pairs(self, words: list[str]) -> list[tuple[str, str]]:
+    def _pairs(self, words: list[str]) -> list[Pair]:
         if len(words) == 2 and not any(">" in word for word in words):
-            return list(self._relay.between(words[:1], words[1:]))
-        found = []
+            return self._between(words[:1], words[1:])
+        found: list[Pair] = []
         for word in words:
             source, arrow, target = word.partition(">")
             if not arrow:
                 raise ConfigError(f"{word!r} is no path; write A>B, or two daemons: A B")
-            list(self._relay.between([source], [target]))  # both must be there
-            found.append((source, target))
+            found += self._between([source], [target])[::2]
         return found
+
+    def _between(self, one: list[str], other: list[str]) -> list[Pair]:
+        return list(self._relay.between(self._daemons(one), self._daemons(other)))
+
+    def _daemons(self, names: list[str]) -> list[str]:
+        return [daemon for name in names for daemon in self._sites.get(name, (name,))]
 
 
 def _number(what: str, text: str, most: float) -> float:

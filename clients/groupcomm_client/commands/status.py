@@ -23,6 +23,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"daemons   {', '.join(found['daemons'])}")
         for members in found["rings"]:
             print(f"ring      {', '.join(members)}")
+        for one, other in found["links"]:
+            print(f"link      {one}, {other}")
         if ring is not None:
             print(
                 f"token     {ring['token']}, hop {ring['hop']}, lost {ring['token_losses']}"

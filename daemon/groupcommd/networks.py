@@ -1,0 +1,163 @@
+"""Several networks between daemons that have several addresses each: one socket for each network.
+
+The first addresses of all daemons are one network, the second ones another. What is for a daemon
+goes over the first network on which it was heard lately, as long as it says that it hears this one;
+else over all networks. So a network that fails, even in one direction only, ends no view. Only
+datagrams that the core has found genuine count as heard.
+"""
+
+import socket
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import inf
+from typing import Final
+
+from groupcomm.config.core import Timing
+from groupcomm.membership.neighbours import HEARD_BEACONS
+from groupcomm.membership.peers import Peer
+from groupcommd.addresses import Address
+from groupcommd.udp import UdpSocket
+
+_FIRST: Final = (0,)
+
+
+class Networks:
+    """Sends and receives as one `UdpSocket` does."""
+
+    def __init__(
+        self,
+        own: Sequence[Address],
+        others: Mapping[str, Sequence[Address]],
+        timing: Timing,
+        *,
+        multicast: Address | None = None,
+        far: Collection[str] = (),
+    ) -> None:
+        """Bind all sockets.
+
+        Args:
+            own: where to listen, by network.
+            others: the other daemons, by name; who has fewer addresses is on the first networks.
+            timing: says how long a daemon counts as heard.
+            multicast: reaches all others of the own site at once, on the first network.
+            far: the names of those that are in other sites.
+
+        Raises:
+            OSError: an address is in use, or not of this host.
+        """
+        self._networks: list[UdpSocket] = []
+        for at, address in enumerate(own):
+            there = {name: found[at] for name, found in others.items() if at < len(found)}
+            group = None if at else multicast
+            try:
+                self._networks.append(UdpSocket(address, there, multicast=group, far=far))
+            except OSError:
+                self.close()
+                raise
+        self._on = {name: tuple(range(min(len(f), len(own)))) for name, f in others.items()}
+        self._fellows = sorted(self._on.keys() - set(far))
+        self._fresh_s = HEARD_BEACONS * timing.beacon_interval_s + timing.longest_delay_s
+        self._last = 0  # the network of the latest drain
+        self._heard: dict[str, list[float]] = {}  # by name, when on which network
+        self._ways: dict[str, tuple[int, ...]] = {}  # by name, the networks to use
+
+    # ---- in ----
+
+    def drain(self) -> list[bytes]:
+        """What has come on one network, the next one that has anything."""
+        count = len(self._networks)
+        for step in range(1, count + 1):
+            network = (self._last + step) % count
+            datagrams = self._networks[network].drain()
+            if datagrams:
+                self._last = network
+                return datagrams
+        return []
+
+    def note(self, peers: Iterable[Peer], me: tuple[int, int], now: float) -> None:
+        """Learn from the core who was heard by the latest drain, after its step at `now`.
+
+        Args:
+            peers: that the core knows.
+            me: number and random id by which others say that they hear this daemon.
+            now: seconds, of the step and of `heard_at`.
+        """
+        since = now - self._fresh_s
+        for peer in peers:
+            if peer.name is None:
+                continue
+            heard = self._heard.setdefault(peer.name, [-inf] * len(self._networks))
+            if peer.heard_at == now:
+                heard[self._last] = now
+            lately = [network for network, at in enumerate(heard) if at >= since]
+            good = lately and peer.hears(me, since)
+            self._ways[peer.name] = (lately[0],) if good else self._on.get(peer.name, _FIRST)
+
+    def ways(self, name: str) -> tuple[int, ...]:
+        """The networks over which a daemon is sent to; a name that is none is its own."""
+        return self._ways.get(name) or self._on.get(name, _FIRST)
+
+    # ---- out ----
+
+    def send(self, transmissions: Sequence[tuple[str | None, bytes]]) -> None:
+        """Send everything, in order for each daemon and network; see `UdpSocket.send`."""
+        batches: list[list[tuple[str | None, bytes]]] = [[] for _ in self._networks]
+        together = self._together()
+        for name, datagram in transmissions:
+            if name is not None:
+                for network in self.ways(name):
+                    batches[network].append((name, datagram))
+            elif together is not None:
+                batches[together].append((None, datagram))
+            else:
+                for fellow in self._fellows:
+                    for network in self.ways(fellow):
+                        batches[network].append((fellow, datagram))
+        for udp, batch in zip(self._networks, batches, strict=True):
+            if batch:
+                udp.send(batch)
+
+    def _together(self) -> int | None:
+        """The one network that reaches all fellows, if there is one."""
+        found = {self.ways(name) for name in self._fellows}
+        if len(found) == 1:
+            (ways,) = found
+            if len(ways) == 1:
+                return ways[0]
+        return None
+
+    # ---- what is told about it ----
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """All that may become readable."""
+        return [each for udp in self._networks for each in udp.sockets]
+
+    @property
+    def address(self) -> Address:
+        """Where it listens on the first network."""
+        return self._networks[0].address
+
+    @property
+    def lost(self) -> int:
+        """Datagrams that the system did not take."""
+        return sum(udp.lost for udp in self._networks)
+
+    @property
+    def gso(self) -> bool:
+        """Whether the system cuts bursts on all networks."""
+        return all(udp.gso for udp in self._networks)
+
+    @property
+    def gro(self) -> bool:
+        """Whether the system joins bursts on all networks."""
+        return all(udp.gro for udp in self._networks)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """How much the system lets wait on the network that has least."""
+        return min(udp.buffer_bytes for udp in self._networks)
+
+    def close(self) -> None:
+        """Give the addresses back."""
+        for udp in self._networks:
+            udp.close()
