@@ -34,6 +34,7 @@ from groupcommd.site_tables import (
     LinkTable,
     SiteTable,
     Where,
+    link_delays_us,
     longest_delay_s,
     packet_limit,
     read_daemons,
@@ -274,6 +275,7 @@ def _core(file: File, sites: Mapping[str, SiteTable]) -> CoreConfig:
     return CoreConfig(
         cluster=file.cluster,
         sites=tuple(tuple(sorted(table.daemons)) for table in sites.values()),
+        link_delays_us=link_delays_us(sites, file.links),
         expected_daemons=file.expected_daemons,
         packet_limit=packet_limit(file.packet_bytes, sites, file.links),
         suite=1 if file.key_file else 0,

@@ -155,6 +155,15 @@ def longest_delay_s(sites: Sites, links: Links) -> float:
     return max(apart.values(), default=0.0)
 
 
+def link_delays_us(sites: Sites, links: Links) -> tuple[tuple[int, int, int], ...]:
+    """Per link its sites, by their places among `sites`, and its delay in microseconds."""
+    places = {site: place for place, site in enumerate(sites)}
+    return tuple(
+        (places[one], places[other], round(links[name].delay_ms * 1000))
+        for name, (one, other) in _pairs(sites, links).items()
+    )
+
+
 def _pairs(sites: Sites, links: Links) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for name in links:

@@ -97,12 +97,16 @@ class CoreConfig:
         cluster: name of the cluster; datagrams of others are dropped.
         suite: 1 seals datagrams with AES-256-GCM, 0 adds a CRC32C only.
         sites: the names of all daemons that may be members, by site; the same at all of them.
+        link_delays_us: one-way delays between neighbouring sites, as (site, site, microseconds)
+            with indices into `sites`; packets take the ways with the least sum. Empty: those over
+            the fewest links. Pairs that are not listed count as far as any two sites are.
         expected_daemons: of how many daemons more than half are a majority; None: of all listed.
         packet_limit: bytes of one datagram's packet, before sealing.
     """
 
     cluster: str = "groupcomm"
     sites: tuple[tuple[str, ...], ...] = ()
+    link_delays_us: tuple[tuple[int, int, int], ...] = ()
     expected_daemons: int | None = None
     packet_limit: int = 1340
     suite: int = 1
@@ -116,6 +120,12 @@ class CoreConfig:
             check_daemon(name)
         if len(set(names)) != len(names) or not all(self.sites):
             raise ConfigError(f"sites are {self.sites}; each has a daemon, and names differ")
+        for one, other, delay_us in self.link_delays_us:
+            if not 0 <= min(one, other) <= max(one, other) < len(self.sites) or delay_us < 0:
+                raise ConfigError(
+                    f"link_delays_us: ({one}, {other}, {delay_us}) joins no two of"
+                    f" {len(self.sites)} sites, or its delay is below 0"
+                )
         if len(names) > MAX_DAEMONS:
             raise ConfigError(f"{len(names)} daemons are listed; at most {MAX_DAEMONS} are allowed")
         if self.expected_daemons is not None and self.expected_daemons < 1:

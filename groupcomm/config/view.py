@@ -56,6 +56,8 @@ class View:
         rings: per ring the indices of its daemons, rising; rings sorted by their lowest daemon.
         links: pairs (lower, higher) of daemons of two rings that hear each other; each ring is
             reached from each other over one or several of them. At most one pair for two rings.
+        delays_us: of each link the configured one-way delay, microseconds, by which ways are
+            compared; empty if all are alike.
         clock: least time of the view's stamps, microseconds.
         packet_limit: bytes of one datagram's packet, before sealing; the least over all paths.
         longest_delay_s: the longest one-way delay between two rings, in seconds; 0 with one ring.
@@ -67,6 +69,7 @@ class View:
     daemons: tuple[DaemonId, ...]
     rings: tuple[tuple[int, ...], ...]
     links: tuple[tuple[int, int], ...] = ()
+    delays_us: tuple[int, ...] = ()
     clock: int = 0
     packet_limit: int = 1340
     longest_delay_s: float = 0.0

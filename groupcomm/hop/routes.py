@@ -1,11 +1,12 @@
 """Routes: over which links the packets of each ring reach every other ring.
 
-Every ring's packets go along a tree of shortest paths over the view's links, with that ring at the
-root. All daemons compute the same trees from the view, so a packet comes to each ring once.
+Every ring's packets go along a tree of shortest ways over the view's links, with that ring at the
+root: by configured delays, else by the number of links. All daemons compute the same trees from the
+view, so a packet comes to each ring once.
 """
 
-from collections import deque
 from collections.abc import Sequence
+from heapq import heappop, heappush
 
 from groupcomm.config.view import RING, View
 
@@ -53,19 +54,28 @@ class Routes:
 def _tree(
     view: View, usable: Sequence[tuple[int, int]], origin: int
 ) -> tuple[dict[int, tuple[int, int, int]], int]:
-    """Per ring but the root: (parent ring, the daemon there, the daemon here); and the depth."""
-    links: dict[int, list[tuple[int, int, int]]] = {ring: [] for ring in range(len(view.rings))}
-    for one, other in usable:
-        links[view.ring_of[one]].append((view.ring_of[other], one, other))
-        links[view.ring_of[other]].append((view.ring_of[one], other, one))
-    depths = {origin: 0}
+    """Per ring but the root: (parent ring, the daemon there, the daemon here); and the depth.
+
+    Dijkstra's algorithm; each link counts a microsecond more than its delay, so that of equal ways
+    the one over fewer links is taken.
+    """
+    lengths = dict(zip(view.links, view.delays_us or (0,) * len(view.links), strict=True))
+    near: dict[int, list[tuple[int, int, int, int]]] = {r: [] for r in range(len(view.rings))}
+    for pair in usable:
+        one, other = pair
+        length = lengths[pair] + 1
+        near[view.ring_of[one]].append((view.ring_of[other], one, other, length))
+        near[view.ring_of[other]].append((view.ring_of[one], other, one, length))
+    depths: dict[int, int] = {}
     parents: dict[int, tuple[int, int, int]] = {}
-    queue = deque((origin,))
-    while queue:
-        ring = queue.popleft()
-        for child, near, far in sorted(links[ring]):
+    edge = [(0, 0, origin, (origin, 0, 0))]  # (length, depth, ring, how it is reached)
+    while edge:
+        length, depth, ring, parent = heappop(edge)
+        if ring in depths:
+            continue
+        depths[ring], parents[ring] = depth, parent
+        for child, here, there, step in near[ring]:
             if child not in depths:
-                depths[child] = depths[ring] + 1
-                parents[child] = (ring, near, far)
-                queue.append(child)
+                heappush(edge, (length + step, depth + 1, child, (ring, here, there)))
+    del parents[origin]
     return parents, max(depths.values())

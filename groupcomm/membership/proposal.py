@@ -74,14 +74,27 @@ def make_view(config: CoreConfig, proposal: Proposal, joins: Mapping[int, Join])
     sites = {name: index for index, site in enumerate(config.sites) for name in site}
     sites_of = [sites.get(name, -1) for name in names]
     rings = split_into_rings(sites_of, mutual)
+    links = find_links(rings, mutual)
     return View(
         id=ViewId(counter, names[0], incarnations[0].random_id),
         daemons=tuple(map(DaemonId, names, incarnations)),
         rings=rings,
-        links=find_links(rings, mutual),
+        links=links,
+        delays_us=_delays(config, [(sites_of[one], sites_of[other]) for one, other in links]),
         clock=max(reading, config.starts.clock, *stamps, 0),
         packet_limit=config.packet_limit,
         longest_delay_s=config.timing.longest_delay_s if len(set(sites_of)) > 1 else 0.0,
+    )
+
+
+def _delays(config: CoreConfig, links: list[tuple[int, int]]) -> tuple[int, ...]:
+    """Of links between these sites; rings of one site are next to each other."""
+    if not config.link_delays_us:
+        return ()
+    known = {frozenset((one, other)): delay for one, other, delay in config.link_delays_us}
+    far_us = int(config.timing.longest_delay_s * 1_000_000)
+    return tuple(
+        0 if one == other else known.get(frozenset((one, other)), far_us) for one, other in links
     )
 
 

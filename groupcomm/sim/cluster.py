@@ -288,6 +288,7 @@ def make_config(settings: Settings) -> CoreConfig:
     return CoreConfig(
         suite=settings.suite,
         sites=tuple(tuple(names[index] for index in site) for site in settings.sites),
+        link_delays_us=tuple((*link.sites, microseconds(link.delay_s)) for link in settings.links),
         packet_limit=settings.packet_limit,
         starts=settings.starts,
         windows=settings.windows,

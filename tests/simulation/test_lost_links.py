@@ -3,6 +3,8 @@
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.clients import Client
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.links import Link
 from groupcomm.sim.settings import plain_settings
 from tests.simulation.judged import Judged
 
@@ -99,3 +101,19 @@ def test_without_a_way_around_the_view_ends_and_the_next_one_takes_other_daemons
     assert len(view.daemons) == 6
     sites.talk(0.5)
     sites.judged.finish()
+
+
+def test_packets_take_the_quicker_way_around() -> None:
+    links = [
+        Link(sites=(0, 1), delay_s=0.1),
+        Link(sites=(0, 2), delay_s=0.02),
+        Link(sites=(1, 2), delay_s=0.02),
+    ]
+    cluster = Cluster(plain_settings(daemons=(1, 1, 1), links=links))
+    sender, receiver = cluster.connect("near", 0), cluster.connect("far", 1)
+    cluster.run(2.0)
+    receiver.join("g")
+    cluster.run(2.0)
+    sender.multicast(["g"], b"x", level=ServiceLevel.RELIABLE)
+    cluster.run(0.06)
+    assert texts(receiver) == ["x"]

@@ -1,8 +1,10 @@
 """Routes: whatever the links, each ring has each packet exactly once, and knows whom to ask."""
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from itertools import combinations, pairwise
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
 from groupcomm.hop.routes import Routes
+from groupcomm.membership.reach import joins_all
 
 Link = tuple[int, int]
 
@@ -42,13 +45,15 @@ def views(draw: st.DrawFn) -> View:
     )
 
 
-def spread(view: View, origin: int, sender: int) -> tuple[Counter[int], dict[int, int], int]:
+def spread(
+    view: View, origin: int, sender: int, links: Sequence[Link] | None = None
+) -> tuple[Counter[int], dict[int, int], int]:
     """Send one packet from a daemon of ring `origin`, as the gateways would.
 
     Returns:
         How often it came to each daemon; from whom it came first; over how many links at most.
     """
-    routes = [Routes(view, me) for me in range(len(view.daemons))]
+    routes = [Routes(view, me, links) for me in range(len(view.daemons))]
     came: Counter[int] = Counter()
     source: dict[int, int] = {}
     most = 0
@@ -67,20 +72,20 @@ def spread(view: View, origin: int, sender: int) -> tuple[Counter[int], dict[int
     return came, source, most
 
 
-def check_everywhere_once(view: View) -> None:
-    far = Routes(view, 0).far
+def check_everywhere_once(view: View, links: Sequence[Link] | None = None) -> None:
+    far = Routes(view, 0, links).far
     crossed = set()
     for origin, ring in enumerate(view.rings):
         for sender in ring:
-            came, source, most = spread(view, origin, sender)
+            came, source, most = spread(view, origin, sender, links)
             assert came == Counter(d for d in range(len(view.daemons)) if d != sender)
             crossed.add(most)
             for daemon, near in source.items():
-                upstream = Routes(view, daemon).upstream[origin]
+                upstream = Routes(view, daemon, links).upstream[origin]
                 same_ring = view.ring_of[near] == view.ring_of[daemon]
                 assert upstream == (None if same_ring else near), "it knows whom to ask"
     assert max(crossed) == far
-    assert all(Routes(view, me).far == far for me in range(len(view.daemons)))
+    assert all(Routes(view, me, links).far == far for me in range(len(view.daemons)))
 
 
 @given(views())
@@ -145,6 +150,35 @@ def test_shapes(shape: str, far: int) -> None:
     view = make_view([1] * COUNT, SHAPES[shape])
     check_everywhere_once(view)
     assert Routes(view, 0).far == far
+
+
+DELAYS = {(0, 1): 100_000, (0, 2): 20_000, (1, 2): 30_000, (2, 3): 1, (1, 3): 1}
+
+
+def test_packets_take_the_way_with_the_least_delay() -> None:
+    view = attrs.evolve(make_view([1] * 4, set(DELAYS)), delays_us=tuple(DELAYS.values()))
+    upstream = [Routes(view, me).upstream for me in range(4)]
+    assert [upstream[me][0] for me in range(4)] == [None, 3, 0, 2], "0 - 2 - 3 - 1"
+    assert [upstream[me][1] for me in range(4)] == [2, None, 3, 1]
+    check_everywhere_once(view)
+
+
+def test_of_equal_ways_the_one_over_fewer_links_is_taken() -> None:
+    links = {(0, 1): 50, (0, 2): 20, (1, 2): 30}
+    view = attrs.evolve(make_view([1] * 3, set(links)), delays_us=tuple(links.values()))
+    assert Routes(view, 1).upstream[0] == 0
+
+
+@given(views(), st.data())
+def test_with_any_delays_and_links_lost_every_daemon_has_every_packet_once(
+    view: View, data: st.DataObject
+) -> None:
+    delays = data.draw(st.lists(st.integers(0, 5), min_size=len(view.links), max_size=99))
+    view = attrs.evolve(view, delays_us=tuple(delays[: len(view.links)]))
+    lost = data.draw(st.sets(st.sampled_from(view.links))) if view.links else set()
+    usable = tuple(pair for pair in view.links if pair not in lost)
+    if joins_all(view, usable):
+        check_everywhere_once(view, usable)
 
 
 def test_one_ring_needs_no_routes() -> None:
