@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import attrs
 import pytest
 
-from groupcomm.sim.plan.measure import Measured, measure
+from groupcomm.sim.plan.measure import Measured, PlanFailed, measure
 from groupcomm.sim.plan.topology import Topology
 from groupcomm_client.cli import main
 from groupcomm_client.commands import simulate_plan
@@ -126,6 +126,25 @@ def test_interrupting_tells_what_is_there_and_ends_with_130(
     assert "stopped; so far:" in output.err
     grown = json.loads(output.out)["growing"]
     assert {what: len(done) for what, done in grown.items()} == {"sites": 1}
+
+
+def test_a_size_without_a_view_ends_its_series_and_the_rest_is_told(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = measure(plan(rate=1.0))
+
+    def only_small(wanted: Topology, _seed: int) -> Measured:
+        if len(wanted.names) > 2:
+            raise PlanFailed("no view")
+        return small
+
+    monkeypatch.setattr(simulate_plan, "measure", only_small)
+    command = ["simulate", "--topology", str(file), "--json", "--grow-sites", "2,3,4"]
+    assert main([*command, "--grow-daemons", "4"]) == 1
+    output = capsys.readouterr()
+    assert output.err.count("too much: no view") == 1
+    grown = json.loads(output.out)["growing"]
+    assert {what: len(done) for what, done in grown.items()} == {"sites": 1, "daemons": 1}
 
 
 @pytest.mark.parametrize(

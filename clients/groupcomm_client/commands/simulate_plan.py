@@ -3,14 +3,14 @@
 import argparse
 import json
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcomm.sim.plan.grow import with_daemons, with_sites
-from groupcomm.sim.plan.measure import measure
+from groupcomm.sim.plan.measure import PlanFailed, measure
 from groupcomm.sim.plan.topology import Topology, read_topology
 from groupcomm_client.bench.page import html
 from groupcomm_client.commands.progress import say
@@ -103,28 +103,19 @@ def run_plan(options: argparse.Namespace) -> int:
 
     Raises:
         ConfigError: the file, or a size, makes no sense.
-        PlanFailed: daemons did not come to one view.
+        PlanFailed: daemons of the plan itself did not come to one view.
         OSError: a file cannot be read or written.
     """
-    plan = read_plan(options.topology)
+    plan, seed = read_plan(options.topology), options.seeds[0]
     sizes = {
         "sites": [with_sites(plan, count) for count in options.grow_sites or ()],
         "daemons": [with_daemons(plan, count) for count in options.grow_daemons or ()],
     }
     if options.output is not None:
         options.output.touch()  # rather fail now than after minutes
-    seed = options.seeds[0]
     found = figures_of(measure(plan, seed))
     growing: Growing = [(what, []) for what, plans in sizes.items() if plans]
-    stopped = False
-    try:
-        for what, done in growing:
-            for one in sizes[what]:
-                done.append(figures_of(measure(one, seed)))
-                say(_summary(done[-1]))
-    except KeyboardInterrupt:
-        stopped = True
-        say("stopped; so far:")
+    status = _grow(sizes, growing, seed)
     growing = [(what, done) for what, done in growing if done]
     if options.output is not None:
         facts = (
@@ -137,9 +128,29 @@ def run_plan(options: argparse.Namespace) -> int:
     wrong = [each.wrong for each in (found, *(one for _, some in growing for one in some))]
     for each in filter(None, wrong):
         say(f"too much: {each}")
-    if stopped:
+    return status or int(any(wrong))
+
+
+def _grow(sizes: Mapping[str, Sequence[Topology]], growing: Growing, seed: int) -> int:
+    """Measure what grows, one size after the other; what is done is there also if that stops.
+
+    Returns 0, or the exit status if a cluster came to no view (1) or after ^C.
+    """
+    status = 0
+    try:
+        for what, done in growing:
+            for plan in sizes[what]:
+                try:
+                    done.append(figures_of(measure(plan, seed)))
+                except PlanFailed as error:
+                    say(f"too much: {error}")
+                    status = 1
+                    break  # larger ones will not either
+                say(_summary(done[-1]))
+    except KeyboardInterrupt:
+        say("stopped; so far:")
         return STOPPED
-    return 1 if any(wrong) else 0
+    return status
 
 
 def read_plan(path: Path) -> Topology:
