@@ -129,14 +129,20 @@ def joined(among: Collection[int], pairs: Iterable[SitePair], start: int) -> set
     return found
 
 
-def check_links(sites: int, links: Sequence[Link]) -> None:
-    """Raise ConfigError unless links join known sites, one for each pair, and reach all."""
+def check_links(names: Sequence[str], links: Sequence[Link]) -> None:
+    """Raise ConfigError unless links join known sites, one for each pair, and reach all of these.
+
+    Args:
+        names: of the sites, for people.
+        links: between them.
+    """
     pairs = [link.sites for link in links]
-    for pair in pairs:
-        if pair[1] >= sites:
-            raise ConfigError(f"link {pair[0]}-{pair[1]}: there are only {sites} sites, from 0")
-        if pairs.count(pair) > 1:
-            raise ConfigError(f"link {pair[0]}-{pair[1]} is there twice")
-    apart = set(range(sites)) - joined(range(sites), pairs, 0)
+    for near, far in pairs:
+        if far >= len(names):
+            raise ConfigError(f"link {near}-{far}: there are only {len(names)} sites, from 0")
+        if pairs.count((near, far)) > 1:
+            raise ConfigError(f"there are two links between {names[near]} and {names[far]}")
+    apart = set(range(len(names))) - joined(range(len(names)), pairs, 0)
     if apart:
-        raise ConfigError(f"no links lead from site 0 to {', '.join(map(str, sorted(apart)))}")
+        lost = ", ".join(names[site] for site in sorted(apart))
+        raise ConfigError(f"no links lead from {names[0]} to {lost}")

@@ -88,6 +88,7 @@ class Process:
         step_us: how long each step takes.
         sends_left: so many datagrams it still sends, then it is killed; None for no such limit.
         injected: datagrams without a valid seal that were put before it.
+        steps: how many it has made.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Process:
         self.step_us = STEP_US
         self.sends_left: int | None = None
         self.injected = 0
+        self.steps = 0
         self._lookalikes = 0  # forged ones that the core took for replays or its own
         self._inbox: list[tuple[int, int, bytes]] = []  # a heap by arrival
         self._count = 0  # of what was put there
@@ -224,6 +226,7 @@ class Process:
         if len(datagrams) > BUFFER_DATAGRAMS:
             del datagrams[BUFFER_DATAGRAMS:]
         self._busy_until = now + self.step_us
+        self.steps += 1
         if forged:
             self._feed_forged(forged)
         if inputs:

@@ -117,7 +117,7 @@ class Settings:
     core: tuple[int, ...] = ()
 
     def __attrs_post_init__(self) -> None:
-        check_links(len(self.sites), self.links)
+        check_links([f"site {site}" for site in range(len(self.sites))], self.links)
 
     @property
     def daemons(self) -> int:

@@ -63,8 +63,11 @@ def test_sites_are_joined_over_others_only_if_these_are_there() -> None:
         (lambda: Link(sites=(0, 1), delay_s=0.1, bytes_per_s=0.0), "bytes_per_s is 0.0"),
         (lambda: Link(sites=(0, 1), delay_s=0.1, queue_s=0.0), "queue_s is 0.0"),
         (lambda: settings_with(link(0, 3)), "link 0-3: there are only 3 sites, from 0"),
-        (lambda: settings_with(link(0, 1), link(0, 1)), "link 0-1 is there twice"),
-        (lambda: settings_with(link(0, 1)), "no links lead from site 0 to 2"),
+        (
+            lambda: settings_with(link(0, 1), link(0, 1)),
+            "there are two links between site 0 and site 1",
+        ),
+        (lambda: settings_with(link(0, 1)), "no links lead from site 0 to site 2"),
         (lambda: plain_settings(daemons=(1, 0)), "each site has at least one"),
         (lambda: Options(sites=MAX_RINGS + 1), f"there are 1 to {MAX_RINGS}"),
     ],

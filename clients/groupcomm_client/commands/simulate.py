@@ -16,14 +16,21 @@ from groupcomm.sim.run import RunResult
 from groupcomm.sim.settings import MAX_DAEMONS, Options
 from groupcomm_client.campaign import Totals, replay_command, run_campaign
 from groupcomm_client.commands.progress import Progress, say
+from groupcomm_client.commands.simulate_plan import (
+    STOPPED,
+    add_plan_options,
+    refuse_for_plan,
+    refuse_without_topology,
+    run_plan,
+)
 
 NAME: Final = "simulate"
-HELP: Final = "run clusters of daemons and clients in virtual time and judge what happened"
+HELP: Final = (
+    "run clusters of daemons and clients in virtual time and judge what happened, or plan sites"
+)
 EXAMPLE: Final = "groupcomm simulate --daemons 5 --seeds 1:20 --faults loss,storm"
 
 SHOWN_FAILURES = 3
-STOPPED = 130
-"""Exit status after ^C."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -85,6 +92,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="seconds between lines of progress on standard error (default: 5)",
     )
+    add_plan_options(parser)
 
 
 def parse_seeds(text: str) -> range:
@@ -100,7 +108,11 @@ def parse_seeds(text: str) -> range:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run all seeds; 0 if every property holds in every run."""
+    """Run all seeds; 0 if every property holds in every run. With --topology carry that out."""
+    if options.topology is not None:
+        refuse_for_plan(options, add_options)
+        return run_plan(options)
+    refuse_without_topology(options)
     chosen = Options(
         daemons=options.daemons,
         sites=options.sites,

@@ -1,0 +1,1 @@
+"""What a plan of sites has shown, as tables, as JSON and as a page."""

@@ -1,0 +1,22 @@
+"""The plans beside this file are carried out, for a shorter time than they say."""
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from groupcomm.sim.plan.measure import measure
+from groupcomm_client.commands.simulate_plan import read_plan
+from groupcomm_client.plan.figures import figures_of
+
+
+@pytest.mark.parametrize("name", ["sites.toml", "growth.toml"])
+def test_every_message_comes_in_one_view(name: str) -> None:
+    plan = read_plan(Path(__file__).with_name(name))
+    found = figures_of(measure(attrs.evolve(plan, duration_s=1.0)))
+    assert found.wrong == ""
+    assert {each.level for each in found.delays} == {load.level.name for load in plan.loads}
+    for each in found.delays:
+        assert each.deliveries > 0
+        assert each.p50_ms is not None
+    assert len(found.links) == 2 * len(plan.links)

@@ -1,0 +1,175 @@
+"""One plan carried out in virtual time: the real core, real sessions, the plan's network."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from groupcomm.errors import GroupCommError
+from groupcomm.level import ServiceLevel
+from groupcomm.sim.cluster import LOOK_S, Cluster
+from groupcomm.sim.loop import SECOND, microseconds
+from groupcomm.sim.plan.programs import Programs
+from groupcomm.sim.plan.topology import Topology
+from groupcomm.sim.plan.traffic import Meter, Phase
+from groupcomm.trace.events import Conf, TraceEvent
+
+FORM_LIMIT_S: Final = 60.0
+JOIN_S: Final = 4.0
+"""For programs to connect and to become members, before anything is measured; and for the notices
+of the agreed order to rest again, which joins are part of (Timing.agreed_memory_s)."""
+
+IDLE_S: Final = 2.0
+WARM_S: Final = 1.0
+"""Load that is not counted, until notices and windows have found their pace."""
+
+DRAIN_LIMIT_S: Final = 10.0
+"""What has not come so long after the load is missing."""
+
+
+class PlanFailed(GroupCommError):
+    """A plan cannot be measured; the text says why."""
+
+
+@attrs.frozen(kw_only=True)
+class Delay:
+    """From multicast to delivery at programs, for a level and a pair of sites.
+
+    Attributes:
+        level: of the messages.
+        near, far: sites of the sender and of the receiver, by index.
+        seconds: of all deliveries, sorted.
+        missing: deliveries that were due and did not come; only UNRELIABLE may have some.
+    """
+
+    level: ServiceLevel
+    near: int
+    far: int
+    seconds: Sequence[float]
+    missing: int
+
+    def quantile(self, part: float) -> float | None:
+        """The delay that this part of all deliveries does not exceed; None without any."""
+        last = len(self.seconds) - 1
+        return None if last < 0 else self.seconds[min(last, int(part * len(self.seconds)))]
+
+
+@attrs.frozen(kw_only=True)
+class Measured:
+    """What came of a plan.
+
+    Attributes:
+        topology: the plan.
+        forming: from the start of all daemons to their first view together.
+        idle: members in all groups, nothing sent.
+        load: all loads at once.
+        messages: sent while `load` was counted.
+        deliveries: of these messages, at programs.
+        delays: by level and sites.
+        views: how many views came and went once there was one; 0 unless the load was too much.
+    """
+
+    topology: Topology
+    forming: Phase
+    idle: Phase
+    load: Phase
+    messages: int
+    deliveries: int
+    delays: Sequence[Delay]
+    views: int
+
+
+def measure(topology: Topology, seed: int = 1) -> Measured:
+    """Carry a plan out.
+
+    Args:
+        topology: the plan.
+        seed: of jitter, loss and the moments of sending.
+
+    Raises:
+        PlanFailed: the daemons do not come to one view.
+    """
+    views: set[str] = set()
+
+    def record(event: TraceEvent) -> None:
+        if isinstance(event, Conf) and event.kind == "R":
+            views.add(event.view)
+
+    settings = topology.settings(seed)
+    cluster = Cluster(settings, record, start=False)
+    meter = Meter(cluster.loop, cluster.daemons, [link.sites for link in topology.links])
+    cluster.network.observers.append(meter.observe)
+    forming = _form(cluster, meter)
+    programs = [Programs(cluster, load, place, seed) for place, load in enumerate(topology.loads)]
+    cluster.run(JOIN_S)
+    views.clear()
+    meter.begin()
+    cluster.run(IDLE_S)
+    idle = meter.end()
+    load = _load(cluster, meter, programs, topology.duration_s)
+    return Measured(
+        topology=topology,
+        forming=forming,
+        idle=idle,
+        load=load,
+        messages=sum(each.sent for each in programs),
+        deliveries=sum(len(some) for each in programs for some in each.delays_us.values()),
+        delays=_delays(programs),
+        views=len(views),
+    )
+
+
+def _form(cluster: Cluster, meter: Meter) -> Phase:
+    cluster.start(form=False)
+    hosts = range(len(cluster.daemons))
+    while any(host.process is None for host in cluster.daemons) or not cluster.agree(hosts):
+        if cluster.loop.now > microseconds(FORM_LIMIT_S):
+            raise PlanFailed(
+                f"the {len(cluster.daemons)} daemons did not agree on a view within"
+                f" {FORM_LIMIT_S:g} s: give links more bandwidth or less loss"
+            )
+        cluster.run(LOOK_S)
+    return meter.end()
+
+
+def _load(cluster: Cluster, meter: Meter, programs: Sequence[Programs], duration_s: float) -> Phase:
+    """All loads at once, until what they have sent has come."""
+    for each in programs:
+        each.start()
+    cluster.run(WARM_S)
+    meter.begin()
+    for each in programs:
+        each.counting = True
+    cluster.run(duration_s)
+    phase = meter.end()
+    for each in programs:
+        each.stop()
+    until = cluster.loop.now + microseconds(DRAIN_LIMIT_S)
+    while cluster.loop.now < until and _is_missing(programs):
+        cluster.run(LOOK_S)
+    return phase
+
+
+def _is_missing(programs: Sequence[Programs]) -> bool:
+    return any(each.missing(site) > 0 for each in programs for site in each.members)
+
+
+def _delays(programs: Sequence[Programs]) -> list[Delay]:
+    """Those of all loads, put together by level and sites."""
+    found: dict[tuple[ServiceLevel, int, int], tuple[list[int], list[int]]] = {}
+    for each in programs:
+        for site, delays_us in each.delays_us.items():
+            key = (each.load.level, each.load.sender, site)
+            times, missing = found.setdefault(key, ([], []))
+            times += delays_us
+            missing.append(each.missing(site))
+    return [
+        Delay(
+            level=level,
+            near=near,
+            far=far,
+            seconds=[time / SECOND for time in sorted(times)],
+            missing=sum(missing),
+        )
+        for (level, near, far), (times, missing) in sorted(found.items())
+    ]

@@ -1,0 +1,128 @@
+"""What is sent where, counted datagram by datagram."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from groupcomm.security.sealing import SEAL_BYTES
+from groupcomm.sim.bottleneck import UDP_HEADER_BYTES
+from groupcomm.sim.host import Host
+from groupcomm.sim.links import SitePair
+from groupcomm.sim.loop import SECOND, Loop
+from groupcomm.sim.scenario.rules import kind_of
+
+_CHECKSUM_BYTES: Final = 4
+OVERHEAD_BYTES: Final = UDP_HEADER_BYTES + SEAL_BYTES - _CHECKSUM_BYTES
+"""What a datagram is longer on a real network, encrypted, than the simulator's with a checksum."""
+
+
+@attrs.define(kw_only=True)
+class Count:
+    """Datagrams, and their bytes with all headers of IP, UDP and encryption."""
+
+    datagrams: int = 0
+    bytes: int = 0
+
+    def add(self, size: int) -> None:
+        """Count one more."""
+        self.datagrams += 1
+        self.bytes += size
+
+
+@attrs.define(kw_only=True)
+class Way:
+    """One direction of a link.
+
+    Attributes:
+        sent: what was given to it.
+        lost: datagrams of these that did not arrive.
+        kinds: bytes by what the datagrams carry: data, join, horizon and so on.
+    """
+
+    sent: Count = attrs.field(factory=Count)
+    lost: int = 0
+    kinds: Counter[str] = attrs.field(factory=Counter)
+
+
+@attrs.frozen(kw_only=True)
+class Phase:
+    """What was counted in a span of time.
+
+    Attributes:
+        seconds: how long it took.
+        ways: by the sites (from, to) of each link.
+        sent, received: by daemon, within its site and over links.
+        unheard: datagrams to sites that are no neighbours of the sender's, which nobody hears.
+        steps: by daemon, how often it had something to do.
+    """
+
+    seconds: float
+    ways: dict[SitePair, Way]
+    sent: Sequence[Count]
+    received: Sequence[Count]
+    unheard: int
+    steps: Sequence[int]
+
+
+class Meter:
+    """Counts what a cluster's network is given, in phases.
+
+    Args:
+        loop: virtual time.
+        hosts: of the cluster.
+        links: the pairs of neighbouring sites.
+    """
+
+    def __init__(self, loop: Loop, hosts: Sequence[Host], links: Sequence[SitePair]) -> None:
+        self._loop = loop
+        self._hosts = hosts
+        self._sites = [host.site for host in hosts]
+        self._links = links
+        self._last: bytes | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self._since = self._loop.now
+        self._ways = {way: Way() for near, far in self._links for way in ((near, far), (far, near))}
+        self._sent = [Count() for _ in self._hosts]
+        self._received = [Count() for _ in self._hosts]
+        self._unheard = 0
+        self._steps = self._steps_so_far()
+
+    def end(self) -> Phase:
+        """What was counted since `begin`; the next phase begins."""
+        before, now = self._steps, self._steps_so_far()
+        phase = Phase(
+            seconds=(self._loop.now - self._since) / SECOND,
+            ways=self._ways,
+            sent=self._sent,
+            received=self._received,
+            unheard=self._unheard,
+            steps=[late - early for early, late in zip(before, now, strict=True)],
+        )
+        self.begin()
+        return phase
+
+    def observe(self, source: int, target: int, datagram: bytes, goes_on: bool) -> None:
+        """Take note of a datagram; for `Network.observers`."""
+        size = len(datagram) + OVERHEAD_BYTES
+        if datagram is not self._last:  # a multicast is told once for each that it is for
+            self._last = datagram
+            self._sent[source].add(size)
+        if goes_on:
+            self._received[target].add(size)
+        near, far = self._sites[source], self._sites[target]
+        if near != far:
+            way = self._ways.get((near, far))
+            if way is None:
+                self._unheard += 1
+                return
+            way.sent.add(size)
+            way.lost += not goes_on
+            way.kinds[kind_of(datagram)] += size
+
+    def _steps_so_far(self) -> list[int]:
+        return [0 if host.process is None else host.process.steps for host in self._hosts]
