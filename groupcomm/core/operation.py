@@ -19,6 +19,7 @@ from groupcomm.core.ending import Ending
 from groupcomm.core.probe import Probe
 from groupcomm.errors import BadDatagram, RemoteProtocolError
 from groupcomm.events import DaemonView
+from groupcomm.groups.reach import Reach
 from groupcomm.hop.handover import Handover
 from groupcomm.hop.routes import Routes
 from groupcomm.membership.union import Union
@@ -35,7 +36,7 @@ from groupcomm.wire.request import decode_request_untrusted
 from groupcomm.wire.resend import decode_resend_untrusted
 from groupcomm.wire.rest import decode_rest_untrusted
 from groupcomm.wire.token import decode_token_untrusted
-from groupcomm.wire.unreliable import decode_unreliable_untrusted
+from groupcomm.wire.unreliable import UnreliablePacket, decode_unreliable_untrusted
 
 
 class Surroundings(Protocol):
@@ -96,6 +97,7 @@ class Operation:
             begun=self._on_complete,
             probe=self._probe,
         )
+        self._reach = Reach(view, self.delivery.groups.table)
         self.streams = self.delivery.streams
         self.ending = Ending(view, self.delivery)
         routes = Routes(view, me)
@@ -269,8 +271,14 @@ class Operation:
         if not self.delivery.is_new(packet):
             self.counters.unreliable_duplicates += 1
             return
+        self._pass_on_unreliable(packet, raw)
         self.delivery.release_unreliable(packet)
-        self._pass_on(self.view.ring_of[packet.daemon], 0, raw)
+
+    def _pass_on_unreliable(self, packet: UnreliablePacket, raw: bytes) -> None:
+        """Other rings get it if they have recipients; who is only joining there may miss it."""
+        ring = self.view.ring_of[packet.daemon]
+        if ring != self._own_ring or not self._reach.stays_in(ring, packet.bundles):
+            self._pass_on(ring, 0, raw)
 
     def _on_rest(self, packet: bytes) -> None:
         notice = decode_rest_untrusted(packet)
@@ -318,9 +326,9 @@ class Operation:
             return
         for packet in self._packer.unreliable(self._desk.take_unreliable()):
             raw = packet.encode(self.key)  # before its bundles are given out, and let go
-            self.delivery.release_unreliable(packet)
             self.send(RING, raw)
-            self._pass_on(self._own_ring, 0, raw)
+            self._pass_on_unreliable(packet, raw)
+            self.delivery.release_unreliable(packet)
 
     def take_recovered(self, raw: bytes, union: Union) -> bool:
         """Take a packet of this view from a fellow, after it has come to stand still.

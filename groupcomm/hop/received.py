@@ -1,7 +1,7 @@
 """What has come over a link, and when to acknowledge it.
 
-Pure. A lone packet is acknowledged after MAX_ACK_DELAY_S; two or more, and whatever shows a gap, at
-once, but only each ACK_INTERVAL_S, as one acknowledgement names all that has come.
+Pure. What comes is acknowledged after MAX_ACK_DELAY_S; ACK_EVERY packets, and whatever shows a gap,
+at once, but only each ACK_INTERVAL_S, as one acknowledgement names all that has come.
 """
 
 from math import inf
@@ -12,7 +12,7 @@ from groupcomm.stream.ranges import Range
 from groupcomm.wire.ack import MAX_RANGES, MOST_DELAY_US, Acknowledgement
 
 ACK_INTERVAL_S: Final = 0.001
-ACK_EVERY: Final = 2
+ACK_EVERY: Final = 8
 
 
 class Received:

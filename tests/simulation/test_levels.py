@@ -18,6 +18,7 @@ from groupcomm.sim.loop import random_for
 from groupcomm.sim.path_faults import PathFaults
 from groupcomm.sim.settings import plain_settings
 from groupcomm.wire.data import decode_data_untrusted
+from groupcomm.wire.link import decode_link_untrusted
 from groupcomm.wire.packet import PacketKind
 
 UNRELIABLE, RELIABLE, FIFO, CAUSAL, AGREED, SAFE = ServiceLevel
@@ -140,6 +141,37 @@ def test_unreliable_costs_no_recovery() -> None:
     rest_notices = kinds.pop(PacketKind.REST)
     assert rest_notices <= 2 * (1 + int(1.0 / Timing().rest_interval_s)), "as in silence"
     assert not kinds, "nobody asks for anything"
+
+
+def test_unreliable_goes_only_to_sites_that_have_members() -> None:
+    cluster = Cluster(plain_settings(daemons=(2, 1, 1)))
+    sender, near, far = (cluster.connect(f"user{at}", at) for at in (0, 1, 2))
+    cluster.run(1.0)
+    near.join("near")
+    for member in (near, far):
+        member.join("everywhere")
+    cluster.run(2.0)
+    carried: Counter[bool] = Counter()
+
+    def observe(source: int, target: int, datagram: bytes, _goes_on: bool) -> None:
+        packet = datagram[HEAD_BYTES:-4]
+        if packet[0] == PacketKind.LINK:
+            assert decode_link_untrusted(packet).packet[0] == PacketKind.UNRELIABLE
+            carried[target == 2] += 1
+
+    cluster.network.observers.append(observe)
+    for group in ("near", near.name, "nobody"):
+        for at, origin in enumerate((sender, near)):
+            origin.multicast([group], f"{group} {at}".encode(), level=UNRELIABLE)
+    cluster.run(0.5)
+    assert len(texts(near)) == 4
+    assert not carried
+    near.multicast(["everywhere"], b"all", level=UNRELIABLE)
+    sender.multicast([far.name], b"private", level=UNRELIABLE)
+    sender.multicast(["near", "everywhere"], b"both", level=UNRELIABLE)
+    cluster.run(0.5)
+    assert sorted(texts(far)) == ["all", "both", "private"]
+    assert carried[True] == 2, "what one daemon sends at once shares a packet"
 
 
 # ---- between rings ----

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.hop.received import ACK_INTERVAL_S, Received
+from groupcomm.hop.received import ACK_EVERY, ACK_INTERVAL_S, Received
 from groupcomm.hop.round_trip import MAX_ACK_DELAY_S
 from groupcomm.stream.ranges import ranges_of
 from groupcomm.wire.ack import MAX_RANGES
@@ -29,20 +29,27 @@ def test_each_number_counts_once_and_an_acknowledgement_names_the_latest_ranges(
         assert len(said) == min(len(known), MAX_RANGES)
 
 
-def test_a_lone_packet_waits_for_company_and_a_gap_does_not() -> None:
+def test_few_packets_wait_for_company_and_many_do_not() -> None:
     received = Received()
     assert received.due == float("inf")
-    received.take(1, 1.0)
-    assert received.due == 1.0 + MAX_ACK_DELAY_S
-    received.take(2, 1.0 + 2**-9)
-    assert received.due == 1.0 + 2**-9
-    ack = received.acknowledge(3, 1.0 + 2**-9 + 0.25)
-    assert (ack.sender, ack.delay_us, ack.ranges) == (3, 250_000, [(1, 2)])
+    for number in range(1, ACK_EVERY):
+        received.take(number, 1.0 + number * 2**-10)
+        assert received.due == 1.0 + 2**-10 + MAX_ACK_DELAY_S
+    received.take(ACK_EVERY, 1.0 + 2**-6)
+    assert received.due <= 1.0 + 2**-6
+    ack = received.acknowledge(3, 1.0 + 2**-6 + 0.25)
+    assert (ack.sender, ack.delay_us, ack.ranges) == (3, 250_000, [(1, ACK_EVERY)])
     assert received.due == float("inf")
-    received.take(4, 1.0 + 2**-9 + 0.25 + ACK_INTERVAL_S / 2)
-    assert received.due == 1.0 + 2**-9 + 0.25 + ACK_INTERVAL_S
-    assert received.acknowledge(3, 1.75).ranges == [(1, 2), (4, 4)]
-    assert received.take(3, 2.0)
-    assert not received.take(3, 2.0)
+
+
+def test_a_gap_and_a_copy_are_told_soon() -> None:
+    received = Received()
+    received.take(1, 0.5)
+    received.acknowledge(0, 1.0)
+    received.take(3, 1.0 + ACK_INTERVAL_S / 2)
+    assert received.due == 1.0 + ACK_INTERVAL_S
+    assert received.acknowledge(0, 1.75).ranges == [(1, 1), (3, 3)]
+    assert received.take(2, 2.0)
+    assert not received.take(2, 2.0)
     assert received.due == 2.0, "whoever sends something twice has not heard that it came"
     assert received.duplicates == 1
