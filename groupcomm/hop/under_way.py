@@ -161,7 +161,7 @@ class UnderWay:
         if not lost and self._sent and now >= self._probe_at:
             self._backoff = min(self._backoff + 1, MOST_BACKOFF)
             self._last_at = now
-            lost = [number for number, _ in zip(self._sent, range(PROBES), strict=False)]
+            lost = self._to_probe()
         gone: list[Queued] = []
         for number in lost:
             sent = self._sent.pop(number)
@@ -170,6 +170,17 @@ class UnderWay:
         self.lost += len(gone)
         self._set_deadline()
         return gone
+
+    def _to_probe(self) -> list[int]:
+        """The oldest up to PROBES that are sent again; what is outside of the streams is not."""
+        numbers: list[int] = []
+        probes = 0
+        for number, sent in self._sent.items():
+            numbers.append(number)
+            probes += sent.queued.number > 0
+            if probes == PROBES:
+                break
+        return numbers
 
     def _doubtful(self) -> Iterator[tuple[int, Sent]]:
         """What was sent before something that has arrived."""

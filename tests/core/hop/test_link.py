@@ -141,6 +141,18 @@ def test_a_link_that_was_dead_for_long_is_of_use_soon_after() -> None:
     assert len(pair.got) == 4
 
 
+def test_what_is_not_sent_again_costs_no_probe() -> None:
+    """Seed 339: it was the oldest that was under way on a link that had been dead for long."""
+    pair = Pair(Wire(0.02, loses=lambda raw: True))
+    for _ in range(20):
+        pair.ends[0].send(0, 0, packet(b"u", PacketKind.UNRELIABLE))
+    pair.ends[0].send(0, 1, packet(b"d"))
+    pair.run(0.05)
+    pair.wires[0].loses = lambda raw: False
+    pair.run(2 * pair.ends[0].trip.probe_timeout_s)
+    assert pair.texts() == [b"d"]
+
+
 def test_what_is_outside_the_streams_is_not_repeated() -> None:
     pair = Pair(Wire(0.02, loses=lambda raw: raw[HEAD_BYTES + 10] == PacketKind.UNRELIABLE))
     pair.ends[0].send(0, 0, packet(b"u", PacketKind.UNRELIABLE))
