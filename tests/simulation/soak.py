@@ -136,7 +136,8 @@ class Soak:
         """Run a wrong core until an oracle notices, over at most so many seeds."""
         hunt = self.state.hunts.setdefault(bug, Hunt())
         if hunt.seed is None and hunt.tried < seeds:
-            options = Options(known_bug=bug, duration_s=self._duration_s)
+            sites = known_bugs.find_known_bug(bug).sites
+            options = Options(known_bug=bug, sites=sites, duration_s=self._duration_s)
             with closing(self._run(range(hunt.tried + 1, seeds + 1), options)) as results:
                 for result in results:
                     hunt.tried += 1
@@ -234,7 +235,8 @@ def table_of(hunts: dict[str, Hunt]) -> str:
         if hunt.seed is None:
             missed.append(f"{start} {hunt.tried} |")
         else:
-            found.append(f"{start} {hunt.seed} | {', '.join(hunt.properties)} |")
+            sites = "" if bug.sites is None else f"{bug.sites} sites: "
+            found.append(f"{start} {sites}{hunt.seed} | {', '.join(hunt.properties)} |")
     return "\n".join([*found, *(missed if len(missed) > 3 else []), ""])
 
 

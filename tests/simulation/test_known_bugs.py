@@ -14,17 +14,27 @@ from groupcomm.sim import known_bugs
 from groupcomm.sim.known_bugs import KNOWN_BUGS, find_known_bug
 from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
-from groupcomm.sim.variants.bug import KnownBug, Right, known_bug
+from groupcomm.sim.variants.bug import SITES, KnownBug, Right, known_bug, site_bug
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket
 from tests.simulation import test_campaign
 
 PAGE = Path(__file__).parents[2] / "docs" / "known-bugs.md"
 ROWS = [line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines() if "| `" in line]
+
+
+def read_seed(text: str) -> tuple[int | None, int]:
+    """From ``17`` or ``3 sites: 17``: the sites of a run, None where they are drawn; its seed."""
+    sites, separator, seed = text.rpartition(" sites: ")
+    return (int(sites) if separator else None), int(seed)
+
+
 FOUND_BY = {
-    row[0].strip("`"): (int(row[2]), set(row[3].split(", "))) for row in ROWS if len(row) == 4
+    row[0].strip("`"): (*read_seed(row[2]), set(row[3].split(", ")))
+    for row in ROWS
+    if len(row) == 4
 }
-"""By name: a seed, and the properties that do not hold in its run. The other row has none yet."""
+"""By name: sites, seed, and the properties that do not hold in the run. The other row has none."""
 
 
 def test_the_page_on_known_bugs_has_them_all() -> None:
@@ -32,26 +42,35 @@ def test_the_page_on_known_bugs_has_them_all() -> None:
         (f"`{bug.name}`", bug.sentence) for bug in KNOWN_BUGS
     ]
     assert len(FOUND_BY) >= len(KNOWN_BUGS) - 1
-    assert all(1 <= seed <= 1000 for seed, _ in FOUND_BY.values())
-    assert not any("assert" in ids for _, ids in FOUND_BY.values())
+    assert all(1 <= seed <= 1000 for _, seed, _ in FOUND_BY.values())
+    assert not any("assert" in ids for _, _, ids in FOUND_BY.values())
+    assert {name: sites for name, (sites, _, _) in FOUND_BY.items()} == {
+        bug.name: bug.sites for bug in KNOWN_BUGS if bug.name in FOUND_BY
+    }
 
 
 @pytest.mark.parametrize("name", sorted(FOUND_BY))
 def test_its_seed_finds_the_bug(name: str) -> None:
-    seed, properties = FOUND_BY[name]
-    result = run_seed(seed, Options(known_bug=name))
+    sites, seed, properties = FOUND_BY[name]
+    result = run_seed(seed, Options(known_bug=name, sites=sites))
     found = {finding.property for finding in result.findings}
     assert properties <= found, f"`make soak` finds another seed of {name} for docs/known-bugs.md"
     assert "assert" not in found, "the oracles have to find it, not the core"
 
 
-LATE = sorted({seed for seed, _ in FOUND_BY.values() if seed > test_campaign.SEEDS})
+OTHERS = sorted(
+    {
+        (sites or 0, seed)
+        for sites, seed, _ in FOUND_BY.values()
+        if sites is not None or seed > test_campaign.SEEDS
+    }
+)
 
 
-@pytest.mark.parametrize("seed", LATE)
-def test_the_right_core_passes_the_same_seed(seed: int) -> None:
-    """Those that test_campaign.py does not run anyway."""
-    assert run_seed(seed, Options()).findings == ()
+@pytest.mark.parametrize(("sites", "seed"), OTHERS)
+def test_the_right_core_passes_the_same_seed(sites: int, seed: int) -> None:
+    """Those that test_campaign.py does not run anyway; 0 sites are as many as the seed draws."""
+    assert run_seed(seed, Options(sites=sites or None)).findings == ()
 
 
 def test_names_are_sorted_and_differ_and_sentences_end() -> None:
@@ -94,6 +113,11 @@ def swapped(colour: Right, shape: Right) -> tuple[Right, Right]:
 def test_a_bug_has_the_name_and_the_sentence_of_its_function() -> None:
     assert red_lamp.name == "red-lamp"
     assert red_lamp.sentence == "The lamp is red."
+
+
+def test_a_bug_between_sites_says_in_how_many_it_is_looked_for() -> None:
+    assert red_lamp.sites is None
+    assert site_bug((Lamp, "colour"))(red_lamp.variant).sites == SITES
 
 
 def test_a_bug_may_replace_several_things() -> None:

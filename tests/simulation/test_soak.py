@@ -28,11 +28,13 @@ class Runs:
         finds: for a bug ("" for none) and a seed, the properties that do not hold.
         stops_after: so many more results, then ^C.
         seeds: what was run, by bug.
+        sites: in how many sites, by bug; None if that is drawn.
     """
 
     finds: Callable[[str, int], Sequence[str]] = lambda bug, seed: ()
     stops_after: int = 1_000_000
     seeds: dict[str, list[int]] = attrs.field(factory=dict)
+    sites: dict[str, int | None] = attrs.field(factory=dict)
 
     def __call__(self, seeds: Sequence[int], options: Options) -> Generator[RunResult, None, None]:
         for seed in seeds:
@@ -40,6 +42,7 @@ class Runs:
                 raise KeyboardInterrupt
             self.stops_after -= 1
             self.seeds.setdefault(options.known_bug, []).append(seed)
+            self.sites[options.known_bug] = options.sites
             yield RunResult(
                 settings=attrs.evolve(plain_settings(), seed=seed),
                 events=1,
@@ -189,12 +192,16 @@ def test_the_command_hunts_every_bug_and_then_runs_new_seeds(
     assert command(tmp_path, runs) == 0
     bugs = {bug.name for bug in KNOWN_BUGS}
     assert runs.seeds.keys() == bugs | {""}
+    assert runs.sites == {bug.name: bug.sites for bug in KNOWN_BUGS} | {"": None}
     told = capsys.readouterr().out
     for bug in bugs:
         assert f"{bug}: seed 9: ['O1'], 9 seeds tried" in told
     assert "new seeds, " in told.splitlines()[-1]
     table = (tmp_path / "kept" / soak.TABLE).read_text().splitlines()
-    assert table[2:] == [f"| `{b.name}` | {b.sentence} | 9 | O1 |" for b in KNOWN_BUGS]
+    assert table[2:] == [
+        f"| `{b.name}` | {b.sentence} | {f'{b.sites} sites: ' if b.sites else ''}9 | O1 |"
+        for b in KNOWN_BUGS
+    ]
 
 
 @pytest.mark.parametrize("finds", [Runs().finds, lambda bug, seed: ("O1",)])

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from groupcomm.order import invariants
+
+SITES: Final = 3
+"""Of the runs in which a bug between sites is looked for: of all seeds few have several."""
 
 Target = tuple[Any, str]
 """A class or module, and the name of what is replaced there."""
@@ -25,12 +28,14 @@ class KnownBug:
         targets: what to replace.
         variant: takes what is right, one argument for each target, and returns what is wrong: a
             tuple, or with one target just that.
+        sites: how many the runs have that it is looked for in; None draws them, as for any run.
     """
 
     name: str
     sentence: str
     targets: tuple[Target, ...]
     variant: Callable[..., Any]
+    sites: int | None = None
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -50,15 +55,22 @@ class KnownBug:
             yield
 
 
-def known_bug(*targets: Target) -> Callable[[Callable[..., Any]], KnownBug]:
+def known_bug(
+    *targets: Target, sites: int | None = None
+) -> Callable[[Callable[..., Any]], KnownBug]:
     """Make a bug of the function that varies these targets: its name, and its docstring."""
 
     def make(variant: Callable[..., Any]) -> KnownBug:
         name = variant.__name__.replace("_", "-")
         sentence = " ".join((variant.__doc__ or "").split())
-        return KnownBug(name=name, sentence=sentence, targets=targets, variant=variant)
+        return KnownBug(name=name, sentence=sentence, targets=targets, variant=variant, sites=sites)
 
     return make
+
+
+def site_bug(*targets: Target) -> Callable[[Callable[..., Any]], KnownBug]:
+    """Make a bug that shows between sites, and that is looked for where there are some."""
+    return known_bug(*targets, sites=SITES)
 
 
 def _replace(stack: ExitStack, owner: Any, attribute: str, new: Any) -> None:
