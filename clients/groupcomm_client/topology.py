@@ -4,12 +4,13 @@ What really lies there is a relay (relay.py), which delays and loses what real n
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, pairwise, product
-from math import ceil, inf
+from itertools import combinations, pairwise
+from math import ceil
 from typing import Final, Self
 
 import attrs
 
+from groupcomm.config.ways import shortest_ways
 from groupcomm.errors import ConfigError
 from groupcomm_client.relay import Line, Pair
 
@@ -131,16 +132,8 @@ class Topology:
     @property
     def longest_delay_s(self) -> float:
         """The longest way between two sites, in seconds, along the shortest of links."""
-        delays = {
-            (one, other): line.delay_s + line.jitter_s
-            for pair, line in self.links.items()
-            for one, other in (pair, pair[::-1])
-        }
-        for over, one, other in product(self.sites, repeat=3):
-            way = delays.get((one, over), inf) + delays.get((over, other), inf)
-            if one != other and way < delays.get((one, other), inf):
-                delays[one, other] = way
-        return max(delays.values(), default=0.0)
+        lengths = {pair: line.delay_s + line.jitter_s for pair, line in self.links.items()}
+        return max(shortest_ways(self.sites, lengths).values(), default=0.0)
 
     def settings(self, packet_bytes: int = LINK_PACKET_BYTES) -> str:
         """The links as TOML, for the head of the daemons' configuration."""

@@ -1,12 +1,12 @@
 """The tables of sites and links in a configuration: who is where, and how far sites are apart."""
 
 from collections.abc import Collection, Mapping
-from itertools import product
 from math import inf
 from typing import Final, TypeAlias
 
 import attrs
 
+from groupcomm.config.ways import shortest_ways
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.names import check_daemon
 from groupcommd.addresses import Address, parse_address
@@ -134,18 +134,14 @@ def longest_delay_s(sites: Sites, links: Links) -> float:
     pairs = _pairs(sites, links)
     if not links and len(sites) > 1:
         return DEFAULT_DELAY_MS / 1000
-    delays = dict.fromkeys(product(sites, sites), inf)
+    delays: dict[tuple[str, str], float] = {}
     for name, link in links.items():
         if not 0 <= link.delay_ms <= LONGEST_DELAY_MS:
             raise ConfigError(
                 f"links.{name}: delay_ms is {link.delay_ms:g}; it must be 0 to {LONGEST_DELAY_MS:g}"
             )
-        one, other = pairs[name]
-        delays[one, other] = delays[other, one] = link.delay_ms / 1000
-    for over, start, end in product(sites, sites, sites):
-        way = delays[start, over] + delays[over, end]
-        delays[start, end] = min(delays[start, end], way)
-    apart = {pair: delay for pair, delay in delays.items() if pair[0] != pair[1]}
+        delays[pairs[name]] = link.delay_ms / 1000
+    apart = shortest_ways(sites, delays)
     for (one, other), delay in apart.items():
         if delay == inf:
             raise ConfigError(

@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from groupcomm.config.ways import shortest_ways
 from groupcomm.errors import ConfigError
 
 SitePair: TypeAlias = tuple[int, int]
@@ -103,15 +104,8 @@ def longest_way_s(sites: int, links: Iterable[Link]) -> float:
 
     It is what a datagram of the two sites farthest apart takes when all links jitter at their most.
     """
-    ways = [[0.0 if near == far else inf for far in range(sites)] for near in range(sites)]
-    for link in links:
-        near, far = link.sites
-        ways[near][far] = ways[far][near] = link.delay_s + link.jitter_s
-    for over in range(sites):  # Floyd and Warshall
-        for near in range(sites):
-            for far in range(sites):
-                ways[near][far] = min(ways[near][far], ways[near][over] + ways[over][far])
-    return max(map(max, ways))
+    lengths = {link.sites: link.delay_s + link.jitter_s for link in links}
+    return max(shortest_ways(range(sites), lengths).values(), default=0.0)
 
 
 def joined(among: Collection[int], pairs: Iterable[SitePair], start: int) -> set[int]:
