@@ -17,6 +17,7 @@ from groupcomm_client.bench.page import html
 from groupcomm_client.bench.report import lines_of, page_of
 from groupcomm_client.bench.summary import machine
 from groupcomm_client.bench.table import chosen, rows_of
+from groupcomm_client.commands.options import changed_options
 from groupcomm_client.commands.progress import say
 
 ROUNDS: Final = 3
@@ -50,12 +51,8 @@ def refuse_changed(
     Raises:
         ConfigError: one was given; names it.
     """
-    defaults = argparse.ArgumentParser()
-    add_options(defaults)
-    for name, default in vars(defaults.parse_args([])).items():
-        if name not in OWN and getattr(options, name) != default:
-            option = f"--{name.replace('_', '-')}"
-            raise ConfigError(f"{option} is for a single run; the rows of --matrix have their own")
+    for option in changed_options(options, add_options, OWN):
+        raise ConfigError(f"{option} is for a single run; the rows of --matrix have their own")
 
 
 def refuse_without_matrix(options: argparse.Namespace) -> None:

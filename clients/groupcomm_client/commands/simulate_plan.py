@@ -13,6 +13,7 @@ from groupcomm.sim.plan.grow import with_daemons, with_sites
 from groupcomm.sim.plan.measure import PlanFailed, measure
 from groupcomm.sim.plan.topology import Topology, read_topology
 from groupcomm_client.bench.page import html
+from groupcomm_client.commands.options import changed_options
 from groupcomm_client.commands.progress import say
 from groupcomm_client.plan.figures import PlanFigures, figures_of
 from groupcomm_client.plan.report import page_of
@@ -87,13 +88,8 @@ def refuse_for_plan(
     Raises:
         ConfigError: one was given; names it.
     """
-    defaults = argparse.ArgumentParser()
-    add_options(defaults)
-    for name, default in vars(defaults.parse_args([])).items():
-        if name not in OWN and getattr(options, name) != default:
-            raise ConfigError(
-                f"--{name.replace('_', '-')} is for campaigns; --topology FILE says it all"
-            )
+    for option in changed_options(options, add_options, OWN):
+        raise ConfigError(f"{option} is for campaigns; --topology FILE says it all")
     if len(options.seeds) > 1:
         raise ConfigError("--topology is one run: give one seed, as in --seeds 7")
 
