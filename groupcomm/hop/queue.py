@@ -46,14 +46,14 @@ class FairQueue:
     def __bool__(self) -> bool:
         return bool(self._again or self._waiting)
 
-    def add(self, queued: Queued) -> bool:
-        """Queue a packet; False if it is dropped."""
+    def add(self, queued: Queued) -> None:
+        """Queue a packet, or drop one outside the streams that finds no room."""
         origin, size = queued.origin, len(queued.packet)
         if not queued.number:
             waiting = self._droppable.get(origin, 0)
             if waiting + size > MOST_DROPPABLE_BYTES:
                 self.dropped += 1
-                return False
+                return
             self._droppable[origin] = waiting + size
         queue = self._waiting.get(origin)
         if queue is None:
@@ -62,7 +62,6 @@ class FairQueue:
             self._served[origin] = max(self._served.get(origin, 0), least)
         queue.append(queued)
         self.bytes += size
-        return True
 
     def again(self, queued: Queued) -> None:
         """Queue a packet that was lost on its way, before all others."""
