@@ -330,7 +330,7 @@ class DaemonCore:
     def take_repair(self, packet: bytes, union: Union) -> bool:
         """Take a packet of the view that stands still, if it is of the union and not here."""
         assert self.operation is not None
-        return self.operation.take_recovered(packet, union)
+        return self.operation.ending.take(packet, union)
 
     def bind(self, union: Union, fellows: frozenset[int]) -> None:
         """This daemon holds the union and has told so: it treats the old view as these do."""

@@ -16,6 +16,7 @@ from groupcomm.core.probe import Probe
 from groupcomm.core.waits import OrderedWaits
 from groupcomm.groups.announcement import Announcements
 from groupcomm.groups.groups import Groups
+from groupcomm.groups.reach import Reach
 from groupcomm.order.order import Order
 from groupcomm.security.replay import ReplayWindow
 from groupcomm.stream.stream import Stream
@@ -24,6 +25,7 @@ from groupcomm.wire.data import DataPacket
 from groupcomm.wire.unreliable import UnreliablePacket
 
 _STATE = BundleKind.STATE
+_SUBSCRIBE = BundleKind.SUBSCRIBE
 
 
 class Delivery:
@@ -44,6 +46,7 @@ class Delivery:
         complete: they are all here.
         order: what may be given out.
         groups: to whom.
+        wanted: which daemons want what.
         holds_packets: whether any packet, of any stream, is not yet forgotten here.
     """
 
@@ -63,6 +66,7 @@ class Delivery:
         "holds_packets",
         "order",
         "streams",
+        "wanted",
     )
 
     def __init__(
@@ -85,6 +89,7 @@ class Delivery:
             counted=probe.counted,
         )
         self.groups = Groups(view, me, desk)
+        self.wanted = Reach(view, me)
         self.announcements = Announcements([daemon.name for daemon in view.daemons])
         self.complete = False
         self._begun = begun
@@ -125,7 +130,7 @@ class Delivery:
         self._probe.stamped(packet.ring, packet.number, packet.time)
         self.take(packet)
         for bundle in packet.bundles:
-            if self._desk.numbered(bundle):
+            if self._desk.numbered(bundle) or bundle.kind == _SUBSCRIBE:
                 self._waits.add(bundle)
 
     def count(self, ring: int, value: int, upto: int) -> None:
@@ -160,12 +165,18 @@ class Delivery:
         least = order.frontiers.least
         if self._waits.waiting:
             for bundle in self._waits.take(order.blocks.least, least):
-                self._desk.tell_position(bundle)
+                self._end_wait(bundle)
         self.holds_packets = False
         for stream in self.streams:
             if stream.packets:
                 stream.forget(least)
                 self.holds_packets |= bool(stream.packets)
+
+    def _end_wait(self, bundle: Bundle) -> None:
+        if bundle.kind == _SUBSCRIBE:
+            self._desk.subscriptions.known(bundle.groups[0])
+        else:
+            self._desk.tell_position(bundle)
 
     def _release(self, bundle: Bundle) -> None:
         if bundle.kind == _STATE:
@@ -184,6 +195,7 @@ class Delivery:
     def _complete(self) -> None:
         self.complete = True
         self._moved = True
+        self.wanted.begin(self.announcements.whole)
         self._begun()
         self.groups.begin(self.announcements)
         early, self._early = self._early, []
@@ -193,11 +205,22 @@ class Delivery:
     def release(self, bundle: Bundle) -> None:
         """Give one bundle to its recipients, whatever its level asks for."""
         packet: DataPacket = bundle.packet
+        if bundle.kind >= _SUBSCRIBE:
+            self._note_subscription(packet, bundle)
+            return
         sender = self.groups.sender(bundle)
         self._probe.released(
             packet.ring, packet.number, packet.time, bundle.place, bundle, sender.name
         )
         self.groups.release(bundle)
+
+    def _note_subscription(self, packet: DataPacket, bundle: Bundle) -> None:
+        (group,) = bundle.groups
+        if bundle.kind == _SUBSCRIBE:
+            self.wanted.subscribe(packet.daemon, group)
+            self.order.hurry(packet.time)
+        else:
+            self.wanted.unsubscribe(packet.daemon, group)
 
     def release_unreliable(self, packet: UnreliablePacket) -> None:
         """Give out a datagram outside the streams; before all is announced it is lost."""

@@ -6,13 +6,15 @@ of the agreed order, so a name is free again only once its DISCONNECT is ordered
 what waits, go on from one view of the daemons to the next.
 """
 
-from collections import deque
 from collections.abc import Iterable
 
 from groupcomm.clocks.stamp import Position
+from groupcomm.core.backlog import Backlog
 from groupcomm.core.probe import Probe
 from groupcomm.core.seat import ClientBytes, ClientInput, ClientOpened, Seat
+from groupcomm.core.subscriptions import Subscriptions
 from groupcomm.core.traffic import Traffic
+from groupcomm.core.user_names import UserNames
 from groupcomm.errors import BadDatagram, LocalProtocolError, SessionError
 from groupcomm.events import DaemonView, GroupView, MemberId
 from groupcomm.groups.table import GroupTable
@@ -44,7 +46,7 @@ class Desk:
 
     Attributes:
         sessions: by connection number, until their streams have ended.
-        waiting: bundles that want a number, in the order in which sessions gave them.
+        backlog, subscriptions: bundles that want a number, and what they pass before.
         ready: connections with new output.
         closed: connections to be closed once their output is taken.
         limits: of sessions that begin from now on.
@@ -78,13 +80,13 @@ class Desk:
         self._probe = probe
         self._last = first_connection
         self._seats: dict[int, Seat] = {}
-        self._users: dict[str, int] = {}  # names in use, until the DISCONNECT is ordered
-        self._queued_names: dict[str, list[int]] = {}  # sessions that wait for a name
+        self._names = UserNames()
         self._unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
         self.sessions: dict[int, DaemonSession] = {}
         self._blocking: dict[int, DaemonSession] = {}  # perhaps not any more
-        self.waiting: deque[Bundle] = deque()
+        self.backlog = Backlog()
+        self.subscriptions = Subscriptions(self.backlog)
         self.ready: dict[int, None] = {}
         self.closed: list[int] = []
         self.queries: list[tuple[int, str]] = []
@@ -92,10 +94,13 @@ class Desk:
 
     # ---- views ----
 
-    def begin(self, view: DaemonView, table: GroupTable) -> None:
-        """A view begins; private names are resolved by its table from now on."""
+    def begin(
+        self, view: DaemonView, table: GroupTable, groups: Iterable[str], *, several: bool
+    ) -> None:
+        """A view begins: `table` resolves names, and `groups` have members here."""
         self._view = view
         self._table = table
+        self.subscriptions.begin(groups, several=several)
         for seat in self._seats.values():
             if seat.welcomed and not seat.gone and not seat.session.closed:
                 seat.session.announce(view)
@@ -111,10 +116,10 @@ class Desk:
     def end(self) -> None:
         """The view is over: what has a number only in part is to be numbered again as a whole."""
         for seat in self._seats.values():
-            for bundle in reversed(seat.numbered):
+            for bundle in seat.numbered:
                 bundle.given = False
                 seat.session.backlog_bytes += bundle.size
-                self.waiting.appendleft(bundle)
+            self.backlog.put_back(seat.numbered)
             seat.numbered.clear()
 
     def close_all(self, reason: str) -> None:
@@ -176,7 +181,7 @@ class Desk:
         if self._closing:
             raise SessionError(Code.CONNECTION_CLOSED, self._closing)
         seat.user = user
-        holder = self._users.get(user)
+        holder = self._names.holder(user)
         if holder is not None:
             if not self._seats[holder].leaving:
                 raise SessionError(
@@ -184,20 +189,20 @@ class Desk:
                     f"daemon {self._daemon} has a session of user {user!r} already;"
                     " choose another name, or end that session first",
                 )
-            self._queued_names.setdefault(user, []).append(seat.session.connection)
+            self._names.queue(user, seat.session.connection)
             return
         self._connect(seat)
 
     def _connect(self, seat: Seat) -> None:
         connection = seat.session.connection
-        self._users[seat.user] = connection
+        self._names.take(seat.user, connection)
         seat.member = MemberId(private_name(seat.user, self._daemon), connection)
         self._order_control(seat, BundleKind.CONNECT)
 
     def _order_control(self, seat: Seat, kind: BundleKind) -> None:
         bundle = control_bundle(kind)
         bundle.address(seat.session.connection, seat.user, ())
-        self.waiting.append(bundle)
+        self.subscriptions.admit(bundle)
 
     def _submit(self, seat: Seat, request: Submit) -> None:
         bundle = request.bundle
@@ -215,7 +220,7 @@ class Desk:
         if bundle.level == _UNRELIABLE:
             self._unreliable.append(bundle)
         else:
-            self.waiting.append(bundle)
+            self.subscriptions.admit(bundle)
 
     def _targets(self, bundle: Bundle) -> tuple[int, ...]:
         """Whom the private names mean now; a name's next owner must not get the message."""
@@ -235,7 +240,7 @@ class Desk:
         if seat.member is not None:
             self._order_control(seat, BundleKind.DISCONNECT)
         else:
-            self._unqueue(seat)
+            self._names.unqueue(seat.user, seat.session.connection)
         if code != Code.OK or seat.member is None:
             self._close(seat, code, reason)
 
@@ -244,11 +249,6 @@ class Desk:
         if not seat.gone:
             self.ready[seat.session.connection] = None
             self.closed.append(seat.session.connection)
-
-    def _unqueue(self, seat: Seat) -> None:
-        queue = self._queued_names.get(seat.user, [])
-        if seat.session.connection in queue:
-            queue.remove(seat.session.connection)
 
     def _end(self, connection: int) -> None:
         self.sessions.pop(connection, None)
@@ -382,12 +382,18 @@ class Desk:
         seat = self._seats.pop(connection)
         if seat.session.state is not State.CLOSED:
             self._close(seat, Code.OK, "the session has ended")
-        del self._users[seat.user]
-        queue = self._queued_names.get(seat.user)
-        if queue:
-            self._connect(self._seats[queue.pop(0)])
-        elif queue is not None:
-            del self._queued_names[seat.user]
+        follower = self._names.free(seat.user)
+        if follower is not None:
+            self._connect(self._seats[follower])
+
+    def joined(self, group: str) -> None:
+        """A local session's join is ordered."""
+        self.subscriptions.joined(group)
+
+    def left(self, group: str) -> None:
+        """A local session has left a group."""
+        if self._table is not None and group not in self._table.local:
+            self.subscriptions.unwanted(group)
 
     def table_changed(self, position: Position, digest: int) -> None:
         """The group table is at a new state."""

@@ -8,14 +8,16 @@ from collections.abc import Callable
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.view import View
+from groupcomm.core import checks
 from groupcomm.core.delivery import Delivery
+from groupcomm.errors import BadDatagram, RemoteProtocolError
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.union import Union
 from groupcomm.membership.walk import Limits, Walk, find_boundary
 from groupcomm.stream.ranges import Range, ranges_of
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.bundle import Bundle, BundleKind
-from groupcomm.wire.data import DataPacket
+from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.membership import MAX_MISSING, Holding, Past, Span
 
 _AGREED = ServiceLevel.AGREED
@@ -30,10 +32,11 @@ class Ending:
         fellows: indices of those with whom this daemon is bound to treat the view alike.
     """
 
-    __slots__ = ("_delivery", "_view", "fellows")
+    __slots__ = ("_delivery", "_own_ring", "_view", "fellows")
 
-    def __init__(self, view: View, delivery: Delivery) -> None:
+    def __init__(self, view: View, me: int, delivery: Delivery) -> None:
         self._view = view
+        self._own_ring = view.ring_of[me]
         self._delivery = delivery
         self.fellows: frozenset[int] = frozenset()
 
@@ -77,6 +80,23 @@ class Ending:
             for upto, value in union.notices[ring]:
                 self._delivery.count(ring, value, upto)
             order.frontiers.raise_to(ring, union.frontiers[ring])
+
+    def take(self, raw: bytes, union: Union) -> bool:
+        """Take a packet of the view from a fellow; whether it was news.
+
+        Only what is of the union may come in: the boundary is found from what is held here.
+
+        Raises:
+            BadDatagram, RemoteProtocolError: it is none.
+        """
+        packet = decode_data_untrusted(raw)
+        if raw[1:17] != self._view.key:
+            raise BadDatagram("view", "a recovered packet of another view")
+        checks.check_data(packet, self._view)
+        if packet.withheld and packet.ring == self._own_ring:
+            raise RemoteProtocolError(f"header of packet {packet.number} in its own ring")
+        known = union.holds(packet.ring, packet.number)
+        return known and self._delivery.take_recovered(packet)
 
     # ---- what is delivered ----
 

@@ -5,30 +5,27 @@ out; once it stands still, its `ending` is all that is used.
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
-from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.clocks.ring_clock import RingClock
-from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import RING, View
 from groupcomm.core import checks
-from groupcomm.core.counters import Counters
+from groupcomm.core.backlog import Backlog, stays_never
 from groupcomm.core.delivery import Delivery
-from groupcomm.core.desk import Desk
 from groupcomm.core.ending import Ending
-from groupcomm.core.probe import Probe
-from groupcomm.errors import BadDatagram, RemoteProtocolError
+from groupcomm.core.outside import Outside
+from groupcomm.core.surroundings import Surroundings
+from groupcomm.core.withheld import Withheld
+from groupcomm.errors import RemoteProtocolError
 from groupcomm.events import DaemonView
-from groupcomm.groups.reach import Reach
 from groupcomm.hop.handover import Handover
 from groupcomm.hop.routes import Routes
-from groupcomm.membership.union import Union
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Causes, Packer
 from groupcomm.wire.ack import decode_ack_untrusted
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
+from groupcomm.wire.headers import decode_headers_untrusted
 from groupcomm.wire.horizon import decode_horizon_untrusted
 from groupcomm.wire.link import decode_link_untrusted
 from groupcomm.wire.packet import PacketKind
@@ -36,20 +33,6 @@ from groupcomm.wire.request import decode_request_untrusted
 from groupcomm.wire.resend import decode_resend_untrusted
 from groupcomm.wire.rest import decode_rest_untrusted
 from groupcomm.wire.token import decode_token_untrusted
-from groupcomm.wire.unreliable import UnreliablePacket, decode_unreliable_untrusted
-
-
-class Surroundings(Protocol):
-    """What an operation shares with those before and after it at its daemon."""
-
-    config: CoreConfig
-    physical: PhysicalClock
-    desk: Desk
-    counters: Counters
-    probe: Probe
-
-    def seal_and_send(self, destination: str | None, packet: bytes) -> None:
-        """Send to a daemon, or to all others of the site."""
 
 
 class Operation:
@@ -73,7 +56,7 @@ class Operation:
     def __init__(
         self, view: View, me: int, announcement: list[Bundle], around: Surroundings, now: float
     ) -> None:
-        config, starts = around.config, around.config.starts
+        starts = around.config.starts
         self.view = view
         self.key = view.key
         self._me = me
@@ -84,10 +67,16 @@ class Operation:
         self.counters = around.counters
         self._names: list[str | None] = [daemon.name for daemon in view.daemons]
         self.clock = RingClock(around.physical, view.clock)
+        first = Backlog()
+        first.extend(announcement)
         self._packer = Packer(
-            view, me, self.clock, base=starts.stream, unreliable_base=starts.unreliable
+            view,
+            me,
+            self.clock,
+            source=first,
+            base=starts.stream,
+            unreliable_base=starts.unreliable,
         )
-        self._packer.waiting.extend(announcement)
         self.delivery = Delivery(
             view,
             me,
@@ -97,25 +86,24 @@ class Operation:
             begun=self._on_complete,
             probe=self._probe,
         )
-        self._reach = Reach(view, self.delivery.groups.table)
         self.streams = self.delivery.streams
-        self.ending = Ending(view, self.delivery)
-        routes = Routes(view, me)
-        self._handover = Handover(view, me, routes, self.streams, config.timing)
-        entered = routes.entered
-        self._gaps = self._foreign_gaps(entered)
-        self.ring = Ring(
+        self._outside = Outside(
             view,
             me,
-            config,
-            streams=self.streams,
-            clock=self.clock,
+            delivery=self.delivery,
             packer=self._packer,
-            gaps=self._gaps,
-            entered=entered,
-            host=self,
-            now=now,
+            desk=self._desk,
+            counters=self.counters,
+            send=self.send,
+            pass_on=self._pass_on,
         )
+        self._withheld = Withheld(self.key, self.streams[self._own_ring], view.packet_limit)
+        self.ending = Ending(view, me, self.delivery)
+        routes = Routes(view, me)
+        self._handover = Handover(view, me, routes, self.streams, around.config.timing)
+        entered = routes.entered
+        self._gaps = self._foreign_gaps(entered)
+        self.ring = self._make_ring(entered, now)
         self._changed: set[int] = set()  # foreign streams that may have new gaps
         # The latest notice of each ring: a site hears the multicasts of all its rings, so without
         # this notices would be passed on in circles. Of packets the streams know the first.
@@ -124,10 +112,24 @@ class Operation:
         self._now = now
         self.deadline = now
 
+    def _make_ring(self, entered: frozenset[int], now: float) -> Ring:
+        return Ring(
+            self.view,
+            self._me,
+            self._around.config,
+            streams=self.streams,
+            clock=self.clock,
+            packer=self._packer,
+            gaps=self._gaps,
+            entered=entered,
+            host=self,
+            now=now,
+        )
+
     def _by_kind(self) -> dict[int, Callable[[bytes], None]]:
         return {
             PacketKind.DATA: self._on_data,
-            PacketKind.UNRELIABLE: self._on_unreliable,
+            PacketKind.UNRELIABLE: self._outside.receive,
             PacketKind.TOKEN: self._on_token,
             PacketKind.REST: self._on_rest,
             PacketKind.REQUEST: self._on_request,
@@ -135,6 +137,7 @@ class Operation:
             PacketKind.RESEND: self._on_resend,
             PacketKind.LINK: self._on_link,
             PacketKind.ACK: self._on_acknowledgement,
+            PacketKind.HEADERS: self._on_headers,
         }
 
     def _foreign_gaps(self, entered: frozenset[int]) -> list[Gaps]:
@@ -152,10 +155,16 @@ class Operation:
         view = self.view
         names = tuple(daemon.name for daemon in view.daemons)
         majority = self._around.config.has_majority(len(names))
+        own = self.delivery.announcements.whole[self._me]
+        several = len(view.rings) > 1
         self._desk.begin(
-            DaemonView(id=view.id, daemons=names, majority=majority), self.delivery.groups.table
+            DaemonView(id=view.id, daemons=names, majority=majority),
+            self.delivery.groups.table,
+            [group for group, _ in own.groups],
+            several=several,
         )
-        self._packer.waiting = self._desk.waiting
+        self._desk.backlog.stays = self.delivery.wanted.stays if several else stays_never
+        self._packer.source = self._desk.backlog
 
     def reroute(self, links: tuple[tuple[int, int], ...], now: float) -> None:
         """Packets take these links of the view from now on."""
@@ -180,7 +189,7 @@ class Operation:
         everywhere.
         """
         held = min(self.ring.everywhere, self.ring.flow.held_far)
-        return not self._packer.waiting and held >= self._packer.last
+        return not self._packer.source and held >= self._packer.last
 
     # ---- one step ----
 
@@ -200,20 +209,22 @@ class Operation:
         """Act once for all that has come, but for deliveries; `clients`: they did some of it."""
         self._now = now
         if clients or self._desk.unreliable:
-            self._send_unreliable()
+            self._outside.send()
         if self._changed:
             self._look_for_gaps(now)
         self.ring.step(now)
+        for number, packet in self._withheld.take(self.ring.everywhere):
+            self._pass_on(self._own_ring, number, packet)
         for destination, packet in self._handover.step(now):
             self.send(destination, packet)
         self.deadline = min(self.ring.deadline, self._handover.deadline)
 
     def deliver(self) -> None:
         """Give clients what can be delivered since the last step."""
-        waiting = len(self._packer.waiting)
+        waiting = len(self._packer.source)
         self.delivery.deliver()
-        if len(self._packer.waiting) > waiting:
-            self.deadline = self._now  # a session has ended, or a name is free for the next one
+        if len(self._packer.source) > waiting:
+            self.deadline = self._now  # a session has ended, a name is free, or a join may go on
 
     def _look_for_gaps(self, now: float) -> None:
         for gaps in self._gaps:
@@ -238,22 +249,48 @@ class Operation:
     def _on_data(self, raw: bytes) -> None:
         packet = decode_data_untrusted(raw)
         checks.check_data(packet, self.view)
+        own = packet.ring == self._own_ring
         if packet.daemon == self._me:
             self.ring.flow.window.repeated += len(raw)  # a fellow has answered a request for it
-            return
+        elif packet.stays and not own:
+            return  # of another ring of this site; the header comes once that whole ring has it
+        elif packet.withheld and own:
+            raise RemoteProtocolError(f"header of packet {packet.number} in its own ring")
+        elif self._take(packet):
+            if own:
+                self.ring.on_packet(packet.number)
+            if packet.stays:
+                self._note_staying(packet)
+            else:
+                self._pass_on(packet.ring, packet.number, packet.raw)
+
+    def _on_headers(self, raw: bytes) -> None:
+        packets = decode_headers_untrusted(raw).packets
+        news = False
+        for packet in packets:
+            checks.check_data(packet, self.view)
+            if packet.ring == self._own_ring:
+                raise RemoteProtocolError(f"header of packet {packet.number} in its own ring")
+            news |= self._take(packet)
+        if news:
+            self._pass_on(packets[0].ring, packets[0].number, raw)
+
+    def _take(self, packet: DataPacket) -> bool:
         if not self.delivery.take(packet):
             self.counters.duplicates += 1
-            return
+            return False
         self._note_use(packet)
-        if packet.ring == self._own_ring:
-            self.ring.on_packet(packet.number)
-        else:
+        if packet.ring != self._own_ring:
             self._changed.add(packet.ring)
-        self._pass_on(packet.ring, packet.number, packet.raw)
+        return True
+
+    def _note_staying(self, packet: DataPacket) -> None:
+        self.ring.flow.stays(packet.number)
+        self._withheld.add(packet)
 
     def _note_use(self, packet: DataPacket) -> None:
-        """While the agreed order is in use, notices come often."""
-        if packet.in_agreed_order:
+        """While the agreed order is in use, or frontiers are waited for, notices come often."""
+        if packet.in_agreed_order or packet.time in self.delivery.order.hurried:
             notices = self.ring.notices
             notices.agreed_at = self._now
             if packet.ring != self._own_ring and packet.time > notices.foreign_time:
@@ -262,23 +299,6 @@ class Operation:
     def _pass_on(self, origin: int, number: int, packet: bytes) -> None:
         if self._handover.pass_on(origin, number, packet):
             self.send(RING, packet)
-
-    def _on_unreliable(self, raw: bytes) -> None:
-        packet = decode_unreliable_untrusted(raw)
-        checks.check_unreliable(packet, self.view)
-        if packet.daemon == self._me:
-            return
-        if not self.delivery.is_new(packet):
-            self.counters.unreliable_duplicates += 1
-            return
-        self._pass_on_unreliable(packet, raw)
-        self.delivery.release_unreliable(packet)
-
-    def _pass_on_unreliable(self, packet: UnreliablePacket, raw: bytes) -> None:
-        """Other rings get it if they have recipients; who is only joining there may miss it."""
-        ring = self.view.ring_of[packet.daemon]
-        if ring != self._own_ring or not self._reach.stays_in(ring, packet.bundles):
-            self._pass_on(ring, 0, raw)
 
     def _on_rest(self, packet: bytes) -> None:
         notice = decode_rest_untrusted(packet)
@@ -311,7 +331,7 @@ class Operation:
     def _on_resend(self, packet: bytes) -> None:
         request = decode_resend_untrusted(packet)
         checks.check_resend(request, self.view)
-        self._handover.answer(request)
+        self._handover.answer(request, self._withheld.form_outside, self._now)
 
     def _on_link(self, raw: bytes) -> None:
         carried = decode_link_untrusted(raw)
@@ -320,30 +340,6 @@ class Operation:
 
     def _on_acknowledgement(self, packet: bytes) -> None:
         self._handover.acknowledged(decode_ack_untrusted(packet), self._now)
-
-    def _send_unreliable(self) -> None:
-        if not self.delivery.complete:
-            return
-        for packet in self._packer.unreliable(self._desk.take_unreliable()):
-            raw = packet.encode(self.key)  # before its bundles are given out, and let go
-            self.send(RING, raw)
-            self._pass_on_unreliable(packet, raw)
-            self.delivery.release_unreliable(packet)
-
-    def take_recovered(self, raw: bytes, union: Union) -> bool:
-        """Take a packet of this view from a fellow, after it has come to stand still.
-
-        Only what is of the union may come in: the boundary is found from what is held here.
-
-        Raises:
-            BadDatagram, RemoteProtocolError: it is none.
-        """
-        packet = decode_data_untrusted(raw)
-        if raw[1:17] != self.key:
-            raise BadDatagram("view", "a recovered packet of another view")
-        checks.check_data(packet, self.view)
-        known = union.holds(packet.ring, packet.number)
-        return known and self.delivery.take_recovered(packet)
 
     # ---- the host of the ring ----
 
@@ -372,8 +368,11 @@ class Operation:
         self._note_use(packet)
 
     def publish(self, packet: DataPacket) -> None:
-        """Send an originated packet to the ring and towards every other ring."""
+        """Send an originated packet to the ring and, unless it stays, towards every other ring."""
         self.send(RING, packet.raw)
+        if packet.stays:
+            self._withheld.add(packet)
+            return
         self._pass_on(self._own_ring, packet.number, packet.raw)
 
     def promise(self, value: int, upto: int) -> None:

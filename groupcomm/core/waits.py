@@ -1,22 +1,23 @@
-"""Senders that wait for the position of a message (``ordered=True``).
+"""Own bundles that somebody here waits for: positions (``ordered=True``), and subscriptions.
 
 A position is told once nothing lower can still come to anybody it matters to: for AGREED when the
 sender's daemon counts every ring's horizon up to the stamp, for SAFE when every frontier is there.
 Telling it at numbering would break the promise over side channels: another ring could still
-originate below it.
+originate below it. A SUBSCRIBE waits like SAFE.
 """
 
 from heapq import heappop, heappush
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.level import ServiceLevel
-from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.bundle import Bundle, BundleKind
 
 _SAFE = ServiceLevel.SAFE
+_SUBSCRIBE = BundleKind.SUBSCRIBE
 
 
 class OrderedWaits:
-    """Own bundles that are numbered and whose positions their senders wait for.
+    """Own bundles that are numbered and waited for.
 
     Attributes:
         waiting: how many there are.
@@ -31,12 +32,13 @@ class OrderedWaits:
 
     def add(self, bundle: Bundle) -> None:
         """Wait for a bundle that has just been numbered."""
-        heap = self._safe if bundle.level == _SAFE else self._agreed
+        as_safe = bundle.level == _SAFE or bundle.kind == _SUBSCRIBE
+        heap = self._safe if as_safe else self._agreed
         self.waiting += 1
         heappush(heap, (bundle.packet.time, bundle.place, bundle))
 
     def take_rest(self, boundary: Stamp | None) -> tuple[list[Bundle], list[Bundle]]:
-        """All that are left, lowest first: their view is over.
+        """All messages that are left, lowest first: their view is over.
 
         Args:
             boundary: stamp of the first packet of its transitional part; None if there is none.
@@ -44,7 +46,8 @@ class OrderedWaits:
         Returns:
             Those of the regular and those of the transitional part.
         """
-        left = [wait[2] for wait in sorted(self._agreed + self._safe, key=lambda wait: wait[:2])]
+        waits = sorted(self._agreed + self._safe, key=lambda wait: wait[:2])
+        left = [bundle for _, _, bundle in waits if bundle.kind != _SUBSCRIBE]
         self._agreed, self._safe, self.waiting = [], [], 0
         if boundary is None:
             return left, []
@@ -52,7 +55,7 @@ class OrderedWaits:
         return regular, left[len(regular) :]
 
     def take(self, least_block: int, least_frontier: int) -> list[Bundle]:
-        """The bundles whose positions may be told by now."""
+        """The bundles that need not wait any more."""
         ready: list[Bundle] = []
         for heap, reached in ((self._agreed, least_block), (self._safe, least_frontier)):
             while heap and heap[0][0] <= reached:

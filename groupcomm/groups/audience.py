@@ -29,5 +29,11 @@ class Audience(Protocol):
     def disconnected(self, connection: int, member: MemberId) -> None:
         """A local session has ended for everybody."""
 
+    def joined(self, group: str) -> None:
+        """A local session's join is ordered, whatever came of it."""
+
+    def left(self, group: str) -> None:
+        """A local session has left a group."""
+
     def table_changed(self, position: Position, digest: int) -> None:
         """The group table is at a new state."""

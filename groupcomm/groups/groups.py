@@ -234,6 +234,9 @@ class Groups:
     def _join_or_leave(self, member: Member, bundle: Bundle) -> None:
         group = bundle.groups[0]
         joins = bundle.kind == BundleKind.JOIN
+        own = member.daemon == self._me
+        if own and joins:
+            self._audience.joined(group)
         if (group in member.groups) == joins:
             return
         if joins:
@@ -243,6 +246,8 @@ class Groups:
         else:
             self.table.leave(member, group)
             self._show(bundle, group, Cause.LEAVE, member, self.table.member_ids(group))
+            if own:
+                self._audience.left(group)
 
     def _disconnect(self, member: Member, bundle: Bundle) -> None:
         connection = member.id.connection
@@ -251,6 +256,8 @@ class Groups:
         for group in list(member.groups):
             self.table.leave(member, group)
             self._show(bundle, group, Cause.DISCONNECT, member, self.table.member_ids(group))
+            if member.daemon == self._me:
+                self._audience.left(group)
         self.table.disconnect(member)
         self._gone[member.id] = _place(bundle)
         self._ids.pop((member.daemon, connection, bundle.user), None)

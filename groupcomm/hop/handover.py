@@ -6,15 +6,18 @@ losses (link.py). What is missing all the same, as its way has changed, is asked
 end of the link that it should have come by.
 """
 
+from collections.abc import Callable
 from math import inf
 
 from groupcomm.config.core import Timing
 from groupcomm.config.view import RING, View
 from groupcomm.hop.link import Link
+from groupcomm.hop.queue import Queued
 from groupcomm.hop.routes import Routes
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.ack import Acknowledgement
+from groupcomm.wire.data import DataPacket
 from groupcomm.wire.resend import ResendRequest
 
 RESEND_BYTES = 256 * 1024
@@ -139,19 +142,30 @@ class Handover:
         self._gaps_due = min((gaps.deadline for gaps in self._gaps), default=inf)
         self.deadline = min(self.deadline, self._gaps_due)
 
-    def answer(self, request: ResendRequest) -> None:
-        """Send again what the daemon at a link's other end lacks, as far as it is held here."""
+    def answer(
+        self, request: ResendRequest, form: Callable[[DataPacket], bytes | None], now: float
+    ) -> None:
+        """Send again what the daemon at a link's other end lacks, as far as it is held here.
+
+        Args:
+            request: what it lacks.
+            form: in which it gets a packet; None if it may not have it yet.
+            now: seconds.
+        """
         link = self.links.get(request.asker)
         if link is None:
             return
         stream = self._streams[request.ring]
         budget = RESEND_BYTES
+        found: list[Queued] = []
         for first, last in request.ranges:
             for number in range(first, min(last, stream.known) + 1):
                 packet = stream.packets.get(number)
-                if packet is not None and budget > 0:
-                    link.send(request.ring, number, packet.raw)
-                    budget -= len(packet.raw)
+                raw = form(packet) if packet is not None and budget > 0 else None
+                if raw is not None:
+                    found.append(Queued(request.ring, number, raw))
+                    budget -= len(raw)
+        link.again(found, now)
         self.deadline = -inf
 
     # ---- one step ----

@@ -74,6 +74,13 @@ class Link:
         self.queue.add(Queued(origin, number, packet))
         self.deadline = -inf
 
+    def again(self, packets: list[Queued], now: float) -> None:
+        """Send what the other end asks for, unless it waits or has only just been sent."""
+        wanted = {(queued.origin, queued.number) for queued in packets}
+        self._repeat(self.under_way.asked_for(wanted & self._pending, now))
+        for queued in packets:
+            self.send(*queued)
+
     def notify(self, ring: int, packet: bytes) -> None:
         """Send a notice of a ring next; it takes the place of an older one that waits."""
         self._notices[ring] = packet

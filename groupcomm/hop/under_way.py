@@ -7,7 +7,7 @@ an acknowledgement says which of them arrived.
 Sources: RFC 9002, section 6; draft-cheng-iccrg-delivery-rate-estimation, section 3.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Final
 
@@ -162,14 +162,29 @@ class UnderWay:
             self._backoff = min(self._backoff + 1, MOST_BACKOFF)
             self._last_at = now
             lost = self._to_probe()
+        return self._take_out(lost)
+
+    def _take_out(self, numbers: Iterable[int]) -> list[Queued]:
         gone: list[Queued] = []
-        for number in lost:
+        for number in list(numbers):
             sent = self._sent.pop(number)
             self.bytes -= sent.size
             gone.append(sent.queued)
         self.lost += len(gone)
         self._set_deadline()
         return gone
+
+    def asked_for(self, wanted: set[tuple[int, int]], now: float) -> list[Queued]:
+        """What of `wanted`, (origin, number) each, was sent a round trip ago: it is lost, too.
+
+        The other end knows that it lacks them. What was sent since then may still come.
+        """
+        before = now - self._trip.loss_delay_s
+        return self._take_out(
+            number
+            for number, sent in self._sent.items()
+            if sent.at <= before and (sent.queued.origin, sent.queued.number) in wanted
+        )
 
     def _to_probe(self) -> list[int]:
         """The oldest up to PROBES that are sent again; what is outside of the streams is not."""

@@ -38,6 +38,7 @@ class Order:
         blocks: the counted horizons.
         frontiers: what every daemon of a ring can deliver.
         done: stamp of the last agreed packet delivered here (A of what is numbered next).
+        hurried: stamps, rising, that somebody waits for as for SAFE, though they are not.
     """
 
     __slots__ = (
@@ -52,6 +53,7 @@ class Order:
         "blocks",
         "done",
         "frontiers",
+        "hurried",
     )
 
     def __init__(
@@ -72,6 +74,7 @@ class Order:
         self._chains = [Chain(daemon, streams[0].held, rings) for daemon in range(daemons)]
         self._agreed: list[tuple[int, int, DataPacket]] = []  # heap by stamp
         self._safe: list[int] = []  # stamps of SAFE packets not yet delivered, rising
+        self.hurried: list[int] = []
         self._highest = [stream.held for stream in streams]  # V of what is numbered next
         self._low: list[list[int]] = [[] for _ in streams]  # heaps: packets with pending bundles
         self._gated: dict[int, Chain] = {}  # chains with a packet in their gate
@@ -148,8 +151,10 @@ class Order:
                 self._open_gates()
             packet = self._next_agreed()
             if packet is None:
-                return
+                break
             self._deliver_agreed(packet)
+        if self.hurried:
+            del self.hurried[: bisect_right(self.hurried, self.frontiers.least)]
 
     def _next_agreed(self) -> DataPacket | None:
         if not self._agreed:
@@ -275,10 +280,15 @@ class Order:
         least = self.blocks.least
         return min(least, self._agreed[0][0] - 1) if self._agreed else least
 
+    def hurry(self, time: int) -> None:
+        """Somebody waits until every daemon holds all up to this time, as for SAFE."""
+        insort(self.hurried, time)
+
     def safe_waits(self, above: int, upto: int) -> bool:
-        """Whether a SAFE packet waits here with a stamp above the one and not above the other."""
-        safe = self._safe
-        if not safe:
-            return False
-        index = bisect_right(safe, above)
-        return index < len(safe) and safe[index] <= upto
+        """Whether SAFE, or what is hurried, waits with a stamp above the one, not the other."""
+        for waiting in (self._safe, self.hurried):
+            if waiting:
+                index = bisect_right(waiting, above)
+                if index < len(waiting) and waiting[index] <= upto:
+                    return True
+        return False

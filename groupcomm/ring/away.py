@@ -15,6 +15,7 @@ from groupcomm.ring.notices import NoticeSchedule
 from groupcomm.ring.repeater import Repeater
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Packer
+from groupcomm.stream.stream import Stream
 from groupcomm.wire.request import TokenRequest
 
 
@@ -47,6 +48,7 @@ class Away:
         "_rest_hop",
         "_rests_with",
         "_ring",
+        "_stream",
         "_timeout_s",
         "deadline",
         "heard_at",
@@ -66,6 +68,7 @@ class Away:
         holder: int,
         flow: Flow,
         packer: Packer,
+        stream: Stream,
         gaps: list[Gaps],
         notices: NoticeSchedule | None,
         host: Host,
@@ -76,6 +79,7 @@ class Away:
         self._key = key
         self._flow = flow
         self._packer = packer
+        self._stream = stream
         self._gaps = gaps
         self._notices = notices  # None with one ring, which needs none
         self._host = host
@@ -123,7 +127,7 @@ class Away:
         self._ask_holder = False
         self._noted_frontier = own_frontier
         self._repeats.stop()
-        if self._packer.waiting:
+        if self._packer.source:
             self._ask_at_once(now)  # it has not passed here
 
     def moved_on(self) -> None:
@@ -153,12 +157,18 @@ class Away:
         return self._rest_hop == self.hop
 
     def _wants_token(self, something_is_missing: bool) -> bool:
-        if self._packer.waiting:
-            return self._flow.may_number()
+        if self._packer.source:
+            return self._may_number()
         if something_is_missing:
             return True
         # A token that moves collects frontiers; what it missed shows once it rests.
         return self._at_rest and self._host.safe_waits(self._noted_frontier, self._host.frontier)
+
+    def _may_number(self) -> bool:
+        """Whether what waits may be numbered, as far as is known without the token."""
+        known, flow = self._stream.known, self._flow
+        wants = self._packer.source.wants(far=flow.may_leave(known))
+        return wants and flow.may_number(known)
 
     def _ask(self, now: float) -> None:
         """Request a resting token at once; one that goes round, only when it fails to come by.
@@ -169,7 +179,7 @@ class Away:
         if self._asking.at == inf:
             if not self._at_rest:
                 self._asking.start(now, self._passes_within_s)
-            elif self._packer.waiting:
+            elif self._packer.source:
                 self._ask_at_once(now)
             else:
                 self._asking.start(now)  # its holder may have seen the need itself

@@ -2,8 +2,9 @@
 
 Pure. ``now`` is in seconds. The delay is the configured one, as what waits before a narrow link
 would count with a measured one. The bandwidth is how fast the other ring was heard to get hold of
-the stream. While senders fill the limit, that is a limit in each round trip; so it doubles until
-the way is full, and then stays at twice what the way carries. More would only wait on it.
+the stream's packets, but for those of which it gets headers only. While senders fill the limit,
+that is a limit in each round trip; so it doubles until the way is full, and then stays at twice
+what the way carries. More would only wait on it.
 """
 
 from collections import deque
@@ -25,10 +26,11 @@ class FarRing:
 
     Attributes:
         held: all its daemons hold the stream up to this number.
-        limit: packets that may be numbered beyond that.
+        whole: so many packets up to there are for it whole.
+        limit: packets that are for it whole and may be numbered beyond that.
     """
 
-    __slots__ = ("_heard", "_least", "_most", "_rates", "_round_trip_s", "held", "limit")
+    __slots__ = ("_heard", "_least", "_most", "_rates", "_round_trip_s", "held", "limit", "whole")
 
     def __init__(self, held: int, packet_limit: int, most: int, round_trip_s: float) -> None:
         """Begin.
@@ -39,27 +41,27 @@ class FarRing:
             most: packets that are the limit in any case.
             round_trip_s: to the other ring, until it is heard that it holds something.
         """
-        self.held = held
+        self.held = self.whole = held
         self._most = most
         self._least = min(most, -(-LEAST_BYTES // packet_limit))
         self._round_trip_s = round_trip_s
         self.limit = self._least
-        self._heard: deque[tuple[float, int]] = deque()  # (when, held), of the last span
+        self._heard: deque[tuple[float, int]] = deque()  # (when, whole), of the last span
         self._rates: deque[tuple[float, float]] = deque()  # (when, packets a second), falling
 
-    def hear(self, held: int, now: float) -> None:
-        """The other ring holds so much."""
+    def hear(self, held: int, whole: int, now: float) -> None:
+        """The other ring holds so much; `whole` of that are not headers only."""
         if held <= self.held:
             return
-        self.held = held
+        self.held, self.whole = held, whole
         heard, rates = self._heard, self._rates
-        heard.append((now, held))
+        heard.append((now, whole))
         while len(heard) > 2 and heard[1][0] <= now - SPAN_S:
             heard.popleft()
         first_at, first = heard[0]
         if now - first_at < SPAN_S:
             return
-        rate = (held - first) / (now - first_at)
+        rate = (whole - first) / (now - first_at)
         while rates and rates[-1][1] <= rate:
             rates.pop()
         rates.append((now, rate))

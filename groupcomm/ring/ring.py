@@ -153,6 +153,7 @@ class Ring:
             holder=self._members[0],
             flow=self.flow,
             packer=packer,
+            stream=self._stream,
             gaps=gaps,
             notices=self.notices if len(streams) > 1 else None,
             host=host,
@@ -275,16 +276,20 @@ class Ring:
     def _number(self, token: Token) -> list[DataPacket]:
         """Give waiting bundles numbers, within the windows."""
         row = token.rows[self._place]
-        budget = self.flow.budget(token, row) if self._packer.waiting else 0
+        far = self.flow.may_leave(token.last)
+        budget = self.flow.budget(token, row) if self._packer.source.wants(far=far) else 0
         if budget <= 0:
             return []
-        packets = self._packer.fill(token.last, budget, self._host.causes)
+        packets = self._packer.fill(token.last, budget, self._host.causes, far=far)
         for packet in packets:
             row.sent += len(packet.raw)
             token.burst += len(packet.raw)
+            if packet.stays:
+                self.flow.stays(packet.number)
             self._host.originate(packet)
-        token.last = packets[-1].number
-        token.last_sender = self._me
+        if packets:
+            token.last = packets[-1].number
+            token.last_sender = self._me
         return packets
 
     def _write_row(self, token: Token) -> None:
@@ -345,8 +350,9 @@ class Ring:
         self._announcer.horizon_if_due(self._token, self._frontier, now)
 
     def _can_number(self) -> bool:
-        token = self._token
-        return bool(self._packer.waiting) and self.flow.budget(token, token.rows[self._place]) > 0
+        token, flow = self._token, self.flow
+        wants = self._packer.source.wants(far=flow.may_leave(token.last))
+        return wants and flow.budget(token, token.rows[self._place]) > 0
 
     def _must_go_round(self, now: float) -> bool:
         """Whether others need the resting token, or it has to collect what they hold."""
@@ -355,7 +361,7 @@ class Ring:
             return True
         if any(gaps.deadline <= now for gaps in self._gaps):
             return True
-        if self._is_unsettled() and (now >= self._settle_at or self._packer.waiting):
+        if self._is_unsettled() and (now >= self._settle_at or self._packer.source):
             return True
         host = self._host
         written, frontier = token.rows[self._place].frontier, host.frontier
@@ -374,7 +380,7 @@ class Ring:
 
     def _rest_deadline(self, now: float) -> float:
         unsettled = self._is_unsettled()
-        if self._can_number() or (unsettled and self._packer.waiting):
+        if self._can_number() or (unsettled and self._packer.source):
             return now
         deadline = self._announcer.horizon_at
         if (not self._alone and not unsettled) or self._lags():

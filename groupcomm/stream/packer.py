@@ -5,7 +5,7 @@ give. All packets of one call carry the same causes (V, A), because nothing is d
 them; the first says them in full, later ones refer to it.
 """
 
-from collections import deque
+from typing import Protocol
 
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.clocks.stamp import Stamp
@@ -25,11 +25,30 @@ Causes = tuple[tuple[int, ...], Stamp]
 """V and A: per stream the highest number delivered from, and the last agreed stamp delivered."""
 
 
+class Source(Protocol):
+    """Where bundles wait that want a number."""
+
+    def __len__(self) -> int:
+        """How many wait."""
+
+    def wants(self, *, far: bool) -> bool:
+        """Whether anything may be numbered, of what leaves the ring only if `far`."""
+
+    def head(self, *, far: bool) -> Bundle | None:
+        """The bundle that is next; it stays, unless `far`. `pop` takes it."""
+
+    def pop(self, *, far: bool) -> None:
+        """Take what `head` has shown."""
+
+    def stays(self, bundle: Bundle) -> bool:
+        """Whether a bundle has no recipients in other rings."""
+
+
 class Packer:
-    """The waiting bundles of one daemon, and the numbering of its packets.
+    """The numbering of one daemon's packets.
 
     Attributes:
-        waiting: bundles that want a number, in the order in which sessions gave them.
+        source: bundles that want a number, in the order in which sessions gave them.
     """
 
     __slots__ = (
@@ -42,13 +61,20 @@ class Packer:
         "_previous",
         "_ring",
         "_unreliable",
-        "waiting",
+        "source",
     )
 
     def __init__(
-        self, view: View, me: int, clock: RingClock, *, base: int, unreliable_base: int
+        self,
+        view: View,
+        me: int,
+        clock: RingClock,
+        *,
+        source: Source,
+        base: int,
+        unreliable_base: int,
     ) -> None:
-        self.waiting: deque[Bundle] = deque()
+        self.source = source
         self._key = view.key
         self._me = me
         self._ring = view.ring_of[me]
@@ -64,38 +90,53 @@ class Packer:
         """Number of this daemon's last packet; the stream's base if it has none yet."""
         return self._previous
 
-    def fill(self, last: int, budget: int, causes: Causes) -> list[DataPacket]:
-        """Number waiting bundles from ``last + 1`` on, up to about `budget` bytes of them."""
+    def fill(self, last: int, budget: int, causes: Causes, *, far: bool = True) -> list[DataPacket]:
+        """Number waiting bundles from ``last + 1`` on, up to about `budget` bytes of them.
+
+        Args:
+            last: number of the stream's last packet.
+            budget: bytes.
+            causes: V and A.
+            far: also what other rings are to get.
+        """
         packets: list[DataPacket] = []
-        while self.waiting and budget > 0:
-            bundles = self._take()
+        first = self.source.head(far=far)
+        while first is not None and budget > 0:
+            stays = self.source.stays(first)
+            bundles = self._take(first, far, stays)
             budget -= sum(bundle.size for bundle in bundles)
             last += 1
-            packets.append(self._number(last, bundles, causes))
+            packets.append(self._number(last, bundles, causes, stays))
+            first = self.source.head(far=far)
         return packets
 
-    def _take(self) -> list[Bundle]:
+    def _take(self, first: Bundle, far: bool, stays: bool) -> list[Bundle]:
         """The bundles of the next packet.
 
         AGREED and SAFE do not share one, as an agreed packet is delivered whole and the one
-        would wait for the other's stability.
+        would wait for the other's stability. Nor do those that stay with others.
         """
-        waiting = self.waiting
-        first = waiting.popleft()
+        source = self.source
+        source.pop(far=far)
         bundles = [first]
         room = self._limit - first.size
         ordered = first.level if first.level >= _AGREED else None
-        while waiting and waiting[0].size <= room:
-            level = waiting[0].level
+        while (head := source.head(far=far)) is not None and head.size <= room:
+            level = head.level
+            if source.stays(head) != stays:
+                break
             if level >= _AGREED:
                 if ordered is not None and (level == _SAFE) != (ordered == _SAFE):
                     break
                 ordered = level
-            room -= waiting[0].size
-            bundles.append(waiting.popleft())
+            room -= head.size
+            source.pop(far=far)
+            bundles.append(head)
         return bundles
 
-    def _number(self, number: int, bundles: list[Bundle], causes: Causes) -> DataPacket:
+    def _number(
+        self, number: int, bundles: list[Bundle], causes: Causes, stays: bool
+    ) -> DataPacket:
         packet = DataPacket(
             ring=self._ring,
             number=number,
@@ -103,6 +144,7 @@ class Packer:
             daemon=self._me,
             previous=self._previous,
             bundles=bundles,
+            stays=stays,
         )
         self._previous = number
         if any(bundle.level >= _CAUSAL for bundle in bundles):
@@ -121,9 +163,11 @@ class Packer:
     def unreliable(self, bundles: list[Bundle]) -> list[UnreliablePacket]:
         """Pack bundles that need no number; each datagram takes the next count of this daemon."""
         packets: list[UnreliablePacket] = []
-        room = 0
+        room, stayed = 0, False
         for bundle in bundles:
-            if bundle.size > room:
+            stays = self.source.stays(bundle)
+            if bundle.size > room or stays != stayed:
+                stayed = stays
                 self._unreliable += 1
                 packet = UnreliablePacket(daemon=self._me, counter=self._unreliable, bundles=[])
                 packets.append(packet)

@@ -8,7 +8,7 @@ packet it stands in a record that adds whom it comes from. Network byte order::
     body    kind u8, level u8, flags u8, message u64, index u32, count u32,
             length of groups u16, groups (each u8 + UTF-8), payload (the rest)
 
-The same names come in every bundle, so decoded names are kept in caches of bounded size.
+A *header* of a bundle is its record without groups and payload (docs/pruning.md).
 """
 
 import enum
@@ -16,9 +16,13 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
-from groupcomm.errors import BadDatagram, LocalProtocolError
+from groupcomm.errors import BadDatagram
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.names import check_destination, check_user
+from groupcomm.wire.destinations import (
+    decode_groups_untrusted,
+    decode_user_untrusted,
+    encode_groups,
+)
 from groupcomm.wire.raw import Raw
 
 
@@ -32,13 +36,15 @@ class BundleKind(enum.IntEnum):
     LEAVE = 4  # its one group
     DISCONNECT = 5
     STATE = 6  # part `index` of `count` of what a daemon announces in a new view; always RELIABLE
+    SUBSCRIBE = 7  # the daemon wants what is sent to this one group; always FIFO
+    UNSUBSCRIBE = 8  # not any more; always FIFO
 
 
 SELF_DISCARD: Final = 1
 """Flag: the sender does not want its own message."""
 
-MAX_GROUPS: Final = 255
 BODY_HEAD_BYTES: Final = 21
+_GROUPS_AT: Final = 19  # the length of the groups section, which ends a body's head
 
 _BODY = struct.Struct("!BBBQIIH")
 _RECORD = struct.Struct("!IQB")  # the length, the session, the length of the user's name
@@ -47,19 +53,19 @@ _U64 = struct.Struct("!Q")
 
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _STATE: Final = int(BundleKind.STATE)
+_SUBSCRIBE: Final = int(BundleKind.SUBSCRIBE)
+_UNSUBSCRIBE: Final = int(BundleKind.UNSUBSCRIBE)
 _RELIABLE: Final = int(ServiceLevel.RELIABLE)
+_FIFO: Final = int(ServiceLevel.FIFO)
 _AGREED: Final = int(ServiceLevel.AGREED)
+_NO_USER: Final = "daemon"
+"""Stands for the session in what daemons say themselves."""
+
 _KINDS: Final = len(BundleKind)
 _LEVELS: Final = len(LEVELS)
 _MESSAGE_HEAD_BYTES: Final = 6  # see messages.py; no payload holds more messages than it has heads
 _FRAGMENT_HEAD_BYTES: Final = 10
 _MAX_MESSAGE: Final = 2**64 - 1
-
-_CACHED_NAMES: Final = 4096
-_CACHED_BYTES: Final = 512  # longer lists of groups are decoded each time
-_groups_cache: dict[bytes, tuple[tuple[str, ...], int]] = {}
-_encoded_cache: dict[tuple[str, ...], bytes] = {}
-_users_cache: dict[bytes, str] = {}
 
 
 class Bundle:
@@ -149,6 +155,13 @@ class Bundle:
         numbers = struct.pack(f"!B{len(targets)}Q", len(targets), *targets)
         return b"".join((head, user, numbers)), self.body
 
+    def header(self) -> bytes:
+        """The record without groups and payload: all that daemons without recipients need."""
+        user = self.user.encode()
+        size = _RECORD.size + len(user) + 1 + BODY_HEAD_BYTES
+        head = _RECORD.pack(size - 4, self.session, len(user))
+        return b"%b%b\0%b\0\0" % (head, user, bytes(self.body[:_GROUPS_AT]))
+
     def __repr__(self) -> str:
         kind = BundleKind(self.kind).name
         return (
@@ -199,20 +212,17 @@ def state_bundle(payload: bytes, index: int, count: int) -> Bundle:
     return Bundle(_STATE, _RELIABLE, 0, 0, index, count, (), 0, body)
 
 
-def encode_groups(groups: tuple[str, ...]) -> bytes:
-    """The groups section of a body."""
-    names = _encoded_cache.get(groups)
-    if names is None:
-        names = b"".join(_short_text(name) for name in groups)
-        if len(names) <= _CACHED_BYTES:
-            if len(_encoded_cache) >= _CACHED_NAMES:
-                _encoded_cache.clear()
-            _encoded_cache[groups] = names
-    return names
+def subscription_bundle(kind: int, group: str) -> Bundle:
+    """A SUBSCRIBE or UNSUBSCRIBE; of no session."""
+    groups = (group,)
+    body = encode_body(kind, _FIFO, 0, 0, groups, b"")
+    bundle = Bundle(kind, _FIFO, 0, 0, 0, 1, groups, 0, body)
+    bundle.address(0, _NO_USER, ())
+    return bundle
 
 
-def decode_body_untrusted(body: Raw) -> Bundle:
-    """Decode a body to a bundle without a sender, which keeps it.
+def decode_body_untrusted(body: Raw, *, header: bool = False) -> Bundle:
+    """Decode a body, or its header, to a bundle without a sender, which keeps it.
 
     Raises:
         BadDatagram: the body breaks a rule of its kind. No other exception, whatever the bytes.
@@ -224,15 +234,19 @@ def decode_body_untrusted(body: Raw) -> Bundle:
     start = BODY_HEAD_BYTES + names
     if start > size:
         raise BadDatagram("short", "the groups of a bundle end after its body")
-    groups, privates = _decode_groups(bytes(body[BODY_HEAD_BYTES:start]))
+    groups, privates = decode_groups_untrusted(bytes(body[BODY_HEAD_BYTES:start]))
     if kind >= _KINDS or level >= _LEVELS or flags > SELF_DISCARD or index >= count:
         raise BadDatagram(
             "bundle", f"kind {kind}, level {level}, flags {flags}, {index} of {count}"
         )
     bundle = Bundle(kind, level, flags, message, index, count, groups, privates, body)
-    if kind == _STATE:
+    if kind == _STATE and not header:
         if level != _RELIABLE or flags or message or groups:
             raise BadDatagram("bundle", f"{bundle!r} is no announcement")
+    elif header:
+        _check_header(bundle, size - start)
+    elif kind >= _SUBSCRIBE:
+        _check_subscription(bundle, size - start)
     elif kind > _FRAGMENT:
         _check_control(bundle, size - start)
     else:
@@ -242,7 +256,7 @@ def decode_body_untrusted(body: Raw) -> Bundle:
 
 def body_payload(body: Raw) -> Raw:
     """The payload of a body that `decode_body_untrusted` has taken."""
-    return body[BODY_HEAD_BYTES + (body[19] << 8 | body[20]) :]
+    return body[BODY_HEAD_BYTES + (body[_GROUPS_AT] << 8 | body[_GROUPS_AT + 1]) :]
 
 
 def _check_payload(bundle: Bundle, size: int) -> None:
@@ -258,6 +272,18 @@ def _check_payload(bundle: Bundle, size: int) -> None:
         raise BadDatagram("bundle", f"{count} messages from {bundle.message}: the count ends")
 
 
+def _check_header(bundle: Bundle, size: int) -> None:
+    last = bundle.message + (bundle.count - 1 if bundle.kind != _FRAGMENT else 0)
+    if bundle.kind > _FRAGMENT or bundle.groups or size or last > _MAX_MESSAGE:
+        raise BadDatagram("bundle", f"{bundle!r} is no header, payload {size} bytes")
+
+
+def _check_subscription(bundle: Bundle, size: int) -> None:
+    plain = bundle.level == _FIFO and not (bundle.flags or bundle.message or size)
+    if not plain or bundle.count != 1 or len(bundle.groups) != 1 or bundle.privates:
+        raise BadDatagram("bundle", f"{bundle!r} is no subscription, payload {size} bytes")
+
+
 def _check_control(bundle: Bundle, size: int) -> None:
     if bundle.level != _AGREED or bundle.flags or bundle.count != 1 or size:
         raise BadDatagram("bundle", f"{bundle!r} is no control bundle, payload {size} bytes")
@@ -270,18 +296,18 @@ def _check_control(bundle: Bundle, size: int) -> None:
 # ---- records ----
 
 
-def encode_bundles(head: bytes, bundles: Sequence[Bundle]) -> bytes:
-    """A whole packet with bundles: its head, then their count u16 and their records."""
+def encode_bundles(head: bytes, bundles: Sequence[Bundle], *, headers: bool = False) -> bytes:
+    """A whole packet with bundles, or headers: its head, their count u16 and their records."""
     parts: list[Raw] = [head, _COUNT.pack(len(bundles))]
     for bundle in bundles:
-        parts += bundle.record()
+        parts += (bundle.header(),) if headers else bundle.record()
     return b"".join(parts)
 
 
-def decode_bundles_untrusted(packet: bytes, offset: int) -> list[Bundle]:
+def decode_bundles_untrusted(packet: bytes, offset: int, *, headers: bool = False) -> list[Bundle]:
     """Decode the count at `offset` and the records behind it, to the end of the packet.
 
-    Their bodies are not copied: each is a view of the packet.
+    Their bodies are not copied: each is a view of the packet; or `headers` of them are there.
 
     Raises:
         BadDatagram: a record breaks a rule, or bytes are missing or left over.
@@ -293,7 +319,7 @@ def decode_bundles_untrusted(packet: bytes, offset: int) -> list[Bundle]:
     bundles: list[Bundle] = []
     view = memoryview(packet)
     for _ in range(count):
-        bundle = _decode_record(view, offset)
+        bundle = _decode_record(view, offset, headers)
         offset += bundle.size
         bundles.append(bundle)
     if offset != len(packet):
@@ -301,7 +327,7 @@ def decode_bundles_untrusted(packet: bytes, offset: int) -> list[Bundle]:
     return bundles
 
 
-def _decode_record(packet: memoryview, offset: int) -> Bundle:
+def _decode_record(packet: memoryview, offset: int, header: bool) -> Bundle:
     user_start = offset + _RECORD.size
     if user_start >= len(packet):
         raise BadDatagram("short", "the head of a record")
@@ -314,71 +340,12 @@ def _decode_record(packet: memoryview, offset: int) -> Bundle:
     body_start = targets_start + 1 + 8 * count
     if body_start > end:
         raise BadDatagram("short", f"a record with {count} targets")
-    bundle = decode_body_untrusted(packet[body_start:end])
+    bundle = decode_body_untrusted(packet[body_start:end], header=header)
     if count != bundle.privates:
         raise BadDatagram("bundle", f"{count} targets for {bundle.privates} private names")
     if count:
         bundle.targets = struct.unpack_from(f"!{count}Q", packet, targets_start + 1)
     bundle.session = session
-    bundle.user = _decode_user(bytes(packet[user_start:targets_start]))
+    bundle.user = decode_user_untrusted(bytes(packet[user_start:targets_start]))
     bundle.size = end - offset
     return bundle
-
-
-# ---- names ----
-
-
-def _short_text(text: str) -> bytes:
-    raw = text.encode()
-    return bytes((len(raw),)) + raw
-
-
-def _decode_user(raw: bytes) -> str:
-    user = _users_cache.get(raw)
-    if user is None:
-        user = _decode_name(raw)
-        try:
-            check_user(user)
-        except LocalProtocolError as error:
-            raise BadDatagram("name", str(error)) from None
-        if len(_users_cache) >= _CACHED_NAMES:
-            _users_cache.clear()
-        _users_cache[raw] = user
-    return user
-
-
-def _decode_groups(raw: bytes) -> tuple[tuple[str, ...], int]:
-    """Names in a groups section, and how many of them are private."""
-    known = _groups_cache.get(raw)
-    if known is None:
-        known = _split_groups(raw)
-        if len(raw) <= _CACHED_BYTES:
-            if len(_groups_cache) >= _CACHED_NAMES:
-                _groups_cache.clear()
-            _groups_cache[raw] = known
-    return known
-
-
-def _split_groups(raw: bytes) -> tuple[tuple[str, ...], int]:
-    groups: list[str] = []
-    offset = 0
-    while offset < len(raw):
-        end = offset + 1 + raw[offset]
-        if end > len(raw):
-            raise BadDatagram("short", "a group's name ends after its section")
-        groups.append(_decode_name(raw[offset + 1 : end]))
-        offset = end
-    if len(groups) > MAX_GROUPS:
-        raise BadDatagram("bundle", f"{len(groups)} groups; at most {MAX_GROUPS} are allowed")
-    try:
-        privates = sum(check_destination(name)[0] == "#" for name in groups)
-    except LocalProtocolError as error:
-        raise BadDatagram("name", str(error)) from None
-    return tuple(groups), privates
-
-
-def _decode_name(raw: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        raise BadDatagram("name", "not UTF-8") from None

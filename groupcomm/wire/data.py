@@ -5,7 +5,8 @@
     ring u16, number u64, time u64, daemon u16, previous u64, form u8
     form 1: count u16, V u64 each, A's time u64, A's ring u16      causes in full
     form 2: reference u64                                          as in that packet of the daemon
-    bundles: see bundle.py
+    form + 16: it stays in its ring; form + 32: the header of one that does
+    bundles, or the headers of bundles: see bundle.py
 """
 
 import struct
@@ -22,11 +23,15 @@ _REFERENCE = struct.Struct("!Q")
 _COUNT = struct.Struct("!H")
 _STAMP = struct.Struct("!QH")
 _VECTORS: Final = tuple(struct.Struct(f"!{count}Q") for count in range(MAX_RINGS + 1))
+_FORM_AT: Final = _HEAD.size - 1
 _DATA: Final = int(PacketKind.DATA)
 
 _NO_CAUSES: Final = 0
 _IN_FULL: Final = 1
 _BY_REFERENCE: Final = 2
+_STAYS: Final = 16
+_HEADER: Final = 32
+_CAUSES: Final = 15  # of the form
 
 
 def data_overhead(rings: int) -> int:
@@ -48,6 +53,8 @@ class DataPacket:
         reference: the packet of the same daemon whose (V, A) holds here; 0 for none.
         bundles: at least one.
         raw: the whole packet, as encoded, for retransmission.
+        stays: nobody outside of the ring is a recipient of any of the bundles.
+        withheld: this is only the header of a packet that stays in its ring.
         causal: it has a CAUSAL bundle. This and what follows is the order's own.
         in_agreed_order: it has an AGREED or SAFE bundle.
         safe: it has a SAFE bundle.
@@ -69,8 +76,10 @@ class DataPacket:
         "reference",
         "ring",
         "safe",
+        "stays",
         "time",
         "vector",
+        "withheld",
     )
 
     def __init__(
@@ -86,6 +95,8 @@ class DataPacket:
         agreed: Stamp | None = None,
         reference: int = 0,
         raw: bytes = b"",
+        stays: bool = False,
+        withheld: bool = False,
     ) -> None:
         self.ring = ring
         self.number = number
@@ -97,6 +108,8 @@ class DataPacket:
         self.reference = reference
         self.bundles = bundles
         self.raw = raw
+        self.stays = stays
+        self.withheld = withheld
         self.causal = False
         self.in_agreed_order = False
         self.safe = False
@@ -119,7 +132,26 @@ class DataPacket:
             form, causes = _BY_REFERENCE, _REFERENCE.pack(self.reference)
         else:
             form, causes = _NO_CAUSES, b""
-        return encode_bundles(_HEAD.pack(_DATA, key, *head, form) + causes, self.bundles)
+        form |= _STAYS * self.stays | _HEADER * self.withheld
+        start = _HEAD.pack(_DATA, key, *head, form) + causes
+        return encode_bundles(start, self.bundles, headers=self.withheld)
+
+    def header(self) -> bytes:
+        """The header of this packet, which stays in its ring: itself without any body.
+
+        It is cut from the packet as it was sent; V and A may have been filled in since then.
+        """
+        raw = self.raw
+        form = raw[_FORM_AT] & _CAUSES
+        end = _HEAD.size
+        if form == _IN_FULL:
+            end += _COUNT.size + 8 * _COUNT.unpack_from(raw, end)[0] + _STAMP.size
+        elif form == _BY_REFERENCE:
+            end += _REFERENCE.size
+        parts = [raw[:_FORM_AT], bytes((form | _HEADER,)), raw[_HEAD.size : end]]
+        parts.append(_COUNT.pack(len(self.bundles)))
+        parts += [bundle.header() for bundle in self.bundles]
+        return b"".join(parts)
 
 
 def decode_data_untrusted(packet: bytes) -> DataPacket:
@@ -129,7 +161,8 @@ def decode_data_untrusted(packet: bytes) -> DataPacket:
         BadDatagram: it breaks its layout. No other exception, whatever the bytes.
     """
     try:
-        kind, _, ring, number, time, daemon, previous, form = _HEAD.unpack_from(packet)
+        kind, _, ring, number, time, daemon, previous, flags = _HEAD.unpack_from(packet)
+        form = flags & _CAUSES
         offset = _HEAD.size
         vector: tuple[int, ...] | None = None
         agreed: Stamp | None = None
@@ -147,8 +180,8 @@ def decode_data_untrusted(packet: bytes) -> DataPacket:
             offset += _REFERENCE.size
     except struct.error:
         raise BadDatagram("short", f"a data packet of {len(packet)} bytes") from None
-    _check(kind, form, number, previous, reference)
-    bundles = decode_bundles_untrusted(packet, offset)
+    _check(kind, flags, number, previous, reference)
+    bundles = decode_bundles_untrusted(packet, offset, headers=flags & _HEADER != 0)
     if not bundles:
         raise BadDatagram("count", "a data packet without bundles")
     decoded = DataPacket(
@@ -162,6 +195,8 @@ def decode_data_untrusted(packet: bytes) -> DataPacket:
         reference=reference,
         bundles=bundles,
         raw=packet,
+        stays=flags & _STAYS != 0,
+        withheld=flags & _HEADER != 0,
     )
     for place, bundle in enumerate(bundles):
         bundle.packet = decoded
@@ -169,8 +204,9 @@ def decode_data_untrusted(packet: bytes) -> DataPacket:
     return decoded
 
 
-def _check(kind: int, form: int, number: int, previous: int, reference: int) -> None:
-    if kind != _DATA or form > _BY_REFERENCE:
-        raise BadDatagram("kind", f"a data packet of kind {kind}, form {form}")
+def _check(kind: int, flags: int, number: int, previous: int, reference: int) -> None:
+    form = flags & _CAUSES
+    if kind != _DATA or form > _BY_REFERENCE or flags - form not in (0, _STAYS, _HEADER):
+        raise BadDatagram("kind", f"a data packet of kind {kind}, form {flags}")
     if previous >= number or reference >= number or (form == _BY_REFERENCE and not reference):
         raise BadDatagram("number", f"packet {number} follows {previous}, refers to {reference}")

@@ -17,7 +17,7 @@ LINK_BYTES: Final = 11
 
 _HEAD = struct.Struct("!B16sHQ")
 _LINK: Final = int(PacketKind.LINK)
-_CARRIED: Final = frozenset((PacketKind.DATA, PacketKind.UNRELIABLE))
+_CARRIED: Final = frozenset((PacketKind.DATA, PacketKind.UNRELIABLE, PacketKind.HEADERS))
 
 
 class LinkPacket:
@@ -26,7 +26,7 @@ class LinkPacket:
     Attributes:
         sender: who sent it over this link, an index in the view.
         number: of this try, from 1 on; counted by the sender for this link.
-        packet: a data packet or one outside the streams, whole.
+        packet: a data packet, headers of some, or one outside the streams; whole.
     """
 
     __slots__ = ("number", "packet", "sender")

@@ -23,6 +23,7 @@ class PacketKind(enum.IntEnum):
     CONTROL = 8
     LINK = 9
     ACK = 10
+    HEADERS = 11
 
 
 def peek_untrusted(packet: bytes) -> tuple[int, bytes]:

@@ -25,6 +25,8 @@ def members(cluster: Cluster, count: int, group: str = "g") -> list[Client]:
     for client in clients:
         client.join(group)
     cluster.run(3.0)
+    while not all(any(isinstance(e, GroupView) for e in client.events) for client in clients):
+        cluster.run(0.1)
     return clients
 
 

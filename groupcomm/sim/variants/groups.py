@@ -22,7 +22,8 @@ def disconnect_overtakes(right: Right) -> Right:
     def order_control(self: Desk, seat: Seat, kind: BundleKind) -> None:
         right(self, seat, kind)
         if kind == BundleKind.DISCONNECT:
-            self.waiting.rotate(1)
+            *before, last = self.backlog.clear()
+            self.backlog.extend([last, *before])
 
     return order_control
 

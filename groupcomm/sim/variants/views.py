@@ -190,8 +190,8 @@ def waiting_lost_with_the_view(right: Right) -> Right:
 
     def end(self: Desk) -> None:
         right(self)
-        for bundle in [b for b in self.waiting if b.groups and b.kind <= 1]:
-            self.waiting.remove(bundle)
+        kept = [b for b in self.backlog.clear() if not b.groups or b.kind > 1]
+        self.backlog.extend(kept)
 
     return end
 
@@ -202,7 +202,7 @@ def credit_lost_with_the_view(right: Right) -> Right:
 
     def end(self: Desk) -> None:
         right(self)
-        for bundle in self.waiting:
+        for bundle in self.backlog:
             seat = self._seats.get(bundle.session)
             if seat is not None:
                 seat.session.backlog_bytes += 64 * 1024

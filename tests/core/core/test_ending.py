@@ -40,7 +40,7 @@ class Leaver:
         self.regular: list[Id] | None = None
         self.told: list[Stamp | None] = []
         self.groups = self
-        self.ending = Ending(history.view, cast(Delivery, self))
+        self.ending = Ending(history.view, me, cast(Delivery, self))
         self.before = list(self.daemon.given)
 
     def count(self, ring: int, value: int, upto: int) -> None:

@@ -111,12 +111,12 @@ def test_a_recovered_packet_is_taken_only_if_it_is_of_the_union() -> None:
     cluster.cores["b"].membership.gather(Reason.TOKEN_LOST, cluster.now)
     first, second = packets[known + 1].raw, packets[known + 2].raw
     union = united(known + 1)
-    assert not behind.take_recovered(second, union)
+    assert not behind.ending.take(second, union)
     assert known + 2 not in behind.streams[0].packets
-    assert behind.take_recovered(first, union)
-    assert not behind.take_recovered(first, union), "it is here already"
+    assert behind.ending.take(first, union)
+    assert not behind.ending.take(first, union), "it is here already"
     assert behind.streams[0].held == known + 1
-    assert behind.take_recovered(second, united(known + 2))
+    assert behind.ending.take(second, united(known + 2))
     assert behind.streams[0].held == known + 2
 
 

@@ -18,7 +18,7 @@ def waiting(*times: tuple[int, ServiceLevel], ring: int = 0) -> OrderedWaits:
     waits = OrderedWaits()
     for time, level in times:
         packet = SimpleNamespace(time=time, ring=ring)
-        waits.add(cast(Bundle, SimpleNamespace(level=level, packet=packet, place=0)))
+        waits.add(cast(Bundle, SimpleNamespace(kind=0, level=level, packet=packet, place=0)))
     return waits
 
 

@@ -35,6 +35,8 @@ class Audience:
         self.bounced: list[tuple[int, int, str]] = []  # connection, message, target
         self.present: list[int] = []
         self.digests: list[int] = []
+        self.joins: list[str] = []
+        self.leaves: list[str] = []
 
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
         assert sender.connection == bundle.session
@@ -54,6 +56,12 @@ class Audience:
 
     def disconnected(self, connection: int, member: MemberId) -> None:
         self.present.remove(connection)
+
+    def joined(self, group: str) -> None:
+        self.joins.append(group)
+
+    def left(self, group: str) -> None:
+        self.leaves.append(group)
 
     def table_changed(self, position: Position, digest: int) -> None:
         self.digests.append(digest)

@@ -34,6 +34,10 @@ def gateway(ring: int) -> tuple[Handover, list[Stream]]:
     return Handover(VIEW, me, Routes(VIEW, me), streams, Timing()), streams
 
 
+def whole(held: DataPacket) -> bytes:
+    return held.raw
+
+
 def packet(ring: int, number: int, raw: bytes = b"raw") -> DataPacket:
     return DataPacket(
         ring=ring, number=number, time=number, daemon=0, previous=0, bundles=[], raw=raw
@@ -89,8 +93,8 @@ def test_a_request_is_answered_with_what_is_held_within_bounds() -> None:
     half = RESEND_BYTES // 2
     for number in (1, 2, 3, 4):
         streams[0].accept(packet(0, number, X + bytes([number]) * half))
-    handover.answer(ResendRequest(ring=0, asker=4, ranges=[(2, 2**63)]))
-    handover.answer(ResendRequest(ring=0, asker=1, ranges=[(1, 4)]))
+    handover.answer(ResendRequest(ring=0, asker=4, ranges=[(2, 2**63)]), whole, 0.0)
+    handover.answer(ResendRequest(ring=0, asker=1, ranges=[(1, 4)]), whole, 0.0)
     assert handover.links[4].queue.bytes == 2 * (half + len(X))
     assert not handover.links[2].queue
 
@@ -117,7 +121,7 @@ def test_whatever_a_link_never_got_comes_in_the_end(
         now = min(far.deadline, now + 10)
         for target, raw in far.step(now):
             assert target == 0
-            near.answer(decode_resend_untrusted(raw))
+            near.answer(decode_resend_untrusted(raw), whole, now)
         sent = []
         while (answers := carried(near, now)) or near.links[2].queue:
             now += 0.001

@@ -7,6 +7,7 @@ from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.clocks.stamp import Stamp, ViewId
 from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
+from groupcomm.core.backlog import Backlog
 from groupcomm.hop.routes import Routes
 from groupcomm.level import ServiceLevel
 from groupcomm.ring.ring import Ring
@@ -50,7 +51,8 @@ class Daemon:
         self.causes: Causes = ((0,) * len(view.rings), Stamp(0, 0))
         self.streams = [Stream(ring, 0) for ring in range(len(view.rings))]
         self.clock = RingClock(PhysicalClock(0.0, 0.0))
-        self.packer = Packer(view, me, self.clock, base=0, unreliable_base=0)
+        self.backlog = Backlog()
+        self.packer = Packer(view, me, self.clock, source=self.backlog, base=0, unreliable_base=0)
         self.own = self.streams[view.ring_of[me]]
         foreign = [stream for stream in self.streams if stream is not self.own]
         entered = Routes(view, me).entered
@@ -97,7 +99,7 @@ class Daemon:
             body = encode_body(BundleKind.MESSAGES, level, 0, 1, ("g",), payload)
             bundle = decode_body_untrusted(body)
             bundle.address(1, "u", ())
-            self.packer.waiting.append(bundle)
+            self.backlog.append(bundle)
 
     def step(self, now: float) -> list[tuple[int, bytes]]:
         self.ring.step(now)

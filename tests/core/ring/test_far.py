@@ -33,7 +33,8 @@ class Way:
             self._carried = min(self._carried + self.rate * STEP_S, self.known)
             self._arriving.append((self.now + 2 * self.delay_s, int(self._carried)))
             while self._arriving[0][0] <= self.now:
-                self.far.hear(self._arriving.popleft()[1], self.now)
+                held = self._arriving.popleft()[1]
+                self.far.hear(held, held, self.now)
 
 
 def products(way: Way) -> float:
@@ -76,6 +77,6 @@ def test_nothing_exceeds_the_most() -> None:
 
 def test_what_was_heard_before_changes_nothing() -> None:
     far = FarRing(5, PACKET, MOST, 0.1)
-    far.hear(4, 1.0)
-    far.hear(5, 1.0)
+    far.hear(4, 4, 1.0)
+    far.hear(5, 5, 1.0)
     assert (far.held, far.limit) == (5, LEAST)

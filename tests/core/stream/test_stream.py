@@ -9,6 +9,7 @@ from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.clocks.stamp import Stamp, ViewId
 from groupcomm.config.view import DaemonId, Incarnation, View
+from groupcomm.core.backlog import Backlog
 from groupcomm.level import ServiceLevel
 from groupcomm.stream.gaps import MAX_GAPS, Gaps
 from groupcomm.stream.packer import ROOM_RINGS, Packer, bundle_room
@@ -35,9 +36,12 @@ def bundle(level: ServiceLevel, size: int = 10) -> Bundle:
     return made
 
 
-def packer(base: int = 0) -> Packer:
+def packer(base: int = 0) -> tuple[Packer, Backlog]:
     view = View(id=ViewId(1, "a", 1), daemons=(DaemonId("a", Incarnation(1, 1)),), rings=((0,),))
-    return Packer(view, 0, RingClock(PhysicalClock(0.0, 0.0)), base=base, unreliable_base=base)
+    clock = RingClock(PhysicalClock(0.0, 0.0))
+    waiting = Backlog()
+    source = Packer(view, 0, clock, source=waiting, base=base, unreliable_base=base)
+    return source, waiting
 
 
 @given(st.permutations(range(1, 13)), st.sampled_from(BASES))
@@ -148,11 +152,11 @@ LEVELS = st.sampled_from([level for level in ServiceLevel if level > ServiceLeve
 def test_bundles_keep_their_order_fill_packets_and_stay_below_the_limit(
     wanted: list[tuple[ServiceLevel, int]], budget: int
 ) -> None:
-    source = packer()
+    source, waiting = packer()
     given = [bundle(level, size) for level, size in wanted]
-    source.waiting.extend(given)
+    waiting.extend(given)
     packets: list[DataPacket] = []
-    while source.waiting:
+    while waiting:
         sent = source.fill(len(packets), budget, NO_CAUSES)
         assert sum(one.size for part in sent[:-1] for one in part.bundles) < budget
         packets += sent
@@ -167,8 +171,8 @@ def test_bundles_keep_their_order_fill_packets_and_stay_below_the_limit(
 
 
 def test_packets_are_chained_stamped_and_hold_what_fits() -> None:
-    source = packer(base=2**32 - 2)
-    source.waiting.extend(bundle(ServiceLevel.AGREED, 500) for _ in range(4))
+    source, waiting = packer(base=2**32 - 2)
+    waiting.extend(bundle(ServiceLevel.AGREED, 500) for _ in range(4))
     packets = source.fill(2**32 - 2, 10_000, NO_CAUSES)
     assert [(one.number, one.previous) for one in packets] == [
         (2**32 - 1, 2**32 - 2),
@@ -180,39 +184,39 @@ def test_packets_are_chained_stamped_and_hold_what_fits() -> None:
 
 
 def test_agreed_and_safe_travel_apart_and_others_with_either() -> None:
-    source = packer()
+    source, waiting = packer()
     levels = [ServiceLevel(level) for level in (4, 2, 5, 3, 5, 1, 4)]
-    source.waiting.extend(bundle(level) for level in levels)
+    waiting.extend(bundle(level) for level in levels)
     packets = source.fill(0, 10_000, NO_CAUSES)
     assert [[one.level for one in sent.bundles] for sent in packets] == [[4, 2], [5, 3, 5, 1], [4]]
 
 
 def test_causes_are_said_once_and_referred_to_while_they_hold() -> None:
-    source = packer()
+    source, waiting = packer()
     sent: list[DataPacket] = []
     for number, count in enumerate((1, 1, 2), 1):
-        source.waiting.append(bundle(ServiceLevel.CAUSAL))
+        waiting.append(bundle(ServiceLevel.CAUSAL))
         sent += source.fill(number - 1, 10_000, ((count,), Stamp(1, 0)))
     assert [one.vector for one in sent] == [(1,), None, (2,)]
     assert [one.reference for one in sent] == [0, 1, 0]
 
 
 def test_fifo_needs_no_causes() -> None:
-    source = packer()
-    source.waiting.append(bundle(ServiceLevel.FIFO))
+    source, waiting = packer()
+    waiting.append(bundle(ServiceLevel.FIFO))
     (sent,) = source.fill(0, 10_000, NO_CAUSES)
     assert (sent.vector, sent.reference) == (None, 0)
 
 
 def test_a_visit_stops_at_its_budget() -> None:
-    source = packer()
-    source.waiting.extend(bundle(ServiceLevel.FIFO, 1000) for _ in range(10))
+    source, waiting = packer()
+    waiting.extend(bundle(ServiceLevel.FIFO, 1000) for _ in range(10))
     assert len(source.fill(0, 2500, NO_CAUSES)) == 3
-    assert len(source.waiting) == 7
+    assert len(waiting) == 7
 
 
 def test_unreliable_datagrams_are_counted_and_filled() -> None:
-    source = packer(base=2**63)
+    source, _ = packer(base=2**63)
     packets = source.unreliable([bundle(ServiceLevel.UNRELIABLE, 500) for _ in range(3)])
     assert [one.counter for one in packets] == [2**63 + 1, 2**63 + 2]
     assert [len(one.bundles) for one in packets] == [2, 1]

@@ -1,6 +1,7 @@
 """Packets of every kind for tests: how to draw them, and one plain example of each."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final, Protocol
 
 import attrs
@@ -15,11 +16,14 @@ from groupcomm.wire.bundle import (
     Bundle,
     BundleKind,
     decode_body_untrusted,
+    decode_bundles_untrusted,
     encode_body,
     state_bundle,
+    subscription_bundle,
 )
 from groupcomm.wire.control import MAX_PARTS, ControlPacket, decode_control_untrusted
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
+from groupcomm.wire.headers import HeadersPacket, decode_headers_untrusted
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
 from groupcomm.wire.link import LinkPacket, decode_link_untrusted
 from groupcomm.wire.messages import encode_fragment
@@ -82,6 +86,8 @@ def bundles(draw: st.DrawFn) -> Bundle:
         made = state_bundle(draw(st.binary(max_size=20)), index, count)
         made.address(0, "state", ())
         return made
+    if kind >= BundleKind.SUBSCRIBE:
+        return subscription_bundle(kind, draw(st.sampled_from(["a", "news", "y" * 255])))
     if kind > BundleKind.FRAGMENT:
         name = draw(st.sampled_from(["a", "news", "y" * 255]))
         groups: tuple[str, ...] = (name,) if kind in (BundleKind.JOIN, BundleKind.LEAVE) else ()
@@ -110,8 +116,22 @@ def bundles(draw: st.DrawFn) -> Bundle:
 BUNDLES = st.lists(bundles(), min_size=1, max_size=4)
 
 
+def header_of(bundle: Bundle) -> Bundle:
+    """What another ring decodes of a bundle that stays in its own."""
+    (header,) = decode_bundles_untrusted(b"\0\1" + bundle.header(), 0, headers=True)
+    return header
+
+
+HEADERS = BUNDLES.map(
+    lambda full: [header_of(one) for one in full if one.kind <= BundleKind.FRAGMENT]
+).filter(bool)
+
+
 @st.composite
-def data_packets(draw: st.DrawFn) -> DataPacket:
+def data_packets(draw: st.DrawFn, *, header: bool | None = None) -> DataPacket:
+    """Any packet; `header` says whether it is to be one, None leaves it open."""
+    withheld = draw(st.booleans()) if header is None else header
+    bundles = draw(HEADERS if withheld else BUNDLES)
     number = draw(st.integers(1, 2**64 - 1) | U64.filter(bool))
     vector, agreed, reference = None, None, 0
     form = draw(st.sampled_from(["none", "full", "reference"]))
@@ -126,11 +146,37 @@ def data_packets(draw: st.DrawFn) -> DataPacket:
         time=draw(U64),
         daemon=draw(U16),
         previous=draw(st.integers(0, number - 1)),
-        bundles=draw(BUNDLES),
+        bundles=bundles,
         vector=vector,
         agreed=agreed,
         reference=reference,
+        stays=not withheld and draw(st.booleans()),
+        withheld=withheld,
     )
+
+
+@st.composite
+def header_packets(draw: st.DrawFn) -> HeadersPacket:
+    packets = draw(st.lists(data_packets(header=True), min_size=1, max_size=3))
+    ring = packets[0].ring
+    for before, packet in pairwise(packets):
+        packet.ring = ring
+        packet.number = min(max(before.number + 1, packet.number), 2**64 - 1)
+    numbers = [packet.number for packet in packets]
+    return HeadersPacket(packets=packets[: len(set(numbers))])
+
+
+def example_headers() -> HeadersPacket:
+    first, second = (decode_data_untrusted(example_header(n)) for n in (9, 11))
+    return HeadersPacket(packets=[first, second])
+
+
+def example_header(number: int) -> bytes:
+    packet = example_data()
+    packet.number = number
+    packet.stays = True
+    packet.raw = packet.encode(KEY)
+    return packet.header()
 
 
 def ranges(ring: bool) -> st.SearchStrategy[Any]:
@@ -291,6 +337,7 @@ CODECS: Final = (
         st.builds(Acknowledgement, sender=U16, delay_us=st.integers(0, 2**32 - 1), ranges=RISING),
         Acknowledgement(sender=1, delay_us=5000, ranges=[(1, 1), (3, 2**32)]),
     ),
+    Codec(PacketKind.HEADERS, decode_headers_untrusted, header_packets(), example_headers()),
     Codec(
         PacketKind.CONTROL,
         decode_control_untrusted,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from groupcomm.errors import BadDatagram
 from groupcomm.level import ServiceLevel
-from groupcomm.wire import bundle as module
+from groupcomm.wire import destinations as names
 from groupcomm.wire.bundle import (
     BODY_HEAD_BYTES,
     Bundle,
@@ -169,7 +169,7 @@ def test_a_record_with_a_bad_user_is_refused(user: str) -> None:
 
 def test_the_caches_of_names_are_bounded() -> None:
     payload = encode_messages([(0, b"")])
-    for number in range(module._CACHED_NAMES + 10):
+    for number in range(names._CACHED_NAMES + 10):
         body = encode_body(MESSAGES, 4, 0, 1, (f"g{number}",), payload)
         bundle = decode_body_untrusted(body)
         assert bundle.groups == (f"g{number}",)
@@ -177,7 +177,7 @@ def test_the_caches_of_names_are_bounded() -> None:
         assert decode_bundles_untrusted(encode_bundles(b"", [bundle]), 0)[0].user == f"u{number}"
     long = tuple("x" * 254 + chr(65 + index) for index in range(3))
     decode_body_untrusted(encode_body(MESSAGES, 4, 0, 1, long, payload))
-    for cache in (module._groups_cache, module._encoded_cache, module._users_cache):
-        assert 0 < len(cache) <= module._CACHED_NAMES
-    assert long not in module._encoded_cache
-    assert all(len(raw) <= module._CACHED_BYTES for raw in module._groups_cache)
+    for cache in (names._groups_cache, names._encoded_cache, names._users_cache):
+        assert 0 < len(cache) <= names._CACHED_NAMES
+    assert long not in names._encoded_cache
+    assert all(len(raw) <= names._CACHED_BYTES for raw in names._groups_cache)

@@ -137,7 +137,7 @@ def test_a_link_carries_numbered_data_and_nothing_else() -> None:
     for kind in PacketKind:
         packet = bytes([kind]) + KEY + b"rest"
         raw = LinkPacket(sender=1, number=1, packet=packet).encode(KEY)
-        if kind in (PacketKind.DATA, PacketKind.UNRELIABLE):
+        if kind in (PacketKind.DATA, PacketKind.UNRELIABLE, PacketKind.HEADERS):
             assert decode_link_untrusted(raw).packet == packet
             assert len(raw) == len(packet) + LINK_BYTES
         else:
@@ -147,7 +147,7 @@ def test_a_link_carries_numbered_data_and_nothing_else() -> None:
         decode_link_untrusted(LinkPacket(sender=1, number=0, packet=b"\1" + KEY).encode(KEY))
 
 
-WITH_COUNTS = [codec for codec in CODECS if codec.kind in {3, 4, 6, 7, 10}]
+WITH_COUNTS = [codec for codec in CODECS if codec.kind in {3, 4, 6, 7, 10, 11}]
 
 
 @pytest.mark.parametrize("codec", WITH_COUNTS, ids=lambda codec: codec.kind.name)

@@ -1,0 +1,78 @@
+"""Outside the streams: UNRELIABLE datagrams, without numbers, tokens and repair.
+
+Pure. Each has a count of its daemon, against duplicates; other rings get what they have recipients
+for.
+"""
+
+from collections.abc import Callable
+
+from groupcomm.config.view import RING, View
+from groupcomm.core import checks
+from groupcomm.core.counters import Counters
+from groupcomm.core.delivery import Delivery
+from groupcomm.core.desk import Desk
+from groupcomm.stream.packer import Packer
+from groupcomm.wire.unreliable import UnreliablePacket, decode_unreliable_untrusted
+
+
+class Outside:
+    """UNRELIABLE at one daemon in one view.
+
+    Args:
+        view: the view.
+        me: index of this daemon.
+        delivery, packer, desk, counters: of this daemon.
+        send: a packet to a daemon of the view, or to RING.
+        pass_on: a packet (ring, number, whole) on its way from ring to ring.
+    """
+
+    __slots__ = ("_counters", "_delivery", "_desk", "_me", "_packer", "_pass_on", "_send", "_view")
+
+    def __init__(
+        self,
+        view: View,
+        me: int,
+        *,
+        delivery: Delivery,
+        packer: Packer,
+        desk: Desk,
+        counters: Counters,
+        send: Callable[[int, bytes], None],
+        pass_on: Callable[[int, int, bytes], None],
+    ) -> None:
+        self._view = view
+        self._me = me
+        self._delivery = delivery
+        self._packer = packer
+        self._desk = desk
+        self._counters = counters
+        self._send = send
+        self._pass_on = pass_on
+
+    def receive(self, raw: bytes) -> None:
+        """Take a datagram; raises BadDatagram or RemoteProtocolError."""
+        packet = decode_unreliable_untrusted(raw)
+        checks.check_unreliable(packet, self._view)
+        if packet.daemon == self._me:
+            return
+        if not self._delivery.is_new(packet):
+            self._counters.unreliable_duplicates += 1
+            return
+        self._to_other_rings(packet, raw)
+        self._delivery.release_unreliable(packet)
+
+    def send(self) -> None:
+        """Send what local sessions have given, once the groups are known."""
+        if not self._delivery.complete:
+            return
+        for packet in self._packer.unreliable(self._desk.take_unreliable()):
+            raw = packet.encode(self._view.key)  # before its bundles are given out, and let go
+            self._send(RING, raw)
+            self._to_other_rings(packet, raw)
+            self._delivery.release_unreliable(packet)
+
+    def _to_other_rings(self, packet: UnreliablePacket, raw: bytes) -> None:
+        ring_of = self._view.ring_of
+        ring = ring_of[packet.daemon]
+        if ring != ring_of[self._me] or not self._delivery.wanted.all_stay(packet.bundles):
+            self._pass_on(ring, 0, raw)

@@ -1,0 +1,22 @@
+"""What an operation needs from the daemon around it."""
+
+from typing import Protocol
+
+from groupcomm.clocks.physical import PhysicalClock
+from groupcomm.config.core import CoreConfig
+from groupcomm.core.counters import Counters
+from groupcomm.core.desk import Desk
+from groupcomm.core.probe import Probe
+
+
+class Surroundings(Protocol):
+    """What an operation shares with those before and after it at its daemon."""
+
+    config: CoreConfig
+    physical: PhysicalClock
+    desk: Desk
+    counters: Counters
+    probe: Probe
+
+    def seal_and_send(self, destination: str | None, packet: bytes) -> None:
+        """Send to a daemon, or to all others of the site."""
