@@ -45,7 +45,10 @@ class Withheld:
         first = size = 0
         while numbers and numbers[0] <= everywhere:
             number = heappop(numbers)
-            header = packets[number].header()
+            packet = packets.get(number)
+            if packet is None:
+                continue  # forgotten: another daemon of the ring has sent its header
+            header = packet.header()
             if headers and size + len(header) + EACH_BYTES > self._room:
                 out.append((first, encode_headers(self._key, headers)))
                 headers = []

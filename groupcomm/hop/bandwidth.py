@@ -3,10 +3,12 @@
 Pure. A network that loses packets at random says nothing by it about its load, so neither loss nor
 delay alone slows a sender down here. It measures how fast packets are delivered, paces what it
 sends by the best rate of the last rounds, and now and then sends a little faster to see whether
-there is more. A queue that this builds is drained right after.
+there is more. A queue that this builds is drained right after. Daemons that are busy acknowledge
+late and much at once; so much may be under way besides, else each stall would lower the rate.
 
 Sources: Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 14(5), 2016, for
-states and gains; draft-cheng-iccrg-delivery-rate-estimation for the samples. Left out: its rare
+states and gains; draft-cardwell-iccrg-bbr-congestion-control, section 4.5.5, for late
+acknowledgements; draft-cheng-iccrg-delivery-rate-estimation for the samples. Left out: its rare
 phase that sends next to nothing, as each cycle's slow phase shows the least delay of a link that
 few flows share.
 """
@@ -22,6 +24,9 @@ FIRST_BYTES: Final = 64 * 1024
 
 LEAST_PACKETS: Final = 8
 """May always be under way: acknowledgements need something to acknowledge."""
+
+MOST_LATE_BYTES: Final = 1_000_000
+"""Under way besides, for acknowledgements that come late."""
 
 _ROUNDS: Final = 10
 """The best rate of so many rounds counts."""
@@ -68,6 +73,9 @@ class Bandwidth:
 
     __slots__ = (
         "_best",
+        "_beyond",
+        "_beyond_at",
+        "_beyond_bytes",
         "_cycle",
         "_cycle_at",
         "_full_rate",
@@ -85,6 +93,9 @@ class Bandwidth:
         self._trip = trip
         self._packet = packet_bytes
         self._best: deque[tuple[int, float]] = deque()  # (round, rate), rates falling
+        self._beyond: deque[tuple[int, int]] = deque()  # (round, bytes beyond the rate), falling
+        self._beyond_at = 0.0  # since when they are counted
+        self._beyond_bytes = 0  # acknowledged since then
         self._round = 0
         self._round_ends = 0  # once this many bytes are delivered
         self._full_rate = 0.0
@@ -109,7 +120,8 @@ class Bandwidth:
         startup = self.phase is Phase.STARTUP
         least = FIRST_BYTES if startup else LEAST_PACKETS * self._packet
         gain = _FAST if startup else _WINDOW
-        return max(int(gain * self._path_bytes) + 3 * self._packet, least)
+        late = self._beyond[0][1] if self._beyond else 0
+        return max(int(gain * self._path_bytes) + 3 * self._packet + late, least)
 
     @property
     def _path_bytes(self) -> float:
@@ -118,15 +130,19 @@ class Bandwidth:
 
     # ---- what it hears ----
 
-    def acknowledged(self, sample: Sample, delivered: int, under_way: int, now: float) -> None:
+    def acknowledged(
+        self, sample: Sample, news: int, delivered: int, under_way: int, now: float
+    ) -> None:
         """Take a sample.
 
         Args:
             sample: of the acknowledgement that has just come.
+            news: bytes that it has acknowledged.
             delivered: bytes that have been delivered in all.
             under_way: bytes that are not.
             now: seconds.
         """
+        self._note_late(news, now)
         new_round = sample.delivered >= self._round_ends
         if new_round:
             self._round += 1
@@ -152,6 +168,20 @@ class Bandwidth:
             best.popleft()
         if best:
             self.rate = best[0][1]
+
+    def _note_late(self, news: int, now: float) -> None:
+        """Count what is acknowledged beyond the rate, since it was behind the rate last."""
+        expected = self.rate * (now - self._beyond_at)
+        if self._beyond_bytes <= expected:
+            self._beyond_at, self._beyond_bytes, expected = now, 0, 0.0
+        self._beyond_bytes += news
+        late = min(int(self._beyond_bytes - expected), MOST_LATE_BYTES)
+        beyond = self._beyond
+        while beyond and beyond[-1][1] <= late:
+            beyond.pop()
+        beyond.append((self._round, late))
+        while beyond[0][0] <= self._round - _ROUNDS:
+            beyond.popleft()
 
     def _look_for_limit(self) -> None:
         """Startup is over when three rounds in a row were not faster than those before."""

@@ -21,8 +21,8 @@ from groupcomm.wire.link import LINK_BYTES, LinkPacket
 OVERHEAD_BYTES: Final = 80
 """Of a datagram, besides the packet in it: the seal, UDP, IP; for the rate only."""
 
-BURST_S: Final = 2 * GRANULARITY_S
-"""What was not sent while the daemon slept so long follows at once; more would be a burst."""
+BURST_S: Final = 0.05
+"""What was not sent while the daemon was busy for so long follows at once, as the window allows."""
 
 
 class Link:
@@ -80,6 +80,7 @@ class Link:
         self._repeat(self.under_way.asked_for(wanted & self._pending, now))
         for queued in packets:
             self.send(*queued)
+        self.deadline = -inf
 
     def notify(self, ring: int, packet: bytes) -> None:
         """Send a notice of a ring next; it takes the place of an older one that waits."""
@@ -96,12 +97,15 @@ class Link:
 
     def acknowledged(self, ack: Acknowledgement, now: float) -> None:
         """The other end says what it has."""
+        before = self.under_way.delivered
         arrived, sample = self.under_way.acknowledged(ack.ranges, ack.delay_us / 1e6, now)
         for queued in arrived:
             self._pending.discard((queued.origin, queued.number))
         if sample is not None:
             under_way = self.under_way
-            self.bandwidth.acknowledged(sample, under_way.delivered, under_way.bytes, now)
+            delivered = under_way.delivered
+            news = delivered - before
+            self.bandwidth.acknowledged(sample, news, delivered, under_way.bytes, now)
         self.deadline = -inf
 
     # ---- one step ----

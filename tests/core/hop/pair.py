@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from math import inf
+from math import ceil, inf
 from random import Random
 
 from groupcomm.hop.link import Link
@@ -63,9 +63,11 @@ class Pair:
     Attributes:
         got: (when, packet) at the receiver, each once.
         notices: the same of packets outside the link's numbers.
+        turn_s: from now on both ends act only so often; 0 is whenever there is something to do.
     """
 
     def __init__(self, there: Wire, back: Wire | None = None, guess_s: float = 0.1) -> None:
+        self.turn_s = 0.0
         self.wires = (there, back or Wire(there.delay_s))
         self.ends = [Link(KEY, end, 1340, guess_s) for end in (0, 1)]
         self.now = 0.0
@@ -85,6 +87,8 @@ class Pair:
             if due > until:
                 break
             self.now = max(self.now + WAKE_S, due)
+            if self.turn_s:
+                self.now = ceil(self.now / self.turn_s) * self.turn_s
             while self._flying and self._flying[0][0] <= self.now:
                 _, _, end, raw = heappop(self._flying)
                 self._hear(end, raw)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groupcomm.hop.queue import Queued
 from groupcomm.wire.packet import HEAD_BYTES, PacketKind
 from tests.core.hop.pair import Pair, Wire, packet
 
@@ -196,3 +197,29 @@ def test_a_packet_is_not_queued_twice_while_it_is_on_its_way() -> None:
     pair.ends[0].send(0, 1, numbered(0, 1))
     pair.run(2.0)
     assert len(pair.got) == 2, "whoever asks for it after it has arrived, gets it"
+
+
+def test_what_the_other_end_asks_for_is_lost_if_it_was_sent_a_round_trip_ago() -> None:
+    """Not before: it may be under way. And a probe does not come for long on a lossy link."""
+    pair = Pair(Wire(0.02), guess_s=0.04)
+    pair.ends[0].send(1, 1, numbered(1, 1))
+    pair.run(0.2)
+    link = pair.ends[0]
+    link.send(1, 2, numbered(1, 2))
+    assert len(link.step(pair.now)) == 1
+    wanted = [Queued(1, 2, numbered(1, 2))]
+    link.again(wanted, pair.now + 0.01)
+    assert link.step(pair.now + 0.01) == []
+    link.again(wanted, pair.now + 0.06)
+    assert len(link.step(pair.now + 0.06)) == 1
+
+
+def test_an_end_that_is_busy_most_of_the_time_does_not_lower_the_rate() -> None:
+    """It acknowledges and sends in rare turns; a rate measured by that would fall and fall."""
+    mbit = 20.0
+    pair = Pair(Wire(0.005, mbit * 1e6 / 8, queue_bytes=200_000), Wire(0.005))
+    keep_full(pair, 1)
+    pair.run(1.0)
+    pair.turn_s = 0.05
+    pair.run(SECONDS)
+    assert share(pair, mbit) >= 0.5

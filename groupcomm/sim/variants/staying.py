@@ -1,0 +1,121 @@
+"""Wrong ways to keep messages in the site of their members."""
+
+from typing import Any, cast
+
+from groupcomm.core.delivery import Delivery
+from groupcomm.core.subscriptions import Subscriptions
+from groupcomm.core.withheld import Withheld
+from groupcomm.groups.groups import Groups
+from groupcomm.groups.reach import Reach
+from groupcomm.sim.variants.bug import Right, site_bug
+from groupcomm.stream.packer import Packer, Source
+from groupcomm.wire.bundle import Bundle, BundleKind
+from groupcomm.wire.data import DataPacket
+
+
+@site_bug((Groups, "release"))
+def header_of_a_part_passed_over(right: Right) -> Right:
+    """A part of a message that is only a header is not noted: who joins then gets later parts."""
+
+    def release(self: Groups, bundle: Bundle) -> None:
+        if bundle.groups or bundle.kind > BundleKind.FRAGMENT:
+            right(self, bundle)
+
+    return release
+
+
+@site_bug((Withheld, "take"))
+def headers_before_the_packet_is_everywhere(right: Right) -> Right:
+    """Headers go out at once, though fellows may lack what they stand for."""
+
+    def take(self: Withheld, _everywhere: int) -> list[tuple[int, bytes]]:
+        self.everywhere = self._stream.held
+        out: list[tuple[int, bytes]] = right(self, self._stream.held)
+        return out
+
+    return take
+
+
+@site_bug((Delivery, "_note_subscription"))
+def pruned_by_the_senders_group_table(right: Right) -> Right:
+    """What stays is found by the members that the sender's daemon knows, not by subscriptions."""
+
+    def note_subscription(self: Delivery, packet: DataPacket, bundle: Bundle) -> None:
+        right(self, packet, bundle)
+        self.wanted = _ByTable(self)
+
+    return note_subscription
+
+
+class _ByTable(Reach):
+    """What stays, by the group table as it stands."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._table = delivery.groups.table
+        right = delivery.wanted
+        self._fellows, self._names = right._fellows, right._names
+        self._subscribed, self._inside = {}, {}
+
+    def _is_inside(self, group: str) -> bool:
+        if group[0] == "#":
+            return self._find(group)
+        members = self._table.groups.get(group, {})
+        return all(member.daemon in self._fellows for member in members)
+
+
+@site_bug((Subscriptions, "_must_wait"))
+def join_before_all_know(_right: Right) -> Right:
+    """A join gets its number though others do not know yet that its daemon wants the group."""
+
+    def must_wait(_self: Subscriptions, _bundle: Bundle) -> bool:
+        return False
+
+    return must_wait
+
+
+@site_bug((Packer, "_take"))
+def stays_if_its_first_bundle_does(right: Right) -> Right:
+    """A packet stays in its ring if the first bundle in it does, whatever else it holds."""
+
+    def take(self: Packer, first: Bundle, far: bool, stays: bool) -> Any:
+        source = self.source
+        self.source = cast(Source, _Alike(source, stays))
+        bundles = right(self, first, far, stays)
+        self.source = source
+        return bundles
+
+    return take
+
+
+class _Alike:
+    """A backlog whose bundles all stay, or none does, to whoever packs them."""
+
+    def __init__(self, source: Source, stays: bool) -> None:
+        self.head, self.pop = source.head, source.pop
+        self._stays = stays
+
+    def stays(self, _bundle: Bundle) -> bool:
+        return self._stays
+
+
+@site_bug((Subscriptions, "unwanted"))
+def unsubscribed_while_a_join_is_under_way(right: Right) -> Right:
+    """A daemon's last member leaves, and it gives the group up though another is about to join."""
+
+    def unwanted(self: Subscriptions, group: str) -> None:
+        joins = self._joins[group]
+        self._joins[group] = 0
+        right(self, group)
+        self._joins[group] = joins
+
+    return unwanted
+
+
+BUGS = (
+    header_of_a_part_passed_over,
+    headers_before_the_packet_is_everywhere,
+    join_before_all_know,
+    pruned_by_the_senders_group_table,
+    stays_if_its_first_bundle_does,
+    unsubscribed_while_a_join_is_under_way,
+)

@@ -1,0 +1,57 @@
+"""What stays in the own ring, by what daemons have subscribed to."""
+
+from groupcomm.clocks.stamp import ViewId
+from groupcomm.config.view import DaemonId, Incarnation, View
+from groupcomm.groups.announcement import Announcement
+from groupcomm.groups.reach import Reach
+from groupcomm.level import ServiceLevel
+from groupcomm.wire.bundle import Bundle, BundleKind
+
+VIEW = View(
+    id=ViewId(1, "a", 1),
+    daemons=tuple(DaemonId(name, Incarnation(1, 1)) for name in "abc"),
+    rings=((0, 1), (2,)),
+    links=((0, 2),),
+)
+
+
+def to(*groups: str, kind: int = BundleKind.MESSAGES) -> Bundle:
+    return Bundle(kind, ServiceLevel.FIFO, 0, 1, 0, 1, groups, 0, b"")
+
+
+def test_what_nobody_outside_has_subscribed_to_stays() -> None:
+    reach = Reach(VIEW, 0)
+    reach.subscribe(1, "g")
+    assert reach.stays(to("g"))
+    assert reach.stays(to("unknown"))
+    reach.subscribe(2, "h")
+    assert not reach.stays(to("g", "h"))
+    assert not reach.all_stay([to("g"), to("h")])
+    reach.subscribe(2, "g")
+    assert not reach.stays(to("g"))
+    reach.unsubscribe(2, "g")
+    assert reach.stays(to("g"))
+
+
+def test_private_names_say_where_they_are() -> None:
+    reach = Reach(VIEW, 0)
+    assert reach.stays(to("#u#b"))
+    assert not reach.stays(to("#u#c"))
+    assert reach.stays(to("#u#gone")), "nobody gets it"
+
+
+def test_only_messages_stay() -> None:
+    reach = Reach(VIEW, 0)
+    assert reach.stays(to("g", kind=BundleKind.FRAGMENT))
+    for kind in BundleKind:
+        if kind > BundleKind.FRAGMENT:
+            assert not reach.stays(to("g", kind=kind))
+
+
+def test_a_view_begins_with_what_daemons_announce() -> None:
+    reach = Reach(VIEW, 0)
+    inside = Announcement(b"", (), ((1, "u"),), (("g", (1,)),))
+    outside = Announcement(b"", (), ((1, "u"),), (("h", (1,)),))
+    reach.begin({0: inside, 1: inside, 2: outside})
+    assert reach.stays(to("g"))
+    assert not reach.stays(to("h"))
