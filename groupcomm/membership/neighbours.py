@@ -123,22 +123,25 @@ class Neighbours:
 
     # ---- silence ----
 
-    def expected(self, view: View | None, since: float) -> set[int]:
-        """Who should answer: the last view's daemons, or all listed ones, and who was heard.
+    def expected(self, view: View | None, since: float, *, paused: bool) -> set[int]:
+        """Who should answer: who was heard lately; all listed daemons before the first view.
+
+        A member that has died was silent for a token timeout, and costs no further time. Who has
+        heard nobody, or was paused, may be the one that is to blame: it waits for all members.
 
         Args:
             view: the last view, if there was one.
             since: when this daemon began to gather.
+            paused: it could hear nobody until then.
         """
+        if view is None:
+            return set(self.listed)
         since = self.fresh_since(since)
-        members = frozenset(self.listed) if view is None else view.numbers
-        expected = {
-            peer.number
-            for peer in self.peers.values()
-            if not peer.left
-            and (peer.number in members or peer.heard_at >= since or peer.join_at >= since)
-        }
-        return expected | members if view is None else expected
+        there = [peer for peer in self.peers.values() if not peer.left]
+        lately = {peer.number for peer in there if max(peer.heard_at, peer.join_at) >= since}
+        if lately and not paused:
+            return lately
+        return lately | {peer.number for peer in there if peer.number in view.numbers}
 
     def watch(self, view: View, gathered_at: float, now: float) -> None:
         """Watch those whose silence breaks the view: fellows of the ring, other ends of links.

@@ -107,6 +107,28 @@ def test_who_has_taken_repairs_takes_over_no_better_proposal() -> None:
     assert machine.reasons[Reason.ATTEMPT_FAILED] == 1
 
 
+def test_who_has_taken_repairs_takes_over_a_proposal_that_only_adds_members() -> None:
+    """What was repaired is of its union, too; to begin anew would cost all of them an attempt."""
+    stage = in_view("abc")
+    stage.daemons["b"].host.held = {1, 2}
+    stage.drop = {("b", ControlKind.REPAIR), ("b", ControlKind.COMMIT)}
+    stage.mute = {"c"}
+    machine = stage.daemons["a"].machine
+    machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.run(TIMING.gather_wait_s * 1.1)
+    assert stage.state("a") is State.COMMIT
+    assert machine.view is not None
+    stage.say("b", "a", Repair(machine.view.key, b"1"))
+    assert machine._agreement is not None
+    assert len(machine._agreement.proposal.seats) == 2
+    stage.mute = set()
+    stage.daemons["c"].machine.gather(Reason.FELLOW_GATHERS, stage.now)
+    stage.drop = set()
+    stage.run(0.2)
+    assert stage.members == ["abc"] * 3
+    assert machine.reasons[Reason.ATTEMPT_FAILED] == 0
+
+
 def test_a_worse_proposal_changes_nothing() -> None:
     stage = in_view("abc")
     commit = to_recovered(stage)
