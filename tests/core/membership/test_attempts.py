@@ -1,12 +1,13 @@
 """Attempts that come to nothing, and what is different after them."""
 
 import pytest
+from msgspec.structs import replace
 
 from groupcomm.config.core import Timing
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.trouble import MOST_FAILURES, STEADY_S, Trouble
-from groupcomm.wire.membership import Commit, ControlKind, Join, Leave, Proposal, Repair
-from tests.core.membership.stage import Stage, in_view
+from groupcomm.wire.membership import Commit, ControlKind, Join, Leave, Proposal, Repair, Seat
+from tests.core.membership.stage import NUMBERS, Stage, in_view, join_of
 
 TIMING = Timing()
 
@@ -116,16 +117,20 @@ def test_who_has_taken_repairs_takes_over_a_proposal_that_only_adds_members() ->
     machine = stage.daemons["a"].machine
     machine.gather(Reason.TOKEN_LOST, stage.now)
     stage.run(TIMING.gather_wait_s * 1.1)
-    assert stage.state("a") is State.COMMIT
+    pair = machine._agreement
+    assert pair is not None
     assert machine.view is not None
     stage.say("b", "a", Repair(machine.view.key, b"1"))
-    assert machine._agreement is not None
-    assert len(machine._agreement.proposal.seats) == 2
-    stage.mute = set()
-    stage.daemons["c"].machine.gather(Reason.FELLOW_GATHERS, stage.now)
-    stage.drop = set()
-    stage.run(0.2)
-    assert stage.members == ["abc"] * 3
+    stage.say("c", "a", join_of("c", attempt=9))
+    third = Seat(NUMBERS["c"], 1, ord("c"), 9, b"\x07")
+    seats = [third, *(replace(seat, mutual=b"\x07") for seat in pair.proposal.seats)]
+    theirs = Proposal(tuple(sorted(seats, key=lambda seat: seat.number)))
+    stage.say("c", "a", Commit(9, theirs, False, False, ()))
+    taken = machine._agreement
+    assert taken is not None
+    assert taken.proposal == theirs
+    assert taken.recovery.begun, "another one could still lack what was taken"
+    assert stage.daemons["a"].host.held == {1}
     assert machine.reasons[Reason.ATTEMPT_FAILED] == 0
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from groupcomm.config.core import Timing
 from groupcomm.membership.states import Reason, State
-from groupcomm.wire.membership import ControlKind
 from tests.core.membership.stage import Stage, counter_of, in_view
 
 TIMING = Timing()
@@ -50,12 +49,12 @@ def test_who_hears_nobody_waits_as_it_may_be_the_one_that_is_cut_off() -> None:
 def test_after_a_pause_the_silence_of_others_says_nothing() -> None:
     stage = in_view("abc")
     stage.now += 1.0
-    stage.drop = {("c", kind) for kind in ControlKind}
+    stage.cut = {("c", "a"), ("c", "b")}
     for name in "ab":
         stage.daemons[name].machine.gather(Reason.PAUSED, stage.now)
-    stage.settle()
+    stage.run(TIMING.gather_wait_s / 5)
     assert [stage.state(name) for name in "ab"] == [State.GATHER] * 2, "c is waited for"
-    stage.drop = set()
+    stage.cut = set()
     stage.run(TIMING.gather_wait_s)
     assert stage.members == ["abc"] * 3
 
