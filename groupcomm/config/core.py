@@ -55,13 +55,20 @@ class Timing:
 
     @property
     def answer_wait_s(self) -> float:
-        """Seconds after which a live daemon of any site has answered."""
-        return max(self.gather_wait_s, 2 * self.longest_delay_s * 1.05 + 0.01)
+        """Seconds after which a live daemon of any site has answered, also under load."""
+        return self.gather_wait_s + 2.1 * self.longest_delay_s
 
     @property
     def repeat_s(self) -> float:
         """Seconds between repetitions of a control message."""
         return max(self.join_interval_s, self.longest_delay_s / 4)
+
+    @property
+    def repair_again_s(self) -> float:
+        """Seconds after which a packet of the old view that was sent is lost: who still says that
+        it lacks it has said so after it should have come.
+        """
+        return 2.1 * self.longest_delay_s + 2 * self.repeat_s
 
     @property
     def rest_interval_s(self) -> float:

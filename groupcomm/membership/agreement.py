@@ -16,7 +16,7 @@ from groupcomm.membership.host import Host
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.proposal import LEAD_US, make_view, median_reading, rank
 from groupcomm.membership.recovery import Recovery
-from groupcomm.wire.membership import Commit, Join, Proposal
+from groupcomm.wire.membership import Commit, Join, Proposal, Repair
 
 
 def joins_of(
@@ -59,6 +59,7 @@ class Agreement:
         "_attempts",
         "_joins",
         "_me",
+        "_old",
         "_peers",
         "proposal",
         "recovered",
@@ -78,6 +79,7 @@ class Agreement:
         peers: Mapping[int, Peer],
     ) -> None:
         self._me = start.daemon.number
+        self._old = old
         self._joins = joins
         self._peers = peers
         self.proposal = proposal
@@ -86,7 +88,8 @@ class Agreement:
             self.view = make_view(config, proposal, joins)
         except ConfigError as error:  # links that do not join all of them, for instance
             raise RemoteProtocolError(f"a proposal that gives no view: {error}") from None
-        self.recovery = Recovery(host, old, self._me, proposal, joins)
+        again_s = config.timing.repair_again_s
+        self.recovery = Recovery(host, old, self._me, proposal, joins, again_s=again_s)
         self.recovered = False
         for seat in proposal.seats:
             peer = peers.get(seat.number)
@@ -117,6 +120,18 @@ class Agreement:
         """Whether a daemon, in whatever start, is a member."""
         return any(seat.number == number for seat in self.proposal.seats)
 
+    def next_repairs(self, now: float) -> list[tuple[Repair, set[int]]]:
+        """Packets of the old view to send, and to whom; maybe to all, to be passed on."""
+        old = self._old
+        if old is None or not self.recovery.sends:
+            return []
+        members = {seat.number for seat in self.proposal.seats} - {self._me}
+        mutual = {number for number in members if self.are_mutual(number)}
+        return [
+            (Repair(old.key, packet), lacking if lacking <= mutual else members)
+            for packet, lacking in self.recovery.next_batch(now)
+        ]
+
     def are_mutual(self, number: int) -> bool:
         """Whether this daemon and another member hear each other."""
         places = {seat.number: place for place, seat in enumerate(self.proposal.seats)}
@@ -126,6 +141,18 @@ class Agreement:
     def is_worse_than(self, other: Proposal) -> bool:
         """Whether members should rather agree to another proposal."""
         return rank(other) > rank(self.proposal)
+
+    def may_give_way_to(self, other: Proposal) -> bool:
+        """Whether this daemon is free to agree to another proposal instead.
+
+        It is not once it is bound, nor with packets that are of no union of the other one: its
+        join does not tell of them. If all members here, with the same attempts, are there, too,
+        then so is their union.
+        """
+        if self.recovered or not self.recovery.begun:
+            return not self.recovered
+        attempts = {(seat.number, seat.random_id): seat.attempt for seat in other.seats}
+        return self._attempts.items() <= attempts.items()
 
     def commits(self) -> list[Commit | None]:
         """Per other member its commit to this proposal, if it is here."""

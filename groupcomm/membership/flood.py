@@ -69,16 +69,24 @@ class Flood:
         """Send to one daemon, which does not pass it on."""
         self.out += [(name, packet) for packet in self._cut(message)]
 
+    def send_some(self, message: ControlMessage, targets: Iterable[int]) -> None:
+        """Send to these daemons, by number; they pass it on as what was sent to all."""
+        numbers = frozenset(targets)
+        for packet in self._cut(message):
+            self._spread(packet, numbers)
+
     def pass_on(self, packet: ControlPacket, targets: Iterable[int]) -> None:
         """Send another's message on to these daemons, by number."""
-        numbers = set(targets)
+        self._spread(packet.raw, frozenset(targets))
+
+    def _spread(self, packet: bytes, numbers: frozenset[int]) -> None:
         if len(numbers & self._fellows) > 1:
-            self.out.append((None, packet.raw))
+            self.out.append((None, packet))
             numbers -= self._fellows
         for number in sorted(numbers):
             name = self._names.get(number)
             if name is not None:
-                self.out.append((name, packet.raw))
+                self.out.append((name, packet))
 
     def is_new(self, seen: ReplayWindow, packet: ControlPacket) -> bool:
         """Whether a packet has not come yet, over whatever way."""

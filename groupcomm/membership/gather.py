@@ -3,19 +3,24 @@
 Pure. One object for each attempt of one daemon.
 """
 
-from collections.abc import Mapping
-from math import inf
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from groupcomm.config.core import Timing
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
+from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.proposal import propose
 from groupcomm.membership.reach import component, mutual_pairs
+from groupcomm.membership.states import Reason
 from groupcomm.wire.membership import Proposal
 
 MIN_GAP_S = 0.001
 """Between two joins; what comes meanwhile goes into the later one."""
+
+MAX_KEPT = 1024
+"""Packets of the old view that come before the own commit; more are asked for again."""
 
 FRESH_REPEATS = 5
 """A daemon that has not repeated its join for so many intervals no longer gathers."""
@@ -29,6 +34,7 @@ class Gather:
         members: who would be in the view now, by number.
         news: something came that may change them.
         unsaid: the own join does not say yet whom this daemon hears.
+        paused: it began because the daemon had been paused.
         due: when they are looked at again in any case.
     """
 
@@ -37,6 +43,7 @@ class Gather:
         "_awaited",
         "_calm_s",
         "_changed_at",
+        "_kept",
         "_repeat_s",
         "_seats",
         "_timing",
@@ -44,6 +51,7 @@ class Gather:
         "due",
         "members",
         "news",
+        "paused",
         "started",
         "unsaid",
     )
@@ -55,7 +63,7 @@ class Gather:
         stretch: float,
         jitter: float = 0.0,
         *,
-        told: bool = False,
+        reason: Reason = Reason.STARTED,
     ) -> None:
         """Begin.
 
@@ -64,8 +72,10 @@ class Gather:
             now: seconds.
             stretch: by what to multiply them; above 1 after failures.
             jitter: 0 to 1, so that after failures no two daemons wait alike.
-            told: another has begun before, one way ago; its message reached all others then, too.
+            reason: why. If a message told of it, the daemon that sent it has begun before, one way
+                ago, and it has reached all others, too.
         """
+        told = reason in (Reason.FELLOW_GATHERS, Reason.FELLOW_LEFT)
         self._timing = timing
         stretched = stretch + jitter / 2 if stretch > 1 else 1.0
         wait_s = timing.answer_wait_s - (timing.longest_delay_s if told else 0.0)
@@ -76,11 +86,25 @@ class Gather:
         self._seats: dict[int, tuple[Incarnation, int]] = {}
         self._all_mutual = False
         self._awaited: set[int] = set()  # whom members hear
+        self._kept: list[bytes] = []  # packets of the old view
         self.started = now
         self.due = now
         self.members: frozenset[int] = frozenset()
         self.news = True
         self.unsaid = False
+        self.paused = reason is Reason.PAUSED
+
+    def keep(self, packet: bytes) -> None:
+        """Keep a packet of the old view: its sender has committed before this daemon has."""
+        if len(self._kept) < MAX_KEPT:
+            self._kept.append(packet)
+
+    def give_kept(self, take: Callable[[bytes], bool]) -> None:
+        """Hand over what was kept, now that it can be taken; what is broken is lost."""
+        kept, self._kept = self._kept, []
+        for packet in kept:
+            with suppress(RemoteProtocolError):
+                take(packet)
 
     def look(
         self,
@@ -120,7 +144,8 @@ class Gather:
             self._changed_at = now
         self._awaited = {other for m in members for other, _ in rows[m, who[m][0].random_id]}
         self._all_mutual = all(mutual[m] >= members - {m} for m in members)
-        self.due = now + self._repeat_s
+        looks = (self._repeat_s + now, self.started + self._wait_s, self._changed_at + self._calm_s)
+        self.due = min(at for at in looks if at > now)
         return propose(seats, mutual)
 
     def is_complete(self, expected: set[int], now: float) -> bool:
@@ -141,8 +166,7 @@ class Gather:
         """Whether it is time for the next join."""
         return now >= sent_at + (MIN_GAP_S if self.unsaid else self._repeat_s)
 
-    def deadline(self, sent_at: float, now: float) -> float:
+    def deadline(self, sent_at: float) -> float:
         """When there is something to do."""
         repeat = sent_at + (MIN_GAP_S if self.unsaid else self._repeat_s)
-        ready = min(self.started + self._wait_s, self._changed_at + self._calm_s)
-        return min(repeat, self.due, ready if ready > now else inf)
+        return min(repeat, self.due)

@@ -163,8 +163,7 @@ class Membership:
                 self._on_beacon(peer, message, now)
 
     def _on_leave(self, peer: Peer, now: float) -> None:
-        peer.left = True
-        peer.join = None
+        peer.left, peer.join = True, None
         self._gather.news = True
         if self._agreement is not None and self._agreement.attempt_of(peer) is not None:
             self.gather(Reason.FELLOW_LEFT, now)
@@ -222,8 +221,7 @@ class Membership:
         self.state, self._agreement = State.GATHER, None
         self._attempt += 1
         jitter = (self._me >> self._attempt % 48 & 0xFF) / 256
-        told = reason in (Reason.FELLOW_GATHERS, Reason.FELLOW_LEFT)
-        self._gather = Gather(self._timing, now, self._trouble.stretch, jitter, told=told)
+        self._gather = Gather(self._timing, now, self._trouble.stretch, jitter, reason=reason)
         self._join = Join(
             attempt=self._attempt,
             name=self._start.name,
@@ -252,19 +250,17 @@ class Membership:
         if gather.news or now >= gather.due:
             gather.news = False
             heard = self._heard
-            if heard != self._join.heard:
-                gather.unsaid = True
+            gather.unsaid |= heard != self._join.heard
             proposal = gather.look(self._start, self._attempt, heard, self.peers, now)
-            if not gather.unsaid and gather.is_complete(
-                self._neighbours.expected(self.view, gather.started), now
-            ):
+            expected = self._neighbours.expected(self.view, gather.started, paused=gather.paused)
+            if not gather.unsaid and gather.is_complete(expected, now):
                 self._commit(proposal, now)
                 return
         if gather.may_send(self._sent_at, now):
             gather.unsaid = False
             self._send_join(now)
             gather.news = True
-        self.deadline = gather.deadline(self._sent_at, now)
+        self.deadline = gather.deadline(self._sent_at)
 
     # ---- commit ----
 
@@ -275,6 +271,8 @@ class Membership:
             return
         here = (self._config, self._start, self._host, self.view)
         agreement = Agreement(*here, proposal=proposal, joins=joins, peers=self.peers)
+        agreement.recovery.begun = self._agreement is not None and self._agreement.recovery.begun
+        self._gather.give_kept(agreement.recovery.take)
         self.state, self._agreement, self._progress_at = State.COMMIT, agreement, now
         self._repeat(agreement, now)
         self._step_commit(now)
@@ -290,7 +288,7 @@ class Membership:
                 self._progress_at = now
             self._on_agreed(agreement, peer, commit, now)
         elif self.state is not State.OPERATIONAL and agreement.is_worse_than(theirs):
-            if not agreement.recovered and not agreement.recovery.begun:
+            if agreement.may_give_way_to(theirs):
                 self._commit(theirs, now)
             elif agreement.attempt_of(peer) is not None:
                 # It will not come back, and more is bound here than the own join says.
@@ -300,7 +298,7 @@ class Membership:
         """A daemon has committed to the same proposal as this one."""
         if self.state is not State.OPERATIONAL:
             if not commit.recovered and peer.number in agreement.recovery.numbers:
-                agreement.recovery.asked(commit.missing)
+                agreement.recovery.asked(peer.number, commit.missing, now)
         elif not commit.installed:  # it still asks, and the view is installed here
             if peer.name and agreement.are_mutual(peer.number):
                 self.flood.send_to(peer.name, agreement.commit(self._attempt, installed=True))
@@ -308,9 +306,11 @@ class Membership:
                 self._send_commit(agreement, now)
 
     def _on_repair(self, repair: Repair, now: float) -> None:
-        """Take a packet of the old view; at other times the joins have said what is held."""
+        """Take a packet of the old view; while it gathers, once it is known who goes on."""
         agreement, key = self._agreement, self.view.key if self.view is not None else None
-        if self.state is State.COMMIT and agreement is not None and repair.view == key:
+        if self.state is State.GATHER and repair.view == key:
+            self._gather.keep(repair.packet)
+        elif self.state is State.COMMIT and agreement is not None and repair.view == key:
             self._progress_at = now if agreement.recovery.take(repair.packet) else self._progress_at
 
     def _send_commit(self, agreement: Agreement, now: float) -> None:
@@ -323,9 +323,8 @@ class Membership:
         if None in agreement.commits():
             self.flood.send_all(self._join)
         self._send_commit(agreement, now)
-        if agreement.recovery.sends and self.view is not None:
-            for packet in agreement.recovery.next_batch():
-                self.flood.send_all(Repair(self.view.key, packet))
+        for repair, numbers in agreement.next_repairs(now):
+            self.flood.send_some(repair, numbers)
 
     def _step_commit(self, now: float) -> None:
         agreement = self._agreement

@@ -94,15 +94,20 @@ class Neighbours:
         return now - HEARD_BEACONS * self._timing.beacon_interval_s - self._timing.longest_delay_s
 
     def lacking(self, origin: Peer, sender: int, now: float) -> list[int]:
-        """Who may not hear a message's origin directly, and so needs it passed on."""
+        """Who may not hear a message's origin directly, and so needs it passed on.
+
+        Not those whom this daemon does not hear itself: who is down would cost as many datagrams
+        as there are daemons for each message, and who is not is reached by others.
+        """
         since = self.fresh_since(now)
-        lacking: list[int] = []
-        for number in self.listed:
-            peer = self.peers.get(number)
-            hears = peer is not None and peer.hears(origin.key, since)
-            if number not in (origin.number, sender) and not hears:
-                lacking.append(number)
-        return lacking
+        return [
+            number
+            for number, peer in self.peers.items()
+            if number in self.listed
+            and number not in (origin.number, sender)
+            and peer.heard_at >= since
+            and not peer.hears(origin.key, since)
+        ]
 
     # ---- beacons ----
 
@@ -118,22 +123,25 @@ class Neighbours:
 
     # ---- silence ----
 
-    def expected(self, view: View | None, since: float) -> set[int]:
-        """Who should answer: the last view's daemons, or all listed ones, and who was heard.
+    def expected(self, view: View | None, since: float, *, paused: bool) -> set[int]:
+        """Who should answer: who was heard lately; all listed daemons before the first view.
+
+        A member that has died was silent for a token timeout, and costs no further time. Who has
+        heard nobody, or was paused, may be the one that is to blame: it waits for all members.
 
         Args:
             view: the last view, if there was one.
             since: when this daemon began to gather.
+            paused: it could hear nobody until then.
         """
+        if view is None:
+            return set(self.listed)
         since = self.fresh_since(since)
-        members = frozenset(self.listed) if view is None else view.numbers
-        expected = {
-            peer.number
-            for peer in self.peers.values()
-            if not peer.left
-            and (peer.number in members or peer.heard_at >= since or peer.join_at >= since)
-        }
-        return expected | members if view is None else expected
+        there = [peer for peer in self.peers.values() if not peer.left]
+        lately = {peer.number for peer in there if max(peer.heard_at, peer.join_at) >= since}
+        if lately and not paused:
+            return lately
+        return lately | {peer.number for peer in there if peer.number in view.numbers}
 
     def watch(self, view: View, gathered_at: float, now: float) -> None:
         """Watch those whose silence breaks the view: fellows of the ring, other ends of links.

@@ -1,10 +1,12 @@
 """Recovery: those who come from one view bring each other to hold all that any of them holds.
 
-Pure. The lowest holder of a packet sends it; who still lacks some says which, again and again,
-with its commit.
+Pure. ``now`` is in seconds. The lowest holder of a packet sends it to those who lack it by their
+joins; who still lacks some says which, again and again, with its commit. While a packet may be on
+its way it is not sent again: what was said meanwhile was said before it came.
 """
 
 from collections.abc import Mapping
+from math import inf
 
 from groupcomm.config.view import View
 from groupcomm.membership.host import Host
@@ -24,25 +26,52 @@ class Recovery:
 
     Attributes:
         fellows: indices in the old view; empty without one.
-        numbers: the same by daemon number.
+        numbers: daemon numbers of the same.
         union: what they hold together; None without an old view.
         begun: packets have come from fellows.
     """
 
-    __slots__ = ("_duties", "_host", "_missing", "_open", "begun", "fellows", "numbers", "union")
+    __slots__ = (
+        "_again_s",
+        "_host",
+        "_missing",
+        "_open",
+        "_sent_at",
+        "begun",
+        "fellows",
+        "numbers",
+        "union",
+    )
 
     def __init__(
-        self, host: Host, old: View | None, me: int, proposal: Proposal, joins: Mapping[int, Join]
+        self,
+        host: Host,
+        old: View | None,
+        me: int,
+        proposal: Proposal,
+        joins: Mapping[int, Join],
+        *,
+        again_s: float,
     ) -> None:
-        """Begin; `me` is this daemon's number."""
+        """Begin.
+
+        Args:
+            host: the daemon.
+            old: the view that ends, if there is one.
+            me: this daemon's number.
+            proposal: what was agreed to.
+            joins: that it was made from.
+            again_s: who says after so long that it lacks a packet has not got it.
+        """
         self._host = host
+        self._again_s = again_s
         self.begun = False
         self._missing: tuple[tuple[Span, ...], ...] | None = None  # None: to be looked for anew
         self.union: Union | None = None
         self.fellows: frozenset[int] = frozenset()
         self.numbers: frozenset[int] = frozenset()
-        self._duties: set[tuple[int, int]] = set()
-        self._open: dict[tuple[int, int], None] = {}  # packets to be sent, oldest first
+        self._sent_at: dict[tuple[int, int], float] = {}  # when, of all packets to send from here
+        self._open: dict[tuple[int, int], set[int]] = {}  # those to be sent, and to whom
         if old is None:
             return
         pasts: dict[int, Past] = {}
@@ -58,9 +87,9 @@ class Recovery:
         self.fellows = frozenset(pasts)
         self.numbers = frozenset(numbers)
         own = next(index for key, index in keys.items() if key[0] == me)
-        duties = self.union.duties(own)
-        self._duties = set(duties)
-        self._open = dict.fromkeys(duties)
+        for duty, lacking in self.union.duties(own).items():
+            self._sent_at[duty] = -inf
+            self._open[duty] = {old.daemons[index].number for index in lacking}
 
     @property
     def missing(self) -> tuple[tuple[Span, ...], ...]:
@@ -80,24 +109,26 @@ class Recovery:
         self._missing = None
         return True
 
-    def asked(self, missing: tuple[tuple[Span, ...], ...]) -> None:
-        """A fellow still lacks these: what is to be sent from here is sent again."""
+    def asked(self, number: int, missing: tuple[tuple[Span, ...], ...], now: float) -> None:
+        """A fellow still lacks these: those that it should have by now are sent again."""
+        lost = [duty for duty, at in self._sent_at.items() if now >= at + self._again_s]
         for ring, spans in enumerate(missing):
             for first, last in spans:
-                for duty in self._duties:
+                for duty in lost:
                     if duty[0] == ring and first <= duty[1] <= last:
-                        self._open[duty] = None
+                        self._open.setdefault(duty, set()).add(number)
 
-    def next_batch(self) -> list[bytes]:
-        """The next packets to send, whole."""
-        taken: list[bytes] = []
+    def next_batch(self, now: float) -> list[tuple[bytes, set[int]]]:
+        """The next packets to send, whole, and to whom, by daemon numbers."""
+        taken: list[tuple[bytes, set[int]]] = []
         room = BATCH_BYTES
         while self._open and room > 0:
             duty = next(iter(self._open))
-            del self._open[duty]
+            lacking = self._open.pop(duty)
+            self._sent_at[duty] = now
             packet = self._host.old_packet(*duty)
             if packet is not None:
-                taken.append(packet)
+                taken.append((packet, lacking))
                 room -= len(packet)
         return taken
 

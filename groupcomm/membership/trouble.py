@@ -7,7 +7,8 @@ find each other, and attempts that chase each other come to rest.
 from math import inf
 
 STEADY_S = 2.0
-"""After a view that stood so long the next one is begun as if nothing had ever failed."""
+"""After a view that stood so long the next one is begun as if nothing had ever failed; after one
+that stood for a quarter of it, as if half as much had: it has ended for reasons of its own."""
 
 MOST_FAILURES = 5
 
@@ -34,7 +35,9 @@ class Trouble:
         lasted_s = now - self._installed_at if operational else 0.0
         if lasted_s >= STEADY_S:
             self.failures = 0
-        elif lasted_s < STEADY_S / 4:
+        elif lasted_s >= STEADY_S / 4:
+            self.failures //= 2
+        else:
             self.failures = min(self.failures + 1, MOST_FAILURES)
 
     @property

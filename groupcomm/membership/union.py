@@ -53,9 +53,9 @@ class Union:
             return True
         return any(first <= number <= last for first, last in self.spans[ring])
 
-    def duties(self, me: int) -> list[tuple[int, int]]:
-        """The packets (ring, number) that some lack and of whose holders `me` is the lowest."""
-        duties: list[tuple[int, int]] = []
+    def duties(self, me: int) -> dict[tuple[int, int], set[int]]:
+        """The packets (ring, number) of whose holders `me` is the lowest, and who lacks them."""
+        duties: dict[tuple[int, int], set[int]] = {}
         for ring, spans in enumerate(self.spans):
             rows = {daemon: past.holdings[ring] for daemon, past in self._holders.items()}
             sets = {
@@ -65,10 +65,11 @@ class Union:
             for first, last in spans:
                 for number in range(first, last + 1):
                     holders = [daemon for daemon, held in sets.items() if number in held]
-                    lacking = any(
-                        number not in sets[daemon] and number > rows[daemon].forgotten
+                    lacking = {
+                        daemon
                         for daemon in rows
-                    )
+                        if number not in sets[daemon] and number > rows[daemon].forgotten
+                    }
                     if lacking and holders and holders[0] == me:
-                        duties.append((ring, number))
+                        duties[ring, number] = lacking
         return duties

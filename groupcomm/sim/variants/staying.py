@@ -5,23 +5,11 @@ from typing import Any, cast
 from groupcomm.core.delivery import Delivery
 from groupcomm.core.subscriptions import Subscriptions
 from groupcomm.core.withheld import Withheld
-from groupcomm.groups.groups import Groups
 from groupcomm.groups.reach import Reach
 from groupcomm.sim.variants.bug import Right, site_bug
 from groupcomm.stream.packer import Packer, Source
-from groupcomm.wire.bundle import Bundle, BundleKind
+from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
-
-
-@site_bug((Groups, "release"))
-def header_of_a_part_passed_over(right: Right) -> Right:
-    """A part of a message that is only a header is not noted: who joins then gets later parts."""
-
-    def release(self: Groups, bundle: Bundle) -> None:
-        if bundle.groups or bundle.kind > BundleKind.FRAGMENT:
-            right(self, bundle)
-
-    return release
 
 
 @site_bug((Withheld, "take"))
@@ -112,7 +100,6 @@ def unsubscribed_while_a_join_is_under_way(right: Right) -> Right:
 
 
 BUGS = (
-    header_of_a_part_passed_over,
     headers_before_the_packet_is_everywhere,
     join_before_all_know,
     pruned_by_the_senders_group_table,

@@ -8,6 +8,7 @@ from math import inf
 import attrs
 
 from groupcomm.config.view import Incarnation, View
+from groupcomm.errors import BadDatagram
 from groupcomm.membership.union import Union
 from groupcomm.stream.ranges import ranges_of
 from groupcomm.wire.membership import Holding, Past, Span
@@ -79,6 +80,8 @@ class FakeHost:
         return b"%d" % number if number in self.held else None
 
     def take_repair(self, packet: bytes, union: Union) -> bool:
+        if not packet.isdigit():
+            raise BadDatagram("packet", f"{packet!r} is no number")
         number = int(packet)
         if number in self.held or not union.holds(0, number):
             return False

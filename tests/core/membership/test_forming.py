@@ -35,6 +35,30 @@ def test_who_does_not_answer_is_waited_for_some_time() -> None:
     assert stage.members == ["ab"] * 2
 
 
+def test_who_hears_nobody_waits_as_it_may_be_the_one_that_is_cut_off() -> None:
+    stage = in_view("ab")
+    stage.mute = {"b"}
+    while stage.state("a") is State.OPERATIONAL and stage.now < 5.0:
+        stage.run(0.001)
+    stage.run(TIMING.gather_wait_s * 0.9)
+    assert stage.state("a") is State.GATHER
+    stage.run(TIMING.gather_wait_s * 0.2)
+    assert stage.members == ["a"]
+
+
+def test_after_a_pause_the_silence_of_others_says_nothing() -> None:
+    stage = in_view("abc")
+    stage.now += 1.0
+    stage.cut = {("c", "a"), ("c", "b")}
+    for name in "ab":
+        stage.daemons[name].machine.gather(Reason.PAUSED, stage.now)
+    stage.run(TIMING.gather_wait_s / 5)
+    assert [stage.state(name) for name in "ab"] == [State.GATHER] * 2, "c is waited for"
+    stage.cut = set()
+    stage.run(TIMING.gather_wait_s)
+    assert stage.members == ["abc"] * 3
+
+
 # ---- who hears whom ----
 
 

@@ -35,7 +35,7 @@ def test_the_way_to_a_view_leads_through_all_states_and_leaving_ends_it() -> Non
 
 
 def silent(stage: Stage) -> None:
-    stage.mute = {"b"}
+    stage.mute = {"b", "c"}
     for _ in range(100):
         if stage.state("a") is State.OPERATIONAL:
             stage.run(0.01)
@@ -117,12 +117,11 @@ def test_a_silent_fellow_is_noticed_after_a_token_timeout() -> None:
     stage = in_view("abc")
     stage.mute = {"b"}
     gone = stage.now
-    while stage.state("a") is State.OPERATIONAL and stage.now < gone + 2:
+    while stage.members[0] == "abc" and stage.now < gone + 2:
         stage.run(0.01)
     assert TIMING.token_timeout_s - TIMING.beacon_interval_s < stage.now - gone
     assert stage.now - gone < TIMING.token_timeout_s + 0.02
-    stage.run(0.1)
-    assert stage.members == ["ac"] * 2
+    assert [stage.daemons[name].members for name in "ac"] == ["ac"] * 2, "nobody waits for it"
     reasons = stage.daemons["a"].machine.reasons + stage.daemons["c"].machine.reasons
     assert reasons[Reason.PATH_LOST] >= 1
 

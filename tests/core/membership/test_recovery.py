@@ -56,6 +56,47 @@ def test_a_lost_repair_is_sent_again_to_who_asks_and_nothing_else_is() -> None:
     assert {m.packet for _, _, m in stage.sent[before:] if isinstance(m, Repair)} == {b"4"}
 
 
+def test_repairs_go_to_those_who_lack_them() -> None:
+    stage = in_view("ab", "cd")
+    held(stage, a={1, 2}, b={1}, c={1, 2}, d={2})
+    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.run(0.1)
+    assert stage.members == ["abcd"] * 4
+    repairs = sorted((a, b, m.packet) for a, b, m in stage.sent if isinstance(m, Repair))
+    assert repairs == [("a", "b", b"2"), ("a", "d", b"1")]
+
+
+def test_repairs_for_those_whom_their_holder_does_not_hear_go_to_all_and_are_passed_on() -> None:
+    stage = in_view("a", "b", "c")
+    stage.cut = {("a", "c"), ("c", "a")}
+    stage.daemons["b"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.run(1.0)
+    held(stage, a={1}, b={1}, c=set())
+    stage.daemons["b"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.run(0.5)
+    assert stage.members == ["abc"] * 3
+    repairs = [(a, b) for a, b, m in stage.sent if isinstance(m, Repair)]
+    assert repairs == [("a", "b"), ("a", "c")]
+
+
+def test_what_may_be_on_its_way_is_not_sent_again() -> None:
+    """Who says so often that it lacks a packet has said most of it before the packet came."""
+    timing = Timing(longest_delay_s=0.04)
+    stage = Stage("a", "b", timing=timing)
+    stage.start("ab")
+    stage.run(5.0)
+    held(stage, a={1, 2}, b={1})
+    stage.drop = {("a", ControlKind.REPAIR)}
+    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.run(timing.repair_again_s - timing.repeat_s)
+    assert len(stage.said(Commit)) > 10
+    assert stage.said(Repair) == [("a", "b")]
+    stage.drop = set()
+    stage.run(4 * timing.repeat_s)
+    assert stage.said(Repair) == [("a", "b")] * 2
+    assert stage.members == ["ab"] * 2
+
+
 def test_a_repair_is_taken_only_while_packets_are_fetched_and_only_of_the_union() -> None:
     """What nobody of the fellows said to hold would be here alone, and move one boundary."""
     stage = in_view("ab")
@@ -65,7 +106,8 @@ def test_a_repair_is_taken_only_while_packets_are_fetched_and_only_of_the_union(
     key = machine.view.key
     stage.say("b", "a", Repair(key, b"1"))
     machine.gather(Reason.TOKEN_LOST, stage.now)
-    stage.say("b", "a", Repair(key, b"2"))
+    stage.say("b", "a", Repair(OTHER_VIEW, b"2"))
+    stage.say("b", "a", Repair(key, b"8"))
     assert host.held == set(), "the join has said what is held"
     stage.drop = {("b", ControlKind.REPAIR)}
     stage.run(TIMING.repeat_s * 1.5)
@@ -78,6 +120,24 @@ def test_a_repair_is_taken_only_while_packets_are_fetched_and_only_of_the_union(
     assert host.held == {1, 2}
     stage.run(TIMING.repeat_s)
     assert stage.members == ["ab"] * 2
+
+
+def test_a_repair_that_comes_before_the_own_commit_is_kept() -> None:
+    """Its sender has committed a little earlier, and would send it again only much later."""
+    timing = Timing(longest_delay_s=0.04)
+    stage = Stage("a", "b", timing=timing)
+    stage.start("ab")
+    stage.run(5.0)
+    machine, host = stage.daemons["a"].machine, stage.daemons["a"].host
+    held(stage, b={1, 2})
+    assert machine.view is not None
+    machine.gather(Reason.TOKEN_LOST, stage.now)
+    for packet in (b"2", b"1", b"broken"):
+        stage.say("b", "a", Repair(machine.view.key, packet))
+    stage.drop = {("b", ControlKind.REPAIR)}
+    stage.run(timing.repeat_s)
+    assert stage.members == ["ab"] * 2
+    assert host.installed[-1][1] is not None
 
 
 def test_nothing_is_repaired_in_a_view_that_stands() -> None:

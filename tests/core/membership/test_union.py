@@ -86,7 +86,7 @@ def test_what_some_lack_is_sent_once_by_its_lowest_holder_and_then_nobody_lacks_
 
 
 def test_who_is_none_of_them_has_no_duty() -> None:
-    assert unite({1: [(0, {1, 2})], 2: [(0, {2})]}).duties(3) == []
+    assert unite({1: [(0, {1, 2})], 2: [(0, {2})]}).duties(3) == {}
 
 
 NOTICES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=3).map(tuple)
