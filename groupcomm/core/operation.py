@@ -29,7 +29,7 @@ from groupcomm.stream.packer import Causes, Packer
 from groupcomm.wire.ack import decode_ack_untrusted
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
-from groupcomm.wire.horizon import decode_horizon_untrusted
+from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
 from groupcomm.wire.link import decode_link_untrusted
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import decode_request_untrusted
@@ -288,8 +288,11 @@ class Operation:
         self.delivery.reach(notice.ring, min(notice.frontiers))
 
     def _on_horizon(self, packet: bytes) -> None:
-        notice = decode_horizon_untrusted(packet)
-        checks.check_horizon(notice, self.view)
+        for notice in decode_horizon_untrusted(packet).notices:
+            checks.check_horizon(notice, self.view)
+            self._take_notice(notice)
+
+    def _take_notice(self, notice: HorizonNotice) -> None:
         ring = notice.ring
         self.streams[ring].learn(notice.upto)
         self.delivery.count(ring, notice.horizon, notice.upto)
@@ -297,7 +300,7 @@ class Operation:
         if ring == self._own_ring:
             self.ring.notices.issued(self._now, notice.frontier, notice.horizon)
         else:
-            self.ring.flow.hear_held(ring, notice.held[self._own_ring], self._now)
+            self.ring.flow.hear_held(ring, notice.told(self._own_ring), self._now)
             if notice.unsettled:
                 self.ring.notices.asked = True
             if self.streams[ring].known > self.streams[ring].held:
@@ -305,8 +308,7 @@ class Operation:
         news = (notice.horizon, notice.upto, notice.frontier)
         if news > self._noticed[ring]:
             self._noticed[ring] = news
-            if self._handover.notify(ring, packet):
-                self.send(RING, packet)
+            self._handover.notify(ring, notice.encode(), self._now)
 
     def _on_resend(self, packet: bytes) -> None:
         request = decode_resend_untrusted(packet)
@@ -392,6 +394,7 @@ class Operation:
         elif len(self.view.rings[self._own_ring]) > 1:
             self._around.seal_and_send(None, packet)
 
-    def send_rings(self, packet: bytes) -> None:
-        """Send a packet towards every other ring."""
-        self._handover.notify(self._own_ring, packet)
+    def announce(self, notice: HorizonNotice) -> None:
+        """Send a notice to the ring, and towards every other one."""
+        for packet in self._handover.announce(notice.encode(), self._now):
+            self.send(RING, packet)

@@ -11,6 +11,7 @@ from math import inf
 from groupcomm.config.core import Timing
 from groupcomm.config.view import RING, View
 from groupcomm.hop.link import Link
+from groupcomm.hop.notices import WaitingNotices
 from groupcomm.hop.routes import Routes
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.stream import Stream
@@ -22,6 +23,10 @@ RESEND_BYTES = 256 * 1024
 
 PATIENCE = 3
 """Round trips of the longest way: for so long a gap is left to the link to repair."""
+
+HOLD_PART = 16
+"""Another ring's notice waits for others a part of so many of the longest delay, and no longer than
+notices of one ring are apart at least."""
 
 Transmission = tuple[int, bytes]
 
@@ -37,9 +42,12 @@ class Handover:
     __slots__ = (
         "_gaps",
         "_gaps_due",
+        "_hold_s",
+        "_into_ring",
         "_key",
         "_me",
         "_onward",
+        "_own_ring",
         "_repair_s",
         "_streams",
         "_upstream",
@@ -52,6 +60,7 @@ class Handover:
     ) -> None:
         self._key = view.key
         self._me = me
+        self._own_ring = view.ring_of[me]
         self._streams = streams
         self._onward = routes.onward
         self._upstream = routes.upstream
@@ -62,6 +71,8 @@ class Handover:
             for pair in view.links
             if me in pair
         }
+        self._into_ring = WaitingNotices(view.key, view.packet_limit)
+        self._hold_s = min(timing.horizon_interval_min_s, view.longest_delay_s / HOLD_PART)
         self._gaps = self._watch(routes, PATIENCE * self._repair_s)
         self._gaps_due = inf
         self.deadline = inf
@@ -102,16 +113,21 @@ class Handover:
                 self.deadline = -inf
         return into_ring
 
-    def notify(self, ring: int, packet: bytes) -> bool:
-        """Send a ring's horizon notice on; whether it is for the own ring, too."""
-        into_ring = False
+    def announce(self, encoded: bytes, now: float) -> list[bytes]:
+        """Send the own ring's notice, issued here; what is to go into the ring before all else."""
+        self.notify(self._own_ring, encoded, now)
+        self._into_ring.add(self._own_ring, encoded, now)
+        return self._into_ring.take(now)
+
+    def notify(self, ring: int, encoded: bytes, now: float) -> None:
+        """Send a ring's notice on: the own one now, others' soon, together with those they meet."""
+        due = now if ring == self._own_ring else now + self._hold_s
         for destination in self._onward[ring]:
             if destination == RING:
-                into_ring = True
+                self._into_ring.add(ring, encoded, due)
             else:
-                self.links[destination].notify(ring, packet)
-                self.deadline = -inf
-        return into_ring
+                self.links[destination].notify(ring, encoded, due)
+            self.deadline = min(self.deadline, due)
 
     # ---- what comes in ----
 
@@ -160,11 +176,12 @@ class Handover:
         """What is to be sent now."""
         if now < self.deadline:
             return []
-        sent = [(peer, raw) for peer, link in self.links.items() for raw in link.step(now)]
+        sent = [(RING, raw) for raw in self._into_ring.take(now)]
+        sent += [(peer, raw) for peer, link in self.links.items() for raw in link.step(now)]
         if now >= self._gaps_due:
             sent += self._requests(now)
         links_due = min((link.deadline for link in self.links.values()), default=inf)
-        self.deadline = min(links_due, self._gaps_due)
+        self.deadline = min(links_due, self._gaps_due, self._into_ring.due)
         return sent
 
     def _requests(self, now: float) -> list[Transmission]:

@@ -2,7 +2,8 @@
 
 Pure. ``now`` is in seconds. Nothing waits for order here: what comes is handed on at once, and what
 was lost follows later, under another number. Horizon notices go ahead of everything and outside
-the window; of each ring only the newest is of use, so they are not repeated.
+the window, those that wait together (notices.py); of each ring only the newest is of use, so they
+are not repeated.
 
 Sources: RFC 9002 for round trips and losses; for the rate see bandwidth.py.
 """
@@ -11,6 +12,7 @@ from math import inf
 from typing import Final
 
 from groupcomm.hop.bandwidth import Bandwidth
+from groupcomm.hop.notices import WaitingNotices
 from groupcomm.hop.queue import FairQueue, Queued
 from groupcomm.hop.received import Received
 from groupcomm.hop.round_trip import GRANULARITY_S, RoundTrip
@@ -32,17 +34,18 @@ class Link:
         deadline: when `step` has something to do.
         received: the receiving half.
         trip, bandwidth: what is known of the link.
+        notices: those that wait.
         under_way, queue: what was sent, and what is to be.
     """
 
     __slots__ = (
         "_key",
         "_me",
-        "_notices",
         "_pending",
         "_send_at",
         "bandwidth",
         "deadline",
+        "notices",
         "queue",
         "received",
         "trip",
@@ -59,7 +62,7 @@ class Link:
         self.queue = FairQueue()
         self.received = Received()
         self._pending: set[tuple[int, int]] = set()  # (origin, number) queued or under way
-        self._notices: dict[int, bytes] = {}  # by ring
+        self.notices = WaitingNotices(key, packet_limit)
         self._send_at = -inf  # the pace allows the next packet then
         self.deadline = inf
 
@@ -74,10 +77,10 @@ class Link:
         self.queue.add(Queued(origin, number, packet))
         self.deadline = -inf
 
-    def notify(self, ring: int, packet: bytes) -> None:
-        """Send a notice of a ring next; it takes the place of an older one that waits."""
-        self._notices[ring] = packet
-        self.deadline = -inf
+    def notify(self, ring: int, encoded: bytes, due: float) -> None:
+        """Send a ring's notice at `due` at the latest, with others that wait, ahead of packets."""
+        self.notices.add(ring, encoded, due)
+        self.deadline = min(self.deadline, due)
 
     # ---- what has come ----
 
@@ -103,8 +106,7 @@ class Link:
         """The packets to send now, in order."""
         if now < self.deadline:
             return []
-        out = list(self._notices.values())
-        self._notices.clear()
+        out = self.notices.take(now)
         if now >= self.received.due:
             out.append(self.received.acknowledge(self._me, now).encode(self._key))
         if now >= self.under_way.deadline:
@@ -133,7 +135,7 @@ class Link:
             under_way.nothing_to_send()
 
     def _set_deadline(self, now: float) -> None:
-        deadline = min(self.received.due, self.under_way.deadline)
+        deadline = min(self.received.due, self.under_way.deadline, self.notices.due)
         if self.queue and self.under_way.bytes < self.bandwidth.window:
             deadline = min(deadline, max(self._send_at, now + GRANULARITY_S / 2))
         self.deadline = deadline

@@ -5,12 +5,13 @@ from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import Timing
-from groupcomm.config.view import DaemonId, Incarnation, View
+from groupcomm.config.view import RING, DaemonId, Incarnation, View
 from groupcomm.hop.handover import RESEND_BYTES, Handover
 from groupcomm.hop.routes import Routes
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.ack import Acknowledgement
 from groupcomm.wire.data import DataPacket
+from groupcomm.wire.horizon import horizon_packet
 from groupcomm.wire.link import decode_link_untrusted
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.resend import ResendRequest, decode_resend_untrusted
@@ -59,9 +60,31 @@ def test_own_packets_go_to_every_other_ring_and_foreign_ones_into_the_own() -> N
 
 def test_notices_take_the_same_way_without_numbers() -> None:
     handover, _ = gateway(1)
-    assert not handover.notify(1, b"notice")
-    assert handover.step(0.0) == [(0, b"notice"), (4, b"notice")]
-    assert handover.notify(0, b"notice")
+    notice = horizon_packet(VIEW.key, [b"notice"])
+    handover.notify(1, b"notice", 0.0)
+    assert handover.step(0.0) == [(0, notice), (4, notice)], "a fellow has told the ring"
+    assert handover.announce(b"notice", 0.0) == [notice]
+    assert handover.step(0.0) == [(0, notice), (4, notice)]
+
+
+def test_a_notice_of_another_ring_waits_a_moment_for_others() -> None:
+    handover, _ = gateway(1)
+    hold_s = Timing().horizon_interval_min_s
+    handover.notify(2, b"two", 0.0)
+    assert handover.step(0.0) == []
+    assert handover.deadline == hold_s
+    handover.notify(0, b"zero", hold_s / 2)
+    both = horizon_packet(VIEW.key, [b"zero", b"two"])
+    assert handover.step(hold_s) == [(RING, both)], "both came by links, and lead on to none"
+    assert handover.step(2 * hold_s) == []
+
+
+def test_the_rings_own_notice_takes_along_what_waits() -> None:
+    handover, _ = gateway(1)
+    handover.notify(0, b"zero", 0.0)
+    assert handover.announce(b"one", 0.0) == [horizon_packet(VIEW.key, [b"zero", b"one"])]
+    own = horizon_packet(VIEW.key, [b"one"])
+    assert handover.step(0.0) == [(0, own), (4, own)]
 
 
 def test_only_the_other_end_of_a_link_is_listened_to() -> None:
