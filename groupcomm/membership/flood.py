@@ -1,7 +1,8 @@
 """Flooding: control messages to every daemon that may be a member, also over others.
 
 Pure. A message goes to all directly: by multicast in the site, by unicast to other sites. Who gets
-it first passes it on once, to those of whom it does not know that they hear its origin themselves.
+it first passes it on once, to those that it hears and of whom it does not know that they hear the
+origin themselves.
 Repetitions are messages of their own, so that a lost one is passed on again.
 """
 

@@ -94,15 +94,20 @@ class Neighbours:
         return now - HEARD_BEACONS * self._timing.beacon_interval_s - self._timing.longest_delay_s
 
     def lacking(self, origin: Peer, sender: int, now: float) -> list[int]:
-        """Who may not hear a message's origin directly, and so needs it passed on."""
+        """Who may not hear a message's origin directly, and so needs it passed on.
+
+        Only those that are heard here are told: views are found over pairs that hear each other,
+        and who is not heard yet is told with the next repetition after it is.
+        """
         since = self.fresh_since(now)
-        lacking: list[int] = []
-        for number in self.listed:
-            peer = self.peers.get(number)
-            hears = peer is not None and peer.hears(origin.key, since)
-            if number not in (origin.number, sender) and not hears:
-                lacking.append(number)
-        return lacking
+        return [
+            number
+            for number, peer in self.peers.items()
+            if peer.heard_at >= since
+            and number in self.listed
+            and number not in (origin.number, sender)
+            and not peer.hears(origin.key, since)
+        ]
 
     # ---- beacons ----
 
