@@ -63,7 +63,7 @@ class Operation:
         now: seconds.
 
     Attributes:
-        ring, delivery, streams: the parts.
+        ring, delivery, streams, links: the parts.
         clock: of the ring.
         ending: what is left to do with the view once it stands still.
         deadline: when `step` has something to do.
@@ -102,6 +102,7 @@ class Operation:
         self.ending = Ending(view, self.delivery)
         routes = Routes(view, me)
         self._handover = Handover(view, me, routes, self.streams, config.timing)
+        self.links = self._handover.links
         entered = routes.entered
         self._gaps = self._foreign_gaps(entered)
         self.ring = Ring(
@@ -316,9 +317,8 @@ class Operation:
         self._handover.answer(request)
 
     def _on_link(self, raw: bytes) -> None:
-        carried = decode_link_untrusted(raw)
-        if self._handover.arrived(carried.sender, carried.number, self._now):
-            self._handlers[carried.packet[0]](carried.packet)
+        if packet := self._handover.arrived(decode_link_untrusted(raw), self._now):
+            self._handlers[packet[0]](packet)
 
     def _on_acknowledgement(self, packet: bytes) -> None:
         self._handover.acknowledged(decode_ack_untrusted(packet), self._now)

@@ -16,10 +16,14 @@ from groupcomm.hop.routes import Routes
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.ack import Acknowledgement
+from groupcomm.wire.link import LinkPacket
 from groupcomm.wire.resend import ResendRequest
 
 RESEND_BYTES = 256 * 1024
 """Answered per request at most; what does not fit is asked for again."""
+
+REQUEST_RANGES = 64
+"""So many fit a request that passes every path."""
 
 PATIENCE = 3
 """Round trips of the longest way: for so long a gap is left to the link to repair."""
@@ -75,7 +79,7 @@ class Handover:
         self._hold_s = min(timing.horizon_interval_min_s, view.longest_delay_s / HOLD_PART)
         self._gaps = self._watch(routes, PATIENCE * self._repair_s)
         self._gaps_due = inf
-        self.deadline = inf
+        self.deadline = min((link.deadline for link in self.links.values()), default=inf)
 
     def _watch(self, routes: Routes, delay_s: float) -> list[Gaps]:
         return [
@@ -131,14 +135,18 @@ class Handover:
 
     # ---- what comes in ----
 
-    def arrived(self, sender: int, number: int, now: float) -> bool:
-        """A packet has come over a link; False if it had come before, or there is no such link."""
-        link = self.links.get(sender)
+    def arrived(self, carried: LinkPacket, now: float) -> bytes | None:
+        """The packet that has come over a link; None if there is none, or it had come before.
+
+        Raises:
+            BadDatagram: it came in pieces, and they are none.
+        """
+        link = self.links.get(carried.sender)
         if link is None:
-            return False
-        is_new = link.arrived(number, now)
+            return None
+        packet = link.arrived(carried, now)
         self.deadline = min(self.deadline, link.deadline)
-        return is_new
+        return packet
 
     def acknowledged(self, ack: Acknowledgement, now: float) -> None:
         """The other end of a link says what has come."""
@@ -189,8 +197,11 @@ class Handover:
         for gaps in self._gaps:
             ranges = gaps.take_due(now)
             neighbour = self._upstream[gaps.stream.ring]
-            if ranges and neighbour is not None:
-                request = ResendRequest(ring=gaps.stream.ring, asker=self._me, ranges=ranges)
+            if neighbour is None:
+                continue
+            for at in range(0, len(ranges), REQUEST_RANGES):
+                some = ranges[at : at + REQUEST_RANGES]
+                request = ResendRequest(ring=gaps.stream.ring, asker=self._me, ranges=some)
                 sent.append((neighbour, request.encode(self._key)))
         self._gaps_due = min((gaps.deadline for gaps in self._gaps), default=inf)
         return sent

@@ -230,6 +230,10 @@ TARGETS: Final[dict[str, Target]] = {
     "wire.horizon.horizon": _packet(horizon.decode_horizon_untrusted),
     "wire.resend.resend": _packet(resend.decode_resend_untrusted),
     "wire.link.link": _packet(link.decode_link_untrusted),
+    "wire.link.with_key": _exact(
+        lambda raw: link.with_key_untrusted(raw, bytes(packet.KEY_BYTES)),
+        lambda value, _: link.without_key(value),
+    ),
     "wire.ack.ack": _packet(ack.decode_ack_untrusted),
     "wire.control.control": _packet(control.decode_control_untrusted),
     "wire.membership.message": _control_message,

@@ -1,5 +1,7 @@
 """Gateways pass packets on, ask for what links never got, and answer such requests."""
 
+from math import inf
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,9 +14,10 @@ from groupcomm.stream.stream import Stream
 from groupcomm.wire.ack import Acknowledgement
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.horizon import horizon_packet
-from groupcomm.wire.link import decode_link_untrusted
+from groupcomm.wire.link import LINK_BYTES, LinkPacket, decode_link_untrusted
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.resend import ResendRequest, decode_resend_untrusted
+from tests.core.hop.pair import know_path
 
 DAEMONS = tuple(DaemonId(name, Incarnation(1, 1)) for name in "abcde")
 VIEW = View(
@@ -32,7 +35,15 @@ X = bytes([PacketKind.DATA]) + VIEW.key + b"x"
 def gateway(ring: int) -> tuple[Handover, list[Stream]]:
     streams = [Stream(index, 0) for index in range(3)]
     me = VIEW.rings[ring][0]
-    return Handover(VIEW, me, Routes(VIEW, me), streams, Timing()), streams
+    handover = Handover(VIEW, me, Routes(VIEW, me), streams, Timing())
+    for link in handover.links.values():
+        know_path(link)
+    handover.deadline = inf
+    return handover, streams
+
+
+def over_link(sender: int, number: int) -> LinkPacket:
+    return LinkPacket(sender=sender, number=number, packet=X)
 
 
 def packet(ring: int, number: int, raw: bytes = b"raw") -> DataPacket:
@@ -89,10 +100,10 @@ def test_the_rings_own_notice_takes_along_what_waits() -> None:
 
 def test_only_the_other_end_of_a_link_is_listened_to() -> None:
     handover, _ = gateway(1)
-    assert handover.arrived(0, 1, 0.0)
-    assert not handover.arrived(0, 1, 0.0), "a copy"
-    assert handover.arrived(4, 1, 0.0), "each link counts for itself"
-    assert not handover.arrived(1, 1, 0.0), "no link leads there"
+    assert handover.arrived(over_link(0, 1), 0.0) == X
+    assert handover.arrived(over_link(0, 1), 0.0) is None, "a copy"
+    assert handover.arrived(over_link(4, 1), 0.0) == X, "each link counts for itself"
+    assert handover.arrived(over_link(1, 1), 0.0) is None, "no link leads there"
     handover.acknowledged(Acknowledgement(sender=1, delay_us=0, ranges=[(1, 1)]), 0.0)
 
 
@@ -114,7 +125,7 @@ def test_a_request_is_answered_with_what_is_held_within_bounds() -> None:
         streams[0].accept(packet(0, number, X + bytes([number]) * half))
     handover.answer(ResendRequest(ring=0, asker=4, ranges=[(2, 2**63)]))
     handover.answer(ResendRequest(ring=0, asker=1, ranges=[(1, 4)]))
-    assert handover.links[4].queue.bytes == 2 * (half + len(X))
+    assert handover.links[4].queue.bytes == 2 * (half + len(X) + LINK_BYTES)
     assert not handover.links[2].queue
 
 

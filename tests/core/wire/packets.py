@@ -21,7 +21,7 @@ from groupcomm.wire.bundle import (
 from groupcomm.wire.control import MAX_PARTS, ControlPacket, decode_control_untrusted
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.horizon import HorizonNotice, HorizonPacket, decode_horizon_untrusted
-from groupcomm.wire.link import LinkPacket, decode_link_untrusted
+from groupcomm.wire.link import MAX_PIECES, LinkPacket, Piece, decode_link_untrusted
 from groupcomm.wire.messages import encode_fragment
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import TokenRequest, decode_request_untrusted
@@ -70,6 +70,13 @@ def fields(value: object) -> Any:
         return value
     skipped = {"packet", "place", "raw"}
     return {name: fields(getattr(value, name)) for name in slots if name not in skipped}
+
+
+@st.composite
+def pieces(draw: st.DrawFn) -> Piece:
+    parts = draw(st.integers(1, MAX_PIECES))
+    part = draw(st.integers(0, parts - 1))
+    return Piece(draw(U64), part, parts, draw(st.binary(min_size=1, max_size=20)))
 
 
 def horizon_notices() -> st.SearchStrategy[list[HorizonNotice]]:
@@ -294,6 +301,13 @@ CODECS: Final = (
             packet=data_packets().map(lambda packet: packet.encode(KEY)),
         ),
         LinkPacket(sender=1, number=2**32, packet=example_data().encode(KEY)),
+    ),
+    Codec(
+        PacketKind.LINK,
+        decode_link_untrusted,
+        st.builds(LinkPacket, sender=U16, number=U64.filter(bool), piece=pieces())
+        | st.builds(LinkPacket, sender=U16, number=U64.filter(bool), zeros=st.integers(0, 99)),
+        LinkPacket(sender=1, number=9, piece=Piece(2**63, 1, 3, b"c")),
     ),
     Codec(
         PacketKind.ACK,
