@@ -190,6 +190,7 @@ class Service:
             await trio.sleep(WALL_INTERVAL_S)
             self.core.observe_wall(trio.current_time(), time.time())
             self._watch.look_at_load()
+            self._watch.look_at_ways()
             if self.core.desk.limits.block_bytes is not None:
                 self._cut_off_who_blocks(trio.current_time())
 

@@ -11,6 +11,7 @@ import trio
 
 from groupcomm.core import DaemonCore
 from groupcomm.membership.peers import Peer
+from groupcomm.wire.link import LINK_BYTES
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.description import describe
@@ -75,6 +76,7 @@ def status(parts: Parts) -> dict[str, Any]:
         "daemons": [daemon.name for daemon in view.daemons] if view is not None else [],
         "rings": [[view.daemons[at].name for at in ring] for ring in view.rings] if view else [],
         "links": [[view.daemons[at].name for at in link] for link in view.links] if view else [],
+        "ways": ways(core),
         "majority": core.config.has_majority(len(view.daemons)) if view is not None else None,
         "gathered_for": {reason.name.lower(): n for reason, n in core.membership.reasons.items()},
         "configured": list(core.config.daemons),
@@ -95,6 +97,22 @@ def status(parts: Parts) -> dict[str, Any]:
         },
         "datagrams": _datagrams(core, parts.udp),
     }
+
+
+def ways(core: DaemonCore) -> list[dict[str, Any]]:
+    """Over each link that ends here: how large packets pass, and how large there are."""
+    operation = core.operation
+    if operation is None:
+        return []
+    return [
+        {
+            "to": operation.view.daemons[at].name,
+            "packet_bytes": link.path.carries - LINK_BYTES,
+            "of_bytes": link.path.most - LINK_BYTES,
+            "narrow": link.path.is_narrow,
+        }
+        for at, link in operation.links.items()
+    ]
 
 
 def _datagrams(core: DaemonCore, udp: UdpSocket | Networks) -> dict[str, Any]:

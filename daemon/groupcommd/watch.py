@@ -5,6 +5,7 @@ import logging
 from groupcomm.core import DaemonCore
 from groupcomm.membership.states import State
 from groupcomm.ring.ring import State as RingState
+from groupcomm.wire.link import LINK_BYTES
 
 SLOW_BYTES = 1024 * 1024
 """A client with more output waiting is told of."""
@@ -27,6 +28,7 @@ class Watch:
         self._since = 0.0  # when the last view stopped
         self._reasons = core.membership.reasons.copy()
         self._slow: set[int] = set()
+        self._narrow: set[str] = set()  # ways that were told of
         self._late_after_s = core.config.timing.token_timeout_s / 2
         self._late = False
 
@@ -89,3 +91,26 @@ class Watch:
             elif not slow:
                 self._slow.discard(number)
         self._slow &= self._core.desk.sessions.keys()
+
+    def look_at_ways(self) -> None:
+        """Now and then: links on which large packets are lost."""
+        operation = self._core.operation
+        if operation is None:
+            return
+        for at, link in operation.links.items():
+            name, path = operation.view.daemons[at].name, link.path
+            if path.is_narrow and name not in self._narrow:
+                self._narrow.add(name)
+                passes, full = path.carries - LINK_BYTES, path.most - LINK_BYTES
+                _log.warning(
+                    "on the way to %s packets of more than %d bytes are lost: those of up to %d go"
+                    " in pieces; mend the network, or set packet_bytes of the link to %d",
+                    name,
+                    passes,
+                    full,
+                    passes,
+                    extra={"to": name, "packet_bytes": passes, "of_bytes": full},
+                )
+            elif path.carries == path.most and name in self._narrow:
+                self._narrow.discard(name)
+                _log.info("on the way to %s packets of all sizes pass", name, extra={"to": name})

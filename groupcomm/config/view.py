@@ -12,6 +12,10 @@ from groupcomm.names import daemon_number
 MAX_DAEMONS = 1024
 MAX_RINGS = 64
 
+SAFE_PACKET_BYTES = 1150
+"""A packet that passes every path: sealed, with the heads of UDP and IPv6, at most the 1,280 bytes
+that IPv6 asks of all links (RFC 8200, section 5)."""
+
 RING = -1
 """As the destination of a datagram: all other daemons of the sender's ring (multicast)."""
 

@@ -26,7 +26,7 @@ from groupcomm.wire.ack import decode_ack_untrusted
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.headers import decode_headers_untrusted
-from groupcomm.wire.horizon import decode_horizon_untrusted
+from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
 from groupcomm.wire.link import decode_link_untrusted
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import decode_request_untrusted
@@ -46,7 +46,7 @@ class Operation:
         now: seconds.
 
     Attributes:
-        ring, delivery, streams: the parts.
+        ring, delivery, streams, links: the parts.
         clock: of the ring.
         ending: what is left to do with the view once it stands still.
         deadline: when `step` has something to do.
@@ -101,6 +101,7 @@ class Operation:
         self.ending = Ending(view, me, self.delivery)
         routes = Routes(view, me)
         self._handover = Handover(view, me, routes, self.streams, around.config.timing)
+        self.links = self._handover.links
         entered = routes.entered
         self._gaps = self._foreign_gaps(entered)
         self.ring = self._make_ring(entered, now)
@@ -308,8 +309,11 @@ class Operation:
         self.delivery.reach(notice.ring, min(notice.frontiers))
 
     def _on_horizon(self, packet: bytes) -> None:
-        notice = decode_horizon_untrusted(packet)
-        checks.check_horizon(notice, self.view)
+        for notice in decode_horizon_untrusted(packet).notices:
+            checks.check_horizon(notice, self.view)
+            self._take_notice(notice)
+
+    def _take_notice(self, notice: HorizonNotice) -> None:
         ring = notice.ring
         self.streams[ring].learn(notice.upto)
         self.delivery.count(ring, notice.horizon, notice.upto)
@@ -317,7 +321,7 @@ class Operation:
         if ring == self._own_ring:
             self.ring.notices.issued(self._now, notice.frontier, notice.horizon)
         else:
-            self.ring.flow.hear_held(ring, notice.held[self._own_ring], self._now)
+            self.ring.flow.hear_held(ring, notice.told(self._own_ring), self._now)
             if notice.unsettled:
                 self.ring.notices.asked = True
             if self.streams[ring].known > self.streams[ring].held:
@@ -325,8 +329,7 @@ class Operation:
         news = (notice.horizon, notice.upto, notice.frontier)
         if news > self._noticed[ring]:
             self._noticed[ring] = news
-            if self._handover.notify(ring, packet):
-                self.send(RING, packet)
+            self._handover.notify(ring, notice.encode(), self._now)
 
     def _on_resend(self, packet: bytes) -> None:
         request = decode_resend_untrusted(packet)
@@ -334,9 +337,8 @@ class Operation:
         self._handover.answer(request, self._withheld.form_outside, self._now)
 
     def _on_link(self, raw: bytes) -> None:
-        carried = decode_link_untrusted(raw)
-        if self._handover.arrived(carried.sender, carried.number, self._now):
-            self._handlers[carried.packet[0]](carried.packet)
+        if packet := self._handover.arrived(decode_link_untrusted(raw), self._now):
+            self._handlers[packet[0]](packet)
 
     def _on_acknowledgement(self, packet: bytes) -> None:
         self._handover.acknowledged(decode_ack_untrusted(packet), self._now)
@@ -391,6 +393,7 @@ class Operation:
         elif len(self.view.rings[self._own_ring]) > 1:
             self._around.seal_and_send(None, packet)
 
-    def send_rings(self, packet: bytes) -> None:
-        """Send a packet towards every other ring."""
-        self._handover.notify(self._own_ring, packet)
+    def announce(self, notice: HorizonNotice) -> None:
+        """Send a notice to the ring, and towards every other one."""
+        for packet in self._handover.announce(notice.encode(), self._now):
+            self.send(RING, packet)

@@ -12,19 +12,28 @@ from math import inf
 from groupcomm.config.core import Timing
 from groupcomm.config.view import RING, View
 from groupcomm.hop.link import Link
+from groupcomm.hop.notices import WaitingNotices
 from groupcomm.hop.queue import Queued
 from groupcomm.hop.routes import Routes
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.ack import Acknowledgement
 from groupcomm.wire.data import DataPacket
+from groupcomm.wire.link import LinkPacket
 from groupcomm.wire.resend import ResendRequest
 
 RESEND_BYTES = 256 * 1024
 """Answered per request at most; what does not fit is asked for again."""
 
+REQUEST_RANGES = 64
+"""So many fit a request that passes every path."""
+
 PATIENCE = 3
 """Round trips of the longest way: for so long a gap is left to the link to repair."""
+
+HOLD_PART = 16
+"""Another ring's notice waits for others a part of so many of the longest delay, and no longer than
+notices of one ring are apart at least."""
 
 Transmission = tuple[int, bytes]
 
@@ -40,9 +49,12 @@ class Handover:
     __slots__ = (
         "_gaps",
         "_gaps_due",
+        "_hold_s",
+        "_into_ring",
         "_key",
         "_me",
         "_onward",
+        "_own_ring",
         "_repair_s",
         "_streams",
         "_upstream",
@@ -55,6 +67,7 @@ class Handover:
     ) -> None:
         self._key = view.key
         self._me = me
+        self._own_ring = view.ring_of[me]
         self._streams = streams
         self._onward = routes.onward
         self._upstream = routes.upstream
@@ -65,9 +78,11 @@ class Handover:
             for pair in view.links
             if me in pair
         }
+        self._into_ring = WaitingNotices(view.key, view.packet_limit)
+        self._hold_s = min(timing.horizon_interval_min_s, view.longest_delay_s / HOLD_PART)
         self._gaps = self._watch(routes, PATIENCE * self._repair_s)
         self._gaps_due = inf
-        self.deadline = inf
+        self.deadline = min((link.deadline for link in self.links.values()), default=inf)
 
     def _watch(self, routes: Routes, delay_s: float) -> list[Gaps]:
         return [
@@ -105,27 +120,40 @@ class Handover:
                 self.deadline = -inf
         return into_ring
 
-    def notify(self, ring: int, packet: bytes) -> bool:
-        """Send a ring's horizon notice on; whether it is for the own ring, too."""
-        into_ring = False
+    def announce(self, encoded: bytes, now: float) -> list[bytes]:
+        """Send the own ring's notice, issued here; what is to go into the ring before all else."""
+        self.notify(self._own_ring, encoded, now)
+        self._into_ring.add(self._own_ring, encoded, now)
+        return self._into_ring.take(now)
+
+    def notify(self, ring: int, encoded: bytes, now: float) -> None:
+        """Send a ring's notice on: over links others' soon, together with those they meet.
+
+        Into the ring at once: a token that goes round for a frontier would be there before it.
+        """
+        due = now if ring == self._own_ring else now + self._hold_s
         for destination in self._onward[ring]:
             if destination == RING:
-                into_ring = True
-            else:
-                self.links[destination].notify(ring, packet)
+                self._into_ring.add(ring, encoded, now)
                 self.deadline = -inf
-        return into_ring
+            else:
+                self.links[destination].notify(ring, encoded, due)
+                self.deadline = min(self.deadline, due)
 
     # ---- what comes in ----
 
-    def arrived(self, sender: int, number: int, now: float) -> bool:
-        """A packet has come over a link; False if it had come before, or there is no such link."""
-        link = self.links.get(sender)
+    def arrived(self, carried: LinkPacket, now: float) -> bytes | None:
+        """The packet that has come over a link; None if there is none, or it had come before.
+
+        Raises:
+            BadDatagram: it came in pieces, and they are none.
+        """
+        link = self.links.get(carried.sender)
         if link is None:
-            return False
-        is_new = link.arrived(number, now)
+            return None
+        packet = link.arrived(carried, now)
         self.deadline = min(self.deadline, link.deadline)
-        return is_new
+        return packet
 
     def acknowledged(self, ack: Acknowledgement, now: float) -> None:
         """The other end of a link says what has come."""
@@ -174,11 +202,12 @@ class Handover:
         """What is to be sent now."""
         if now < self.deadline:
             return []
-        sent = [(peer, raw) for peer, link in self.links.items() for raw in link.step(now)]
+        sent = [(RING, raw) for raw in self._into_ring.take(now)]
+        sent += [(peer, raw) for peer, link in self.links.items() for raw in link.step(now)]
         if now >= self._gaps_due:
             sent += self._requests(now)
         links_due = min((link.deadline for link in self.links.values()), default=inf)
-        self.deadline = min(links_due, self._gaps_due)
+        self.deadline = min(links_due, self._gaps_due, self._into_ring.due)
         return sent
 
     def _requests(self, now: float) -> list[Transmission]:
@@ -186,8 +215,11 @@ class Handover:
         for gaps in self._gaps:
             ranges = gaps.take_due(now)
             neighbour = self._upstream[gaps.stream.ring]
-            if ranges and neighbour is not None:
-                request = ResendRequest(ring=gaps.stream.ring, asker=self._me, ranges=ranges)
+            if neighbour is None:
+                continue
+            for at in range(0, len(ranges), REQUEST_RANGES):
+                some = ranges[at : at + REQUEST_RANGES]
+                request = ResendRequest(ring=gaps.stream.ring, asker=self._me, ranges=some)
                 sent.append((neighbour, request.encode(self._key)))
         self._gaps_due = min((gaps.deadline for gaps in self._gaps), default=inf)
         return sent

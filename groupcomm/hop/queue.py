@@ -7,6 +7,8 @@ queued (start-time fair queueing, Goyal, Vin, Cheng, SIGCOMM 1996, with equal we
 from collections import deque
 from typing import Final, NamedTuple
 
+from groupcomm.wire.link import LINK_BYTES, PIECE_BYTES, PROBE_BYTES, Piece
+
 MOST_DROPPABLE_BYTES: Final = 256 * 1024
 """UNRELIABLE packets of one origin that wait; more are lost: nothing holds their senders back."""
 
@@ -17,12 +19,23 @@ class Queued(NamedTuple):
     Attributes:
         origin: the ring that it comes from.
         number: in that ring's stream; 0 for one outside the streams, which is never repeated.
-        packet: the bytes.
+        packet: the bytes; empty for a piece of one, or a probe.
+        piece: a piece of the packet, whose others are queued with it.
+        zeros: of a probe, which has no origin.
     """
 
     origin: int
     number: int
     packet: bytes
+    piece: Piece | None = None
+    zeros: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the link's packet that carries it."""
+        if self.piece is not None:
+            return PIECE_BYTES + len(self.piece.content)
+        return len(self.packet) + LINK_BYTES if self.packet else PROBE_BYTES + self.zeros
 
 
 class FairQueue:
@@ -48,7 +61,7 @@ class FairQueue:
 
     def add(self, queued: Queued) -> None:
         """Queue a packet, or drop one outside the streams that finds no room."""
-        origin, size = queued.origin, len(queued.packet)
+        origin, size = queued.origin, queued.size
         if not queued.number:
             waiting = self._droppable.get(origin, 0)
             if waiting + size > MOST_DROPPABLE_BYTES:
@@ -66,20 +79,20 @@ class FairQueue:
     def again(self, queued: Queued) -> None:
         """Queue a packet that was lost on its way, before all others."""
         self._again.append(queued)
-        self.bytes += len(queued.packet)
+        self.bytes += queued.size
 
     def take(self) -> Queued:
         """The next packet; there is one."""
         if self._again:
             queued = self._again.popleft()
-            self.bytes -= len(queued.packet)
+            self.bytes -= queued.size
             return queued
         origin = min(self._waiting, key=self._served.__getitem__)
         queue = self._waiting[origin]
         queued = queue.popleft()
         if not queue:
             del self._waiting[origin]
-        size = len(queued.packet)
+        size = queued.size
         self._served[origin] += size
         self.bytes -= size
         if not queued.number:

@@ -1,7 +1,8 @@
 """Flooding: control messages to every daemon that may be a member, also over others.
 
 Pure. A message goes to all directly: by multicast in the site, by unicast to other sites. Who gets
-it first passes it on once, to those of whom it does not know that they hear its origin themselves.
+it first passes it on once, to those that it hears and of whom it does not know that they hear the
+origin themselves.
 Repetitions are messages of their own, so that a lost one is passed on again.
 """
 
@@ -9,6 +10,7 @@ from collections.abc import Iterable
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
+from groupcomm.config.view import SAFE_PACKET_BYTES
 from groupcomm.names import daemon_number
 from groupcomm.security.replay import ReplayWindow
 from groupcomm.wire.control import ControlPacket, cut_message
@@ -43,10 +45,11 @@ class Flood:
     def __init__(self, config: CoreConfig, start: Start) -> None:
         self._start = start
         self._me = start.daemon.number
-        self._limit = config.packet_limit
         site = next((site for site in config.sites if start.name in site), (start.name,))
         self._fellows = {daemon_number(name) for name in site if name != start.name}
         self._far = [name for other in config.sites if start.name not in other for name in other]
+        safe = SAFE_PACKET_BYTES if self._far else config.packet_limit
+        self._limit = min(config.packet_limit, safe)  # nobody has tried the ways to other sites
         self._names = {daemon_number(name): name for name in config.daemons}
         self._sequence = 0
         self._parts: dict[tuple[int, int, int], dict[int, bytes]] = {}

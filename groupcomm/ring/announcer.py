@@ -6,7 +6,7 @@ from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.config.core import Timing
 from groupcomm.config.view import RING, View
 from groupcomm.ring.host import Host
-from groupcomm.ring.notices import NoticeSchedule
+from groupcomm.ring.notices import HeldTold, NoticeSchedule
 from groupcomm.ring.visit import held_by_ring
 from groupcomm.wire.horizon import HorizonNotice
 from groupcomm.wire.rest import RestNotice
@@ -25,6 +25,7 @@ class Announcer:
     __slots__ = (
         "_clock",
         "_fellows",
+        "_held",
         "_host",
         "_key",
         "_me",
@@ -52,6 +53,7 @@ class Announcer:
         self._key = view.key
         self._timing = timing
         self._rings = len(view.rings)
+        self._held = HeldTold(len(view.rings), timing.rest_interval_s)
         self._clock = clock
         self._host = host
         self.notices = NoticeSchedule(timing, view.longest_delay_s, now)
@@ -93,15 +95,12 @@ class Announcer:
             upto=token.last,
             frontier=frontier,
             unsettled=self._host.holds_packets,
-            held=[held_by_ring(token, ring) for ring in range(self._rings)],
+            held=self._held.tell([held_by_ring(token, r) for r in range(self._rings)], now),
         )
-        packet = notice.encode(self._key)
         self.notices.issued(now, frontier, horizon)
         self._look(frontier, now)
         self._host.promise(horizon, token.last)
-        if self._fellows:
-            self._host.send(RING, packet)
-        self._host.send_rings(packet)
+        self._host.announce(notice)
 
     def _look(self, frontier: int, now: float) -> None:
         if self._rings > 1:

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from groupcomm.stream.packer import Causes
 from groupcomm.wire.data import DataPacket
+from groupcomm.wire.horizon import HorizonNotice
 
 
 class Host(Protocol):
@@ -39,5 +40,5 @@ class Host(Protocol):
     def send(self, destination: int, packet: bytes) -> None:
         """Seal and send a packet to a daemon of the ring, or to RING."""
 
-    def send_rings(self, packet: bytes) -> None:
-        """Seal and send a packet towards every other ring."""
+    def announce(self, notice: HorizonNotice) -> None:
+        """Send a notice to the ring, and towards every other one."""

@@ -8,6 +8,9 @@ from math import inf
 
 from groupcomm.config.core import Timing
 
+REPEATS = 3
+"""Up to where a stream is held is told in so many notices after it has changed."""
+
 NEAR_S = 0.008
 """Rings that are nearer ask for a notice by what they send: its answer is there before the next
 one of a series would be."""
@@ -84,3 +87,33 @@ class NoticeSchedule:
         self.last_at = now
         self.asked = False
         self.announced_frontier = max(self.announced_frontier, frontier)
+
+
+class HeldTold:
+    """What notices need to tell of what the ring holds: most streams have nothing new.
+
+    A notice may be lost, so a number is told in several; all of them now and then, and by each
+    daemon that begins to issue notices.
+    """
+
+    __slots__ = ("_all_at", "_all_interval_s", "_held", "_left")
+
+    def __init__(self, rings: int, all_interval_s: float) -> None:
+        """Begin; all is told in every notice that comes so many seconds after such a one."""
+        self._all_interval_s = all_interval_s
+        self._all_at = -inf
+        self._held = [0] * rings
+        self._left = [0] * rings  # in how many notices the number is still to be told
+
+    def tell(self, held: list[int], now: float) -> list[tuple[int, int]]:
+        """What the next notice tells of these numbers, by ring: (ring, number), rising."""
+        for ring, number in enumerate(held):
+            if number != self._held[ring]:
+                self._held[ring], self._left[ring] = number, REPEATS
+        if now >= self._all_at + self._all_interval_s:
+            self._all_at = now
+            return list(enumerate(held))
+        told = [(ring, held[ring]) for ring, left in enumerate(self._left) if left]
+        for ring, _ in told:
+            self._left[ring] -= 1
+        return told

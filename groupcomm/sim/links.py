@@ -30,6 +30,7 @@ class Link:
         loss: chance that a datagram is lost, 0 to 1, as long as a run has faults.
         bytes_per_s: bandwidth of each direction; None for as much as comes.
         queue_s: how long datagrams wait for their turn at most; others are dropped.
+        largest_bytes: longer datagrams are lost, in silence; None: there are none.
     """
 
     sites: SitePair
@@ -38,6 +39,7 @@ class Link:
     loss: float = 0.0
     bytes_per_s: float | None = None
     queue_s: float = QUEUE_S
+    largest_bytes: int | None = None
 
     def __attrs_post_init__(self) -> None:
         near, far = self.sites

@@ -8,6 +8,7 @@ then on; what is under way still comes.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from random import Random
 from typing import Protocol, TypeAlias
 
@@ -73,6 +74,7 @@ class Path:
         "_receiver",
         "_thinned",
         "faults",
+        "largest_bytes",
         "loss",
         "sent",
         "under_way_until",
@@ -101,6 +103,7 @@ class Path:
         self._cuts = 0
         self._thinned = 0.0
         self.faults: PathFaults | None = None
+        self.largest_bytes = inf
         self.sent = 0
         self.loss = loss
         self.under_way_until = 0
@@ -109,6 +112,8 @@ class Path:
         """Put one datagram on its way; False if it is lost at once."""
         self.sent += 1
         if self.loss and self._random() < self.loss:
+            return False
+        if len(datagram) > self.largest_bytes:
             return False
         if self.faults is not None:
             return self.faults.send(datagram)
@@ -211,7 +216,10 @@ class Network:
 
     def _lay_over(self, link: Link, way: Pair, source: int, target: int) -> None:
         delay, jitter = microseconds(link.delay_s), microseconds(link.jitter_s)
-        self._make_path(source, target, delay, jitter, link.loss, self.bottlenecks.get(way))
+        bottleneck = self.bottlenecks.get(way)
+        path = self._make_path(source, target, delay, jitter, link.loss, bottleneck)
+        if link.largest_bytes is not None:
+            path.largest_bytes = link.largest_bytes
 
     def _make_path(
         self,
@@ -281,6 +289,13 @@ class Network:
     def mend(self, pairs: Iterable[Pair]) -> None:
         """Take back one cut of each of these paths."""
         self._cut(pairs, -1)
+
+    def narrow(self, pairs: Iterable[Pair], largest_bytes: float) -> None:
+        """Lose longer datagrams on these paths, in silence; inf: none any more."""
+        for pair in pairs:
+            path = self.paths.get(pair)
+            if path is not None:
+                path.largest_bytes = largest_bytes
 
     def _cut(self, pairs: Iterable[Pair], count: int) -> None:
         for pair in pairs:

@@ -1,21 +1,28 @@
-"""Horizon notices: a ring's promise to all rings, with what it holds.
+"""Horizon notices: rings' promises to all rings, with what they hold.
 
 ::
 
-    ring u16, horizon u64, upto u64, frontier u64, unsettled u8 (0 or 1)
-    held u8, each u64, one for each ring of the view
+    notices u8 (1 to 64), by rising ring; each
+        ring u16, horizon u64, upto u64, frontier u64, unsettled u8 (0 or 1)
+        held u8, by rising ring: ring u8, number u64
 """
 
 import struct
+from collections.abc import Sequence
+from itertools import chain, pairwise
 from typing import Final
 
 from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import BadDatagram
 from groupcomm.wire.packet import PacketKind
 
-_HEAD = struct.Struct("!B16sHQQQBB")
-_HELD: Final = tuple(struct.Struct(f"!{rings}Q") for rings in range(MAX_RINGS + 1))
+_HEAD = struct.Struct("!B16sB")
+_NOTICE = struct.Struct("!HQQQBB")
+_HELD: Final = tuple(struct.Struct("!" + "BQ" * rings) for rings in range(MAX_RINGS + 1))
 _HORIZON: Final = int(PacketKind.HORIZON)
+
+
+HORIZON_HEAD_BYTES: Final = _HEAD.size
 
 
 class HorizonNotice:
@@ -28,7 +35,8 @@ class HorizonNotice:
         frontier: of the ring: its daemons can deliver everything at or below this time.
         unsettled: some packet is not yet forgotten where it was issued; rings that have forgotten
             all answer with a notice, as one of theirs may be what is missing.
-        held: per ring of the view, up to where all daemons of this ring hold its stream.
+        held: (ring, number): up to where all daemons of this ring hold that ring's stream, for
+            rising rings of the view. Of one that is left out nothing new is told.
     """
 
     __slots__ = ("frontier", "held", "horizon", "ring", "unsettled", "upto")
@@ -41,7 +49,7 @@ class HorizonNotice:
         upto: int,
         frontier: int,
         unsettled: bool,
-        held: list[int],
+        held: list[tuple[int, int]],
     ) -> None:
         self.ring = ring
         self.horizon = horizon
@@ -50,27 +58,69 @@ class HorizonNotice:
         self.unsettled = unsettled
         self.held = held
 
-    def encode(self, key: bytes) -> bytes:
-        """The packet for the view with this key."""
+    def told(self, ring: int) -> int:
+        """Up to where it tells that a ring's stream is held; 0 if it does not."""
+        return next((number for stream, number in self.held if stream == ring), 0)
+
+    def encode(self) -> bytes:
+        """Its part of a packet."""
         count = len(self.held)
         promise = (self.ring, self.horizon, self.upto, self.frontier, self.unsettled)
-        return _HEAD.pack(_HORIZON, key, *promise, count) + _HELD[count].pack(*self.held)
+        return _NOTICE.pack(*promise, count) + _HELD[count].pack(*chain.from_iterable(self.held))
 
 
-def decode_horizon_untrusted(packet: bytes) -> HorizonNotice:
+class HorizonPacket:
+    """Notices of one or several rings, by rising ring."""
+
+    __slots__ = ("notices",)
+
+    def __init__(self, *, notices: list[HorizonNotice]) -> None:
+        self.notices = notices
+
+    def encode(self, key: bytes) -> bytes:
+        """The packet for the view with this key."""
+        return horizon_packet(key, [notice.encode() for notice in self.notices])
+
+
+def horizon_packet(key: bytes, encoded: Sequence[bytes]) -> bytes:
+    """The packet of encoded notices, by rising ring, for the view with this key."""
+    return _HEAD.pack(_HORIZON, key, len(encoded)) + b"".join(encoded)
+
+
+def decode_horizon_untrusted(packet: bytes) -> HorizonPacket:
     """Decode a whole packet; raises only BadDatagram."""
-    if len(packet) < _HEAD.size:
-        raise BadDatagram("short", f"a horizon notice of {len(packet)} bytes")
-    kind, _, ring, horizon, upto, frontier, unsettled, count = _HEAD.unpack_from(packet)
-    if (
-        kind != _HORIZON
-        or unsettled > 1
-        or count > MAX_RINGS
-        or len(packet) != _HEAD.size + 8 * count
-    ):
-        raise BadDatagram("count", f"kind {kind}, {count} rings in {len(packet)} bytes")
-    held = list(_HELD[count].unpack_from(packet, _HEAD.size))
-    return HorizonNotice(
+    size = len(packet)
+    if size < HORIZON_HEAD_BYTES:
+        raise BadDatagram("short", f"horizon notices of {size} bytes")
+    kind, _, count = _HEAD.unpack_from(packet)
+    if kind != _HORIZON or not 1 <= count <= MAX_RINGS:
+        raise BadDatagram("count", f"kind {kind}, {count} notices")
+    notices: list[HorizonNotice] = []
+    at, least = HORIZON_HEAD_BYTES, 0
+    for _ in range(count):
+        notice, at = _take(packet, at, size)
+        if notice.ring < least:
+            raise BadDatagram("range", f"a notice of ring {notice.ring}, and an earlier one of it")
+        least = notice.ring + 1
+        notices.append(notice)
+    if at != size:
+        raise BadDatagram("trailing", f"{size - at} bytes too many")
+    return HorizonPacket(notices=notices)
+
+
+def _take(packet: bytes, at: int, size: int) -> tuple[HorizonNotice, int]:
+    """The notice that begins at `at`, and where it ends."""
+    begin = at + _NOTICE.size
+    if begin > size:
+        raise BadDatagram("short", f"a notice of {size - at} bytes")
+    ring, horizon, upto, frontier, unsettled, count = _NOTICE.unpack_from(packet, at)
+    if unsettled > 1 or count > MAX_RINGS or begin + _HELD[count].size > size:
+        raise BadDatagram("count", f"{count} rings in {size - begin} bytes")
+    numbers = _HELD[count].unpack_from(packet, begin)
+    held = list(zip(numbers[::2], numbers[1::2], strict=True))
+    if any(one[0] >= other[0] for one, other in pairwise(held)):
+        raise BadDatagram("range", f"rings {numbers[::2]} do not rise")
+    notice = HorizonNotice(
         ring=ring,
         horizon=horizon,
         upto=upto,
@@ -78,3 +128,4 @@ def decode_horizon_untrusted(packet: bytes) -> HorizonNotice:
         unsettled=unsettled == 1,
         held=held,
     )
+    return notice, begin + _HELD[count].size

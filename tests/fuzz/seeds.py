@@ -17,6 +17,8 @@ from groupcomm.security.sealing import SUITE_NONE, Sealer
 from groupcomm.session import frames, view_frame
 from groupcomm.wire.bundle import body_payload
 from groupcomm.wire.control import ControlPacket
+from groupcomm.wire.destinations import encode_groups
+from groupcomm.wire.link import without_key
 from groupcomm.wire.membership import (
     Beacon,
     Commit,
@@ -77,8 +79,11 @@ def _wire() -> Iterator[tuple[str, bytes]]:
         yield f"wire.{name}.{name}", codec.example.encode(KEY)
     record = b"".join(example_bundle().record())
     yield "wire.packet.peek", bytes(20)
+    yield "wire.link.with_key", without_key(CODECS[0].example.encode(KEY))
     yield "wire.bundle.body", bytes(example_bundle().body)
     yield "wire.bundle.bundles", b"\0\2" + record + record
+    yield "wire.destinations.user", b"ann"
+    yield "wire.destinations.groups", encode_groups(("g", "#ann#d1"))
     yield "wire.messages.messages", b"\0\0\0\2" + encode_messages([(1, b"ab"), (2, b"")])
     yield "wire.messages.fragment", encode_fragment(1, 9, b"part")
 

@@ -31,6 +31,7 @@ from groupcomm.wire import (
     bundle,
     control,
     data,
+    destinations,
     headers,
     horizon,
     link,
@@ -228,10 +229,20 @@ TARGETS: Final[dict[str, Target]] = {
     "wire.token.token": _packet(token.decode_token_untrusted),
     "wire.rest.rest": _packet(rest.decode_rest_untrusted),
     "wire.request.request": _packet(request.decode_request_untrusted),
+    "wire.destinations.user": _exact(
+        destinations.decode_user_untrusted, lambda user, _: user.encode()
+    ),
+    "wire.destinations.groups": _exact(
+        destinations.decode_groups_untrusted, lambda value, _: destinations.encode_groups(value[0])
+    ),
     "wire.headers.headers": _packet(headers.decode_headers_untrusted),
     "wire.horizon.horizon": _packet(horizon.decode_horizon_untrusted),
     "wire.resend.resend": _packet(resend.decode_resend_untrusted),
     "wire.link.link": _packet(link.decode_link_untrusted),
+    "wire.link.with_key": _exact(
+        lambda raw: link.with_key_untrusted(raw, bytes(packet.KEY_BYTES)),
+        lambda value, _: link.without_key(value),
+    ),
     "wire.ack.ack": _packet(ack.decode_ack_untrusted),
     "wire.control.control": _packet(control.decode_control_untrusted),
     "wire.membership.message": _control_message,

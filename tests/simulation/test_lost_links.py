@@ -1,5 +1,7 @@
 """Links between sites in whole clusters: what is lost is repaired, and a way around is found."""
 
+from collections.abc import Sequence
+
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.clients import Client
@@ -18,8 +20,9 @@ def texts(client: Client) -> list[str]:
 class Sites:
     """Two daemons in each of three sites, and a member at each."""
 
-    def __init__(self) -> None:
-        self.judged = Judged(plain_settings(daemons=6, sites=3, delay_s=DELAY_S))
+    def __init__(self, links: Sequence[Link] | None = None) -> None:
+        settings = plain_settings(daemons=6, sites=3, delay_s=DELAY_S, links=links)
+        self.judged = Judged(settings)
         self.cluster = self.judged.cluster
         self.members = self.judged.connect(6)
         for member in self.members:

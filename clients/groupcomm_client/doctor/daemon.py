@@ -137,6 +137,25 @@ def check_datagrams(told: Told) -> list[Finding]:
     return findings or [ok("datagrams", f"{told.later['datagrams']['received']} came, all good")]
 
 
+def check_ways(told: Told) -> list[Finding]:
+    """Whether packets of all sizes pass over the links that end at the daemon."""
+    ways = told.later["ways"]
+    narrow = [way for way in ways if way["narrow"]]
+    if ways and not narrow:
+        return [
+            ok("links", f"to {', '.join(way['to'] for way in ways)}: packets of all sizes pass")
+        ]
+    return [
+        warning(
+            "links",
+            f"on the way to {way['to']} packets of more than {way['packet_bytes']} bytes are lost;"
+            f" those of up to {way['of_bytes']} go in pieces",
+            f"mend the network's MTU, or set packet_bytes of the link to {way['packet_bytes']}",
+        )
+        for way in narrow
+    ]
+
+
 def check_clocks(told: Told) -> Finding:
     """Whether this daemon's wall clock goes with the cluster's, and was never set."""
     own, check = told.later["clock"], "clocks"

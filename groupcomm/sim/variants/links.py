@@ -53,11 +53,12 @@ def lost_on_a_link_for_good(_right: Right) -> Right:
 def notices_not_passed_on(right: Right) -> Right:
     """A gateway passes another ring's notices on to its own ring only, not over its links."""
 
-    def notify(self: Handover, ring: int, packet: bytes) -> bool:
-        if self._upstream[ring] is None:
-            into_ring: bool = right(self, ring, packet)
-            return into_ring
-        return RING in self._onward[ring]
+    def notify(self: Handover, ring: int, encoded: bytes, now: float) -> None:
+        onward = self._onward
+        if self._upstream[ring] is not None:
+            self._onward = [tuple(to for to in ways if to == RING) for ways in onward]
+        right(self, ring, encoded, now)
+        self._onward = onward
 
     return notify
 

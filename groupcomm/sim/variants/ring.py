@@ -78,10 +78,10 @@ def hop_in_32_bits(right: Right) -> Right:
 def horizon_beyond_clock(right: Right) -> Right:
     """A horizon notice promises five milliseconds more than its issuer's clock."""
 
-    def encode(self: HorizonNotice, key: bytes) -> bytes:
+    def encode(self: HorizonNotice) -> bytes:
         self.horizon += _TOO_MUCH_US
-        packet: bytes = right(self, key)
-        return packet
+        encoded: bytes = right(self)
+        return encoded
 
     return encode
 

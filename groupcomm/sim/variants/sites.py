@@ -59,11 +59,11 @@ def gateway_counts_at_once(right: Right) -> Right:
     """Where a notice enters a site it counts although packets that it speaks of are missing."""
 
     def on_horizon(self: Operation, packet: bytes) -> None:
-        notice = decode_horizon_untrusted(packet)
         right(self, packet)
-        if notice.ring in self.ring.entered:
-            self.delivery.order.blocks._count(notice.ring, notice.horizon, notice.upto)
-            self.delivery._moved = True
+        for notice in decode_horizon_untrusted(packet).notices:
+            if notice.ring in self.ring.entered:
+                self.delivery.order.blocks._count(notice.ring, notice.horizon, notice.upto)
+                self.delivery._moved = True
 
     return on_horizon
 
@@ -82,10 +82,10 @@ def held_far_unheard(_right: Right) -> Right:
 def horizon_taken_for_frontier(right: Right) -> Right:
     """A horizon notice tells the ring's horizon where its frontier belongs."""
 
-    def encode(self: HorizonNotice, key: bytes) -> bytes:
+    def encode(self: HorizonNotice) -> bytes:
         self.frontier = self.horizon
-        packet: bytes = right(self, key)
-        return packet
+        encoded: bytes = right(self)
+        return encoded
 
     return encode
 

@@ -67,7 +67,7 @@ def request(**changes: Any) -> None:
 
 def horizon(**changes: Any) -> None:
     right: dict[str, Any] = {"ring": 1, "horizon": 1, "upto": 0, "frontier": 0}
-    notice = HorizonNotice(**{**right, "unsettled": False, "held": [0, 0], **changes})
+    notice = HorizonNotice(**{**right, "unsettled": False, "held": [(1, 0)], **changes})
     checks.check_horizon(notice, VIEW)
 
 
@@ -108,7 +108,7 @@ def test_what_fits_the_view_passes(check: Check) -> None:
         (request, {"daemon": 1}),
         (request, {"daemon": 3}),
         (horizon, {"ring": 2}),
-        (horizon, {"held": [0]}),
+        (horizon, {"held": [(0, 0), (2, 0)]}),
         (resend, {"ring": 2}),
         (resend, {"asker": 3}),
     ],

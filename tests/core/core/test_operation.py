@@ -8,13 +8,15 @@ from groupcomm.membership.union import Union
 from groupcomm.names import daemon_number
 from groupcomm.security.sealing import HEAD_BYTES
 from groupcomm.wire.control import decode_control_untrusted
-from groupcomm.wire.horizon import HorizonNotice
+from groupcomm.wire.horizon import HorizonNotice, HorizonPacket
 from groupcomm.wire.membership import ControlKind, Holding, Past
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import TokenRequest
 from tests.core.core.cluster import Cluster
 
 CHECKSUM_BYTES = 4
+HOLD_S = 0.001
+"""So long a notice waits for others at most."""
 
 
 def operation_of(cluster: Cluster, name: str) -> Operation:
@@ -59,9 +61,11 @@ def test_a_horizon_notice_is_passed_on_once_and_then_only_if_it_is_newer() -> No
             upto=upto,
             frontier=frontier,
             unsettled=False,
-            held=[0, 0],
+            held=[],
         )
-        operation.receive(PacketKind.HORIZON, notice.encode(operation.key), cluster.now)
+        packet = HorizonPacket(notices=[notice]).encode(operation.key)
+        operation.receive(PacketKind.HORIZON, packet, cluster.now)
+        operation.step(cluster.now + HOLD_S, clients=False)
         return len(sent) - before
 
     assert hear(10**6, 0) == 1, "to its ring"

@@ -1,19 +1,23 @@
 """Gateways pass packets on, ask for what links never got, and answer such requests."""
 
+from math import inf
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import Timing
-from groupcomm.config.view import DaemonId, Incarnation, View
+from groupcomm.config.view import RING, DaemonId, Incarnation, View
 from groupcomm.hop.handover import RESEND_BYTES, Handover
 from groupcomm.hop.routes import Routes
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.ack import Acknowledgement
 from groupcomm.wire.data import DataPacket
-from groupcomm.wire.link import decode_link_untrusted
+from groupcomm.wire.horizon import horizon_packet
+from groupcomm.wire.link import LINK_BYTES, LinkPacket, decode_link_untrusted
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.resend import ResendRequest, decode_resend_untrusted
+from tests.core.hop.pair import know_path
 
 DAEMONS = tuple(DaemonId(name, Incarnation(1, 1)) for name in "abcde")
 VIEW = View(
@@ -31,7 +35,15 @@ X = bytes([PacketKind.DATA]) + VIEW.key + b"x"
 def gateway(ring: int) -> tuple[Handover, list[Stream]]:
     streams = [Stream(index, 0) for index in range(3)]
     me = VIEW.rings[ring][0]
-    return Handover(VIEW, me, Routes(VIEW, me), streams, Timing()), streams
+    handover = Handover(VIEW, me, Routes(VIEW, me), streams, Timing())
+    for link in handover.links.values():
+        know_path(link)
+    handover.deadline = inf
+    return handover, streams
+
+
+def over_link(sender: int, number: int) -> LinkPacket:
+    return LinkPacket(sender=sender, number=number, packet=X)
 
 
 def whole(held: DataPacket) -> bytes:
@@ -63,17 +75,51 @@ def test_own_packets_go_to_every_other_ring_and_foreign_ones_into_the_own() -> N
 
 def test_notices_take_the_same_way_without_numbers() -> None:
     handover, _ = gateway(1)
-    assert not handover.notify(1, b"notice")
-    assert handover.step(0.0) == [(0, b"notice"), (4, b"notice")]
-    assert handover.notify(0, b"notice")
+    notice = horizon_packet(VIEW.key, [b"notice"])
+    handover.notify(1, b"notice", 0.0)
+    assert handover.step(0.0) == [(0, notice), (4, notice)], "a fellow has told the ring"
+    assert handover.announce(b"notice", 0.0) == [notice]
+    assert handover.step(0.0) == [(0, notice), (4, notice)]
+
+
+def test_notices_of_other_rings_wait_a_moment_for_each_other_before_a_link() -> None:
+    handover, _ = gateway(0)
+    handover.reroute(Routes(VIEW, 0, ((0, 2), (0, 4))), 0.0)
+    hold_s = Timing().horizon_interval_min_s
+    handover.notify(1, b"one", 0.0)
+    assert handover.step(0.0) == [(RING, horizon_packet(VIEW.key, [b"one"]))]
+    assert handover.deadline == hold_s
+    handover.notify(1, b"newer", hold_s / 2)
+    handover.notify(0, b"own", hold_s / 2)
+    both = horizon_packet(VIEW.key, [b"own", b"newer"])
+    assert (4, both) in handover.step(hold_s / 2), "the own one waits for nothing"
+    assert handover.step(2 * hold_s) == []
+
+
+def test_notices_of_other_rings_go_into_the_ring_at_once() -> None:
+    """A frontier that rises sends the token round at once; it is not to be there before them."""
+    handover, _ = gateway(1)
+    handover.notify(2, b"two", 0.0)
+    handover.notify(0, b"zero", 0.0)
+    both = horizon_packet(VIEW.key, [b"zero", b"two"])
+    assert handover.step(0.0) == [(RING, both)], "both came by links, and lead on to none"
+    assert handover.step(1.0) == []
+
+
+def test_the_rings_own_notice_takes_along_what_waits() -> None:
+    handover, _ = gateway(1)
+    handover.notify(0, b"zero", 0.0)
+    assert handover.announce(b"one", 0.0) == [horizon_packet(VIEW.key, [b"zero", b"one"])]
+    own = horizon_packet(VIEW.key, [b"one"])
+    assert handover.step(0.0) == [(0, own), (4, own)]
 
 
 def test_only_the_other_end_of_a_link_is_listened_to() -> None:
     handover, _ = gateway(1)
-    assert handover.arrived(0, 1, 0.0)
-    assert not handover.arrived(0, 1, 0.0), "a copy"
-    assert handover.arrived(4, 1, 0.0), "each link counts for itself"
-    assert not handover.arrived(1, 1, 0.0), "no link leads there"
+    assert handover.arrived(over_link(0, 1), 0.0) == X
+    assert handover.arrived(over_link(0, 1), 0.0) is None, "a copy"
+    assert handover.arrived(over_link(4, 1), 0.0) == X, "each link counts for itself"
+    assert handover.arrived(over_link(1, 1), 0.0) is None, "no link leads there"
     handover.acknowledged(Acknowledgement(sender=1, delay_us=0, ranges=[(1, 1)]), 0.0)
 
 
@@ -95,7 +141,7 @@ def test_a_request_is_answered_with_what_is_held_within_bounds() -> None:
         streams[0].accept(packet(0, number, X + bytes([number]) * half))
     handover.answer(ResendRequest(ring=0, asker=4, ranges=[(2, 2**63)]), whole, 0.0)
     handover.answer(ResendRequest(ring=0, asker=1, ranges=[(1, 4)]), whole, 0.0)
-    assert handover.links[4].queue.bytes == 2 * (half + len(X))
+    assert handover.links[4].queue.bytes == 2 * (half + len(X) + LINK_BYTES)
     assert not handover.links[2].queue
 
 

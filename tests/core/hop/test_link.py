@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groupcomm.hop.notices import WaitingNotices
 from groupcomm.hop.queue import Queued
+from groupcomm.wire.horizon import HORIZON_HEAD_BYTES
 from groupcomm.wire.packet import HEAD_BYTES, PacketKind
 from tests.core.hop.pair import Pair, Wire, packet
 
@@ -176,14 +178,24 @@ def test_notices_go_first_and_a_newer_one_takes_the_place_of_an_older() -> None:
     for number in range(1, 500):
         pair.ends[0].send(0, number, numbered(0, number))
     for ring, text in ((0, b"old"), (1, b"other"), (0, b"new")):
-        pair.ends[0].notify(ring, packet(text, PacketKind.HORIZON))
+        pair.ends[0].notify(ring, text, 0.0)
     pair.run(0.001)
-    pair.ends[0].notify(0, packet(b"newest", PacketKind.HORIZON))
+    pair.ends[0].notify(0, b"newest", pair.now)
     pair.run(1.0)
-    notices = [raw[HEAD_BYTES:] for _, raw in pair.notices]
-    assert notices == [b"new", b"other", b"newest"]
+    notices = [raw[HORIZON_HEAD_BYTES:] for _, raw in pair.notices]
+    assert notices == [b"newother", b"newest"], "in one packet, by rising ring"
     assert pair.notices[0][0] < pair.got[0][0]
-    assert pair.notices[2][0] < pair.got[-1][0], "the window does not hold a notice back"
+    assert pair.notices[1][0] < pair.got[-1][0], "the window does not hold a notice back"
+
+
+def test_notices_that_fit_no_packet_together_leave_in_several() -> None:
+    waiting = WaitingNotices(bytes(16), HORIZON_HEAD_BYTES + 10)
+    for ring, size in ((3, 10), (0, 4), (1, 6), (2, 1)):
+        waiting.add(ring, bytes([ring]) * size, 1.0)
+    assert waiting.take(0.9) == []
+    packets = waiting.take(1.0)
+    assert [Counter(raw[HORIZON_HEAD_BYTES:]) for raw in packets] == [{0: 4, 1: 6}, {2: 1}, {3: 10}]
+    assert waiting.take(2.0) == []
 
 
 def test_a_packet_is_not_queued_twice_while_it_is_on_its_way() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import SAFE_PACKET_BYTES, Incarnation
 from groupcomm.membership.flood import MAX_UNFINISHED, Flood
 from groupcomm.names import daemon_number
 from groupcomm.security.replay import ReplayWindow
@@ -152,3 +152,12 @@ def test_the_longest_join_fits_into_a_message() -> None:
     join = Join(attempt=1, name="d", heard=heard, reading=1, clock=1, counter=1, past=None)
     parts = parts_of(join, 1340)
     assert 1 < len(parts) < 20
+
+
+def test_no_packet_to_other_sites_is_longer_than_what_passes_every_path() -> None:
+    repair = Repair(bytes(16), bytes(7000))
+    alone, one = flood("a", 8000, SITES[:1]), flood("a", 8000)
+    alone.send_all(repair)
+    assert len(alone.out) == 1, "the packets of one site are as large as is configured"
+    one.send_all(repair)
+    assert max(len(packet) for _, packet in one.out) == SAFE_PACKET_BYTES

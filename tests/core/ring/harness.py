@@ -16,6 +16,7 @@ from groupcomm.stream.packer import Causes, Packer
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.bundle import BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
+from groupcomm.wire.horizon import HorizonNotice, HorizonPacket
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import decode_request_untrusted
 from groupcomm.wire.rest import decode_rest_untrusted
@@ -88,8 +89,8 @@ class Daemon:
     def send(self, destination: int, packet: bytes) -> None:
         self.sent.append((destination, packet))
 
-    def send_rings(self, packet: bytes) -> None:
-        self.sent.append((-2, packet))
+    def announce(self, notice: HorizonNotice) -> None:
+        self.sent.append((RING, HorizonPacket(notices=[notice]).encode(bytes(16))))
 
     def submit(
         self, count: int = 1, size: int = 10, level: ServiceLevel = ServiceLevel.AGREED

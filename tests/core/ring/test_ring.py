@@ -10,7 +10,6 @@ from groupcomm.config.view import RING
 from groupcomm.level import ServiceLevel
 from groupcomm.ring.ring import ACCELERATED_PACKETS, State
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
-from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import TokenRequest, decode_request_untrusted
 from groupcomm.wire.rest import RestNotice, decode_rest_untrusted
@@ -352,8 +351,6 @@ def test_rest_notice_and_request_survive_their_encoding() -> None:
     assert decode_rest_untrusted(notice.encode(bytes(16))).frontiers == [6, 7]
     request = decode_request_untrusted(TokenRequest(ring=1, daemon=2, hop=3).encode(bytes(16)))
     assert (request.ring, request.daemon, request.hop) == (1, 2, 3)
-    horizon = HorizonNotice(ring=1, horizon=2, upto=3, frontier=4, unsettled=False, held=[5, 6])
-    assert decode_horizon_untrusted(horizon.encode(bytes(16))).held == [5, 6]
 
 
 def test_a_token_with_all_its_requests_fits_a_packet() -> None:

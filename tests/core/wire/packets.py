@@ -24,8 +24,8 @@ from groupcomm.wire.bundle import (
 from groupcomm.wire.control import MAX_PARTS, ControlPacket, decode_control_untrusted
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.headers import HeadersPacket, decode_headers_untrusted
-from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
-from groupcomm.wire.link import LinkPacket, decode_link_untrusted
+from groupcomm.wire.horizon import HorizonNotice, HorizonPacket, decode_horizon_untrusted
+from groupcomm.wire.link import MAX_PIECES, LinkPacket, Piece, decode_link_untrusted
 from groupcomm.wire.messages import encode_fragment
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import TokenRequest, decode_request_untrusted
@@ -74,6 +74,23 @@ def fields(value: object) -> Any:
         return value
     skipped = {"packet", "place", "raw"}
     return {name: fields(getattr(value, name)) for name in slots if name not in skipped}
+
+
+@st.composite
+def pieces(draw: st.DrawFn) -> Piece:
+    parts = draw(st.integers(1, MAX_PIECES))
+    part = draw(st.integers(0, parts - 1))
+    return Piece(draw(U64), part, parts, draw(st.binary(min_size=1, max_size=20)))
+
+
+def horizon_notices() -> st.SearchStrategy[list[HorizonNotice]]:
+    """By rising ring, each with what it holds by rising ring."""
+    held = st.dictionaries(st.integers(0, 255), U64, max_size=4).map(
+        lambda one: sorted(one.items())
+    )
+    notices = st.builds(HorizonNotice, ring=U16, horizon=U64, upto=U64, frontier=U64, held=held)
+    by_ring = st.lists(notices, min_size=1, max_size=5, unique_by=lambda notice: notice.ring)
+    return by_ring.map(lambda some: sorted(some, key=lambda notice: notice.ring))
 
 
 @st.composite
@@ -299,15 +316,15 @@ CODECS: Final = (
     Codec(
         PacketKind.HORIZON,
         decode_horizon_untrusted,
-        st.builds(
-            HorizonNotice,
-            ring=U16,
-            horizon=U64,
-            upto=U64,
-            frontier=U64,
-            held=st.lists(U64, max_size=MAX_RINGS),
+        st.builds(HorizonPacket, notices=horizon_notices()),
+        HorizonPacket(
+            notices=[
+                HorizonNotice(
+                    ring=0, horizon=2**50, upto=9, frontier=6, unsettled=False, held=[(1, 9)]
+                ),
+                HorizonNotice(ring=2, horizon=7, upto=0, frontier=0, unsettled=True, held=[]),
+            ]
         ),
-        HorizonNotice(ring=0, horizon=2**50, upto=9, frontier=6, unsettled=False, held=[8, 9]),
     ),
     Codec(
         PacketKind.RESEND,
@@ -330,6 +347,13 @@ CODECS: Final = (
             packet=data_packets().map(lambda packet: packet.encode(KEY)),
         ),
         LinkPacket(sender=1, number=2**32, packet=example_data().encode(KEY)),
+    ),
+    Codec(
+        PacketKind.LINK,
+        decode_link_untrusted,
+        st.builds(LinkPacket, sender=U16, number=U64.filter(bool), piece=pieces())
+        | st.builds(LinkPacket, sender=U16, number=U64.filter(bool), zeros=st.integers(0, 99)),
+        LinkPacket(sender=1, number=9, piece=Piece(2**63, 1, 3, b"c")),
     ),
     Codec(
         PacketKind.ACK,

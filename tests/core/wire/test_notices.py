@@ -10,7 +10,7 @@ from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS
 from groupcomm.errors import BadDatagram
 from groupcomm.wire.ack import MAX_RANGES as LINK_RANGES
 from groupcomm.wire.ack import Acknowledgement, decode_ack_untrusted
-from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
+from groupcomm.wire.horizon import HorizonNotice, HorizonPacket, decode_horizon_untrusted
 from groupcomm.wire.link import LINK_BYTES, LinkPacket, decode_link_untrusted
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.resend import MAX_RANGES, ResendRequest, decode_resend_untrusted
@@ -100,17 +100,41 @@ def test_a_rest_notice_has_one_frontier_a_daemon() -> None:
             decode_rest_untrusted(rest(1)[:-10] + struct.pack("!HQ", frontiers, 9))
 
 
-def test_a_horizon_notice_holds_one_number_a_ring() -> None:
-    empty = HorizonNotice(ring=0, horizon=1, upto=0, frontier=0, unsettled=False, held=[]).encode(
-        KEY
-    )
-    assert decode_horizon_untrusted(empty).held == []
-    for count in (1, MAX_RINGS):
-        encoded = empty[:-1] + bytes((count,)) + bytes(8 * count)
-        assert decode_horizon_untrusted(encoded).held == [0] * count
+def horizons(*notices: HorizonNotice) -> bytes:
+    return HorizonPacket(notices=list(notices)).encode(KEY)
+
+
+def promise(ring: int, held: list[tuple[int, int]]) -> HorizonNotice:
+    return HorizonNotice(ring=ring, horizon=1, upto=0, frontier=0, unsettled=False, held=held)
+
+
+def test_a_horizon_notice_tells_one_number_a_ring_at_most() -> None:
+    empty = horizons(promise(0, []))
+    for count in (0, 1, MAX_RINGS):
+        held = [(ring, 2**64 - 1 - ring) for ring in range(count)]
+        (notice,) = decode_horizon_untrusted(horizons(promise(0, held))).notices
+        assert notice.held == held
+        assert notice.told(MAX_RINGS - 1) == dict(held).get(MAX_RINGS - 1, 0)
     for count in (MAX_RINGS + 1, 127, 128, 255):
         with pytest.raises(BadDatagram, match="count"):
-            decode_horizon_untrusted(empty[:-1] + bytes((count,)) + bytes(8 * count))
+            decode_horizon_untrusted(empty[:-1] + bytes((count,)) + bytes(9 * count))
+    for held in ([(1, 5), (1, 6)], [(2, 5), (1, 6)]):
+        with pytest.raises(BadDatagram, match="range"):
+            decode_horizon_untrusted(horizons(promise(0, held)))
+
+
+def test_a_packet_has_notices_of_all_rings_at_most_and_one_of_each() -> None:
+    for count in (1, MAX_RINGS):
+        packet = horizons(*(promise(ring, []) for ring in range(count)))
+        assert [notice.ring for notice in decode_horizon_untrusted(packet).notices] == [
+            *range(count)
+        ]
+    for count in (0, MAX_RINGS + 1):
+        with pytest.raises(BadDatagram, match="count"):
+            decode_horizon_untrusted(horizons(*(promise(ring, []) for ring in range(count))))
+    for rings in ((1, 1), (2, 1)):
+        with pytest.raises(BadDatagram, match="range"):
+            decode_horizon_untrusted(horizons(*(promise(ring, []) for ring in rings)))
 
 
 def test_a_resend_request_names_at_most_so_many_ranges_and_sends_no_more() -> None:

@@ -1,0 +1,39 @@
+"""To whom a daemon passes messages on."""
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.start import Start
+from groupcomm.config.view import Incarnation
+from groupcomm.membership.flood import Flood
+from groupcomm.membership.neighbours import Neighbours
+from groupcomm.membership.peers import Peer
+from groupcomm.names import daemon_number
+from groupcomm.wire.membership import Beacon
+
+CONFIG = CoreConfig(sites=(("a",), ("b",), ("c",), ("d",)))
+START = Start(name="b", incarnation=Incarnation(1, 1))
+NOW = 10.0
+
+
+def neighbours() -> Neighbours:
+    return Neighbours(CONFIG, START, Flood(CONFIG, START), lambda *_: None)
+
+
+def heard(one: Neighbours, name: str, at: float, *hears: Peer) -> Peer:
+    """A daemon whose beacon came, with those that it hears."""
+    peer = one.meet(daemon_number(name), Incarnation(1, 1), at)
+    assert peer is not None
+    peer.heard_at = peer.beacon_at = at
+    peer.beacon = Beacon(0, bytes(16), tuple(sorted(other.key for other in hears)))
+    return peer
+
+
+def test_a_message_is_passed_on_to_those_that_are_heard_and_do_not_hear_its_origin() -> None:
+    one = neighbours()
+    origin = heard(one, "a", NOW)
+    assert one.lacking(origin, origin.number, NOW) == [], "c and d may not even be there"
+    there = heard(one, "c", NOW)
+    assert one.lacking(origin, origin.number, NOW) == [there.number]
+    assert one.lacking(origin, there.number, NOW) == [], "it has it from there"
+    assert one.lacking(origin, origin.number, NOW + 1.0) == [], "not heard any more"
+    heard(one, "c", NOW, origin)
+    assert one.lacking(origin, origin.number, NOW) == [], "it says that it hears the origin"
