@@ -20,12 +20,11 @@ class Disk:
             raise
         return descriptor
 
-    def write(self, descriptor: int, data: bytes, at: int) -> None:
+    def write(self, descriptor: int, data: memoryview, at: int) -> None:
         """Write all of it at a place of the file."""
-        rest = memoryview(data)
-        while rest:
-            written = os.pwrite(descriptor, rest, at)
-            rest, at = rest[written:], at + written
+        while data:
+            written = os.pwrite(descriptor, data, at)
+            data, at = data[written:], at + written
 
     def sync(self, descriptor: int) -> None:
         """Have what was written last."""

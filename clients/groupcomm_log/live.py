@@ -33,6 +33,7 @@ _KEY: Final = "groupcomm"
 _HEAD: Final = b"\xff\xff\xff\xff"  # of each message, then the length of its metadata
 _HEAD_BYTES: Final = 8
 _END_BYTES: Final = 8  # what the writer adds when it is closed
+_SPARE_BYTES: Final = 1024  # for the text, and that end
 _MOST_METADATA_BYTES: Final = 65536
 _SEARCH_BYTES: Final = 1 << 20
 
@@ -68,20 +69,23 @@ class Frame:
 # ---- writing ----
 
 
-def encode_schema() -> bytes:
+def encode_schema() -> memoryview:
     """The first message of a file."""
-    sink = pa.BufferOutputStream()
-    pa.ipc.new_stream(sink, SCHEMA.with_metadata({_KEY: _mark(0, 0, 0)})).close()
-    return _checked(sink.getvalue()[:-_END_BYTES])
+    schema = SCHEMA.with_metadata({_KEY: _mark(0, 0, 0)})
+    memory = pa.allocate_buffer(_BARE_BYTES + _SPARE_BYTES)
+    sink = pa.FixedSizeBufferWriter(memory)
+    pa.ipc.new_stream(sink, schema).close()
+    return _checked(memoryview(memory).cast("B")[: sink.tell() - _END_BYTES])
 
 
-def encode_batch(batch: pa.RecordBatch, *, at: int, first: int) -> bytes:
+def encode_batch(batch: pa.RecordBatch, *, at: int, first: int) -> memoryview:
     """The message of a batch with at least one row, to stand at this place of the file."""
-    sink = pa.BufferOutputStream()
+    memory = pa.allocate_buffer(pa.ipc.get_record_batch_size(batch) + _BARE_BYTES + _SPARE_BYTES)
+    sink = pa.FixedSizeBufferWriter(memory)
     stream = pa.ipc.new_stream(sink, SCHEMA)
     stream.write_batch(batch, custom_metadata={_KEY: _mark(at, first, batch.num_rows)})
     stream.close()
-    return _checked(sink.getvalue()[_BARE_BYTES:-_END_BYTES])
+    return _checked(memoryview(memory).cast("B")[_BARE_BYTES : sink.tell() - _END_BYTES])
 
 
 def _mark(at: int, first: int, count: int) -> str:
@@ -89,17 +93,15 @@ def _mark(at: int, first: int, count: int) -> str:
     return f"groupcomm-log crc32:00000000 at:{at:016d} bytes:{0:016d} {rows} mark:00000000"
 
 
-def _checked(message: pa.Buffer) -> bytes:
-    data = bytearray(message)
-    mark = _MARK.search(data, 0, _MOST_METADATA_BYTES)
+def _checked(message: memoryview) -> memoryview:
+    """The same with its length and its checksums filled in."""
+    mark = _MARK.search(message, 0, _MOST_METADATA_BYTES)
     assert mark is not None
-    spans = [slice(*mark.span(group)) for group in (4, 2, 7, 1)]
-    del mark  # it holds the array, which is changed now
-    size, text, text_crc, crc = spans
-    data[size] = b"%016d" % len(data)
-    data[text_crc] = b"%08x" % zlib.crc32(data[text])
-    data[crc] = b"%08x" % zlib.crc32(data)
-    return bytes(data)
+    crc, text, size, text_crc = (slice(*mark.span(group)) for group in (1, 2, 4, 7))
+    message[size] = b"%016d" % len(message)
+    message[text_crc] = b"%08x" % zlib.crc32(message[text])
+    message[crc] = b"%08x" % zlib.crc32(message)
+    return message
 
 
 # ---- reading ----

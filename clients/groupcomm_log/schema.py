@@ -4,7 +4,7 @@ Every column may be null, integers are signed 64 bits, times are microseconds UT
 pandas, DuckDB and others all take.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -69,6 +69,6 @@ class Offset(NamedTuple):
     row: int
 
 
-def rows_of(dicts: list[Mapping[str, Any]]) -> pa.RecordBatch:
+def rows_of(dicts: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
     """Rows with the given columns; all others are null."""
-    return pa.RecordBatch.from_pylist(dicts, schema=ROWS)
+    return pa.RecordBatch.from_pylist(list(dicts), schema=ROWS)

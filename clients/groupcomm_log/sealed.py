@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +14,17 @@ from groupcomm_log.names import UNFINISHED, Segment, sealed_name
 from groupcomm_log.schema import SCHEMA, Offset
 
 _CHUNK_BYTES: Final = 1 << 20
+
+_RISING: Final = ("row", "stamp", "message", "number")
+"""Columns of which the differences are small; they are half of the work otherwise."""
+
+_PARQUET: Final[dict[str, Any]] = {
+    "compression": "zstd",
+    "write_page_checksum": True,
+    "column_encoding": dict.fromkeys(_RISING, "DELTA_BINARY_PACKED"),
+    "use_dictionary": [name for name in SCHEMA.names if name not in (*_RISING, "data")],
+    "write_statistics": [name for name in SCHEMA.names if name != "data"],
+}
 
 
 def seal(disk: Disk, folder: Path, batches: Sequence[pa.RecordBatch]) -> Path:
@@ -27,7 +38,7 @@ def seal(disk: Disk, folder: Path, batches: Sequence[pa.RecordBatch]) -> Path:
     last = table["row"][-1].as_py()
     temporary = folder / f".{first.epoch:06d}-{first.row:015d}.parquet{UNFINISHED}"
     with disk.synced_file(temporary) as file:
-        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+        pq.write_table(table, file, **_PARQUET)
     path = folder / sealed_name(first, last, crc_of(temporary))
     disk.rename(temporary, path)
     return path

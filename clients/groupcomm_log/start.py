@@ -55,7 +55,7 @@ def parse_start(text: str) -> Start:
             return Start(time=_time(text[1:]))
         except (ValueError, OverflowError, OSError):
             pass  # told below
-    raise LogError(f"from {text!r}: it must be {HELP}")
+    raise LogError(f"{text}: it must be {HELP}")
 
 
 def _time(text: str) -> datetime:

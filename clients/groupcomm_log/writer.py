@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from groupcomm_log.disk import Disk
 from groupcomm_log.errors import LogBusy
@@ -112,8 +113,8 @@ class LogWriter:
         count = rows.num_rows
         batch = pa.RecordBatch.from_arrays(
             [
-                pa.repeat(pa.scalar(self.epoch, pa.int64()), count),
-                pa.array(range(self.next_row, self.next_row + count), pa.int64()),
+                _repeat(self.epoch, count),
+                pc.cumulative_sum(_repeat(1, count), start=self.next_row - 1),
                 *rows.columns,
             ],
             schema=SCHEMA,
@@ -239,7 +240,7 @@ class _LiveFile:
         self._write(encode_batch(batch, at=self.size, first=first))
         self.rows += batch.num_rows
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: memoryview) -> None:
         self._disk.write(self._descriptor, data, self.size)
         self._disk.sync(self._descriptor)
         self.size += len(data)
@@ -249,6 +250,10 @@ class _LiveFile:
         with suppress(OSError):  # then it is there, and does not count: `Unsealed.stop`
             self._disk.truncate(self._descriptor, self.size)
         self._disk.close(self._descriptor)
+
+
+def _repeat(value: int, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, pa.int64()), count)
 
 
 def _lock(folder: Path) -> int:

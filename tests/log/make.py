@@ -73,7 +73,7 @@ class FailingDisk(Disk):
         self._try("create")
         return super().create(path)
 
-    def write(self, descriptor: int, data: bytes, at: int) -> None:
+    def write(self, descriptor: int, data: memoryview, at: int) -> None:
         if "write" in self.failing:
             super().write(descriptor, data[: len(data) // 2], at)
         self._try("write")

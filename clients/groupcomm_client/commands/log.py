@@ -5,11 +5,15 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from groupcomm.errors import ConfigError
 from groupcomm_client.commands.progress import say
 from groupcomm_client.commands.shared import need_pyarrow
-from groupcomm_log.errors import Damage
+from groupcomm_log.errors import Damage, LogError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NAME: Final = "log"
 HELP: Final = "print, check and compare what groupcomm record has written"
@@ -61,6 +65,24 @@ class Damages:
         say(f"groupcomm: damaged: {damage}")
 
 
+def batches_from(options: argparse.Namespace, damages: Damages) -> Iterator["pa.RecordBatch"]:
+    """The rows of a log from where the options say, up to what is there now.
+
+    Raises:
+        ConfigError: `--from` means nothing.
+        LogError: there is no log.
+    """
+    from groupcomm_log.reader import LogReader  # noqa: PLC0415 - an extra
+    from groupcomm_log.start import find_start, parse_start  # noqa: PLC0415 - an extra
+
+    try:
+        start = parse_start(options.start)
+    except LogError as error:
+        raise ConfigError(f"--from {error}") from None
+    reader = LogReader(options.folder, damages)
+    return reader.batches(find_start(reader, start), reader.end())
+
+
 # ---- cat ----
 
 
@@ -84,13 +106,8 @@ def _cat(options: argparse.Namespace) -> int:
 
 
 def _rows(options: argparse.Namespace, damages: Damages) -> Iterator[dict[str, Any]]:
-    from groupcomm_log.reader import LogReader  # noqa: PLC0415 - an extra
-    from groupcomm_log.start import find_start, parse_start  # noqa: PLC0415 - an extra
-
-    start = parse_start(options.start)
-    reader = LogReader(options.folder, damages)
     left = options.count
-    for batch in reader.batches(find_start(reader, start)):
+    for batch in batches_from(options, damages):
         for row in batch.to_pylist():
             if options.messages and row["kind"] != "message":
                 continue

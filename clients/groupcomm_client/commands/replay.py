@@ -10,7 +10,7 @@ import trio
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
 from groupcomm.names import check_destination
-from groupcomm_client.commands.log import FROM_HELP, Damages
+from groupcomm_client.commands.log import FROM_HELP, Damages, batches_from
 from groupcomm_client.commands.progress import say
 from groupcomm_client.commands.shared import (
     LEVEL_NAMES,
@@ -47,15 +47,11 @@ def run(options: argparse.Namespace) -> int:
     """Send it all; 0 once the daemon has taken it, 1 if the log was damaged."""
     need_pyarrow("reads logs")
     from groupcomm_client.recording.replay import Replay  # noqa: PLC0415 - an extra
-    from groupcomm_log.reader import LogReader  # noqa: PLC0415 - an extra
-    from groupcomm_log.start import find_start, parse_start  # noqa: PLC0415 - an extra
 
-    speed = parse_rate(options.rate)
-    start, damages = parse_start(options.start), Damages()
-    reader = LogReader(options.folder, damages)
+    damages = Damages()
     replay = Replay(
-        reader.batches(find_start(reader, start), reader.end()),
-        speed=speed,
+        batches_from(options, damages),
+        speed=parse_rate(options.rate),
         to=None if options.to is None else check_destination(options.to),
         level=None if options.level is None else ServiceLevel[options.level.upper()],
         count=options.count,

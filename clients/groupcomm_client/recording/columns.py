@@ -4,19 +4,22 @@ The messages of a bundle share all but their type and data, and their numbers fo
 a bundle costs one look, and a message three.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupcomm.clocks.stamp import Position
 from groupcomm.events import DaemonView, GroupView, Message, Transition, Undeliverable
+from groupcomm.level import LEVELS
 from groupcomm_client.conversation import Received
 from groupcomm_client.recording.gap import Gap
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, ROWS, TRANSITION, VIEW, rows_of
 
 _Other = GroupView | DaemonView | Transition | Gap
+
+_LEVELS: Final = tuple(level.name for level in LEVELS)
+_NO_PLACE: Final = (None,) * 5
 
 _MAJORITY: Final = {None: None, True: "majority", False: "minority"}
 
@@ -50,6 +53,8 @@ def to_rows(all_taken: Iterable[Taken]) -> pa.RecordBatch:
             parts.append(rows_of([{"received": received_us, **_other_row(event)}]))
     if messages:
         parts.append(_message_rows(messages, times))
+    if len(parts) == 1:
+        return parts[0]
     return pa.Table.from_batches(parts, ROWS).combine_chunks().to_batches()[0]
 
 
@@ -85,32 +90,38 @@ def _message_rows(messages: list[Message], times: list[tuple[int, int]]) -> pa.R
     bundles = [message.bundle for message in firsts]
     ends = pa.array([*starts[1:], count], pa.int32())
 
-    def of_bundle(name: str, values: list[Any]) -> pa.Array:
+    def of_bundle(name: str, values: Sequence[Any]) -> pa.Array:
         return _spread(_array(values, ROWS.field(name).type), ends)
 
-    def place(part: Callable[[Position], Any]) -> list[Any]:
-        return [None if bundle is None else part(bundle) for bundle in bundles]
-
-    view = of_bundle("view", place(lambda bundle: str(bundle.view)))
+    views, stamps, rings, in_packet, _ = zip(
+        *(bundle or _NO_PLACE for bundle in bundles), strict=True
+    )
+    view = of_bundle("view", _texts(views))
     numbers = of_bundle("number", [message.number - message.index for message in firsts])
     columns = {
         "kind": pa.repeat(pa.scalar(MESSAGE), count),
         "received": _received(times),
         "view": view,
-        "stamp": of_bundle("stamp", place(lambda bundle: bundle.time)),
-        "ring": of_bundle("ring", place(lambda bundle: bundle.ring)),
-        "bundle": of_bundle("bundle", place(lambda bundle: bundle.bundle)),
+        "stamp": of_bundle("stamp", stamps),
+        "ring": of_bundle("ring", rings),
+        "bundle": of_bundle("bundle", in_packet),
         "message": pc.if_else(pc.is_valid(view), indices, None),
-        "sender": of_bundle("sender", [str(message.sender) for message in firsts]),
+        "sender": of_bundle("sender", _texts([message.sender for message in firsts])),
         "number": pc.add(numbers, indices),
         "groups": of_bundle("groups", [message.groups for message in firsts]),
-        "level": of_bundle("level", [message.level.name for message in firsts]),
+        "level": of_bundle("level", [_LEVELS[message.level] for message in firsts]),
         "type": pa.array([message.type for message in messages], pa.int64()),
         "data": pa.array([message.data for message in messages], pa.binary()),
     }
     return pa.RecordBatch.from_arrays(
         [columns.get(field.name, pa.nulls(count, field.type)) for field in ROWS], schema=ROWS
     )
+
+
+def _texts(values: Sequence[object]) -> list[str | None]:
+    """Each as text; few are different."""
+    texts = {value: None if value is None else str(value) for value in set(values)}
+    return [texts[value] for value in values]
 
 
 def _received(times: list[tuple[int, int]]) -> pa.Array:
@@ -123,7 +134,7 @@ def _spread(values: pa.Array, ends: pa.Array) -> pa.Array:
     return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, values))
 
 
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """An array; integers of 64 bits that are above a signed one's come as negative ones."""
     try:
         return pa.array(values, kind)
