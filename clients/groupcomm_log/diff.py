@@ -44,7 +44,7 @@ class Comparison:
         views: how often both were in one view of daemons.
         changes: group views that were compared.
         compared: messages, by level.
-        left_out: messages below AGREED, of views throughout which not both were members.
+        left_out: messages below AGREED that came while both were members, but not in all of a view.
         differences: sentences.
     """
 
@@ -95,10 +95,7 @@ class _Pair:
         if self._throughout:
             self._compare_messages("in this view", UNORDERED, sort=True)
         else:
-            self._found.left_out += sum(
-                pc.sum(pc.is_in(table["level"], pa.array(UNORDERED))).as_py() or 0
-                for table in self._stays[0].messages
-            )
+            self._found.left_out += len(self._messages(self._stays[0], UNORDERED, sort=False))
 
     def _compare_changes(self) -> None:
         left, right = ([*map(self._change, self._changes(stay))] for stay in self._stays)

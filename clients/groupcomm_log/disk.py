@@ -10,6 +10,13 @@ from typing import BinaryIO
 class Disk:
     """The real one; tests have others that fail."""
 
+    def make_folder(self, folder: Path) -> None:
+        """A folder that lasts, and those it is in; nothing if it is there."""
+        if not folder.is_dir():
+            self.make_folder(folder.parent)
+            folder.mkdir(exist_ok=True)
+            self.sync_folder(folder.parent)
+
     def create(self, path: Path) -> int:
         """A new empty file in place of what is there; its descriptor. Its name lasts."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)

@@ -63,6 +63,7 @@ class LogWriter:
         *,
         disk: Disk | None = None,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Go on behind what the folder holds already.
 
@@ -70,18 +71,20 @@ class LogWriter:
             folder: it is made if it is not there.
             limits: see `Limits`.
             disk: see `Disk`.
-            clock: the wall clock, seconds since 1970.
+            clock: the wall clock, seconds since 1970; for retention.
+            monotonic: seconds; for sealing.
 
         Raises:
             LogBusy: another recorder writes to it.
             LogError: it is no folder for a log.
             OSError: it cannot be made, read or written.
         """
-        folder.mkdir(parents=True, exist_ok=True)
+        self._disk = disk or Disk()
+        self._disk.make_folder(folder)
         self._folder = folder
         self._limits = limits or Limits()
-        self._disk = disk or Disk()
         self._clock = clock
+        self._monotonic = monotonic
         self._lock_file = _lock(folder)
         self._live: _LiveFile | None = None
         self._live_lock = threading.Lock()  # append rolls, and tend does
@@ -122,7 +125,7 @@ class LogWriter:
         with self._live_lock:
             if self._live is None:
                 first = Offset(self.epoch, self.next_row)
-                self._live = _LiveFile(self._disk, self._folder, first, self._clock())
+                self._live = _LiveFile(self._disk, self._folder, first, self._monotonic())
             try:
                 self._live.append(batch, self.next_row)
             except OSError:
@@ -135,7 +138,7 @@ class LogWriter:
     def _roll_if_due(self) -> None:
         limits, live = self._limits, self._live
         if live is not None and (
-            live.size >= limits.seal_bytes or self._clock() - live.since >= limits.seal_s
+            live.size >= limits.seal_bytes or self._monotonic() - live.since >= limits.seal_s
         ):
             self._roll()
 

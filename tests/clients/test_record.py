@@ -17,7 +17,6 @@ from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import PLACE
 from groupcomm_log.writer import LogWriter
 from tests.clients.recorders import PATIENCE_S, RecorderProcess, until_joined
-from tests.clients.shell import NO_PAUSES
 
 
 def rows(folder: Path, kind: str = "message") -> list[dict[str, Any]]:
@@ -134,56 +133,6 @@ def forge(log: Path, forged: Path) -> None:
             order[safe[10]], order[safe[11]] = order[safe[11]], order[safe[10]]
         writer.append(batch.take(order).drop_columns(["epoch", "row"]))
     writer.close()
-
-
-async def numbers(sender: Connection, pause_s: float) -> None:
-    """Send 0, 1, 2 and so on."""
-    number = 0
-    while True:
-        await sender.multicast("g", b"%d" % number)
-        number += 1
-        await trio.sleep(pause_s)
-
-
-async def test_killed_again_and_again_it_keeps_what_it_acknowledged(tmp_path: Path) -> None:
-    """Rows are without gap or double, and numbers are, too, but where a gap is marked."""
-    log = tmp_path / "log"
-    acknowledged = -1
-    async with (
-        LocalCluster("a", NO_PAUSES) as cluster,
-        connect(str(cluster["a"].unix)) as sender,
-        trio.open_nursery() as nursery,
-    ):
-        nursery.start_soon(numbers, sender, 0.001)
-        for _ in range(3):
-            options = ("--sync-ms", "5", "--seal-mb", "0.05")
-            with RecorderProcess(cluster["a"].unix, log, *options) as recorder:
-                await recorder.until_row(acknowledged + 200)
-                recorder.kill()
-                acknowledged = recorder.acknowledged
-                assert look_at(log).last.row >= acknowledged  # type: ignore[union-attr]
-        nursery.cancel_scope.cancel()
-    LogWriter(log).close()
-    found = look_at(log)
-    assert (found.missing, found.damage) == ([], [])
-    assert [gap["cause"] for gap in found.gaps] == ["begin", "restart", "restart"]
-    check_numbers(log)
-
-
-def check_numbers(log: Path) -> None:
-    """Numbers rise by one, but over gaps, where they rise; rows always rise by one."""
-    row, number, is_behind_gap = -1, -1, True
-    for batch in LogReader(log).batches():
-        for each in batch.to_pylist():
-            assert each["row"] == row + 1
-            row = each["row"]
-            if each["kind"] == "gap":
-                is_behind_gap = True
-            elif each["kind"] == "message":
-                found = int(each["data"])
-                assert found == number + 1 or (is_behind_gap and found > number)
-                number, is_behind_gap = found, False
-    assert number >= 0
 
 
 async def test_it_outlasts_its_daemon_and_marks_the_gap(tmp_path: Path) -> None:

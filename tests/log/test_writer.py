@@ -147,7 +147,7 @@ def test_any_parquet_library_reads_the_sealed_files(tmp_path: Path) -> None:
 
 def test_files_are_sealed_by_time(tmp_path: Path) -> None:
     now = [1000.0]
-    writer = LogWriter(tmp_path, Limits(seal_s=10), clock=lambda: now[0])
+    writer = LogWriter(tmp_path, Limits(seal_s=10), monotonic=lambda: now[0])
     append(writer, b"1")
     now[0] += 9
     assert writer.tend() == []
