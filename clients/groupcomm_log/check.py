@@ -67,7 +67,7 @@ def look_at(folder: Path) -> Overview:
     for batch in reader.batches(columns=["epoch", "row", "kind", "cause", "received", "data"]):
         rows = batch["row"].to_pylist()
         found.rows += len(rows)
-        found.messages += batch["kind"].to_pylist().count(MESSAGE)
+        found.messages += pc.sum(pc.equal(batch["kind"], MESSAGE)).as_py()
         found.gaps += _gaps(batch)
         breaks += [(a + 1, b - 1) for a, b in pairwise([next_row - 1, *rows]) if b > a + 1]
         next_row = rows[-1] + 1

@@ -9,7 +9,6 @@ numbers of each sender have none either, but where a gap is marked; and both rec
 
 import argparse
 import json
-import os
 import signal
 import sys
 import time
@@ -138,7 +137,7 @@ async def run(kills: int, rate: float, seed: int) -> dict[str, Any]:
             await killed.start(nursery)
             await until("it writes", partial(writes_behind, killed, before))
             for program in (calm, killed):
-                os.kill(program.pid, signal.SIGTERM)
+                program.send_signal(signal.SIGTERM)
             for program in (calm, killed):
                 await program.end()
             nursery.cancel_scope.cancel()
