@@ -4,6 +4,7 @@ The messages of a bundle share all but their type and data, and their numbers fo
 a bundle costs one look, and a message three.
 """
 
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
@@ -19,7 +20,16 @@ from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, ROWS, TRANSITION, VIEW, 
 _Other = GroupView | DaemonView | Transition | Gap
 
 _LEVELS: Final = tuple(level.name for level in LEVELS)
-_NO_PLACE: Final = (None,) * 5
+_NO_PLACE: Final = (None,) * 4
+_MESSAGE: Final = pa.scalar(MESSAGE)
+_TIME: Final = ROWS.field("received").type
+_OF_BUNDLE: Final = pa.schema(
+    [
+        ROWS.field(name)
+        for name in ("view", "stamp", "ring", "bundle", "sender", "number", "groups", "level")
+    ]
+)
+_BUNDLE: Final = pa.struct(list(_OF_BUNDLE))
 
 _MAJORITY: Final = {None: None, True: "majority", False: "minority"}
 
@@ -82,35 +92,19 @@ def _runs(events: Sequence[Received | Gap]) -> Iterable[list[Message] | _Other]:
 
 def _message_rows(messages: list[Message], times: list[tuple[int, int]]) -> pa.RecordBatch:
     count = len(messages)
-    indices = pa.array([message.index for message in messages], pa.int64())
-    starts = pc.indices_nonzero(pc.equal(indices, 0)).to_pylist()
-    if not starts or starts[0]:
-        starts.insert(0, 0)
-    firsts = [messages[start] for start in starts]
-    bundles = [message.bundle for message in firsts]
-    ends = pa.array([*starts[1:], count], pa.int32())
-
-    def of_bundle(name: str, values: Sequence[Any]) -> pa.Array:
-        return _spread(_array(values, ROWS.field(name).type), ends)
-
-    views, stamps, rings, in_packet, _ = zip(
-        *(bundle or _NO_PLACE for bundle in bundles), strict=True
-    )
-    view = of_bundle("view", _texts(views))
-    numbers = of_bundle("number", [message.number - message.index for message in firsts])
-    columns = {
-        "kind": pa.repeat(pa.scalar(MESSAGE), count),
-        "received": _received(times),
-        "view": view,
-        "stamp": of_bundle("stamp", stamps),
-        "ring": of_bundle("ring", rings),
-        "bundle": of_bundle("bundle", in_packet),
-        "message": pc.if_else(pc.is_valid(view), indices, None),
-        "sender": of_bundle("sender", _texts([message.sender for message in firsts])),
-        "number": pc.add(numbers, indices),
-        "groups": of_bundle("groups", [message.groups for message in firsts]),
-        "level": of_bundle("level", [_LEVELS[message.level] for message in firsts]),
-        "type": pa.array([message.type for message in messages], pa.int64()),
+    index_list = [message.index for message in messages]
+    indices = _int64(index_list)
+    starts = [0, *pc.indices_nonzero(pc.equal(indices[1:], 0)).to_pylist()]
+    starts[1:] = [start + 1 for start in starts[1:]]
+    bundles = _bundles([messages[start] for start in starts])
+    shared = bundles.take(_spread([*range(len(starts))], [*starts[1:], count])).flatten()
+    columns = dict(zip(_OF_BUNDLE.names, shared, strict=True))
+    columns |= {
+        "kind": pa.repeat(_MESSAGE, count),
+        "received": _spread([time for time, _ in times], [end for _, end in times]).cast(_TIME),
+        "message": pc.if_else(columns["view"].is_valid(), indices, None),
+        "number": pc.add(columns["number"], indices),
+        "type": _int64([message.type for message in messages]),
         "data": pa.array([message.data for message in messages], pa.binary()),
     }
     return pa.RecordBatch.from_arrays(
@@ -118,28 +112,41 @@ def _message_rows(messages: list[Message], times: list[tuple[int, int]]) -> pa.R
     )
 
 
-def _texts(values: Sequence[object]) -> list[str | None]:
-    """Each as text; few are different."""
-    texts = {value: None if value is None else str(value) for value in set(values)}
-    return [texts[value] for value in values]
-
-
-def _received(times: list[tuple[int, int]]) -> pa.Array:
-    received = pa.array([time for time, _ in times], ROWS.field("received").type)
-    return _spread(received, pa.array([end for _, end in times], pa.int32()))
-
-
-def _spread(values: pa.Array, ends: pa.Array) -> pa.Array:
-    """Each value as often as its run is long."""
-    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, values))
-
-
-def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """An array; integers of 64 bits that are above a signed one's come as negative ones."""
+def _bundles(firsts: list[Message]) -> pa.StructArray:
+    """What the messages of each bundle share; `number` is that of the one with index 0."""
+    views = {bundle.view: str(bundle.view) for m in firsts if (bundle := m.bundle) is not None}
+    senders = {sender: str(sender) for sender in {message.sender for message in firsts}}
+    rows = [
+        (
+            *(_NO_PLACE if (place := m.bundle) is None else (views[place.view], *place[1:4])),
+            senders[m.sender],
+            m.number - m.index,
+            m.groups,
+            _LEVELS[m.level],
+        )
+        for m in firsts
+    ]
     try:
-        return pa.array(values, kind)
-    except OverflowError:
-        return pa.array(values, pa.uint64()).view(pa.int64())
+        return pa.array(rows, _BUNDLE)
+    except OverflowError:  # a number is its sender's choice
+        signed = [tuple(map(_signed, row)) for row in rows]
+        return pa.array(signed, _BUNDLE)
+
+
+def _signed(value: Any) -> Any:
+    """An integer of 64 bits that is above a signed one comes as a negative one."""
+    return value - 2**64 if isinstance(value, int) and value >= 2**63 else value
+
+
+def _int64(values: list[int]) -> pa.Array:
+    """The same as pa.array makes, in a tenth of its time for few values."""
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(array("q", values))])
+
+
+def _spread(values: list[int], ends: list[int]) -> pa.Array:
+    """Each value up to where its run ends."""
+    runs = pa.RunEndEncodedArray.from_arrays(_int64(ends), _int64(values))
+    return pc.run_end_decode(runs)
 
 
 # ---- what is no message ----

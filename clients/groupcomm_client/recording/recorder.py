@@ -110,6 +110,8 @@ class Recorder:
         self._put(events)
 
     def _put(self, events: list[Received] | list[Gap]) -> None:
+        if not events:
+            return
         if self._waiting.put(events):
             self._clear("buffer")
         else:
