@@ -33,7 +33,11 @@ _KEY: Final = "groupcomm"
 _HEAD: Final = b"\xff\xff\xff\xff"  # of each message, then the length of its metadata
 _HEAD_BYTES: Final = 8
 _END_BYTES: Final = 8  # what the writer adds when it is closed
-_SPARE_BYTES: Final = 1024  # for the text, and that end
+_LZ4_SHARE: Final = 200  # what does not compress grows by less than this part of it
+_SPARE_BYTES: Final = 16384  # for the text, that end, and the lengths of compressed buffers
+
+_OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+"""Most columns repeat: this halves what is written, at no cost but that of the data."""
 _MOST_METADATA_BYTES: Final = 65536
 _SEARCH_BYTES: Final = 1 << 20
 
@@ -80,9 +84,10 @@ def encode_schema() -> memoryview:
 
 def encode_batch(batch: pa.RecordBatch, *, at: int, first: int) -> memoryview:
     """The message of a batch with at least one row, to stand at this place of the file."""
-    memory = pa.allocate_buffer(pa.ipc.get_record_batch_size(batch) + _BARE_BYTES + _SPARE_BYTES)
+    size = pa.ipc.get_record_batch_size(batch)
+    memory = pa.allocate_buffer(size + size // _LZ4_SHARE + _BARE_BYTES + _SPARE_BYTES)
     sink = pa.FixedSizeBufferWriter(memory)
-    stream = pa.ipc.new_stream(sink, SCHEMA)
+    stream = pa.ipc.new_stream(sink, SCHEMA, options=_OPTIONS)
     stream.write_batch(batch, custom_metadata={_KEY: _mark(at, first, batch.num_rows)})
     stream.close()
     return _checked(memoryview(memory).cast("B")[_BARE_BYTES : sink.tell() - _END_BYTES])

@@ -4,6 +4,7 @@ import errno
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
@@ -127,6 +128,15 @@ def test_any_arrow_library_reads_a_live_file(tmp_path: Path) -> None:
     append(writer, b"3")
     with pa.ipc.open_stream(live_file(tmp_path).read_bytes()) as stream:
         assert stream.read_all()["data"].to_pylist() == [b"1", b"2", b"3"]
+    writer.close()
+
+
+@pytest.mark.parametrize("size", [1, 1000, 10_000_000])
+def test_data_that_does_not_compress_is_written(tmp_path: Path, size: int) -> None:
+    data = Random(1).randbytes(size)
+    writer = LogWriter(tmp_path)
+    append(writer, data, data)
+    assert contents(tmp_path) == numbered(data, data)
     writer.close()
 
 
