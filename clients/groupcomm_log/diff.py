@@ -98,7 +98,9 @@ class _Pair:
             self._found.left_out += len(self._messages(self._stays[0], UNORDERED, sort=False))
 
     def _compare_changes(self) -> None:
-        left, right = ([*map(self._change, self._changes(stay))] for stay in self._stays)
+        one, other = self._stays
+        left = [_change(change, other.member) for change in self._changes(one)]
+        right = [_change(change, one.member) for change in self._changes(other)]
         self._found.changes += len(left)
         if left != right:
             self._tell("group views", left, right)
@@ -109,15 +111,6 @@ class _Pair:
             for change in stay.changes
             if self._start <= change.key <= self._end and change.group in self._groups
         ]
-
-    def _change(self, change: GroupChange) -> _Row:
-        """What is the same at both; with whom it came is another thing for who has just come."""
-        came_along = () if change.key == self._start else change.vs_set
-        text = (
-            f"{change.group}: {change.cause} {' '.join(change.changed)}, members"
-            f" {' '.join(change.members)}, came along {' '.join(came_along)}"
-        )
-        return change.key, text, 0
 
     def _compare_messages(self, where: str, levels: tuple[str, ...], *, sort: bool) -> None:
         left, right = (self._messages(stay, levels, sort=sort) for stay in self._stays)
@@ -160,6 +153,16 @@ class _Pair:
         if Counter(left) == Counter(right):
             at = next(i for i, (a, b) in enumerate(zip(left, right, strict=True)) if a != b)
             told.append(f"{what}: another order from {_place(view, left[at][0])} on")
+
+
+def _change(change: GroupChange, other: str) -> _Row:
+    """What is the same at both. Who came along is only if the other one did so."""
+    came_along = f", came along {' '.join(change.vs_set)}" if other in change.vs_set else ""
+    text = (
+        f"{change.group}: {change.cause} {' '.join(change.changed)}".rstrip()
+        + f", members {' '.join(change.members)}{came_along}"
+    )
+    return change.key, text, 0
 
 
 def _place(view: str, key: Key) -> str:

@@ -12,11 +12,15 @@ from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import Connection, connect
 from groupcomm_client.cli import main
 from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_log.check import look_at
+from groupcomm_log.diff import compare
+from groupcomm_log.errors import Damage
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import PLACE
 from groupcomm_log.writer import LogWriter
 from tests.clients.recorders import PATIENCE_S, RecorderProcess, until_joined
+from tests.clients.shell import NO_PAUSES
 
 
 def rows(folder: Path, kind: str = "message") -> list[dict[str, Any]]:
@@ -88,12 +92,25 @@ async def record_through_a_change(cluster: LocalCluster, folder: Path) -> None:
             async with trio.open_nursery() as nursery:
                 for sender in (one, other):
                     nursery.start_soon(send_all_levels, sender)
-            cluster["c"].kill()
+            await cluster["c"].leave()
             await cluster.settle("ab")
             await send_all_levels(one)
-            for recorder in (left, right):
-                status, error = await recorder.end()
-                assert status == 0, error
+            await end_both(one, folder, left, right)
+
+
+async def end_both(
+    sender: Connection, folder: Path, left: RecorderProcess, right: RecorderProcess
+) -> None:
+    """End both recorders once they have written what was sent before."""
+    await sender.multicast("g", b"last")
+    for name, recorder in (("a", left), ("b", right)):
+        await until_recorded(folder / name, b"last")
+        status, error = await recorder.end()
+        assert status == 0, error
+
+
+def fail(damage: Damage) -> None:
+    raise AssertionError(damage)
 
 
 async def send_all_levels(sender: Connection) -> None:
@@ -106,7 +123,7 @@ async def send_all_levels(sender: Connection) -> None:
 async def test_two_recorders_agree_and_log_diff_tells(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with LocalCluster("abc") as cluster:
+    async with LocalCluster("abc", NO_PAUSES) as cluster:
         await cluster.settle("abc")
         await record_through_a_change(cluster, tmp_path)
     logs = [str(tmp_path / name) for name in "ab"]
@@ -121,6 +138,32 @@ async def test_two_recorders_agree_and_log_diff_tells(
     forge(tmp_path / "b", tmp_path / "forged")
     assert main(["log", "diff", logs[0], str(tmp_path / "forged")]) == 1
     assert "another order" in capsys.readouterr().out
+
+
+async def test_two_recorders_agree_though_they_were_apart(tmp_path: Path) -> None:
+    with (
+        RunningCluster(2, relay=True) as cluster,
+        RecorderProcess(Path(cluster.address("a")), tmp_path / "a") as left,
+        RecorderProcess(Path(cluster.address("b")), tmp_path / "b") as right,
+    ):
+        async with connect(cluster.address("a")) as one, connect(cluster.address("b")) as other:
+            for recorder in (left, right):
+                await recorder.until_row(2)
+            await send_all_levels(one)
+            cluster.partition("a", "b")
+            for sender in (one, other):
+                await send_all_levels(sender)
+            cluster.settle("a")
+            cluster.heal()
+            cluster.settle()
+            for sender in (one, other):
+                await send_all_levels(sender)
+            await end_both(one, tmp_path, left, right)
+    found = compare(tmp_path / "a", tmp_path / "b", fail)
+    assert found.differences == []
+    assert found.views >= 2
+    assert found.changes >= 2
+    assert found.compared["AGREED"] >= 100
 
 
 def forge(log: Path, forged: Path) -> None:

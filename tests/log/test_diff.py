@@ -29,7 +29,7 @@ def group_view(view: str, stamp: int, cause: str, *changed: str) -> Row:
         "kind": VIEW,
         **{"view": view, "stamp": stamp, "ring": 0, "bundle": 0, "message": 0},
         **{"groups": ["g"], "cause": cause, "changed": changed},
-        **{"members": EVERYBODY, "vs_set": EVERYBODY},
+        **{"members": EVERYBODY, "vs_set": [name for name in EVERYBODY if name not in changed]},
     }
 
 
@@ -69,6 +69,7 @@ def of_b() -> list[Row]:
     """The other one's: it joins later, and has messages of its own."""
     rows = history("#b#b/1")
     del rows[2:4]
+    rows[find(rows, cause="join")]["vs_set"] = ["#b#b/1"]
     rows.insert(-2, message("3", 0, "AGREED", groups=["#b#b"]))
     return rows
 
@@ -156,6 +157,8 @@ def test_two_that_agree(tmp_path: Path) -> None:
         changed({"groups": ["g", "h"]}, view="2", stamp=3),
         changed({"members": ["#a#a/1"]}, view="2", kind=VIEW),
         changed({"vs_set": ["#a#a/1"]}, view="2", kind=VIEW),
+        changed({"vs_set": ["#b#b/1"]}, view="2", kind=VIEW),
+        changed({"vs_set": ["#a#a/1", "#b#b/1"]}, view="2", kind=VIEW),
         changed({"cause": "leave"}, view="3", kind=VIEW),
         swapped({"view": "2", "stamp": 3}, {"view": "2", "stamp": 4}),
     ],
@@ -169,7 +172,6 @@ def test_a_difference_is_found(tmp_path: Path, change: Change) -> None:
     [
         swapped({"view": "2", "stamp": 1}, {"view": "2", "stamp": 2}),  # RELIABLE has no order
         without(view="3", stamp=1),  # FIFO, and neither saw the view's end
-        changed({"vs_set": ["#b#b/1"]}, view="1", stamp=3),  # it has just come
         lambda rows: rows.pop() and None,  # it ended earlier
         lambda rows: rows.append(message("3", 9, "SAFE")),  # it ended later
         lambda rows: rows.insert(-1, UNRELIABLE),
@@ -187,6 +189,14 @@ def test_who_parts_may_differ_in_what_is_transitional(tmp_path: Path) -> None:
 
     found = compared(tmp_path, part)
     assert (found.differences, found.compared) == ([], {"AGREED": 1})
+
+
+def test_who_comes_from_elsewhere_comes_along_with_others(tmp_path: Path) -> None:
+    left, right = history("#a#a/1"), of_b()
+    left[find(left, view="3", kind=VIEW)]["vs_set"] = ["#a#a/1", "#z#a/1"]
+    right[find(right, view="3", kind=VIEW)]["vs_set"] = ["#b#b/1"]
+    logs = write(tmp_path / "a", left), write(tmp_path / "b", right)
+    assert compare(*logs, print).differences == []
 
 
 def test_behind_a_gap_comparing_begins_anew(tmp_path: Path) -> None:
