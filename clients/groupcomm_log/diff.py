@@ -114,7 +114,8 @@ class _Pair:
 
     def _compare_messages(self, where: str, levels: tuple[str, ...], *, sort: bool) -> None:
         left, right = (self._messages(stay, levels, sort=sort) for stay in self._stays)
-        self._found.compared.update(left["level"].to_pylist())
+        for count in pc.value_counts(left["level"]).to_pylist():
+            self._found.compared[count["values"]] += count["counts"]
         if not left.equals(right):
             self._tell(f"messages {where}", _rows(left), _rows(right))
 

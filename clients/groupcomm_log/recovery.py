@@ -1,7 +1,8 @@
 """What is found when a log is opened again, and how live files are sealed, damaged ones too."""
 
 import json
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -91,42 +92,43 @@ def seal_live(disk: Disk, live: Unsealed) -> Path | None:
         OSError: it could not be done; calling it again goes on.
     """
     folder = live.path.parent
-    batches, damaged = _readable(live)
-    written = None
-    if batches and not any(s.first == live.first and not s.is_live for s in list_segments(folder)):
-        written = seal(disk, folder, batches)
-    if damaged:
+    damage: list[Damage] = []
+    rows = _readable(live, damage)
+    if any(s.first == live.first and not s.is_live for s in list_segments(folder)):
+        written = None  # it was sealed before a crash
+        deque(rows, maxlen=0)
+    else:
+        written = seal(disk, folder, rows)
+    if damage:
         disk.rename(live.path, folder / (DAMAGED + live.path.name.lstrip("_")))
     else:
         disk.remove(live.path)
     return written
 
 
-def _readable(live: Unsealed) -> tuple[list[pa.RecordBatch], bool]:
-    """The rows that count, with others in the place of what is damaged; whether anything is."""
-    batches: list[pa.RecordBatch] = []
-    next_row, damage = live.first.row, None
+def _readable(live: Unsealed, damage: list[Damage]) -> Iterator[pa.RecordBatch]:
+    """The rows that count, with others in the place of what is damaged, which is noted."""
+    next_row = live.first.row
     for each in read_frames(live.path):
         if isinstance(each, Damage):
             if not each.torn:
-                damage = each
+                damage.append(each)
                 if each.rows is not None:
-                    batches += _lost(live.first.epoch, next_row, each.rows[1], each)
+                    yield from _lost(live.first.epoch, next_row, each.rows[1], each)
                     next_row = max(next_row, each.rows[1] + 1)
             continue
         if not each.count or (live.stop is not None and each.first >= live.stop):
             continue
-        if damage is not None:
-            batches += _lost(live.first.epoch, next_row, each.first - 1, damage)
-        batches.append(each.batch())
+        if damage:
+            yield from _lost(live.first.epoch, next_row, each.first - 1, damage[-1])
+        yield each.batch()
         next_row = each.first + each.count
-    return batches, damage is not None
 
 
-def _lost(epoch: int, first: int, last: int, damage: Damage) -> list[pa.RecordBatch]:
+def _lost(epoch: int, first: int, last: int, damage: Damage) -> Iterator[pa.RecordBatch]:
     """A row in the place of lost ones, if these are any."""
     if first > last:
-        return []
+        return
     told = {"rows": [first, last], "file": damage.path.name, "at": damage.at, "why": damage.why}
     row = {
         "epoch": epoch,
@@ -135,4 +137,4 @@ def _lost(epoch: int, first: int, last: int, damage: Damage) -> list[pa.RecordBa
         "cause": "damage",
         "data": json.dumps(told).encode(),
     }
-    return [pa.RecordBatch.from_pylist([row], schema=SCHEMA)]
+    yield pa.RecordBatch.from_pylist([row], schema=SCHEMA)

@@ -1,7 +1,7 @@
 """Sealed rows: Parquet files that never change. A file is there whole or not at all."""
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,9 @@ from groupcomm_log.schema import SCHEMA, Offset
 
 _CHUNK_BYTES: Final = 1 << 20
 
+GROUP_BYTES: Final = 32 * 1024 * 1024
+"""Of rows, uncompressed: they are one row group of a file."""
+
 _RISING: Final = ("row", "stamp", "message", "number")
 """Columns of which the differences are small; they are half of the work otherwise."""
 
@@ -27,21 +30,44 @@ _PARQUET: Final[dict[str, Any]] = {
 }
 
 
-def seal(disk: Disk, folder: Path, batches: Sequence[pa.RecordBatch]) -> Path:
-    """Write rows of one epoch, one at least, as one file; it lasts once this returns.
+def seal(disk: Disk, folder: Path, batches: Iterable[pa.RecordBatch]) -> Path | None:
+    """Write rows of one epoch as one file; it lasts once this returns. None: there are no rows.
 
     Raises:
         OSError: nothing was written.
     """
-    table = pa.Table.from_batches(batches, SCHEMA)
-    first = Offset(table["epoch"][0].as_py(), table["row"][0].as_py())
-    last = table["row"][-1].as_py()
+    groups = _grouped(batches)
+    group = next(groups, None)
+    if group is None:
+        return None
+    first, last = _offset(group, 0), _offset(group, -1)
     temporary = folder / f".{first.epoch:06d}-{first.row:015d}.parquet{UNFINISHED}"
-    with disk.synced_file(temporary) as file:
-        pq.write_table(table, file, **_PARQUET)
-    path = folder / sealed_name(first, last, crc_of(temporary))
+    with disk.synced_file(temporary) as file, pq.ParquetWriter(file, SCHEMA, **_PARQUET) as writer:
+        writer.write_table(group)
+        for group in groups:
+            writer.write_table(group)
+            last = _offset(group, -1)
+    path = folder / sealed_name(first, last.row, crc_of(temporary))
     disk.rename(temporary, path)
     return path
+
+
+def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The same rows in parts of about GROUP_BYTES: no more of a file is in memory."""
+    part: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        part.append(batch)
+        size += batch.nbytes
+        if size >= GROUP_BYTES:
+            yield pa.Table.from_batches(part, SCHEMA)
+            part, size = [], 0
+    if part:
+        yield pa.Table.from_batches(part, SCHEMA)
+
+
+def _offset(table: pa.Table, row: int) -> Offset:
+    return Offset(table["epoch"][row].as_py(), table["row"][row].as_py())
 
 
 def crc_of(path: Path) -> int:

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -153,6 +154,19 @@ def test_any_parquet_library_reads_the_sealed_files(tmp_path: Path) -> None:
     assert table.schema.equals(SCHEMA)
     assert all(field.nullable for field in table.schema)
     writer.close()
+
+
+def test_a_file_may_have_several_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("groupcomm_log.sealed.GROUP_BYTES", 500)
+    rows = [b"%d" % number for number in range(20)]
+    writer = LogWriter(tmp_path)
+    for row in rows:
+        append(writer, row)
+    (path,) = writer.close()
+    assert 1 < pq.ParquetFile(path).num_row_groups < 20
+    assert contents(tmp_path) == numbered(*rows)
 
 
 def test_files_are_sealed_by_time(tmp_path: Path) -> None:
