@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Final
 
 import trio
 
@@ -9,6 +10,10 @@ from groupcomm.errors import CannotConnect, SessionEnded
 from groupcomm_client.connection import Connection
 from groupcomm_client.recording.recorder import Recorder
 from groupcomm_client.sessions import FIRST_PAUSE_S, FOR_GOOD, LONGEST_PAUSE_S
+
+FEW: Final = 256
+GATHER_S: Final = 0.002
+"""After few events it waits so long for the next: to wake up costs more than to take many."""
 
 Connect = Callable[[], AbstractAsyncContextManager[Connection]]
 
@@ -50,7 +55,10 @@ async def _follow(connect: Connect, groups: Sequence[str], recorder: Recorder) -
                     await connection.join(group)
                 pause_s = FIRST_PAUSE_S
                 while not recorder.is_done:
-                    recorder.take(await connection.receive_batch())
+                    events = await connection.receive_batch()
+                    recorder.take(events)
+                    if len(events) < FEW:
+                        await trio.sleep(GATHER_S)
                 return
         except (CannotConnect, SessionEnded) as error:
             if not recorder.sessions or error.code in FOR_GOOD:
