@@ -23,8 +23,8 @@ class RecorderProcess:
         told: all events so far.
     """
 
-    def __init__(self, unix: Path, folder: Path, *more: str, group: str = "g") -> None:
-        command = [sys.executable, "-m", "groupcomm_client.cli", "record", group, "--json"]
+    def __init__(self, unix: Path, folder: Path, *more: str, heard: bool = True) -> None:
+        command = [sys.executable, "-m", "groupcomm_client.cli", "record", "g", "--json"]
         self._process = subprocess.Popen(
             [*command, "--to", str(folder), "--address", str(unix), *more],
             stdout=subprocess.PIPE,
@@ -33,7 +33,7 @@ class RecorderProcess:
         )
         self.told: list[dict[str, Any]] = []
         self._last_words = ""
-        self._listener = Thread(target=self._listen)
+        self._listener = Thread(target=self._listen if heard else self._close)
         self._listener.start()
 
     def __enter__(self) -> Self:
@@ -46,6 +46,10 @@ class RecorderProcess:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self.told.append(json.loads(line))
+
+    def _close(self) -> None:
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
     @property
     def acknowledged(self) -> int:

@@ -228,12 +228,26 @@ async def test_on_a_full_disk_it_goes_on_and_marks_what_it_could_not_keep(tmp_pa
     assert look_at(log).is_whole
 
 
+async def test_it_goes_on_though_nobody_reads_what_it_tells(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with LocalCluster("a") as cluster, connect(str(cluster["a"].unix)) as sender:
+        with RecorderProcess(cluster["a"].unix, log, heard=False) as recorder:
+            await sender.join("g")
+            await until_joined(sender)
+            await sender.multicast("g", b"unheard")
+            await until_recorded(log, b"unheard")
+            status, error = await recorder.end()
+    assert status == 0
+    assert error.splitlines()[0] == "nobody reads what is told; recording goes on"
+
+
 async def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with RecorderProcess(tmp_path / "none", tmp_path / "file") as recorder:
         status, error = await recorder.end(ask=False)
     assert status == 1
-    assert error == f"groupcomm: [Errno 17] File exists: '{tmp_path / 'file'}'\n"
+    assert f"{tmp_path / 'file'} cannot be written: [Errno 17] File exists" in error
+    assert error.endswith("; make room, or name another folder\n")
 
 
 async def test_two_recorders_do_not_write_to_one_folder(tmp_path: Path) -> None:

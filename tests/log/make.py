@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from groupcomm_log.disk import Disk
 from groupcomm_log.reader import LogReader
@@ -54,6 +54,24 @@ class QuickDisk(Disk):
             yield file
 
 
+class _FullFile:
+    """Has room for a few bytes."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO, error: OSError) -> None:
+        self._file = file
+        self._error = error
+
+    def write(self, data: bytes) -> int:
+        if self._file.tell() + len(data) > 100:
+            raise self._error
+        return self._file.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 class FailingDisk(Disk):
     """Fails with an error in some of its calls.
 
@@ -91,7 +109,7 @@ class FailingDisk(Disk):
     def synced_file(self, path: Path) -> Iterator[BinaryIO]:
         with super().synced_file(path) as file:
             self._try("synced_file")
-            yield file
+            yield cast(BinaryIO, _FullFile(file, self._error)) if "fill" in self.failing else file
 
     def rename(self, old: Path, new: Path) -> None:
         self._try("rename")

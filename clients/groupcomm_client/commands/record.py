@@ -2,7 +2,9 @@
 
 import argparse
 import json
+import os
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -21,6 +23,7 @@ from groupcomm_client.commands.shared import (
     need_pyarrow,
 )
 from groupcomm_client.connection import Connection
+from groupcomm_log.errors import LogError
 
 if TYPE_CHECKING:
     from groupcomm_client.recording.recorder import Recorder
@@ -80,14 +83,25 @@ def _make_recorder(options: argparse.Namespace, groups: tuple[str, ...]) -> "Rec
         keep_s=options.keep_s,
     )
     pace = Pace(sync_s=options.sync_ms / 1000, buffer_bytes=int(options.buffer_mb * MB))
-    writer = LogWriter(options.to, limits)
+    try:
+        writer = LogWriter(options.to, limits)
+    except OSError as error:
+        raise LogError(
+            f"{options.to} cannot be written: {error}; make room, or name another folder"
+        ) from None
     return Recorder(writer, groups, pace, partial(_tell, options), options.count)
 
 
 def _tell(options: argparse.Namespace, happened: dict[str, Any]) -> None:
     """What happens, as JSON to standard output; what people should know to standard error."""
     if options.json:
-        print(json.dumps(happened), flush=True)
+        try:
+            print(json.dumps(happened), flush=True)
+        except BrokenPipeError:
+            # A log is worth more than what is told of it; writing the rest must not complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            options.json = False
+            say("nobody reads what is told; recording goes on")
     elif "text" in happened:
         say(f"{happened['text']}")
 

@@ -163,7 +163,7 @@ class Recorder:
             try:
                 self._sealed(await trio.to_thread.run_sync(self._writer.tend))
                 self._clear("seal")
-            except OSError as error:
+            except (OSError, LogError) as error:
                 self._note("seal", f"a file cannot be sealed: {error}; tried again")
 
     def _sealed(self, paths: list[Path]) -> None:
@@ -185,7 +185,7 @@ class Recorder:
         finally:
             try:
                 self._sealed(await trio.to_thread.run_sync(self._writer.close))
-            except OSError as error:
+            except (OSError, LogError) as error:
                 self._note("seal", f"a file cannot be sealed: {error}; the next recorder does it")
         if self._waiting.dropped:
             raise LogError(
