@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupcomm_log.errors import Damage, LogDamaged, LogError, LogRemoved
+from groupcomm_log.errors import Damage, LogDamaged, LogRemoved
 from groupcomm_log.live import Frame, read_frames
 from groupcomm_log.names import Segment, list_segments
 from groupcomm_log.schema import OFFSET, SCHEMA, Offset
@@ -162,6 +162,3 @@ def _count_before(batch: pa.RecordBatch, offset: Offset) -> int:
     if epoch != offset.epoch:
         return batch.num_rows if epoch < offset.epoch else 0
     return int(pc.sum(pc.less(batch["row"], offset.row)).as_py())
-
-
-__all__ = ["BEGIN", "LogError", "LogReader", "OnDamage"]

@@ -3,6 +3,7 @@
 import json
 import resource
 from pathlib import Path
+from random import randbytes
 from typing import Any
 
 import pytest
@@ -178,13 +179,17 @@ def forge(log: Path, forged: Path) -> None:
     writer.close()
 
 
-async def test_it_outlasts_its_daemon_and_marks_the_gap(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["kill", "leave"])
+async def test_it_outlasts_its_daemon_and_marks_the_gap(tmp_path: Path, how: str) -> None:
     log = tmp_path / "log"
     async with LocalCluster("ab") as cluster:
         await cluster.settle("ab")
         with RecorderProcess(cluster["a"].unix, log) as recorder:
             await recorder.until_row(2)
-            cluster["a"].kill()
+            if how == "kill":
+                cluster["a"].kill()
+            else:
+                await cluster["a"].leave()
             await cluster["a"].start()
             await recorder.until_row(5)
             async with connect(str(cluster["b"].unix)) as sender:
@@ -193,7 +198,8 @@ async def test_it_outlasts_its_daemon_and_marks_the_gap(tmp_path: Path) -> None:
                 assert (await recorder.end())[0] == 0
     gaps = rows(log, "gap")
     assert [gap["cause"] for gap in gaps] == ["begin", "reconnect"]
-    assert "connection to the daemon was lost" in json.loads(gaps[1]["data"])["why"]
+    why = "connection to the daemon was lost" if how == "kill" else "is being stopped"
+    assert why in json.loads(gaps[1]["data"])["why"]
     assert gaps[0]["sender"] != gaps[1]["sender"]
 
 
@@ -226,6 +232,20 @@ async def test_on_a_full_disk_it_goes_on_and_marks_what_it_could_not_keep(tmp_pa
     gaps = [gap for gap in rows(log, "gap") if gap["cause"] == "overrun"]
     assert sum(json.loads(gap["data"])["messages"] for gap in gaps) == missing
     assert look_at(log).is_whole
+
+
+async def test_old_rows_go_when_that_is_asked_for(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with LocalCluster("a") as cluster, connect(str(cluster["a"].unix)) as sender:
+        options = ("--seal-mb", "0.01", "--keep-mb", "0.1", "--sync-ms", "1")
+        with RecorderProcess(cluster["a"].unix, log, *options) as recorder:
+            await recorder.until_row(2)
+            with trio.fail_after(PATIENCE_S):
+                while LogReader(log).begin().row == 0:
+                    await sender.multicast("g", randbytes(1000), ordered=True)
+            assert (await recorder.end())[0] == 0
+    assert look_at(log).is_whole
+    assert sum(path.stat().st_size for path in log.glob("*.parquet")) <= 100_000
 
 
 async def test_it_goes_on_though_nobody_reads_what_it_tells(tmp_path: Path) -> None:

@@ -54,14 +54,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 class Damages:
-    """Tells of damage, and remembers that there was some."""
+    """Tells of damage, and remembers what it was."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.found: set[Damage] = set()
 
     def __call__(self, damage: Damage) -> None:
         """Tell of one."""
-        self.count += 1
+        if damage in self.found:
+            return  # the log is read a second time
+        self.found.add(damage)
         say(f"groupcomm: damaged: {damage}")
 
 
@@ -102,7 +104,7 @@ def _cat(options: argparse.Namespace) -> int:
         else:
             sys.stdout.write(text.of(row) + end)
     sys.stdout.flush()
-    return 1 if damages.count else 0
+    return 1 if damages.found else 0
 
 
 def _rows(options: argparse.Namespace, damages: Damages) -> Iterator[dict[str, Any]]:
@@ -177,4 +179,4 @@ def _diff(options: argparse.Namespace) -> int:
             f" {levels or 'no'} messages compared, {found.left_out} below AGREED left out as not"
             f" both were members throughout, {len(found.differences)} differences"
         )
-    return 1 if found.differences or damages.count else 0
+    return 1 if found.differences or damages.found else 0

@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         say(f"{replay.sent} messages sent, {replay.gaps} gaps passed over")
         if replay.left_out:
             say(f"{replay.left_out} private messages left out; --to sends them to a group")
-    return 1 if damages.count else 0
+    return 1 if damages.found else 0
 
 
 def parse_rate(text: str) -> float | None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from groupcomm.errors import ConfigError
-from groupcomm_log.schema import MESSAGE, PLACE, SCHEMA
+from groupcomm_log.schema import PLACE, SCHEMA
 
 DEFAULT_FORMAT: Final = "{row} {time} {what}"
 """What `groupcomm log cat` prints of a row."""
@@ -130,8 +130,3 @@ def as_json(row: Mapping[str, Any]) -> dict[str, Any]:
         except UnicodeDecodeError:
             found["data_hex"] = data.hex()
     return found
-
-
-def is_message(row: Mapping[str, Any]) -> bool:
-    """Whether it is one."""
-    return bool(row["kind"] == MESSAGE)
