@@ -59,10 +59,11 @@ sites-kill: .venv/.test  ## gateways of three sites killed KILLS (100) times: wh
 namespaces: .venv/.test  ## sites and networks on interfaces of their own; needs root
 	@$(PYTHON) -m tests.daemon.namespaces
 
-campaigns: .venv/.test  ## flush layer, mutex, key-value store under kills and partitions, judged
+campaigns: .venv/.test  ## flush layer, mutex, store, recorder under kills and partitions, judged
 	@$(PYTHON) -m tests.flush.campaign --changes 140
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 10000 --kills 20
 	@$(PYTHON) -m tests.campaigns.store --disasters 50 --rate 500
+	@$(PYTHON) -m tests.campaigns.recorder --kills 50
 
 bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, ROUNDS (3) times
 	@.ci/peers

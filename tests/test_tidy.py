@@ -56,10 +56,8 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 SHELLS_MAY_IMPORT = {
     "groupcommd": frozenset({"groupcomm", "groupcommd"}),
-    "groupcomm_client": frozenset(
-        {"groupcomm", "groupcomm_client", "groupcomm_spark", "groupcommd"}
-    ),
-    "groupcomm_spark": frozenset({"groupcomm", "groupcomm_spark"}),
+    "groupcomm_client": frozenset({"groupcomm", "groupcomm_client", "groupcomm_log", "groupcommd"}),
+    "groupcomm_log": frozenset({"groupcomm_log"}),
 }
 """Which packages of this project each program may import."""
 

@@ -20,10 +20,12 @@ from groupcomm_client.commands import (
     groups,
     keygen,
     latency,
+    log,
     members,
     pub,
     record,
     relay,
+    replay,
     simulate,
     status,
     story,
@@ -31,6 +33,7 @@ from groupcomm_client.commands import (
     top,
     watch,
 )
+from groupcomm_log.errors import LogError
 
 FAILED, USAGE, CANNOT_CONNECT, STOPPED = 1, 2, 3, 130
 
@@ -52,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Who reads our output has enough of it; writing the rest at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except (GroupCommError, OSError) as error:
+    except (GroupCommError, LogError, OSError) as error:
         return _fail(options, error, FAILED)
     except Exception as error:
         if options.debug:
@@ -84,7 +87,7 @@ def make_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
         *(demo, daemon, keygen, pub, sub, chat, watch, status, groups, members, latency),
-        *(top, bench, doctor, record, relay, story, simulate, check),
+        *(top, bench, doctor, record, log, replay, relay, story, simulate, check),
     ):
         verb = verbs.add_parser(
             command.NAME,

@@ -20,7 +20,7 @@ from groupcomm_client.loops import Loop
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 5.0
 
-_FOR_GOOD: Final = frozenset((Code.OK, Code.REJECT_NAME, Code.REJECT_VERSION, Code.ILLEGAL_MESSAGE))
+FOR_GOOD: Final = frozenset((Code.OK, Code.REJECT_NAME, Code.REJECT_VERSION, Code.ILLEGAL_MESSAGE))
 """Ends that were asked for, and refusals that no further attempt changes."""
 
 
@@ -138,7 +138,7 @@ class Sessions:
         async with self._renewing:
             if self._session is not old:
                 return self.current
-            if why.code in _FOR_GOOD:
+            if why.code in FOR_GOOD:
                 raise why
             self.told.extend(old.take_waiting())
             await old.aclose()
@@ -156,7 +156,7 @@ class Sessions:
             try:
                 return await self._connect_and_join()
             except (CannotConnect, SessionEnded) as error:
-                if error.code in _FOR_GOOD:
+                if error.code in FOR_GOOD:
                     raise
             # A random share, so that the programs of a daemon do not come all at once.
             await self._loop.sleep(pause_s * self._random.uniform(0.5, 1.0))

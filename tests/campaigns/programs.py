@@ -95,6 +95,11 @@ class Program:
         assert self._process.stdin is not None
         await self._process.stdin.send_all(line.encode() + b"\n")
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     async def kill(self) -> None:
         """End it at once; returns when all that it has printed was read."""
         assert self._process is not None

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from groupcomm_client.coordination.mutex import FORMS
-from tests.campaigns import mutex, store
+from tests.campaigns import mutex, recorder, store
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -24,3 +24,12 @@ def test_what_was_acknowledged_is_in_the_store(capsys: pytest.CaptureFixture[str
     assert (status, found["violations"]) == (0, []), shown.err
     assert found["acknowledged"] > 100
     assert found["digests_compared"] > 3
+
+
+def test_what_a_recorder_has_acknowledged_is_in_its_log(capsys: pytest.CaptureFixture[str]) -> None:
+    status = recorder.main(["--kills", "3", "--rate", "1000"])
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
+    assert (status, found["violations"], found["kills"]) == (0, [], 3), shown.err
+    assert found["gaps"] > 1
+    assert found["compared"] > 100

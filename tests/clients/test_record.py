@@ -1,120 +1,294 @@
-"""The recorder: what was delivered is in Parquet files, whole, in order, behind a restart too."""
+"""The recorder on real daemons: what was delivered is in the log, whatever happens to it."""
 
+import json
 import resource
-import signal
-import subprocess
-import sys
 from pathlib import Path
+from random import randbytes
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 import trio
 
-from groupcomm.events import Cause, GroupView, MemberId, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import Connection, connect
+from groupcomm_client.cli import main
 from groupcomm_client.local_cluster import LocalCluster
-from groupcomm_spark.segments import RecordError, SegmentWriter, segments
+from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_log.check import look_at
+from groupcomm_log.diff import compare
+from groupcomm_log.errors import Damage
+from groupcomm_log.reader import LogReader
+from groupcomm_log.schema import PLACE
+from groupcomm_log.writer import LogWriter
+from tests.clients.recorders import PATIENCE_S, RecorderProcess, until_joined
+from tests.clients.shell import NO_PAUSES
 
 
-def message(number: int) -> Message:
-    return Message(
-        sender=MemberId("#ann#a", 7),
-        number=number,
-        groups=("g",),
-        level=ServiceLevel.UNRELIABLE,
-        type=3,
-        data=b"%d" % number,
-        bundle=None,
-    )
+def rows(folder: Path, kind: str = "message") -> list[dict[str, Any]]:
+    """The rows of one kind, in order; all of the log must be whole."""
+    found = [row for batch in LogReader(folder).batches() for row in batch.to_pylist()]
+    return [row for row in found if row["kind"] == kind]
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
-    """All rows of a folder, in order."""
-    found: list[dict[str, Any]] = []
-    for first, last in segments(folder):
-        table = pq.read_table(
-            folder / f"{first:015d}-{last:015d}.parquet", page_checksum_verification=True
-        )
-        assert [row["row"] for row in table.to_pylist()] == list(range(first, last + 1))
-        found += table.to_pylist()
-    return found
+async def until_recorded(folder: Path, data: bytes) -> None:
+    """Wait until a message is in the log."""
+    with trio.fail_after(PATIENCE_S):
+        while data not in [row["data"] for row in rows(folder)]:
+            await trio.sleep(0.05)
 
 
-def start(unix: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "groupcomm_client.cli", "record", "g", "--to", str(folder)]
-    return subprocess.Popen(
-        [*command, "--address", str(unix), *more], stderr=subprocess.PIPE, text=True
-    )
-
-
-async def end(process: subprocess.Popen[str]) -> tuple[int, str]:
-    with trio.fail_after(20):
-        _, error = await trio.to_thread.run_sync(process.communicate)
-    return process.returncode, error
-
-
-async def until_joined(connection: Connection) -> None:
-    """Wait for one more member."""
-    with trio.fail_after(20):
-        async for event in connection:
-            if isinstance(event, GroupView) and event.cause is Cause.JOIN and not event.own:
-                return
-
-
-async def test_what_is_delivered_is_in_files(tmp_path: Path) -> None:
+async def test_what_is_delivered_is_in_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
     async with LocalCluster("a") as cluster, connect(str(cluster["a"].unix), user="ann") as ann:
         await ann.join("g")
-        recorder = start(cluster["a"].unix, tmp_path / "log", "--file-rows", "4", "--count", "6")
-        await until_joined(ann)
-        for level in LEVELS:
-            await ann.multicast(["g", "other"], level.name.encode(), level=level, type=7)
-        status, told = await end(recorder)
-        assert (status, told) == (0, f"6 messages are in 2 files in {tmp_path / 'log'}\n")
-        again = start(cluster["a"].unix, tmp_path / "log")
-        await until_joined(ann)
-        place = await ann.multicast("g", b"once more", ordered=True)
-        await trio.sleep(0.2)
-        again.send_signal(signal.SIGTERM)
-        assert (await end(again))[0] == 0
-    found = rows(tmp_path / "log")
+        with RecorderProcess(cluster["a"].unix, log, "--count", "6") as recorder:
+            await until_joined(ann)
+            for level in LEVELS:
+                await ann.multicast(["g", "other"], level.name.encode(), level=level, type=7)
+            assert await recorder.end(ask=False) == (0, "")
+        assert recorder.told[-1]["messages"] == 6
+        with RecorderProcess(cluster["a"].unix, log) as again:
+            await until_joined(ann)
+            await ann.multicast("g", bytes(100_000), level=ServiceLevel.FIFO)
+            ordered = await ann.multicast("g", b"once more", ordered=True)
+            await again.until_row(13)
+            assert (await again.end())[0] == 0
+    found = rows(log)
     assert sorted(row["level"] for row in found[:6]) == sorted(level.name for level in LEVELS)
-    assert {tuple(row["groups"]) for row in found[:6]} == {("g", "other")}
-    assert {row["type"] for row in found[:6]} == {7}
-    assert found[6]["data"] == b"once more"
-    assert found[6]["sender"].startswith("#ann#a/")
-    assert (found[6]["view"], found[6]["stamp"]) == (str(place.position.view), place.position.time)
-    assert [row["view"] is None for row in found[:6]].count(True) == 1, "UNRELIABLE has no place"
+    for row in found[:6]:
+        assert (row["groups"], row["type"]) == (["g", "other"], 7)
+        assert row["data"].decode() == row["level"]
+        assert row["sender"].startswith("#ann#a/")
+        no_place = {row[name] is None for name in PLACE}
+        assert no_place == {row["level"] == "UNRELIABLE"}
+    assert found[6]["data"] == bytes(100_000)
+    assert found[7]["data"] == b"once more"
+    assert found[7]["number"] == found[6]["number"] + 1
+    view, *place = ordered.position
+    assert [found[7][name] for name in PLACE] == [str(view), *place]
+    assert [row["cause"] for row in rows(log, "gap")] == ["begin", "restart"]
+    assert {row["epoch"] for row in found[:6]} == {1}
+    assert {row["epoch"] for row in found[6:]} == {2}
+    joined, _ = (view for view in rows(log, "view") if view["cause"] == "join")
+    assert joined["members"][1:] == joined["changed"] == joined["vs_set"]
+    assert joined["members"][0].startswith("#ann#a/")
+    assert rows(log, "daemons")[0]["members"] == ["a"]
+    assert look_at(log).is_whole
 
 
-def test_a_new_writer_goes_on_behind_whole_files(tmp_path: Path) -> None:
-    SegmentWriter(tmp_path).write([1, 2], [message(1), message(2)])
-    (tmp_path / ".000000000000002-000000000000009.parquet.new").write_bytes(b"torn")
-    writer = SegmentWriter(tmp_path)
-    assert writer.next_row == 2
-    writer.write([3], [message(3)])
-    assert [row["data"] for row in rows(tmp_path)] == [b"1", b"2", b"3"]
-    assert not list(tmp_path.glob(".*"))
+async def record_through_a_change(cluster: LocalCluster, folder: Path) -> None:
+    """Two recorders, both members in all of one view of daemons, and part of two others."""
+    async with connect(str(cluster["a"].unix)) as one, connect(str(cluster["b"].unix)) as other:
+        await one.join("g")
+        await cluster["c"].leave()
+        await cluster.settle("ab")
+        with (
+            RecorderProcess(cluster["a"].unix, folder / "a") as left,
+            RecorderProcess(cluster["b"].unix, folder / "b") as right,
+        ):
+            for _ in range(2):
+                await until_joined(one)
+            await cluster["c"].start()
+            await cluster.settle("abc")
+            async with trio.open_nursery() as nursery:
+                for sender in (one, other):
+                    nursery.start_soon(send_all_levels, sender)
+            await cluster["c"].leave()
+            await cluster.settle("ab")
+            await send_all_levels(one)
+            await end_both(one, folder, left, right)
 
 
-def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
-    path = SegmentWriter(tmp_path).write([1] * 500, [message(number) for number in range(500)])
-    data = bytearray(path.read_bytes())
-    data[len(data) // 8] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(OSError, match=r"CRC|checksum|Corrupt"):
-        rows(tmp_path)
+async def end_both(
+    sender: Connection, folder: Path, left: RecorderProcess, right: RecorderProcess
+) -> None:
+    """End both recorders once they have written what was sent before."""
+    await sender.multicast("g", b"last")
+    for name, recorder in (("a", left), ("b", right)):
+        await until_recorded(folder / name, b"last")
+        status, error = await recorder.end()
+        assert status == 0, error
 
 
-def test_a_full_disk_is_told_with_the_rows_that_are_missing(tmp_path: Path) -> None:
-    writer = SegmentWriter(tmp_path)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    try:
-        with pytest.raises(RecordError, match=r"2 messages from row 0 on are not on disk: .*large"):
-            writer.write([1, 2], [message(1), message(2)])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    writer.write([3], [message(3)])
-    assert [row["data"] for row in rows(tmp_path)] == [b"3"]
+def fail(damage: Damage) -> None:
+    raise AssertionError(damage)
+
+
+async def send_all_levels(sender: Connection) -> None:
+    for number in range(50):
+        for level in LEVELS:
+            await sender.multicast("g", b"%d" % number, level=level)
+    await sender.multicast("g", b"in this view", ordered=True)
+
+
+async def test_two_recorders_agree_and_log_diff_tells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with LocalCluster("abc", NO_PAUSES) as cluster:
+        await cluster.settle("abc")
+        await record_through_a_change(cluster, tmp_path)
+    logs = [str(tmp_path / name) for name in "ab"]
+    assert main(["log", "diff", *logs, "--json"]) == 0, capsys.readouterr()
+    told = json.loads(capsys.readouterr().out)
+    assert told["messages"]["FIFO"] == told["messages"]["CAUSAL"] == 100
+    assert told["messages"]["RELIABLE"] == 100
+    assert told["messages"]["SAFE"] >= 100
+    assert told["views"] >= 2
+    assert main(["log", "diff", *logs]) == 0
+    assert "0 differences" in capsys.readouterr().out
+    forge(tmp_path / "b", tmp_path / "forged")
+    assert main(["log", "diff", logs[0], str(tmp_path / "forged")]) == 1
+    assert "another order" in capsys.readouterr().out
+
+
+async def test_two_recorders_agree_though_they_were_apart(tmp_path: Path) -> None:
+    with (
+        RunningCluster(2, relay=True) as cluster,
+        RecorderProcess(Path(cluster.address("a")), tmp_path / "a") as left,
+        RecorderProcess(Path(cluster.address("b")), tmp_path / "b") as right,
+    ):
+        async with connect(cluster.address("a")) as one, connect(cluster.address("b")) as other:
+            for recorder in (left, right):
+                await recorder.until_row(2)
+            await send_all_levels(one)
+            cluster.partition("a", "b")
+            for sender in (one, other):
+                await send_all_levels(sender)
+            cluster.settle("a")
+            cluster.heal()
+            cluster.settle()
+            for sender in (one, other):
+                await send_all_levels(sender)
+            await end_both(one, tmp_path, left, right)
+    found = compare(tmp_path / "a", tmp_path / "b", fail)
+    assert found.differences == []
+    assert found.views >= 2
+    assert found.changes >= 2
+    assert found.compared["AGREED"] >= 100
+
+
+def forge(log: Path, forged: Path) -> None:
+    """The same log with two SAFE messages the other way round."""
+    writer = LogWriter(forged)
+    for batch in LogReader(log).batches():
+        safe = [at for at, level in enumerate(batch["level"].to_pylist()) if level == "SAFE"]
+        order = [*range(batch.num_rows)]
+        if len(safe) > 12:
+            order[safe[10]], order[safe[11]] = order[safe[11]], order[safe[10]]
+        writer.append(batch.take(order).drop_columns(["epoch", "row"]))
+    writer.close()
+
+
+@pytest.mark.parametrize("how", ["kill", "leave"])
+async def test_it_outlasts_its_daemon_and_marks_the_gap(tmp_path: Path, how: str) -> None:
+    log = tmp_path / "log"
+    async with LocalCluster("ab") as cluster:
+        await cluster.settle("ab")
+        with RecorderProcess(cluster["a"].unix, log) as recorder:
+            await recorder.until_row(2)
+            if how == "kill":
+                cluster["a"].kill()
+            else:
+                await cluster["a"].leave()
+            await cluster["a"].start()
+            await recorder.until_row(5)
+            async with connect(str(cluster["b"].unix)) as sender:
+                await sender.multicast("g", b"behind")
+                await until_recorded(log, b"behind")
+                assert (await recorder.end())[0] == 0
+    gaps = rows(log, "gap")
+    assert [gap["cause"] for gap in gaps] == ["begin", "reconnect"]
+    why = "connection to the daemon was lost" if how == "kill" else "is being stopped"
+    assert why in json.loads(gaps[1]["data"])["why"]
+    assert gaps[0]["sender"] != gaps[1]["sender"]
+
+
+async def test_on_a_full_disk_it_goes_on_and_marks_what_it_could_not_keep(tmp_path: Path) -> None:
+    """The senders notice nothing; what fits in memory is written when there is room again."""
+    log = tmp_path / "log"
+    async with LocalCluster("a") as cluster, connect(str(cluster["a"].unix)) as sender:
+        await sender.join("g")
+        options = ("--buffer-mb", "0.1", "--seal-mb", "0.02")
+        with RecorderProcess(cluster["a"].unix, log, *options) as recorder:
+            await until_joined(sender)
+            await recorder.until_row(2)
+            resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+            for number in range(300):
+                await sender.multicast("g", b"%d" % number + bytes(1000), ordered=True)
+            await recorder.until_told("File too large")
+            await recorder.until_told("does not keep up")
+            unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+            resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, unlimited)
+            await recorder.until_told("rows are written again")
+            await sender.multicast("g", b"behind")
+            await until_recorded(log, b"behind")
+            status, error = await recorder.end()
+    assert status == 1
+    missing = int(error.split()[1])
+    assert f"{missing} messages are missing, as gaps in the log say" in error
+    found = rows(log)
+    assert len(found) == 301 - missing < 301
+    assert found[-1]["data"] == b"behind"
+    gaps = [gap for gap in rows(log, "gap") if gap["cause"] == "overrun"]
+    assert sum(json.loads(gap["data"])["messages"] for gap in gaps) == missing
+    assert look_at(log).is_whole
+
+
+async def test_old_rows_go_when_that_is_asked_for(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with LocalCluster("a") as cluster, connect(str(cluster["a"].unix)) as sender:
+        options = ("--seal-mb", "0.01", "--keep-mb", "0.1", "--sync-ms", "1")
+        with RecorderProcess(cluster["a"].unix, log, *options) as recorder:
+            await recorder.until_row(2)
+            with trio.fail_after(PATIENCE_S):
+                while LogReader(log).begin().row == 0:
+                    await sender.multicast("g", randbytes(1000), ordered=True)
+            assert (await recorder.end())[0] == 0
+    assert look_at(log).is_whole
+    assert sum(path.stat().st_size for path in log.glob("*.parquet")) <= 100_000
+
+
+async def test_it_goes_on_though_nobody_reads_what_it_tells(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with LocalCluster("a") as cluster, connect(str(cluster["a"].unix)) as sender:
+        with RecorderProcess(cluster["a"].unix, log, heard=False) as recorder:
+            await sender.join("g")
+            await until_joined(sender)
+            await sender.multicast("g", b"unheard")
+            await until_recorded(log, b"unheard")
+            status, error = await recorder.end()
+    assert status == 0
+    assert error.splitlines()[0] == "nobody reads what is told; recording goes on"
+
+
+async def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with RecorderProcess(tmp_path / "none", tmp_path / "file") as recorder:
+        status, error = await recorder.end(ask=False)
+    assert status == 1
+    assert f"{tmp_path / 'file'} cannot be written: [Errno 17] File exists" in error
+    assert error.endswith("; make room, or name another folder\n")
+
+
+async def test_two_recorders_do_not_write_to_one_folder(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path)
+    with RecorderProcess(tmp_path / "none", tmp_path) as recorder:
+        status, error = await recorder.end(ask=False)
+    assert status == 1
+    assert "another recorder writes to it; end that one, or choose another folder" in error
+    writer.close()
+
+
+def test_without_pyarrow_the_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for command in (["record", "g", "--to", "d"], ["log", "cat", "d"], ["replay", "d"]):
+        assert main(command) == 2
+        assert "pip install 'groupcomm[log]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--sync-ms", "--buffer-mb", "--seal-s", "--keep-mb"])
+def test_limits_must_be_above_zero(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["record", "g", "--to", "d", option, "0"]) == 2
+    assert f"{option} is 0; it must be above 0" in capsys.readouterr().err

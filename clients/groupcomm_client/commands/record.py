@@ -1,27 +1,38 @@
-"""`groupcomm record`: write what is delivered to groups as Parquet files."""
+"""`groupcomm record`: write down what is delivered to groups, durably and in its order."""
 
 import argparse
 import json
+import os
 import signal
-import time
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
 from groupcomm.errors import ConfigError
-from groupcomm.events import Message
+from groupcomm.names import check_group
 from groupcomm_client.commands.progress import say
-from groupcomm_client.commands.shared import add_connection_options, connect_as_told
+from groupcomm_client.commands.shared import (
+    add_connection_options,
+    connect_as_told,
+    need_pyarrow,
+)
 from groupcomm_client.connection import Connection
+from groupcomm_log.errors import LogError
 
 if TYPE_CHECKING:
-    from groupcomm_spark.segments import SegmentWriter
+    from groupcomm_client.recording.recorder import Recorder
 
 NAME: Final = "record"
-HELP: Final = "join groups and write what is delivered as Parquet files"
+HELP: Final = "join groups and write what is delivered to a log of Parquet files"
 EXAMPLE: Final = "groupcomm record chat --to chat-log"
+
+MB: Final = 1_000_000
 
 _ENDS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -29,104 +40,89 @@ _ENDS: Final = (signal.SIGINT, signal.SIGTERM)
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("groups", nargs="+", metavar="GROUP", help="what to join")
-    parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="of the files")
-    parser.add_argument(
-        "--file-rows", type=int, default=100_000, metavar="N", help="of one file, at most (100000)"
-    )
-    parser.add_argument(
-        "--file-s", type=float, default=10.0, metavar="S", help="until a file is written (10)"
-    )
+    parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="of the log")
+    number, seconds = {"type": float, "metavar": "N"}, {"type": float, "metavar": "S"}
+    for name, kind, default, text in (
+        ("--sync-ms", number, 50, "from one write to the next (50); what came is then on disk"),
+        ("--buffer-mb", number, 256, "of what waits for the disk, at most (256)"),
+        ("--seal-mb", number, 64, "of the live file until it becomes Parquet (64)"),
+        ("--seal-s", seconds, 300, "until it does in any case (300)"),
+        ("--keep-mb", number, None, "of all files; the oldest go (no limit)"),
+        ("--keep-s", seconds, None, "until a sealed file goes (no limit)"),
+        ("--duration-s", seconds, None, "end after so long"),
+    ):
+        parser.add_argument(name, default=default, help=text, **kind)  # type: ignore[arg-type]
     parser.add_argument("--count", type=int, metavar="N", help="end after so many messages")
-    parser.add_argument("--duration-s", type=float, metavar="S", help="end after so long")
-    parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+    parser.add_argument("--json", action="store_true", help="a line of JSON for all that happens")
     add_connection_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Record until enough has come, ^C or SIGTERM; everything received is then on disk."""
-    if options.file_rows < 1 or options.file_s <= 0:
-        raise ConfigError("--file-rows and --file-s must be above 0")
-    try:
-        from groupcomm_spark.segments import SegmentWriter  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise ConfigError(
-            "pyarrow is missing, which writes Parquet; install it: pip install 'groupcomm[record]'"
-        ) from None
-    recorder = Recorder(SegmentWriter(options.to), options.file_rows, options.file_s)
-    trio.run(_run, options, recorder)
-    if options.json:
-        print(json.dumps({"messages": recorder.count, "files": recorder.files}))
-    else:
-        say(f"{recorder.count} messages are in {recorder.files} files in {options.to}")
+    for name in ("sync_ms", "buffer_mb", "seal_mb", "seal_s", "keep_mb", "keep_s"):
+        value = getattr(options, name)
+        if value is not None and value <= 0:
+            raise ConfigError(f"--{name.replace('_', '-')} is {value:g}; it must be above 0")
+    groups = tuple(dict.fromkeys(map(check_group, options.groups)))
+    need_pyarrow("writes Parquet")
+    recorder = _make_recorder(options, groups)
+    trio.run(_run, options, groups, recorder)
+    end = {"event": "end", "messages": recorder.count}
+    _tell(options, {**end, "text": f"{recorder.count} messages are in {options.to}"})
     return 0
 
 
-class Recorder:
-    """Takes messages and has them written, some at a time.
+def _make_recorder(options: argparse.Namespace, groups: tuple[str, ...]) -> "Recorder":
+    from groupcomm_client.recording.recorder import Pace, Recorder  # noqa: PLC0415 - an extra
+    from groupcomm_log.writer import Limits, LogWriter  # noqa: PLC0415 - an extra
 
-    Attributes:
-        count: messages taken.
-        files: how many were written.
-    """
-
-    def __init__(self, writer: "SegmentWriter", file_rows: int, file_s: float) -> None:
-        self._writer = writer
-        self._file_rows = file_rows
-        self._file_s = file_s
-        self._received: list[int] = []
-        self._messages: list[Message] = []
-        self._deadline = inf
-        self.count = 0
-        self.files = 0
-
-    async def record(self, connection: Connection, count: int | None) -> None:
-        """Take what comes until so many messages are taken, or for ever."""
-        while count is None or self.count < count:
-            wanted = None if count is None else count - self.count
-            with trio.move_on_at(self._deadline):
-                self._take(
-                    [e for e in await connection.receive_batch() if type(e) is Message], wanted
-                )
-            if len(self._messages) >= self._file_rows or trio.current_time() >= self._deadline:
-                await self.write()
-
-    def _take(self, messages: list[Message], wanted: int | None) -> None:
-        messages = messages[:wanted]
-        if messages and not self._messages:
-            self._deadline = trio.current_time() + self._file_s
-        self._received += [time.time_ns() // 1000] * len(messages)
-        self._messages += messages
-        self.count += len(messages)
-
-    async def write(self) -> None:
-        """Write what was taken; returns once it is on disk.
-
-        Raises:
-            RecordError: it is not.
-        """
-        received, messages = self._received, self._messages
-        self._received, self._messages, self._deadline = [], [], inf
-        for start in range(0, len(messages), self._file_rows):
-            part = slice(start, start + self._file_rows)
-            await trio.to_thread.run_sync(self._writer.write, received[part], messages[part])
-            self.files += 1
-
-
-async def _run(options: argparse.Namespace, recorder: Recorder) -> None:
+    limits = Limits(
+        seal_bytes=int(options.seal_mb * MB),
+        seal_s=options.seal_s,
+        keep_bytes=None if options.keep_mb is None else int(options.keep_mb * MB),
+        keep_s=options.keep_s,
+    )
+    pace = Pace(sync_s=options.sync_ms / 1000, buffer_bytes=int(options.buffer_mb * MB))
     try:
-        with trio.move_on_after(inf if options.duration_s is None else options.duration_s):
-            async with connect_as_told(options) as connection, trio.open_nursery() as nursery:
-                nursery.start_soon(_end_on_signal, nursery.cancel_scope)
-                for group in options.groups:
-                    await connection.join(group)
-                await recorder.record(connection, options.count)
-                nursery.cancel_scope.cancel()
-    finally:
-        with trio.CancelScope(shield=True):
-            await recorder.write()
+        writer = LogWriter(options.to, limits)
+    except OSError as error:
+        raise LogError(
+            f"{options.to} cannot be written: {error}; make room, or name another folder"
+        ) from None
+    return Recorder(writer, groups, pace, partial(_tell, options), options.count)
 
 
-async def _end_on_signal(scope: trio.CancelScope) -> None:
+def _tell(options: argparse.Namespace, happened: dict[str, Any]) -> None:
+    """What happens, as JSON to standard output; what people should know to standard error."""
+    if options.json:
+        try:
+            print(json.dumps(happened), flush=True)
+        except BrokenPipeError:
+            # A log is worth more than what is told of it; writing the rest must not complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            options.json = False
+            say("nobody reads what is told; recording goes on")
+    elif "text" in happened:
+        say(f"{happened['text']}")
+
+
+async def _run(options: argparse.Namespace, groups: tuple[str, ...], recorder: "Recorder") -> None:
+    from groupcomm_client.recording.follow import record  # noqa: PLC0415 - an extra
+
+    connect: Callable[[], AbstractAsyncContextManager[Connection]] = partial(
+        connect_as_told, options
+    )
+    with trio.move_on_after(inf if options.duration_s is None else options.duration_s):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(_end_on_signal, nursery.cancel_scope)
+            await record(connect, groups, recorder)
+            nursery.cancel_scope.cancel()
+
+
+async def _end_on_signal(
+    scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
     with trio.open_signal_receiver(*_ENDS) as signals:
+        task_status.started()
         async for _ in signals:
             scope.cancel()

@@ -1,6 +1,7 @@
 """What the commands that connect to a daemon have in common."""
 
 import argparse
+import importlib.util
 import json
 import sys
 from contextlib import AbstractAsyncContextManager
@@ -8,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from groupcomm.clocks.stamp import Position
+from groupcomm.errors import ConfigError
 from groupcomm.events import DaemonView, GroupView, Message, Transition, Undeliverable
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client.connecting import connect
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Received
 
-_LEVEL_NAMES = tuple(level.name.lower() for level in LEVELS)
+LEVEL_NAMES = tuple(level.name.lower() for level in LEVELS)
 
 
 def add_connection_options(parser: argparse.ArgumentParser) -> None:
@@ -42,8 +44,18 @@ def connect_as_told(options: argparse.Namespace) -> AbstractAsyncContextManager[
 def add_level_option(parser: argparse.ArgumentParser) -> None:
     """What a message is promised."""
     parser.add_argument(
-        "--level", choices=_LEVEL_NAMES, default="agreed", help="of the messages (agreed)"
+        "--level", choices=LEVEL_NAMES, default="agreed", help="of the messages (agreed)"
     )
+
+
+def need_pyarrow(what: str) -> None:
+    """Of a command that works on logs: tell what to install if it is not there.
+
+    Raises:
+        ConfigError: pyarrow is missing.
+    """
+    if importlib.util.find_spec("pyarrow") is None:
+        raise ConfigError(f"pyarrow is missing, which {what}: pip install 'groupcomm[log]'")
 
 
 def level_of(options: argparse.Namespace) -> ServiceLevel:

@@ -1,0 +1,134 @@
+"""Looking a whole log over: is every byte what was written, and is every row there?"""
+
+import fcntl
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from groupcomm_log.errors import Damage, LogError
+from groupcomm_log.live import read_frames
+from groupcomm_log.names import DAMAGED, LOCK, MANIFEST, Segment
+from groupcomm_log.reader import LogReader
+from groupcomm_log.schema import GAP, MESSAGE, Offset
+
+
+@dataclass
+class Overview:
+    """What a log holds.
+
+    Attributes:
+        files: sealed ones, and live ones.
+        rows, messages: how many can be read.
+        first, last: the first and last row.
+        gaps: rows that say that something may be missing, each with what it says.
+        missing: ranges of rows that are not there, and that no gap tells of.
+        damage: what cannot be read.
+        put_aside: names of damaged files of which all that is whole was sealed.
+        is_recorded: a recorder writes to it at this moment.
+    """
+
+    files: int = 0
+    rows: int = 0
+    messages: int = 0
+    first: Offset | None = None
+    last: Offset | None = None
+    gaps: list[dict[str, Any]] = field(default_factory=list)
+    missing: list[tuple[int, int]] = field(default_factory=list)
+    damage: list[Damage] = field(default_factory=list)
+    put_aside: list[str] = field(default_factory=list)
+    is_recorded: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was acknowledged is there."""
+        return not (self.damage or self.missing or self.put_aside)
+
+
+def look_at(folder: Path) -> Overview:
+    """Read all of a log.
+
+    Raises:
+        LogError: there is no log.
+        OSError: a file cannot be read.
+    """
+    found = Overview(is_recorded=is_recorded(folder))
+    reader = LogReader(folder, found.damage.append)
+    segments = reader.segments()
+    found.files = len(segments)
+    found.put_aside = sorted(path.name for path in folder.glob(f"{DAMAGED}*"))
+    next_row, breaks = _kept_from(folder), []
+    for batch in reader.batches(columns=["epoch", "row", "kind", "cause", "received", "data"]):
+        rows = batch["row"].to_pylist()
+        found.rows += len(rows)
+        found.messages += pc.sum(pc.equal(batch["kind"], MESSAGE)).as_py()
+        found.gaps += _gaps(batch)
+        breaks += [(a + 1, b - 1) for a, b in pairwise([next_row - 1, *rows]) if b > a + 1]
+        next_row = rows[-1] + 1
+        found.first = found.first or _offset(batch, 0)
+        found.last = _offset(batch, -1)
+    told = [each.rows for each in found.damage if each.rows is not None]
+    told += [gap["rows"] for gap in found.gaps if "rows" in gap]
+    found.missing = [
+        (a, b) for a, b in breaks if not any(first <= a and b <= last for first, last in told)
+    ]
+    if not found.is_recorded:
+        found.damage += _torn(segments)
+    return found
+
+
+def is_recorded(folder: Path) -> bool:
+    """Whether a recorder writes to a folder."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _gaps(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    gaps = batch.filter(pc.equal(batch["kind"], GAP)).to_pylist()
+    return [
+        {"epoch": gap["epoch"], "row": gap["row"], "cause": gap["cause"], **json.loads(gap["data"])}
+        for gap in gaps
+    ]
+
+
+def _torn(segments: Sequence[Segment]) -> list[Damage]:
+    """Ends of live files that nobody writes any more."""
+    return [
+        each
+        for segment in segments
+        if segment.is_live
+        for each in read_frames(segment.path)
+        if isinstance(each, Damage) and each.torn
+    ]
+
+
+def _kept_from(folder: Path) -> int:
+    """The first row that retention has left."""
+    try:
+        return int(json.loads((folder / MANIFEST).read_bytes())["kept_from"])
+    except FileNotFoundError:
+        return 0
+    except (ValueError, KeyError, TypeError):
+        raise LogError(
+            f"{folder / MANIFEST}: it does not say what a recorder writes there"
+        ) from None
+
+
+def _offset(batch: pa.RecordBatch, index: int) -> Offset:
+    row = batch.num_rows + index if index < 0 else index
+    return Offset(batch["epoch"][row].as_py(), batch["row"][row].as_py())

@@ -1,0 +1,88 @@
+"""The files of a log: their names tell which rows are in them, so that nobody has to open them.
+
+::
+
+    000001-000000000000000-000000000099999-9f86d081.parquet   epoch, first and last row, CRC-32
+    _live-000001-000000000100000.arrows                       epoch, first row
+    _log.json                                                 what a log is known by
+    _lock                                                     held by the recorder
+    _damaged-...                                              kept for whoever wants to look at it
+
+Readers of whole folders pass over names with ``_`` or ``.`` in front.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from groupcomm_log.errors import LogError
+from groupcomm_log.schema import Offset
+
+MANIFEST: Final = "_log.json"
+LOCK: Final = "_lock"
+DAMAGED: Final = "_damaged-"
+UNFINISHED: Final = ".new"
+"""The end of names of files that are being written."""
+
+_SEALED: Final = re.compile(r"(\d{6,})-(\d{15,})-(\d{15,})-([0-9a-f]{8})\.parquet")
+_LIVE: Final = re.compile(r"_live-(\d{6,})-(\d{15,})\.arrows")
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A file with rows.
+
+    Attributes:
+        path: of the file.
+        first: its first row.
+        last: its last row; None for a live file.
+        crc: of a sealed file's bytes.
+    """
+
+    path: Path
+    first: Offset
+    last: Offset | None
+    crc: int
+
+    @property
+    def is_live(self) -> bool:
+        """Whether rows may still come."""
+        return self.last is None
+
+
+def sealed_name(first: Offset, last: int, crc: int) -> str:
+    """Of a Parquet file with rows of one epoch."""
+    return f"{first.epoch:06d}-{first.row:015d}-{last:015d}-{crc:08x}.parquet"
+
+
+def live_name(first: Offset) -> str:
+    """Of a live file."""
+    return f"_live-{first.epoch:06d}-{first.row:015d}.arrows"
+
+
+def list_segments(folder: Path) -> list[Segment]:
+    """The files with rows, in the order of these; sealed ones stand before live ones.
+
+    Raises:
+        LogError: there is no log.
+    """
+    try:
+        found = [segment for path in folder.iterdir() if (segment := _segment(path)) is not None]
+        is_log = bool(found) or (folder / MANIFEST).exists()
+    except (FileNotFoundError, NotADirectoryError):
+        is_log = False
+    if not is_log:
+        raise LogError(f"{folder}: no log is there; groupcomm record writes one")
+    return sorted(found, key=lambda segment: (segment.first, segment.is_live))
+
+
+def _segment(path: Path) -> Segment | None:
+    if match := _SEALED.fullmatch(path.name):
+        epoch, first, last, crc = match.groups()
+        return Segment(
+            path, Offset(int(epoch), int(first)), Offset(int(epoch), int(last)), int(crc, 16)
+        )
+    if match := _LIVE.fullmatch(path.name):
+        return Segment(path, Offset(int(match[1]), int(match[2])), None, 0)
+    return None

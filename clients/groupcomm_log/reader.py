@@ -1,0 +1,164 @@
+"""Reading a log, also while a recorder writes it, and in several processes at once.
+
+A reader needs to read the folder and nothing else; it takes no lock. It sees sealed files, and the
+live one up to its last whole batch.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from groupcomm_log.errors import Damage, LogDamaged, LogRemoved
+from groupcomm_log.live import Frame, read_frames
+from groupcomm_log.names import Segment, list_segments
+from groupcomm_log.schema import OFFSET, SCHEMA, Offset
+from groupcomm_log.sealed import check_sealed, read_sealed
+
+OnDamage = Callable[[Damage], None]
+
+BEGIN = Offset(0, 0)
+"""Before every row."""
+
+
+def _fail(damage: Damage) -> None:
+    raise LogDamaged(damage)
+
+
+class LogReader:
+    """Reads one folder.
+
+    Args:
+        folder: of the log.
+        on_damage: called for each damaged part, which is passed over; without it LogDamaged is
+            raised. The end of a live file that is being written, or was torn by a crash, is none.
+    """
+
+    def __init__(self, folder: Path, on_damage: OnDamage = _fail) -> None:
+        self.folder = folder
+        self._on_damage = on_damage
+        self._ends: dict[Path, tuple[int, int]] = {}  # of live files: byte, row, as far as known
+
+    def segments(self) -> list[Segment]:
+        """The files with rows, in order; live ones that are sealed already are not among them.
+
+        Raises:
+            LogError: there is no log.
+        """
+        found: list[Segment] = []
+        for segment in list_segments(self.folder):
+            if not (segment.is_live and found and found[-1].first == segment.first):
+                found.append(segment)
+        return found
+
+    def begin(self) -> Offset:
+        """The first row that is there, or will be."""
+        return next((segment.first for segment in self.segments()), BEGIN)
+
+    def end(self) -> Offset:
+        """Behind the last row that is there."""
+        for segment in reversed(self.segments()):
+            if segment.last is not None:
+                return segment.last._replace(row=segment.last.row + 1)
+            try:
+                return segment.first._replace(row=self._live_end(segment))
+            except FileNotFoundError:  # it was sealed in this moment
+                return self.end()
+        return BEGIN
+
+    def _live_end(self, segment: Segment) -> int:
+        at, row = self._ends.get(segment.path, (0, segment.first.row))
+        for each in read_frames(segment.path, at):
+            if isinstance(each, Frame):
+                at, row = each.end, each.first + each.count
+        self._ends[segment.path] = at, row
+        return row
+
+    def batches(
+        self,
+        start: Offset = BEGIN,
+        stop: Offset | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows in their order, none of them empty, up to what is there now.
+
+        Args:
+            start: the first row, or where it would be.
+            stop: behind the last one; None: all that are there.
+            columns: which, in this order; None: all.
+
+        Raises:
+            LogError: there is no log.
+            LogDamaged: see `on_damage`.
+            LogRemoved: retention has removed rows before they were reached.
+            OSError: a file cannot be read.
+        """
+        names = SCHEMA.names if columns is None else list(columns)
+        read = list(dict.fromkeys([*names, *OFFSET]))
+        for batch in self._from(start, read):
+            wanted = batch if stop is None else _before(batch, stop)
+            if wanted.num_rows:
+                yield wanted.select(names)
+            if wanted.num_rows < batch.num_rows:
+                return
+
+    def _from(self, start: Offset, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        segments = self.segments()
+        while segments:
+            segment = segments.pop(0)
+            if segment.last is not None and segment.last < start:
+                continue
+            try:
+                for batch in self._read(segment, columns):
+                    wanted = _behind(batch, start)
+                    if wanted.num_rows:
+                        yield wanted
+                        start = _offset_behind(wanted)
+            except FileNotFoundError:
+                segments = self.segments()
+                if not segment.is_live and segment.path not in [s.path for s in segments]:
+                    raise LogRemoved(
+                        f"{self.folder}: rows {max(start, segment.first).row} to"
+                        f" {segment.last and segment.last.row} were removed before they were"
+                        " read; have the recorder keep more, or read on from what is there"
+                    ) from None
+
+    def _read(self, segment: Segment, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        if segment.is_live:
+            for each in read_frames(segment.path):
+                if isinstance(each, Frame):
+                    if each.count:
+                        yield each.batch().select(columns)
+                elif not each.torn:
+                    self._on_damage(each)
+            return
+        damage = check_sealed(segment)
+        if damage is not None:
+            self._on_damage(damage)
+            return
+        for batch in read_sealed(segment, columns):
+            yield batch.select(columns)
+
+
+def _offset_behind(batch: pa.RecordBatch) -> Offset:
+    last = batch.num_rows - 1
+    return Offset(batch["epoch"][last].as_py(), batch["row"][last].as_py() + 1)
+
+
+def _behind(batch: pa.RecordBatch, start: Offset) -> pa.RecordBatch:
+    """Its rows from this one on."""
+    return batch.slice(_count_before(batch, start))
+
+
+def _before(batch: pa.RecordBatch, stop: Offset) -> pa.RecordBatch:
+    """Its rows before this one."""
+    return batch.slice(0, _count_before(batch, stop))
+
+
+def _count_before(batch: pa.RecordBatch, offset: Offset) -> int:
+    """How many rows are before this one; all rows of a batch are of one epoch."""
+    epoch = batch["epoch"][0].as_py()
+    if epoch != offset.epoch:
+        return batch.num_rows if epoch < offset.epoch else 0
+    return int(pc.sum(pc.less(batch["row"], offset.row)).as_py())

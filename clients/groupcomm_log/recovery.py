@@ -1,0 +1,140 @@
+"""What is found when a log is opened again, and how live files are sealed, damaged ones too."""
+
+import json
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+
+from groupcomm_log.disk import Disk
+from groupcomm_log.errors import Damage
+from groupcomm_log.live import Frame, read_frames
+from groupcomm_log.names import DAMAGED, Segment, list_segments
+from groupcomm_log.schema import GAP, SCHEMA, Offset
+from groupcomm_log.sealed import seal
+
+
+@dataclass(frozen=True)
+class Unsealed:
+    """A live file to which nothing is appended any more.
+
+    Attributes:
+        path: of the file.
+        first: its first row.
+        stop: its rows from this one on do not count: they are in the next file; None: all do.
+    """
+
+    path: Path
+    first: Offset
+    stop: int | None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a folder held.
+
+    Attributes:
+        epoch: the last one; 0 in a new folder.
+        next_row: behind the last row.
+        unsealed: live files, in order.
+        damage: of these; sealed files are looked into by who reads them.
+    """
+
+    epoch: int
+    next_row: int
+    unsealed: list[Unsealed]
+    damage: list[Damage]
+
+
+def look_over(segments: Sequence[Segment]) -> Found:
+    """What is there; live files are read to their ends."""
+    ends = {segment.path: _Ends(segment) for segment in segments if segment.is_live}
+    # A file without rows supersedes nothing: its recorder ended before it had written any.
+    filled = [s for s in segments if s.is_live and ends[s.path].next_row > s.first.row]
+    stops = {
+        old.path: new.first.row
+        for old, new in pairwise(filled)
+        if old.first.epoch == new.first.epoch
+    }
+    after = [s.last.row + 1 for s in segments if s.last is not None]
+    return Found(
+        epoch=max((segment.first.epoch for segment in segments), default=0),
+        next_row=max([*after, *(end.next_row for end in ends.values())], default=0),
+        unsealed=[Unsealed(s.path, s.first, stops.get(s.path)) for s in segments if s.is_live],
+        damage=[each for end in ends.values() for each in end.damage],
+    )
+
+
+class _Ends:
+    """How far a live file goes, and what of it is damaged."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.next_row = segment.first.row
+        self.damage: list[Damage] = []
+        for each in read_frames(segment.path):
+            if isinstance(each, Frame):
+                self.next_row = max(self.next_row, each.first + each.count)
+                continue
+            self.damage.append(each)
+            if each.rows is not None and not each.torn:
+                self.next_row = max(self.next_row, each.rows[1] + 1)
+
+
+def seal_live(disk: Disk, live: Unsealed) -> Path | None:
+    """Seal the rows of a live file, and remove it; the sealed file, if there were any rows.
+
+    Where rows are damaged a row says so in their place, and the file is kept under another name.
+
+    Raises:
+        OSError: it could not be done; calling it again goes on.
+    """
+    folder = live.path.parent
+    damage: list[Damage] = []
+    rows = _readable(live, damage)
+    if any(s.first == live.first and not s.is_live for s in list_segments(folder)):
+        written = None  # it was sealed before a crash
+        deque(rows, maxlen=0)
+    else:
+        written = seal(disk, folder, rows)
+    if damage:
+        disk.rename(live.path, folder / (DAMAGED + live.path.name.lstrip("_")))
+    else:
+        disk.remove(live.path)
+    return written
+
+
+def _readable(live: Unsealed, damage: list[Damage]) -> Iterator[pa.RecordBatch]:
+    """The rows that count, with others in the place of what is damaged, which is noted."""
+    next_row = live.first.row
+    for each in read_frames(live.path):
+        if isinstance(each, Damage):
+            if not each.torn:
+                damage.append(each)
+                if each.rows is not None:
+                    yield from _lost(live.first.epoch, next_row, each.rows[1], each)
+                    next_row = max(next_row, each.rows[1] + 1)
+            continue
+        if not each.count or (live.stop is not None and each.first >= live.stop):
+            continue
+        if damage:
+            yield from _lost(live.first.epoch, next_row, each.first - 1, damage[-1])
+        yield each.batch()
+        next_row = each.first + each.count
+
+
+def _lost(epoch: int, first: int, last: int, damage: Damage) -> Iterator[pa.RecordBatch]:
+    """A row in the place of lost ones, if these are any."""
+    if first > last:
+        return
+    told = {"rows": [first, last], "file": damage.path.name, "at": damage.at, "why": damage.why}
+    row = {
+        "epoch": epoch,
+        "row": first,
+        "kind": GAP,
+        "cause": "damage",
+        "data": json.dumps(told).encode(),
+    }
+    yield pa.RecordBatch.from_pylist([row], schema=SCHEMA)

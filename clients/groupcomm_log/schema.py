@@ -1,0 +1,74 @@
+"""The columns of a log; docs/recorder.md describes them. Columns are only ever added.
+
+Every column may be null, integers are signed 64 bits, times are microseconds UTC: what Spark,
+pandas, DuckDB and others all take.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+_NAMES: Final = pa.list_(pa.string())
+
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("epoch", pa.int64()),  # how often a recorder was started on this folder
+        pa.field("row", pa.int64()),  # from 0, one more each
+        pa.field("kind", pa.string()),  # one of KINDS
+        pa.field("received", pa.timestamp("us", tz="UTC")),  # by the recorder's wall clock
+        pa.field("view", pa.string()),  # of daemons; with the next four it is the position
+        pa.field("stamp", pa.int64()),
+        pa.field("ring", pa.int64()),
+        pa.field("bundle", pa.int64()),
+        pa.field("message", pa.int64()),
+        pa.field("sender", pa.string()),  # private name and number of connection
+        pa.field("number", pa.int64()),  # in the sender's count
+        pa.field("groups", _NAMES),
+        pa.field("level", pa.string()),
+        pa.field("type", pa.int64()),
+        pa.field("data", pa.binary()),
+        pa.field("causal_context", pa.list_(pa.int64())),  # clients are not told it yet
+        pa.field("members", _NAMES),
+        pa.field("changed", _NAMES),
+        pa.field("cause", pa.string()),
+        pa.field("vs_set", _NAMES),
+    ]
+)
+
+OFFSET: Final = ("epoch", "row")
+"""The columns that a row is found by; a writer fills them in."""
+
+PLACE: Final = ("view", "stamp", "ring", "bundle", "message")
+"""The columns of a position."""
+
+MESSAGE, VIEW, DAEMONS, TRANSITION, GAP = KINDS = (
+    "message",
+    "view",
+    "daemons",
+    "transition",
+    "gap",
+)
+"""Of rows: a message; a group view; a view of daemons; its regular part is over; what is between
+the row before and the row behind may be missing."""
+
+ROWS: Final = pa.schema([field for field in SCHEMA if field.name not in OFFSET])
+"""The columns that a recorder gives."""
+
+
+class Offset(NamedTuple):
+    """What names a row: rows of one log rise by it, and none is given out twice.
+
+    Attributes:
+        epoch: grows with each start of a recorder. Where a row was lost again by a power failure,
+            after somebody had read it, its number comes a second time, in a later epoch.
+        row: from 0; it goes on through epochs.
+    """
+
+    epoch: int
+    row: int
+
+
+def rows_of(dicts: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+    """Rows with the given columns; all others are null."""
+    return pa.RecordBatch.from_pylist(list(dicts), schema=ROWS)

@@ -1,0 +1,109 @@
+"""Sealed rows: Parquet files that never change. A file is there whole or not at all."""
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groupcomm_log.disk import Disk
+from groupcomm_log.errors import Damage, LogDamaged
+from groupcomm_log.names import UNFINISHED, Segment, sealed_name
+from groupcomm_log.schema import SCHEMA, Offset
+
+_CHUNK_BYTES: Final = 1 << 20
+
+GROUP_BYTES: Final = 32 * 1024 * 1024
+"""Of rows, uncompressed: they are one row group of a file."""
+
+_RISING: Final = ("row", "stamp", "message", "number")
+"""Columns of which the differences are small; they are half of the work otherwise."""
+
+_PARQUET: Final[dict[str, Any]] = {
+    "compression": "zstd",
+    "write_page_checksum": True,
+    "column_encoding": dict.fromkeys(_RISING, "DELTA_BINARY_PACKED"),
+    "use_dictionary": [name for name in SCHEMA.names if name not in (*_RISING, "data")],
+    "write_statistics": [name for name in SCHEMA.names if name != "data"],
+}
+
+
+def seal(disk: Disk, folder: Path, batches: Iterable[pa.RecordBatch]) -> Path | None:
+    """Write rows of one epoch as one file; it lasts once this returns. None: there are no rows.
+
+    Raises:
+        OSError: nothing was written.
+    """
+    groups = _grouped(batches)
+    group = next(groups, None)
+    if group is None:
+        return None
+    first, last = _offset(group, 0), _offset(group, -1)
+    temporary = folder / f".{first.epoch:06d}-{first.row:015d}.parquet{UNFINISHED}"
+    with disk.synced_file(temporary) as file, pq.ParquetWriter(file, SCHEMA, **_PARQUET) as writer:
+        writer.write_table(group)
+        for group in groups:
+            writer.write_table(group)
+            last = _offset(group, -1)
+    path = folder / sealed_name(first, last.row, crc_of(temporary))
+    disk.rename(temporary, path)
+    return path
+
+
+def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The same rows in parts of about GROUP_BYTES: no more of a file is in memory."""
+    part: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        part.append(batch)
+        size += batch.nbytes
+        if size >= GROUP_BYTES:
+            yield pa.Table.from_batches(part, SCHEMA)
+            part, size = [], 0
+    if part:
+        yield pa.Table.from_batches(part, SCHEMA)
+
+
+def _offset(table: pa.Table, row: int) -> Offset:
+    return Offset(table["epoch"][row].as_py(), table["row"][row].as_py())
+
+
+def crc_of(path: Path) -> int:
+    """CRC-32 of all bytes of a file."""
+    crc = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            crc = zlib.crc32(chunk, crc)
+    return crc
+
+
+def check_sealed(segment: Segment) -> Damage | None:
+    """What is wrong with a file, if anything is.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    assert segment.last is not None
+    size = segment.path.stat().st_size
+    if crc_of(segment.path) == segment.crc:
+        return None
+    rows = segment.first.row, segment.last.row
+    return Damage(segment.path, 0, size, rows, "the checksum is not that of its name")
+
+
+def read_sealed(segment: Segment, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    """The rows of a file that was checked; all columns if none are named.
+
+    Raises:
+        LogDamaged: it was not written by a recorder, or has changed since it was checked.
+    """
+    try:
+        file = pq.ParquetFile(segment.path, page_checksum_verification=True)
+        yield from file.iter_batches(columns=columns)
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        size = segment.path.stat().st_size
+        raise LogDamaged(Damage(segment.path, 0, size, None, str(error))) from None

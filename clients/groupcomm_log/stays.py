@@ -1,0 +1,198 @@
+"""A log cut into stays: what one session of a recorder was told in one view of daemons."""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from groupcomm_log.reader import LogReader
+from groupcomm_log.schema import MESSAGE, PLACE
+
+ORDERED: Final = ("AGREED", "SAFE")
+UNORDERED: Final = ("RELIABLE", "FIFO", "CAUSAL")
+"""Levels of which two members get the same set in a view, in any order between senders."""
+
+KEY: Final = PLACE[1:]
+"""The columns of a position within one view, in their order."""
+
+COLUMNS: Final = (*PLACE, "kind", "sender", "number", "groups", "level", "type", "data")
+EVENTS: Final = ("members", "changed", "cause", "vs_set")
+
+Key = tuple[float, ...]
+"""A position within one view."""
+
+FIRST: Final[Key] = (-1,)
+NEVER: Final[Key] = (inf,)
+
+DIGESTS: Final = pa.schema(
+    [
+        *(pa.field(name, pa.int64()) for name in KEY),
+        pa.field("level", pa.string()),
+        pa.field("groups", pa.string()),
+        pa.field("digest", pa.int64()),
+    ]
+)
+NO_MESSAGES: Final = DIGESTS.empty_table()
+
+SEPARATOR: Final = "\0"  # in no name
+
+
+@dataclass(frozen=True)
+class GroupChange:
+    """A group view."""
+
+    key: Key
+    group: str
+    members: tuple[str, ...]
+    changed: tuple[str, ...]
+    cause: str
+    vs_set: tuple[str, ...]
+
+
+@dataclass
+class Stay:
+    """What one session was told in one view of daemons, or in a part of it.
+
+    Attributes:
+        view: of daemons.
+        member: the session.
+        joined: the groups it is a member of.
+        start: behind it nothing of the agreed order is missing; NEVER while it has not joined.
+        next_view: that it came to from this one; None if it was not told of one.
+        regular_end: the last of the agreed order that came in the regular part of the view.
+        changes: group views.
+        messages: those with a place: their keys, level, groups and a digest of all else.
+    """
+
+    view: str
+    member: str
+    joined: set[str]
+    start: Key
+    next_view: str | None = None
+    regular_end: Key = FIRST
+    changes: list[GroupChange] = field(default_factory=list)
+    messages: list[pa.Table] = field(default_factory=list)
+
+    @property
+    def throughout(self) -> bool:
+        """Whether it was a member in all of the view, and came to the next one."""
+        return self.start == FIRST and self.next_view is not None
+
+
+def read_stays(reader: LogReader) -> Iterator[Stay]:
+    """The stays of a log, in order.
+
+    Raises:
+        LogError, OSError: see `LogReader.batches`.
+    """
+    cutter = _Cutter()
+    for batch in reader.batches(columns=[*COLUMNS, *EVENTS]):
+        done = 0
+        for at in pc.indices_nonzero(pc.not_equal(batch["kind"], MESSAGE)).to_pylist():
+            cutter.messages(batch.slice(done, at - done))
+            yield from cutter.event(batch.slice(at, 1).to_pylist()[0])
+            done = at + 1
+        cutter.messages(batch.slice(done))
+    yield from cutter.end()
+
+
+class _Cutter:
+    def __init__(self) -> None:
+        self._stay: Stay | None = None
+        self._member = ""
+        self._transitional = self._behind_gap = False
+
+    def event(self, row: dict[str, Any]) -> Iterator[Stay]:
+        """Take a row that is no message; a stay that it ends is complete."""
+        match row["kind"]:
+            case "gap" if row["sender"] is not None:  # a new session
+                yield from self.end()
+                self._member = row["sender"]
+            case "gap":
+                old = self._stay
+                yield from self.end()
+                if old is not None:
+                    self._stay = Stay(old.view, old.member, old.joined, NEVER)
+                    self._behind_gap = True
+            case "daemons":
+                yield from self._next_view(row["view"])
+            case "transition":
+                self._transitional = True
+            case "view":
+                self._group_view(row)
+
+    def end(self) -> Iterator[Stay]:
+        """What is told from here on is of another session."""
+        if self._stay is not None:
+            yield self._stay
+        self._stay = None
+        self._behind_gap = False
+
+    def _next_view(self, view: str) -> Iterator[Stay]:
+        old = self._stay
+        if old is not None:
+            old.next_view = view
+        yield from self.end()
+        self._transitional = False
+        joined = set() if old is None else old.joined
+        self._stay = Stay(view, self._member, set(joined), FIRST if joined else NEVER)
+
+    def _group_view(self, row: dict[str, Any]) -> None:
+        stay = self._stay
+        if stay is None:
+            return
+        key = tuple(row[name] for name in KEY)
+        group, changed = row["groups"][0], tuple(row["changed"])
+        if row["cause"] == "join" and stay.member in changed:
+            stay.joined.add(group)
+            stay.start = key
+        stay.changes.append(
+            GroupChange(
+                key, group, tuple(row["members"]), changed, row["cause"], tuple(row["vs_set"])
+            )
+        )
+        self._ordered(key)
+
+    def messages(self, batch: pa.RecordBatch) -> None:
+        """Take rows that are messages."""
+        batch = batch.filter(pc.is_valid(batch["view"]))
+        if self._stay is None or not batch.num_rows:
+            return
+        self._stay.messages.append(_digested(batch))
+        ordered = batch.filter(pc.is_in(batch["level"], pa.array(ORDERED)))
+        if ordered.num_rows:
+            for at in (0, ordered.num_rows - 1):
+                (row,) = ordered.slice(at, 1).select(KEY).to_pylist()
+                self._ordered(tuple(row.values()))
+
+    def _ordered(self, key: Key) -> None:
+        assert self._stay is not None
+        if self._behind_gap:
+            self._stay.start, self._behind_gap = key, False
+        if not self._transitional:
+            self._stay.regular_end = max(self._stay.regular_end, key)
+
+
+def _digested(batch: pa.RecordBatch) -> pa.Table:
+    """Positions, levels and groups of messages, and a digest of all else."""
+    groups = pc.binary_join(batch["groups"], SEPARATOR)
+    digest = pa.array(map(zlib.crc32, batch["data"].to_pylist()), pa.int64())
+    for factor, column in ((31, _crcs(batch["sender"])), (37, _crcs(groups))):
+        digest = pc.add(digest, pc.multiply(column, pa.scalar(factor << 32, pa.int64())))
+    for factor, name in ((41, "number"), (43, "type")):
+        digest = pc.add(digest, pc.multiply(batch[name], pa.scalar(factor << 16, pa.int64())))
+    columns = [batch[name] for name in (*KEY, "level")]
+    return pa.table([*columns, groups, digest], schema=DIGESTS)
+
+
+def _crcs(texts: pa.Array) -> pa.Array:
+    """CRC-32 of each text, of which few are different."""
+    codes = texts.dictionary_encode()
+    crcs = pa.array(
+        [zlib.crc32(text.encode()) for text in codes.dictionary.to_pylist()], pa.int64()
+    )
+    return crcs.take(codes.indices)

@@ -1,0 +1,280 @@
+"""The writer of a log: rows are on disk when `append` returns; see docs/recorder.md.
+
+It blocks, so a program with an event loop calls it in threads: `append` in one, `tend` in another.
+"""
+
+import fcntl
+import json
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from groupcomm_log.disk import Disk
+from groupcomm_log.errors import LogBusy
+from groupcomm_log.live import encode_batch, encode_schema
+from groupcomm_log.names import LOCK, MANIFEST, UNFINISHED, list_segments, live_name
+from groupcomm_log.recovery import Found, Unsealed, look_over, seal_live
+from groupcomm_log.schema import SCHEMA, Offset
+
+FORMAT: Final = 1
+LOCK_PATIENCE_S: Final = 2.0
+"""So long is waited for another recorder that is about to end."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When files are sealed, and how much is kept.
+
+    Attributes:
+        seal_bytes: of a live file, about; then it is sealed.
+        seal_s: seconds from its first row until it is sealed.
+        keep_bytes: of all files; the oldest sealed ones go. None: no limit.
+        keep_s: seconds since a file was sealed until it goes. None: no limit.
+    """
+
+    seal_bytes: int = 64 * 1024 * 1024
+    seal_s: float = 300.0
+    keep_bytes: int | None = None
+    keep_s: float | None = None
+
+
+class LogWriter:
+    """Writes one folder, and is the only one that does.
+
+    Attributes:
+        epoch: of the rows that it writes.
+        next_row: the number of the next row.
+        found: what was there before.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        limits: Limits | None = None,
+        *,
+        disk: Disk | None = None,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Go on behind what the folder holds already.
+
+        Args:
+            folder: it is made if it is not there.
+            limits: see `Limits`.
+            disk: see `Disk`.
+            clock: the wall clock, seconds since 1970; for retention.
+            monotonic: seconds; for sealing.
+
+        Raises:
+            LogBusy: another recorder writes to it.
+            LogError: it is no folder for a log.
+            OSError: it cannot be made, read or written.
+        """
+        self._disk = disk or Disk()
+        self._disk.make_folder(folder)
+        self._folder = folder
+        self._limits = limits or Limits()
+        self._clock = clock
+        self._monotonic = monotonic
+        self._lock_file = _lock(folder)
+        self._live: _LiveFile | None = None
+        self._live_lock = threading.Lock()  # append rolls, and tend does
+        try:
+            for left_over in folder.glob(f".*{UNFINISHED}"):
+                self._disk.remove(left_over)
+            if not (folder / MANIFEST).exists():
+                self._write_manifest(kept_from=0)
+            self.found: Found = look_over(list_segments(folder))
+        except BaseException:
+            os.close(self._lock_file)
+            raise
+        self.epoch = self.found.epoch + 1
+        self.next_row = self.found.next_row
+        self._unsealed = deque(self.found.unsealed)
+
+    # ---- rows ----
+
+    def append(self, rows: pa.RecordBatch) -> Offset:
+        """Write rows, one at least, and return the offset of the last one: they are on disk.
+
+        Args:
+            rows: the columns of `schema.ROWS`.
+
+        Raises:
+            OSError: they are not. Called again with the same rows and others behind them, it
+                tries again.
+        """
+        count = rows.num_rows
+        batch = pa.RecordBatch.from_arrays(
+            [
+                _repeat(self.epoch, count),
+                pc.cumulative_sum(_repeat(1, count), start=self.next_row - 1),
+                *rows.columns,
+            ],
+            schema=SCHEMA,
+        )
+        with self._live_lock:
+            if self._live is None:
+                first = Offset(self.epoch, self.next_row)
+                self._live = _LiveFile(self._disk, self._folder, first, self._monotonic())
+            try:
+                self._live.append(batch, self.next_row)
+            except OSError:
+                self._roll()  # after a failed sync nobody knows what the file holds
+                raise
+            self.next_row += count
+            self._roll_if_due()
+        return Offset(self.epoch, self.next_row - 1)
+
+    def _roll_if_due(self) -> None:
+        limits, live = self._limits, self._live
+        if live is not None and (
+            live.size >= limits.seal_bytes or self._monotonic() - live.since >= limits.seal_s
+        ):
+            self._roll()
+
+    def _roll(self) -> None:
+        """Have the live file sealed, and the next row begin another one."""
+        live, self._live = self._live, None
+        assert live is not None
+        live.close()
+        if live.rows:
+            self._unsealed.append(Unsealed(live.path, live.first, live.first.row + live.rows))
+
+    # ---- what can wait ----
+
+    def tend(self) -> list[Path]:
+        """Seal what is due, remove what is not kept; return the files that were sealed.
+
+        Raises:
+            OSError: some of it could not be done; it is tried again by the next call.
+        """
+        with self._live_lock:
+            self._roll_if_due()
+        return self._seal_all()
+
+    def close(self) -> list[Path]:
+        """Seal all rows; return the files that were sealed. Others may write to the folder then.
+
+        Raises:
+            OSError: they are not sealed; the next recorder does that.
+        """
+        try:
+            with self._live_lock:
+                if self._live is not None:
+                    self._roll()
+            return self._seal_all()
+        finally:
+            os.close(self._lock_file)
+
+    def _seal_all(self) -> list[Path]:
+        sealed = []
+        while self._unsealed:
+            path = seal_live(self._disk, self._unsealed[0])
+            self._unsealed.popleft()
+            if path is not None:
+                sealed.append(path)
+        self._remove_old()
+        return sealed
+
+    def _remove_old(self) -> None:
+        """Retention; the newest sealed file stays, so that the next epoch is known."""
+        keep_bytes, keep_s = self._limits.keep_bytes, self._limits.keep_s
+        if keep_bytes is None and keep_s is None:
+            return
+        segments = list_segments(self._folder)
+        stats = {segment.path: segment.path.stat() for segment in segments}
+        total = sum(stat.st_size for stat in stats.values())
+        going = []
+        for segment in [segment for segment in segments if not segment.is_live][:-1]:
+            stat = stats[segment.path]
+            too_old = keep_s is not None and self._clock() - stat.st_mtime >= keep_s
+            if not too_old and (keep_bytes is None or total <= keep_bytes):
+                break
+            total -= stat.st_size
+            going.append(segment)
+        if going:
+            assert going[-1].last is not None
+            self._write_manifest(kept_from=going[-1].last.row + 1)
+        for segment in going:
+            self._disk.remove(segment.path)
+
+    def _write_manifest(self, kept_from: int) -> None:
+        temporary = self._folder / f".{MANIFEST}{UNFINISHED}"
+        with self._disk.synced_file(temporary) as file:
+            file.write(json.dumps({"format": FORMAT, "kept_from": kept_from}).encode())
+        self._disk.rename(temporary, self._folder / MANIFEST)
+
+
+class _LiveFile:
+    """The file that rows are appended to.
+
+    Attributes:
+        path: of the file.
+        first: its first row.
+        since: when it was begun.
+        size: bytes that were synced.
+        rows: how many were.
+    """
+
+    def __init__(self, disk: Disk, folder: Path, first: Offset, since: float) -> None:
+        self.path = folder / live_name(first)
+        self.first = first
+        self.since = since
+        self.size = self.rows = 0
+        self._disk = disk
+        self._descriptor = disk.create(self.path)
+        try:
+            self._write(encode_schema())
+        except OSError:
+            self.close()
+            raise
+
+    def append(self, batch: pa.RecordBatch, first: int) -> None:
+        self._write(encode_batch(batch, at=self.size, first=first))
+        self.rows += batch.num_rows
+
+    def _write(self, data: memoryview) -> None:
+        self._disk.write(self._descriptor, data, self.size)
+        self._disk.sync(self._descriptor)
+        self.size += len(data)
+
+    def close(self) -> None:
+        """Give it back without what was not synced."""
+        with suppress(OSError):  # then it is there, and does not count: `Unsealed.stop`
+            self._disk.truncate(self._descriptor, self.size)
+        self._disk.close(self._descriptor)
+
+
+def _repeat(value: int, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, pa.int64()), count)
+
+
+def _lock(folder: Path) -> int:
+    """Be the only one that writes to a folder, for as long as the descriptor is open."""
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                os.close(descriptor)
+                raise LogBusy(
+                    f"{folder}: another recorder writes to it; end that one, or choose another"
+                    " folder"
+                ) from None
+            time.sleep(0.05)
+        except OSError:
+            os.close(descriptor)
+            raise

@@ -1,1 +1,0 @@
-"""Recorded traffic as columns: Parquet files that Spark, pandas, DuckDB and others read."""
