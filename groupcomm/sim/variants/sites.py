@@ -118,7 +118,13 @@ def recovery_within_the_site(right: Right) -> Right:
     """When a view ends, only daemons of one site bring each other to hold the same."""
 
     def init(
-        self: Recovery, host: Any, old: View | None, me: int, proposal: Any, joins: Any
+        self: Recovery,
+        host: Any,
+        old: View | None,
+        me: int,
+        proposal: Any,
+        joins: Any,
+        **options: Any,
     ) -> None:
         if old is not None:
             numbers = {d.number: i for i, d in enumerate(old.daemons)}
@@ -126,7 +132,7 @@ def recovery_within_the_site(right: Right) -> Right:
             present = {old.daemons[i].number for i in ring}
             seats = [seat for seat in proposal.seats if seat.number in present]
             proposal = structs.replace(proposal, seats=seats)
-        right(self, host, old, me, proposal, joins)
+        right(self, host, old, me, proposal, joins, **options)
 
     return init
 

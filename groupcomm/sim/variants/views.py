@@ -238,9 +238,15 @@ def fellows_by_name_alone(right: Right) -> Right:
     """All who were in the old view count as coming from it, wherever they have been since."""
 
     def init(
-        self: Recovery, host: Any, old: View | None, me: int, proposal: Any, joins: Any
+        self: Recovery,
+        host: Any,
+        old: View | None,
+        me: int,
+        proposal: Any,
+        joins: Any,
+        **options: Any,
     ) -> None:
-        right(self, host, old, me, proposal, joins)
+        right(self, host, old, me, proposal, joins, **options)
         if old is not None:
             present = {(seat.number, seat.random_id) for seat in proposal.seats}
             self.fellows = frozenset(
