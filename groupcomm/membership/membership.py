@@ -171,10 +171,8 @@ class Membership:
     def _on_join(self, peer: Peer, join: Join, direct: bool, now: float) -> None:
         if daemon_number(join.name) != peer.number:
             raise RemoteProtocolError(f"daemon {peer.number} calls itself {join.name!r}")
-        known = peer.join
         peer.name = join.name
-        peer.join, peer.join_at = join, now
-        if known is None or known.attempt != join.attempt or known.heard != join.heard:
+        if peer.take_join(join, now):
             self._gather.news = True
         if self._agreement is None:
             return

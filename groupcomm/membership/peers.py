@@ -27,6 +27,7 @@ class Peer:
             lower ones are stale.
         seen: sequences of its messages that were taken, and passed on if they had to be.
         join, join_at: its latest join and when it came.
+        told_at: when a join came that told of the present whom it hears.
         commit: its latest commit.
         beacon, beacon_at: its latest beacon and when it came.
         streak: how many of its beacons, one after the other, have said that it hears this daemon.
@@ -52,6 +53,7 @@ class Peer:
         "seen",
         "sequences",
         "streak",
+        "told_at",
     )
 
     def __init__(self, number: int, name: str | None, incarnation: Incarnation) -> None:
@@ -69,7 +71,7 @@ class Peer:
         self.sequences: dict[type, int] = {}
         self.seen = ReplayWindow()
         self.join: Join | None = None
-        self.join_at = -inf
+        self.join_at = self.told_at = -inf
         self.commit: Commit | None = None
         self.beacon: Beacon | None = None
         self.beacon_at = -inf
@@ -84,6 +86,19 @@ class Peer:
         self.sequences[kind] = sequence
         return True
 
+    def take_join(self, join: Join, now: float) -> bool:
+        """Note a join; whether it says anything new.
+
+        One that is repeated after its commit, for those that may not have it, is of the past: who
+        was heard then may not be any more, and needs what others say passed on.
+        """
+        known = self.join
+        self.join, self.join_at = join, now
+        news = known is None or known.attempt != join.attempt or known.heard != join.heard
+        if news or self.commit is None or self.commit.attempt != join.attempt:
+            self.told_at = now
+        return news
+
     @property
     def key(self) -> tuple[int, int]:
         """How it stands in the rows of those who hear it."""
@@ -91,6 +106,6 @@ class Peer:
 
     def hears(self, key: tuple[int, int], since: float) -> bool:
         """Whether its latest join or beacon says that it hears a daemon."""
-        if self.join is not None and self.join_at >= since and key in self.join.heard:
+        if self.join is not None and self.told_at >= since and key in self.join.heard:
             return True
         return self.beacon is not None and self.beacon_at >= since and key in self.beacon.heard

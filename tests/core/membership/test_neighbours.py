@@ -7,7 +7,7 @@ from groupcomm.membership.flood import Flood
 from groupcomm.membership.neighbours import Neighbours
 from groupcomm.membership.peers import Peer
 from groupcomm.names import daemon_number
-from groupcomm.wire.membership import Beacon
+from groupcomm.wire.membership import Beacon, Commit, Join, Proposal
 
 CONFIG = CoreConfig(sites=(("a",), ("b",), ("c",), ("d",)))
 START = Start(name="b", incarnation=Incarnation(1, 1))
@@ -37,3 +37,17 @@ def test_a_message_is_passed_on_to_those_that_are_heard_and_do_not_hear_its_orig
     assert one.lacking(origin, origin.number, NOW + 1.0) == [], "not heard any more"
     heard(one, "c", NOW, origin)
     assert one.lacking(origin, origin.number, NOW) == [], "it says that it hears the origin"
+
+
+def test_a_join_that_is_repeated_after_its_commit_says_nothing_of_the_present() -> None:
+    """Simulator seed 432, 4 sites: its sender lacked a commit that all took it to hear itself."""
+    one = neighbours()
+    origin, there = heard(one, "a", NOW), heard(one, "c", NOW)
+    past = Join(attempt=7, name="c", heard=(origin.key,), reading=1, clock=1, counter=1, past=None)
+    assert there.take_join(past, NOW)
+    assert not there.take_join(past, NOW + 0.5)
+    there.heard_at = NOW + 1.5
+    assert one.lacking(origin, origin.number, NOW + 0.6) == [], "it gathers, and still says so"
+    there.commit = Commit(7, Proposal(()), False, False, ())
+    assert not there.take_join(past, NOW + 1.5)
+    assert one.lacking(origin, origin.number, NOW + 1.5) == [there.number]
