@@ -14,16 +14,19 @@ from groupcomm.sim.variants.bug import Right, site_bug
 from groupcomm.wire.unreliable import UnreliablePacket
 
 
-@site_bug((UnderWay, "overdue"))
-def link_without_probes(right: Right) -> Right:
-    """A link tries nothing again unless something later has arrived."""
+@site_bug((UnderWay, "overdue"), (UnderWay, "asked_for"))
+def link_without_probes(right: Right, _right_asked_for: Right) -> tuple[Right, Right]:
+    """A link tries nothing again unless something later has arrived, not even what is asked for."""
 
     def overdue(self: UnderWay, now: float) -> list[Queued]:
         self._last_at = now
         gone: list[Queued] = right(self, now)
         return gone
 
-    return overdue
+    def asked_for(_self: UnderWay, _wanted: set[tuple[int, int]], _now: float) -> list[Queued]:
+        return []
+
+    return overdue, asked_for
 
 
 @site_bug((Handover, "reroute"))

@@ -11,7 +11,7 @@ from groupcomm.order import order
 from groupcomm.order.chain import NOTHING_AGREED, Chain
 from groupcomm.order.horizons import Blocks
 from groupcomm.order.order import Order
-from groupcomm.sim.variants.bug import Right, known_bug
+from groupcomm.sim.variants.bug import Right, known_bug, site_bug
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
 
@@ -157,7 +157,7 @@ def vector_is_prefix(_right: property) -> property:
     return property(causes)
 
 
-@known_bug((Order, "causes"), (Order, "accept"))
+@site_bug((Order, "causes"), (Order, "accept"))
 def vector_is_shared(_right: property, right_accept: Right) -> tuple[property, Right]:
     """V is the live list of the order, not a copy, so its packer sees no change of it."""
 
