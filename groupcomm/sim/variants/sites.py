@@ -123,8 +123,8 @@ def recovery_within_the_site(right: Right) -> Right:
         old: View | None,
         me: int,
         proposal: Any,
-        joins: Any,
-        **options: Any,
+        *joins: Any,
+        **more: Any,
     ) -> None:
         if old is not None:
             numbers = {d.number: i for i, d in enumerate(old.daemons)}
@@ -132,7 +132,7 @@ def recovery_within_the_site(right: Right) -> Right:
             present = {old.daemons[i].number for i in ring}
             seats = [seat for seat in proposal.seats if seat.number in present]
             proposal = structs.replace(proposal, seats=seats)
-        right(self, host, old, me, proposal, joins, **options)
+        right(self, host, old, me, proposal, *joins, **more)
 
     return init
 

@@ -243,10 +243,10 @@ def fellows_by_name_alone(right: Right) -> Right:
         old: View | None,
         me: int,
         proposal: Any,
-        joins: Any,
-        **options: Any,
+        *joins: Any,
+        **more: Any,
     ) -> None:
-        right(self, host, old, me, proposal, joins, **options)
+        right(self, host, old, me, proposal, *joins, **more)
         if old is not None:
             present = {(seat.number, seat.random_id) for seat in proposal.seats}
             self.fellows = frozenset(
