@@ -168,7 +168,7 @@ def _ring(core: DaemonCore) -> dict[str, Any] | None:
         "frontiers_least": operation.delivery.order.frontiers.least,
         "token_losses": ring.away.token_losses,
         "token_retransmissions": ring.away.token_retransmissions,
-        "waiting_bundles": len(core.desk.backlog),
+        "waiting_bundles": len(core.desk.backlog) + core.desk.subscriptions.holds,
     }
 
 
