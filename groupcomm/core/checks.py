@@ -20,13 +20,15 @@ def _require(holds: bool, what: str) -> None:
         raise RemoteProtocolError(what)
 
 
-def check_data(packet: DataPacket, view: View) -> None:
-    """A data packet is of a ring of the view, by a daemon of that ring."""
+def check_data(packet: DataPacket, view: View, own_ring: int) -> None:
+    """A data packet is of a ring of the view, by a daemon of that ring; whole in the own one."""
     ring_of = view.ring_of
     if packet.daemon >= len(ring_of) or ring_of[packet.daemon] != packet.ring:
         raise RemoteProtocolError(f"packet of daemon {packet.daemon}, ring {packet.ring}")
     if packet.vector is not None and len(packet.vector) != len(view.rings):
         raise RemoteProtocolError(f"vector of {len(packet.vector)} counts")
+    if packet.withheld and packet.ring == own_ring:
+        raise RemoteProtocolError(f"header of packet {packet.number} in its own ring")
 
 
 def check_unreliable(packet: UnreliablePacket, view: View) -> None:

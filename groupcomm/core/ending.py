@@ -10,7 +10,7 @@ from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.view import View
 from groupcomm.core import checks
 from groupcomm.core.delivery import Delivery
-from groupcomm.errors import BadDatagram, RemoteProtocolError
+from groupcomm.errors import BadDatagram
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.union import Union
 from groupcomm.membership.walk import Limits, Walk, find_boundary
@@ -92,9 +92,7 @@ class Ending:
         packet = decode_data_untrusted(raw)
         if raw[1:17] != self._view.key:
             raise BadDatagram("view", "a recovered packet of another view")
-        checks.check_data(packet, self._view)
-        if packet.withheld and packet.ring == self._own_ring:
-            raise RemoteProtocolError(f"header of packet {packet.number} in its own ring")
+        checks.check_data(packet, self._view, self._own_ring)
         known = union.holds(packet.ring, packet.number)
         return known and self._delivery.take_recovered(packet)
 

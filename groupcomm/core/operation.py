@@ -249,14 +249,12 @@ class Operation:
 
     def _on_data(self, raw: bytes) -> None:
         packet = decode_data_untrusted(raw)
-        checks.check_data(packet, self.view)
+        checks.check_data(packet, self.view, self._own_ring)
         own = packet.ring == self._own_ring
         if packet.daemon == self._me:
             self.ring.flow.window.repeated += len(raw)  # a fellow has answered a request for it
         elif packet.stays and not own:
             return  # of another ring of this site; the header comes once that whole ring has it
-        elif packet.withheld and own:
-            raise RemoteProtocolError(f"header of packet {packet.number} in its own ring")
         elif self._take(packet):
             if own:
                 self.ring.on_packet(packet.number)
@@ -269,9 +267,7 @@ class Operation:
         packets = decode_headers_untrusted(raw).packets
         news = False
         for packet in packets:
-            checks.check_data(packet, self.view)
-            if packet.ring == self._own_ring:
-                raise RemoteProtocolError(f"header of packet {packet.number} in its own ring")
+            checks.check_data(packet, self.view, self._own_ring)
             news |= self._take(packet)
         if news:
             self._pass_on(packets[0].ring, packets[0].number, raw)

@@ -28,7 +28,7 @@ VIEW = View(
 
 def data(**changes: Any) -> None:
     right: dict[str, Any] = {"ring": 0, "number": 1, "time": 1, "daemon": 2, "previous": 0}
-    checks.check_data(DataPacket(**{**right, "bundles": [], **changes}), VIEW)
+    checks.check_data(DataPacket(**{**right, "bundles": [], **changes}), VIEW, own_ring=0)
 
 
 def unreliable(**changes: Any) -> None:
@@ -88,6 +88,7 @@ def test_what_fits_the_view_passes(check: Check) -> None:
     ("check", "changes"),
     [
         (data, {"daemon": 3}),
+        (data, {"withheld": True}),
         (data, {"daemon": 1}),  # of the other ring
         (data, {"ring": 1}),
         (data, {"vector": (1,), "agreed": Stamp(1, 0)}),
