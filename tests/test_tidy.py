@@ -56,8 +56,14 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 SHELLS_MAY_IMPORT = {
     "groupcommd": frozenset({"groupcomm", "groupcommd"}),
-    "groupcomm_client": frozenset({"groupcomm", "groupcomm_client", "groupcomm_log", "groupcommd"}),
+    "groupcomm_client": frozenset(
+        {"groupcomm", "groupcomm_client", "groupcomm_log", "groupcomm_spark", "groupcommd"}
+    ),
     "groupcomm_log": frozenset({"groupcomm_log"}),
+    "groupcomm_spark": frozenset(
+        {"groupcomm", "groupcomm_client", "groupcomm_log", "groupcomm_spark"}
+    ),
+    "pyspark_groupcomm": frozenset({"groupcomm_spark"}),
 }
 """Which packages of this project each program may import."""
 

@@ -27,6 +27,7 @@ from groupcomm_client.commands import (
     relay,
     replay,
     simulate,
+    spark,
     status,
     story,
     sub,
@@ -87,7 +88,7 @@ def make_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
         *(demo, daemon, keygen, pub, sub, chat, watch, status, groups, members, latency),
-        *(top, bench, doctor, record, log, replay, relay, story, simulate, check),
+        *(top, bench, doctor, record, log, replay, spark, relay, story, simulate, check),
     ):
         verb = verbs.add_parser(
             command.NAME,

@@ -1,21 +1,19 @@
 """`groupcomm doctor`: what may be wrong with a daemon and its host, and what to do about it."""
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from groupcomm_client.doctor import daemon, host
-from groupcomm_client.doctor.finding import Finding, Grade
+from groupcomm_client.doctor.finding import Finding
+from groupcomm_client.doctor.telling import tell_findings
 from groupcomm_client.targets import default_address
 from groupcommd.config_file import DaemonConfig
 
 NAME: Final = "doctor"
 HELP: Final = "look for what is wrong: configuration, key, network, clock, daemon, other daemons"
 EXAMPLE: Final = "groupcomm doctor --config plant.toml --name press"
-
-_MARKS: Final = {Grade.OK: "ok     ", Grade.WARNING: "warning", Grade.PROBLEM: "PROBLEM"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -39,21 +37,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Look; 1 if there is a problem."""
-    findings = []
-    for finding in examine(options.config, options.name, options.address, options.other):
-        findings.append(finding)
-        if not options.json:
-            _show(finding)
-    counts = {grade.value: sum(f.grade is grade for f in findings) for grade in Grade}
-    if options.json:
-        told = [
-            {"check": f.check, "grade": f.grade.value, "text": f.text, "remedy": f.remedy}
-            for f in findings
-        ]
-        print(json.dumps({"findings": told, **counts}, ensure_ascii=False))
-    else:
-        print(f"{counts['ok']} ok, warnings: {counts['warning']}, problems: {counts['problem']}")
-    return 1 if counts["problem"] else 0
+    findings = examine(options.config, options.name, options.address, options.other)
+    return tell_findings(findings, as_json=options.json)
 
 
 def examine(
@@ -94,9 +79,3 @@ def _examine_daemon(told: daemon.Told, config: DaemonConfig | None) -> Iterator[
     yield daemon.check_clocks(told)
     if config is not None:
         yield daemon.check_same(config, told)
-
-
-def _show(finding: Finding) -> None:
-    print(f"{_MARKS[finding.grade]} {finding.check}: {finding.text}", flush=True)
-    if finding.remedy:
-        print(f"        -> {finding.remedy}", flush=True)

