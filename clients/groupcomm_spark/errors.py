@@ -4,8 +4,10 @@ import re
 from typing import Final
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
-_RAISED: Final = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Damaged|Removed|Busy))?: ?(.*)$")
-_CLASS: Final = re.compile(r"^\[[A-Z0-9_.]+\] ")
+_PYTHON_CLASS: Final = re.compile(r"^(?:\w+\.)*\w+(?: \(.*?\))?: ")
+_JAVA_CLASS: Final = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)+[\w$]+: ")
+_CONDITION: Final = re.compile(r"^\[[A-Z0-9_.]+\] ")
+_STATE: Final = re.compile(r" SQLSTATE: \w+$")
 
 
 def plain(error: BaseException) -> str:
@@ -14,18 +16,24 @@ def plain(error: BaseException) -> str:
     Args:
         error: as pyspark raises it.
     """
-    text = str(error)
+    text = str(error).strip() or type(error).__name__
     if _TRACEBACK in text:
         return _last_raised(text)
-    first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
-    return _CLASS.sub("", first)
+    lines = text.splitlines()
+    if lines[0].startswith("An error occurred while calling") and len(lines) > 1:
+        lines = lines[1:]
+    causes = [_bare(line) for line in lines if line.startswith("Caused by: ")]
+    first = _bare(lines[0])
+    return f"{first} {causes[-1]}" if causes and causes[-1] not in first else first
+
+
+def _bare(line: str) -> str:
+    """Without the names of Java's class and of Spark's condition."""
+    return _STATE.sub("", _CONDITION.sub("", _JAVA_CLASS.sub("", line.strip())))
 
 
 def _last_raised(text: str) -> str:
-    """The last line of the traceback that stands first: the innermost cause is told last."""
+    """What was raised last: the line below the last traceback."""
     lines = text[text.rindex(_TRACEBACK) :].splitlines()[1:]
-    for line in lines:
-        if line and not line.startswith((" ", "\t")):
-            match = _RAISED.match(line.strip())
-            return (match[2] or line).strip() if match else line.strip()
-    return text.strip().splitlines()[0]
+    raised = next((line for line in lines if line and line[0] not in " \t"), lines[0])
+    return _PYTHON_CLASS.sub("", raised.strip(), count=1)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from examples.common.chart import page
 from examples.common.command import run
 from examples.control.sweep import Sweep, as_json, as_svg, as_text
 from groupcomm.errors import ConfigError
 from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm_client.line_chart import page
 
 EPILOG = """\
 example: python -m examples.control --levels unreliable,agreed --losses 0,0.05,0.2

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import attrs
 
-from examples.common.chart import Axis, Panel, draw
 from examples.common.stage import NAMES, Network, program, relayed
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.faults import Faults
+from groupcomm_client.line_chart import Axis, Panel, draw
 from groupcomm_client.local_cluster import LocalCluster
 
 PROGRAMS: Final = ("plant", "estimator", "controller")

@@ -42,6 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--pack", type=int, default=1, metavar="N", help="small messages sent together (1)")
     add("--one-by-one", action="store_true", help="these N by a call each, not by one for all")
     add("--piece", type=int, default=PIECE, metavar="N", help="tiles of a piece of the map (32)")
+    add("--record", type=Path, metavar="DIR", help="a log of what is delivered at each daemon")
     add("--json", action="store_true", help="one line of JSON instead of the table")
     add("--chart", type=Path, metavar="FILE.html", help="write a page with charts, too")
     return parser
@@ -70,7 +71,13 @@ def setup_of(options: argparse.Namespace) -> Setup:
         packet_bytes=options.packet_bytes,
         seed=options.seed,
     )
-    return Setup(daemons=options.daemons, network=network, seconds=options.seconds, load=load)
+    return Setup(
+        daemons=options.daemons,
+        network=network,
+        seconds=options.seconds,
+        load=load,
+        record=options.record,
+    )
 
 
 def level_of(text: str) -> tuple[str, ServiceLevel]:

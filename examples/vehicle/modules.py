@@ -99,7 +99,7 @@ class Module:
     async def work(self, window: Window) -> dict[str, Any]:
         """Send and take until the end; the report."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._listen)
+            nursery.start_soon(self._listen, window)
             async with trio.open_nursery() as senders:
                 senders.start_soon(self._send_all, window)
                 if self._name == LATE and MAP_DELTA.type in self._types():
@@ -137,13 +137,13 @@ class Module:
 
     async def _join_late(self, window: Window) -> None:
         await sleep_until_ns(window.middle_ns)
-        self._joined_map_ns = time.monotonic_ns()
+        self._joined_map_ns = time.monotonic_ns() + window.offset_ns
         await self._connection.join(BULK_MAP)
 
-    async def _listen(self) -> None:
+    async def _listen(self, window: Window) -> None:
         while True:
             events = await self._connection.receive_batch()
-            now_ns = time.monotonic_ns()
+            now_ns = time.monotonic_ns() + window.offset_ns
             for event in events:
                 if isinstance(event, Message):
                     self._inbox.take(event, now_ns)

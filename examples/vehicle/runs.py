@@ -15,6 +15,7 @@ from examples.common.stage import Network, Program, open_daemons, program
 from examples.vehicle.measure import Figures, Heard, figures
 from examples.vehicle.table import BULK_MAP, LATE, Kind, Load, choose
 from groupcomm_client.local_cluster import LocalCluster, LocalDaemon
+from groupcomm_client.recording.beside import recorded
 
 WARM_UP_S: Final = 1.0
 SAME, OTHER = "same daemon", "other daemon"
@@ -29,12 +30,14 @@ class Setup:
         network: between them.
         seconds: that count, after a second of warm-up.
         load: arguments of `table.choose`.
+        record: where a log of each daemon is written; None for none.
     """
 
     daemons: int
     network: Network
     seconds: float
     load: Mapping[str, Any]
+    record: Path | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -89,12 +92,17 @@ async def run_once(setup: Setup) -> Result:
         ConfigError: nothing that can be run.
         ClusterError: the daemons do not start.
         ProgramEnded: a module has failed.
+        RecorderError: a recorder has.
     """
     load = choose(**setup.load)
     async with open_daemons(setup.daemons, setup.network) as cluster:
         daemons = list(cluster.daemons.values())
         places = {name: daemons[i % len(daemons)] for i, name in enumerate(load.modules)}
         async with AsyncExitStack() as stack:
+            if setup.record is not None:
+                addresses = {daemon.name: str(daemon.unix) for daemon in daemons}
+                groups = sorted({kind.group for kind in load.kinds})
+                await stack.enter_async_context(recorded(addresses, groups, setup.record))
             programs = {
                 name: await stack.enter_async_context(_module(name, daemon, setup))
                 for name, daemon in places.items()
@@ -119,8 +127,13 @@ async def _measure_cpu(
     cluster: LocalCluster, programs: Mapping[str, Program], setup: Setup
 ) -> dict[str, float]:
     """Have the programs run; seconds that each daemon has computed in the time that counts."""
-    start_ns = time.monotonic_ns() + round(WARM_UP_S * 1e9)
-    window = {"start_ns": start_ns, "end_ns": start_ns + round(setup.seconds * 1e9)}
+    now_ns = time.monotonic_ns()
+    start_ns = now_ns + round(WARM_UP_S * 1e9)
+    window = {
+        "start_ns": start_ns,
+        "end_ns": start_ns + round(setup.seconds * 1e9),
+        "offset_ns": time.time_ns() - now_ns,
+    }
     for each in programs.values():
         await each.tell(window)
     await trio.sleep(WARM_UP_S)

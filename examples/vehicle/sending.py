@@ -13,7 +13,7 @@ from examples.vehicle.table import MAP_DELTA, MAP_PIECE, WELCOME, Kind, Load
 from groupcomm_client import Connection
 
 HEAD: Final = struct.Struct("!IQ")
-"""Before every message: its number, and when it was made (CLOCK_MONOTONIC, nanoseconds)."""
+"""Before every message: its number, and when it was made, nanoseconds since 1970."""
 
 WELCOME_PIECES: Final = 4
 """A newcomer gets so many pieces at once, one time for each delta."""
@@ -24,10 +24,17 @@ SMALL_BYTES: Final = 1000
 
 @attrs.frozen(kw_only=True)
 class Window:
-    """When the messages are made that count; on CLOCK_MONOTONIC, nanoseconds."""
+    """When the messages are made that count; on CLOCK_MONOTONIC, nanoseconds.
+
+    Attributes:
+        start_ns, end_ns: its ends.
+        offset_ns: what is added for the wall clock: one value for all, so that a wall clock
+            that is set meanwhile spoils no delay.
+    """
 
     start_ns: int
     end_ns: int
+    offset_ns: int
 
     @property
     def middle_ns(self) -> int:
@@ -54,7 +61,7 @@ class Numbering:
     def message(self, data: bytes) -> bytes:
         """Data behind the head of the next message, which is made now."""
         now = time.monotonic_ns()
-        made = HEAD.pack(self.next, now) + data
+        made = HEAD.pack(self.next, now + self._window.offset_ns) + data
         if self._window.start_ns <= now < self._window.end_ns:
             self.first = self.next if self.first is None else self.first
             self.count += 1
@@ -182,7 +189,8 @@ class Mapper:
         count = min(TILES, WELCOME_PIECES * self._tiles)
         for first in {first for _, first in self._welcomed}:
             names = tuple(name for name, place in self._welcomed if place == first)
-            data = HEAD.pack(0, time.monotonic_ns()) + self.original.piece(first, count)
+            made_ns = time.monotonic_ns() + self._window.offset_ns
+            data = HEAD.pack(0, made_ns) + self.original.piece(first, count)
             await self._connection.multicast(names, data, level=self._delta.level, type=WELCOME)
         self._welcomed = [
             (n, first + count) for n, first in self._welcomed if first + count < TILES

@@ -10,6 +10,7 @@ from groupcomm_spark.session import open_session
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = open_session("local[2]", name="groupcomm tests")
+    few = {"spark.sql.shuffle.partitions": "2"}  # there are few rows
+    session = open_session("local[2]", name="groupcomm tests", config=few)
     yield session
     session.stop()

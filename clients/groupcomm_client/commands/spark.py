@@ -3,7 +3,10 @@
 import argparse
 from typing import Final
 
-from groupcomm_spark.commands import doctor
+from groupcomm.errors import GroupCommError
+from groupcomm_log.errors import LogError
+from groupcomm_spark.commands import doctor, report
+from groupcomm_spark.errors import plain
 
 NAME: Final = "spark"
 HELP: Final = "work on logs with Spark: verify them, report on them, watch them"
@@ -13,17 +16,24 @@ EXAMPLE: Final = "groupcomm spark doctor"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs of the verb."""
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (doctor,):
+    for command in (doctor, report):
         verb = verbs.add_parser(
             command.NAME,
             help=command.HELP,
             description=command.HELP,
             epilog=f"example: {command.EXAMPLE}",
         )
-        verb.set_defaults(run_spark=command.run)
+        verb.set_defaults(run_spark=command.run, name=command.NAME)
         command.add_options(verb)
 
 
 def run(options: argparse.Namespace) -> int:
     """Do what the inner verb says."""
-    return int(options.run_spark(options))
+    try:
+        return int(options.run_spark(options))
+    except (GroupCommError, LogError, OSError):
+        raise
+    except Exception as error:  # what Spark raises has forty lines of Java around a sentence
+        if options.debug:
+            raise
+        raise GroupCommError(f"{plain(error)} (--debug shows all of it)") from None

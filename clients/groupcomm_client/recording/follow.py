@@ -53,6 +53,7 @@ async def _follow(connect: Connect, groups: Sequence[str], recorder: Recorder) -
                 recorder.begin_session(connection.member, why)
                 for group in groups:
                     await connection.join(group)
+                recorder.tell_joined(connection.member)
                 pause_s = FIRST_PAUSE_S
                 while not recorder.is_done:
                     events = await connection.receive_batch()

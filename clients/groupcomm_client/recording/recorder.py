@@ -100,6 +100,12 @@ class Recorder:
         self.sessions += 1
         self._put([Gap(cause=cause, member=member, groups=self._groups, details=details)])
 
+    def tell_joined(self, member: MemberId) -> None:
+        """This session is a member of all groups: nothing from here on is missed."""
+        groups = ", ".join(self._groups)
+        text = f"recording {groups} as {member.name}"
+        self._tell({"event": "joined", "groups": list(self._groups), "text": text})
+
     def take(self, events: list[Received]) -> None:
         """Have events written."""
         messages = sum([type(event) is Message for event in events])

@@ -103,7 +103,9 @@ def draw(title: str, panels: Sequence[Panel]) -> str:
     """
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
     colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(names)}
-    width, height = WIDTH * len(panels), HEIGHT + LEGEND_HEIGHT
+    width = WIDTH * len(panels)
+    rows = legend_rows(names, width)
+    height = HEIGHT + LEGEND_HEIGHT * len(rows)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
         f' width="{width}" height="{height}" font-family="sans-serif" font-size="12"'
@@ -115,7 +117,9 @@ def draw(title: str, panels: Sequence[Panel]) -> str:
         parts.append(f'<g transform="translate({index * WIDTH} 0)">')
         parts += draw_panel(panel, colours)
         parts.append("</g>")
-    parts += draw_legend(colours, width, HEIGHT + LEGEND_HEIGHT / 2)
+    for index, row in enumerate(rows):
+        at = HEIGHT + LEGEND_HEIGHT * (index + 0.5)
+        parts += draw_legend({name: colours[name] for name in row}, width, at)
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -159,17 +163,36 @@ def draw_line(name: str, line: Sequence[Point], x: Scale, y: Scale, colour: str)
     return parts
 
 
+def legend_rows(names: Sequence[str], width: float) -> list[list[str]]:
+    """The names that find room beside each other, row by row."""
+    rows: list[list[str]] = [[]]
+    left = float(width)
+    for name in names:
+        left -= legend_width(name)
+        if left < 0 and rows[-1]:
+            rows.append([])
+            left = width - legend_width(name)
+        rows[-1].append(name)
+    return rows
+
+
+def legend_width(name: str) -> float:
+    """Pixels of a name in the legend, about."""
+    return 36 + 7.3 * len(name)
+
+
 def draw_legend(colours: Mapping[str, str], width: float, at: float) -> list[str]:
-    """Names and colours of all lines, in a row."""
-    room = width / max(1, len(colours))
-    parts = []
-    for index, (name, colour) in enumerate(colours.items()):
-        left = index * room + 10
+    """Names and colours of some lines, spread over a row."""
+    widths = [legend_width(name) for name in colours]
+    spare = max(0.0, width - sum(widths)) / max(1, len(widths))
+    left, parts = 10.0, []
+    for (name, colour), room in zip(colours.items(), widths, strict=True):
         parts.append(
             f'<line x1="{left:.1f}" y1="{at}" x2="{left + 18:.1f}" y2="{at}"'
             f' stroke="{colour}" stroke-width="3"/>'
         )
         parts.append(text(left + 24, at + 4, name, anchor="start"))
+        left += room + spare
     return parts
 
 

@@ -1,4 +1,4 @@
-"""The charts of the examples: what is drawn stands where its values say, and is valid XML."""
+"""Line charts: what is drawn stands where its values say, and is valid XML."""
 
 import xml.etree.ElementTree as ET
 
@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples.common.chart import (
+from groupcomm_client.bench.bars import nice_step
+from groupcomm_client.line_chart import (
     BOTTOM,
     HEIGHT,
     LEFT,
@@ -20,7 +21,6 @@ from examples.common.chart import (
     draw,
     page,
 )
-from groupcomm_client.bench.bars import nice_step
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -1,0 +1,40 @@
+"""Options that the verbs share."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from groupcomm_spark.progress import Say, quiet, say
+from groupcomm_spark.session import LOCAL, MEMORY, open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def add_log_options(parser: argparse.ArgumentParser) -> None:
+    """Which logs."""
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="that was recorded to")
+
+
+def add_spark_options(parser: argparse.ArgumentParser) -> None:
+    """Where Spark runs."""
+    parser.add_argument(
+        "--master", metavar="URL", help=f"local[N], or a cluster: spark://HOST:PORT ({LOCAL})"
+    )
+    parser.add_argument(
+        "--memory", default=MEMORY, metavar="SIZE", help=f"of Spark's driver ({MEMORY})"
+    )
+    parser.add_argument("--quiet", action="store_true", help="do not tell how it goes")
+
+
+def session_of(options: argparse.Namespace) -> "SparkSession":
+    """The session that the options ask for."""
+    teller(options)(f"starting Spark at {options.master or LOCAL}")
+    return open_session(
+        options.master, name=f"groupcomm spark {options.name}", memory=options.memory
+    )
+
+
+def teller(options: argparse.Namespace) -> Say:
+    """Who is told how it goes."""
+    return quiet if options.quiet else say

@@ -1,0 +1,1 @@
+"""What happened, in figures and pictures: rates, delays, losses, view changes."""

@@ -1,0 +1,237 @@
+"""The page of a report: one file of HTML with its pictures, which needs nothing else.
+
+Pure: figures in, text out.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
+from itertools import groupby
+from typing import Any, Final
+
+from groupcomm.level import LEVELS
+from groupcomm_client.line_chart import Axis, Panel, Point, draw
+from groupcomm_spark.report.figures import Figures, Slice
+from groupcomm_spark.report.histogram import later_than
+from groupcomm_spark.report.tables import SHARES, delay_tables, grouped_delays
+
+ROWS: Final = 50
+"""A table has at most so many rows; it says how many it leaves out."""
+
+_STYLE: Final = """\
+body{font-family:system-ui,sans-serif;margin:2em auto;max-width:76em;padding:0 1em;color:#222}
+h1{margin-bottom:.2em}h2{margin-top:2em;border-bottom:1px solid #ddd;padding-bottom:.2em}
+svg{max-width:100%;height:auto}.told{color:#555}.none{color:#777;font-style:italic}
+.cards{display:flex;flex-wrap:wrap;gap:1em;margin:1em 0}
+.card{border:1px solid #ddd;border-radius:.5em;padding:.6em 1em;min-width:8em}
+.card b{display:block;font-size:1.5em}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.92em}
+th,td{padding:.25em .8em;text-align:right;border-bottom:1px solid #eee;white-space:nowrap}
+th:first-child,td:first-child{text-align:left}
+td.text,th.text{text-align:left;white-space:normal}
+details{margin:.6em 0}summary{cursor:pointer;font-weight:600}.warn{color:#b00020}
+"""
+
+_KINDS: Final = {
+    "level": "level",
+    "group": "group",
+    "sender": "sender",
+    "site": "site of the sender",
+}
+
+
+def make_page(found: Figures, title: str = "Group communication: what happened") -> str:
+    """The whole page."""
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        _begin(found),
+        _cards(found),
+        "<h2>Rates</h2>",
+        _rates(found),
+        "<h2>Delays</h2>",
+        *_delays(found),
+        "<h2>Losses of UNRELIABLE messages</h2>",
+        _losses(found),
+        "<h2>Views of daemons</h2>",
+        _views(found),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style></head>\n<body>\n"
+        + "\n".join(parts)
+        + "\n</body>\n</html>\n"
+    )
+
+
+# ---- the head ----
+
+
+def _begin(found: Figures) -> str:
+    if found.begin_us is None:
+        return '<p class="none">These logs have no rows.</p>'
+    begin = datetime.fromtimestamp(found.begin_us / 1e6, UTC)
+    logs = ", ".join(map(escape, found.logs))
+    return f'<p class="told">Logs {logs}, from {begin:%Y-%m-%d %H:%M:%S} UTC on</p>'
+
+
+def _cards(found: Figures) -> str:
+    size = sum(each.bytes for each in found.slices)
+    rate = found.messages / found.seconds if found.seconds else 0
+    lost = sum(loss.lost for loss in found.losses)
+    cards = {
+        "seconds": f"{found.seconds:,.1f}",
+        "deliveries": f"{found.messages:,}",
+        "deliveries a second": f"{rate:,.0f}",
+        "megabytes": f"{size / 1e6:,.1f}",
+        "UNRELIABLE lost": f"{lost:,}",
+        "views of daemons": f"{len({view.view for view in found.views}):,}",
+    }
+    told = [f'<div class="card"><b>{value}</b>{name}</div>' for name, value in cards.items()]
+    return f'<div class="cards">{"".join(told)}</div>'
+
+
+# ---- rates ----
+
+
+def _rates(found: Figures) -> str:
+    if not found.slices:
+        return '<p class="none">No messages.</p>'
+    time = Axis(label="seconds since the beginning", least=0, most=found.seconds)
+    names = [level.name for level in LEVELS]
+    levels = _lines(found, lambda each: names.index(each.level), lambda each: each.messages)
+    bytes_ = _lines(found, lambda each: found.logs.index(each.log), lambda each: each.bytes / 1e6)
+    panels = {
+        "Deliveries a second, by level": Panel(
+            title="",
+            x=time,
+            y=Axis(label="deliveries/s", least=0),
+            lines={names[at]: points for at, points in levels.items()},
+        ),
+        "Megabytes a second, by log": Panel(
+            title="",
+            x=time,
+            y=Axis(label="MB/s", least=0),
+            lines={found.logs[at]: points for at, points in bytes_.items()},
+        ),
+    }
+    return "".join(draw(title, [panel]) for title, panel in panels.items())
+
+
+def _lines(
+    found: Figures, which: Callable[[Slice], int], value: Callable[[Slice], float]
+) -> Mapping[int, list[Point]]:
+    """A line for each of which, in their order; where nothing came it is at 0."""
+    lines: dict[int, list[Point]] = {}
+    slices = sorted(found.slices, key=lambda each: (which(each), each.at_s))
+    count = int(found.seconds / found.step_s) + 1
+    for name, group in groupby(slices, key=which):
+        sums: dict[int, float] = {}
+        for each in group:
+            at = round(each.at_s / found.step_s)
+            sums[at] = sums.get(at, 0) + value(each)
+        lines[name] = [(at * found.step_s, sums.get(at, 0) / found.step_s) for at in range(count)]
+    return lines
+
+
+# ---- delays ----
+
+
+def _delays(found: Figures) -> Iterable[str]:
+    if not found.delays:
+        yield '<p class="none">No message has a stamp, or a time at which it was sent.</p>'
+        return
+    yield (
+        '<p class="told">From when a message was numbered (or sent, if the logs tell) until the'
+        " recorder had it, by the clocks of their hosts. Percentiles are off by 2.2 % at most.</p>"
+    )
+    if found.backwards:
+        yield (
+            f'<p class="warn">{found.backwards:,} deliveries came before they were sent: clocks of'
+            " hosts differ by more than the delay.</p>"
+        )
+    panels = {
+        f"Deliveries that took longer, by {_KINDS[by]}": Panel(
+            title="",
+            x=Axis(label="delay (ms)", log=True),
+            y=Axis(label="share", log=True),
+            lines=_curves(found, by),
+        )
+        for by in ("level", "site")
+    }
+    yield "".join(draw(title, [panel]) for title, panel in panels.items())
+    for by, rows in delay_tables(found).items():
+        is_open = ' open="open"' if by == "level" else ""
+        head = [_KINDS[by], "deliveries", *(name.replace("_ms", " (ms)") for name in SHARES)]
+        body = [(row["name"], row["count"], *(row[name] for name in SHARES)) for row in rows]
+        yield f"<details{is_open}><summary>By {_KINDS[by]}</summary>{_table(head, body)}</details>"
+
+
+def _curves(found: Figures, by: str) -> Mapping[str, Sequence[Point]]:
+    """The curves of the most frequent ones: more cannot be told apart."""
+    return {name: later_than(c) for name, c in [*grouped_delays(found, by).items()][:6]}
+
+
+# ---- losses, views ----
+
+
+def _losses(found: Figures) -> str:
+    if not found.losses:
+        return '<p class="none">No UNRELIABLE messages.</p>'
+    told = (
+        '<p class="told">Lost is what another log has, between the first and the last message that'
+        " this one has of the sender. Missing numbers may have been for groups that are not"
+        " recorded, or lost everywhere.</p>"
+    )
+    head = ["log", "sender", "got", "lost", "lost of all", "numbers missing"]
+    body = [
+        (*loss[:4], f"{loss.lost / (loss.got + loss.lost):.2%}", loss.missing)
+        for loss in found.losses
+    ]
+    return told + _table(head, body)
+
+
+def _views(found: Figures) -> str:
+    if not found.views:
+        return '<p class="none">No view was recorded.</p>'
+    told = (
+        '<p class="told">Transition: from the end of the old view\'s regular part to the new view.'
+        " Silence: from the last message in the old view to the first one in the new.</p>"
+    )
+    head = ["log", "second", "daemons", "came", "went", "", "transition (ms)", "silence (ms)"]
+    begin = (found.begin_us or 0) / 1e6
+    body = [
+        (
+            view.log,
+            f"{view.at.timestamp() - begin:.3f}",
+            *(" ".join(names) for names in (view.daemons, view.came, view.went)),
+            view.majority,
+            view.transition_ms,
+            view.silence_ms,
+        )
+        for view in found.views
+    ]
+    return told + _table(head, body)
+
+
+def _table(head: Sequence[str], body: Sequence[Sequence[Any]]) -> str:
+    rows = ["".join(f"<td>{_cell(value)}</td>" for value in row) for row in body[:ROWS]]
+    more = f'<p class="told">and {len(body) - ROWS} more</p>' if len(body) > ROWS else ""
+    return (
+        '<div class="scroll"><table><thead><tr>'
+        + "".join(f"<th>{escape(name)}</th>" for name in head)
+        + "</tr></thead><tbody>"
+        + "".join(f"<tr>{row}</tr>" for row in rows)
+        + f"</tbody></table></div>{more}"
+    )
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None | "":
+            return "&ndash;"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.3g}" if value < 100 else f"{value:,.0f}"
+    return escape(str(value))
