@@ -4,12 +4,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from groupcomm_log.diff import compare
+
 LIMIT_S = 60
 
 
-def demo(text: Path) -> subprocess.CompletedProcess[str]:
+def demo(text: Path, *more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "groupcomm_client.cli", "demo", "--text", str(text)],
+        [sys.executable, "-m", "groupcomm_client.cli", "demo", "--text", str(text), *more],
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
@@ -20,7 +24,7 @@ def demo(text: Path) -> subprocess.CompletedProcess[str]:
 def test_the_demo_shows_a_crash_and_one_order_in_spite_of_it(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_bytes(b"first line\nsecond line\n\nthird \xff line\n")
-    done = demo(text)
+    done = demo(text, "--record", str(tmp_path / "logs"))
     assert (done.returncode, done.stderr) == (0, "")
     for said in ("kill -9 charlie", "in a new view", "charlie is back", "saw one agreed order"):
         assert said in done.stdout
@@ -28,6 +32,10 @@ def test_the_demo_shows_a_crash_and_one_order_in_spite_of_it(tmp_path: Path) -> 
     for level in ("UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL"):
         assert rows[level] == ["3"] * 4
     assert rows["AGREED"] == ["5"] * 4
+    logs = [tmp_path / "logs" / name for name in ("alfa", "bravo")]
+    compared = compare(*logs, on_damage=pytest.fail)
+    assert compared.compared["AGREED"] == 5
+    assert not compared.differences
 
 
 def test_a_text_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -11,8 +12,10 @@ import trio
 
 from groupcomm.errors import GroupCommError
 from groupcomm.level import LEVELS
-from groupcomm_client.demo_cast import AGREED_LEVELS, Actor, Cast
+from groupcomm_client.commands.shared import need_pyarrow
+from groupcomm_client.demo_cast import AGREED_LEVELS, GROUP, Actor, Cast
 from groupcomm_client.local_cluster import LocalCluster, LocalDaemon
+from groupcomm_client.recording.beside import recorded
 
 NAME: Final = "demo"
 HELP: Final = "run three daemons, send all levels through them, kill one, and check the order"
@@ -29,6 +32,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--text", type=Path, metavar="FILE", help="whose lines are sent")
     parser.add_argument(
+        "--record", type=Path, metavar="DIR", help="logs of what is delivered at alfa and bravo"
+    )
+    parser.add_argument(
         "--keep", action="store_true", help="leave the daemons running until ^C, for a look around"
     )
 
@@ -39,6 +45,8 @@ def run(options: argparse.Namespace) -> int:
     if options.text is not None or DEFAULT_TEXT.exists():  # an installed package has no README
         text = (options.text or DEFAULT_TEXT).read_bytes()
     lines = [line for line in text.splitlines() if line.strip()] or [b"(an empty file)"]
+    if options.record is not None:
+        need_pyarrow("writes Parquet")
     return trio.run(_play, options, lines)
 
 
@@ -63,10 +71,11 @@ async def _play(options: argparse.Namespace, lines: Sequence[bytes]) -> int:
             actors = [await cast.enter(cluster[name]) for name in DAEMONS]
             await cast.agree(DAEMONS)
             say(f"all three are in one view: {', '.join(DAEMONS)}")
-            await _speak(actors, lines, say)
-            await cast.hear_all()
-            await _crash(cast, actors, cluster[DAEMONS[-1]], say)
-            await cast.hear_all()
+            async with _recorded(options.record, cluster):
+                await _speak(actors, lines, say)
+                await cast.hear_all()
+                await _crash(cast, actors, cluster[DAEMONS[-1]], say)
+                await cast.hear_all()
             good = _judge(cast, say)
             if options.keep:
                 patience.deadline = float("inf")
@@ -80,6 +89,17 @@ async def _play(options: argparse.Namespace, lines: Sequence[bytes]) -> int:
     if patience.cancelled_caught:
         raise GroupCommError(f"not over after {MOST_S:g} s; is this machine overloaded?")
     return 0 if good else 1
+
+
+@asynccontextmanager
+async def _recorded(folder: Path | None, cluster: LocalCluster) -> AsyncIterator[None]:
+    """What comes meanwhile to those daemons that survive is written down, if that is wanted."""
+    if folder is None:
+        yield
+        return
+    addresses = {name: str(cluster[name].unix) for name in DAEMONS[:-1]}
+    async with recorded(addresses, [GROUP], folder):
+        yield
 
 
 async def _speak(actors: Sequence[Actor], lines: Sequence[bytes], say: Say) -> None:
