@@ -110,8 +110,13 @@ class Cast:
             await trio.sleep(LOOK_S)
 
     async def hear_all(self) -> None:
-        """Wait until nobody hears anything new."""
-        while any(a.present and trio.current_time() - a.heard_at < QUIET_S for a in self.all):
+        """Wait until nobody hears anything new, for QUIET_S at least."""
+        asked_at = trio.current_time()
+        while any(
+            trio.current_time() - max(actor.heard_at, asked_at) < QUIET_S
+            for actor in self.all
+            if actor.present
+        ):
             await trio.sleep(LOOK_S)
 
     async def leave(self) -> None:
