@@ -114,19 +114,26 @@ def _readable(live: Unsealed, damage: list[Damage]) -> Iterator[pa.RecordBatch]:
             if not each.torn:
                 damage.append(each)
                 if each.rows is not None:
-                    yield from _lost(live.first.epoch, next_row, each.rows[1], each)
+                    yield from lost_rows(live.first.epoch, next_row, each.rows[1], each)
                     next_row = max(next_row, each.rows[1] + 1)
             continue
         if not each.count or (live.stop is not None and each.first >= live.stop):
             continue
         if damage:
-            yield from _lost(live.first.epoch, next_row, each.first - 1, damage[-1])
+            yield from lost_rows(live.first.epoch, next_row, each.first - 1, damage[-1])
         yield each.batch()
         next_row = each.first + each.count
 
 
-def _lost(epoch: int, first: int, last: int, damage: Damage) -> Iterator[pa.RecordBatch]:
-    """A row in the place of lost ones, if these are any."""
+def lost_rows(epoch: int, first: int, last: int, damage: Damage) -> Iterator[pa.RecordBatch]:
+    """A row in the place of lost ones, if these are any.
+
+    Args:
+        epoch: of all of them.
+        first: the first lost row; this row gets its number.
+        last: the last lost row.
+        damage: why they are lost.
+    """
     if first > last:
         return
     told = {"rows": [first, last], "file": damage.path.name, "at": damage.at, "why": damage.why}

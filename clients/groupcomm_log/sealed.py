@@ -93,17 +93,39 @@ def check_sealed(segment: Segment) -> Damage | None:
     return Damage(segment.path, 0, size, rows, "the checksum is not that of its name")
 
 
-def read_sealed(segment: Segment, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+def read_sealed(
+    segment: Segment, columns: Sequence[str] | None, rows: tuple[int, int] | None = None
+) -> Iterator[pa.RecordBatch]:
     """The rows of a file that was checked; all columns if none are named.
+
+    Args:
+        segment: the file.
+        columns: which, in the order of the file.
+        rows: the first and the last one that are needed; some before and behind may come, too.
 
     Raises:
         LogDamaged: it was not written by a recorder, or has changed since it was checked.
     """
     try:
         file = pq.ParquetFile(segment.path, page_checksum_verification=True)
-        yield from file.iter_batches(columns=columns)
+        groups = None if rows is None else _groups_with(file.metadata, *rows)
+        yield from file.iter_batches(columns=columns, row_groups=groups)
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:
         size = segment.path.stat().st_size
         raise LogDamaged(Damage(segment.path, 0, size, None, str(error))) from None
+
+
+def _groups_with(metadata: pq.FileMetaData, first: int, last: int) -> list[int]:
+    """The row groups in which some of these rows may be."""
+    column = SCHEMA.names.index("row")
+    spans = [
+        metadata.row_group(number).column(column).statistics
+        for number in range(metadata.num_row_groups)
+    ]
+    return [
+        number
+        for number, span in enumerate(spans)
+        if span is None or not span.has_min_max or (span.min <= last and span.max >= first)
+    ]

@@ -1,6 +1,18 @@
-"""The format "groupcomm" for Spark."""
+"""The format "groupcomm" for Spark.
+
+Spark imports this in helper processes only to learn the name, and makes objects of it many times:
+what costs time (pyarrow) is imported by what is asked for, and nothing is read before that.
+"""
+
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from groupcomm_spark.reading.batch import BatchReader
+    from groupcomm_spark.reading.stream import StreamReader
 
 
 class GroupCommDataSource(DataSource):
@@ -10,3 +22,40 @@ class GroupCommDataSource(DataSource):
     def name(cls) -> str:
         """What users write: ``spark.read.format("groupcomm")``."""
         return "groupcomm"
+
+    # ---- reading ----
+
+    def schema(self) -> "StructType":
+        """The columns that the options ask for.
+
+        Raises:
+            ConfigError: an option is wrong.
+        """
+        from groupcomm_spark.reading.columns import spark_schema  # noqa: PLC0415 - needs pyarrow
+        from groupcomm_spark.reading.options import parse_options  # noqa: PLC0415
+
+        return spark_schema(parse_options(self.options).columns)
+
+    def reader(self, schema: "StructType") -> "BatchReader":
+        """Of ``spark.read``.
+
+        Raises:
+            ConfigError: an option is wrong, or the user's own schema is.
+        """
+        from groupcomm_spark.reading.batch import BatchReader  # noqa: PLC0415 - needs pyarrow
+        from groupcomm_spark.reading.columns import names_of  # noqa: PLC0415
+        from groupcomm_spark.reading.options import parse_options  # noqa: PLC0415
+
+        return BatchReader(parse_options(self.options, streams=False), names_of(schema))
+
+    def streamReader(self, schema: "StructType") -> "StreamReader":
+        """Of ``spark.readStream``.
+
+        Raises:
+            ConfigError: an option is wrong, or the user's own schema is.
+        """
+        from groupcomm_spark.reading.columns import names_of  # noqa: PLC0415 - needs pyarrow
+        from groupcomm_spark.reading.options import parse_options  # noqa: PLC0415
+        from groupcomm_spark.reading.stream import StreamReader  # noqa: PLC0415
+
+        return StreamReader(parse_options(self.options), names_of(schema))

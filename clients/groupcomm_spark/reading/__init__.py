@@ -1,0 +1,1 @@
+"""Reading logs through the format "groupcomm": options, plan, rows, and Spark's two readers."""

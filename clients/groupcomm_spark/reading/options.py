@@ -1,0 +1,183 @@
+"""What may be asked of the format "groupcomm" when it reads."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from groupcomm.errors import ConfigError
+from groupcomm.level import ServiceLevel
+from groupcomm_log.schema import KINDS, SCHEMA
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+
+
+class Place(NamedTuple):
+    """A row: of an epoch, or of any one.
+
+    Attributes:
+        epoch: None: any.
+        row: its number.
+    """
+
+    epoch: int | None
+    row: int
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Options, checked.
+
+    Attributes:
+        folder: of the log.
+        columns: in their order.
+        groups: only rows that concern one of them, and those that concern none; empty: all.
+        levels: only messages of these, and all that are no messages; empty: all.
+        kinds: only rows of these; empty: all.
+        first: the first row; None: that of the log.
+        stop: behind the last row; None: that of the log.
+        skip_damage: a row of kind `gap` stands in the place of damaged ones; else the query fails.
+        rows_per_batch: of a stream, at most; None: all that are there.
+        start: of a stream: EARLIEST, LATEST or a row.
+        fail_on_loss: a stream fails where rows that it has not seen are gone; else it goes on.
+    """
+
+    folder: Path
+    columns: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    first: Place | None = None
+    stop: Place | None = None
+    skip_damage: bool = False
+    rows_per_batch: int | None = None
+    start: str | Place = EARLIEST
+    fail_on_loss: bool = True
+
+
+_OF_STREAMS: Final = ("startingOffset", "maxRowsPerBatch", "failOnDataLoss")
+
+KNOWN: Final = (
+    *("path", "groups", "levels", "kinds", "fromRow", "toRow", "columns", "payload", "onDamage"),
+    *_OF_STREAMS,
+)
+
+_PLACE: Final = re.compile(r"(?:(\d{1,18}):)?(\d{1,18})")
+_PLACES: Final = "the number of a row, or EPOCH:ROW"
+
+
+def parse_options(options: Mapping[str, str], *, streams: bool = True) -> ReadOptions:
+    """Options as Spark gives them, their names in any case.
+
+    Args:
+        options: names and texts.
+        streams: whether those of streams may be among them.
+
+    Raises:
+        ConfigError: one is unknown or wrong; it names the option, its value and what is allowed.
+    """
+    given = {name.lower(): text for name, text in options.items()}
+    allowed = KNOWN if streams else [name for name in KNOWN if name not in _OF_STREAMS]
+    for name in given.keys() - {known.lower() for known in allowed}:
+        raise ConfigError(f"{_spelled(name)}: {_why_not(name)}; options are {', '.join(allowed)}")
+    return _Parser(given).parse()
+
+
+def _spelled(name: str) -> str:
+    return next((known for known in KNOWN if known.lower() == name), name)
+
+
+def _why_not(name: str) -> str:
+    return "only readStream has this option" if _spelled(name) in KNOWN else "no such option"
+
+
+class _Parser:
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = given
+
+    def parse(self) -> ReadOptions:
+        payload = self._one_of("payload", {"true": True, "false": False}, default=True)
+        limit = self._text("maxRowsPerBatch")
+        return ReadOptions(
+            folder=self._folder(),
+            columns=self._columns(payload=payload),
+            groups=self._several("groups"),
+            levels=self._several("levels", [level.name for level in ServiceLevel], str.upper),
+            kinds=self._several("kinds", KINDS, str.lower),
+            first=self._place("fromRow"),
+            stop=self._place("toRow"),
+            skip_damage=self._one_of("onDamage", {"fail": False, "skip": True}, default=False),
+            rows_per_batch=None if limit is None else self._count("maxRowsPerBatch", limit),
+            start=self._start(),
+            fail_on_loss=self._one_of("failOnDataLoss", {"true": True, "false": False}, True),
+        )
+
+    def _text(self, name: str) -> str | None:
+        text = self._given.get(name.lower())
+        return None if text is None else text.strip()
+
+    def _folder(self) -> Path:
+        text = self._given.get("path")
+        if not text:
+            raise ConfigError("path: it is missing; it is the folder of a log: load('chat-log')")
+        scheme, separator, rest = text.partition("://")
+        if separator and scheme != "file":
+            raise ConfigError(
+                f"path: {text} is not in a file system that is mounted; nor is {scheme}"
+            )
+        return Path(rest if separator else text.removeprefix("file:"))
+
+    def _columns(self, *, payload: bool) -> tuple[str, ...]:
+        columns = self._several("columns", SCHEMA.names) or tuple(SCHEMA.names)
+        if payload:
+            return columns
+        if "data" in (self._text("columns") or "").split(","):
+            raise ConfigError(
+                "payload: false, and data is among the columns; leave one of them out"
+            )
+        return tuple(name for name in columns if name != "data")
+
+    def _several(
+        self, name: str, allowed: list[str] | tuple[str, ...] = (), fold: Callable[[str], str] = str
+    ) -> tuple[str, ...]:
+        text = self._text(name)
+        if text is None:
+            return ()
+        found = tuple(dict.fromkeys(fold(part.strip()) for part in text.split(",")))
+        for part in found:
+            if not part or (allowed and part not in allowed):
+                wanted = f"one or more of {', '.join(allowed)}" if allowed else "names"
+                raise ConfigError(f"{name}: {part!r} in {text!r}; it has to be {wanted}, by commas")
+        return found
+
+    def _one_of(self, name: str, meanings: Mapping[str, bool], default: bool) -> bool:
+        text = self._text(name)
+        if text is None:
+            return default
+        if text.lower() not in meanings:
+            raise ConfigError(f"{name}: {text!r}; it has to be {' or '.join(meanings)}")
+        return meanings[text.lower()]
+
+    def _count(self, name: str, text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) == 0:
+            raise ConfigError(f"{name}: {text!r}; it has to be a number from 1 on")
+        return int(text)
+
+    def _place(self, name: str, or_else: str = "") -> Place | None:
+        text = self._text(name)
+        if text is None:
+            return None
+        match = _PLACE.fullmatch(text)
+        if match is None:
+            raise ConfigError(f"{name}: {text!r}; it has to be {or_else}{_PLACES}")
+        return Place(None if match[1] is None else int(match[1]), int(match[2]))
+
+    def _start(self) -> str | Place:
+        text = self._text("startingOffset") or EARLIEST
+        if text.lower() in (EARLIEST, LATEST):
+            return text.lower()
+        place = self._place("startingOffset", f"{EARLIEST}, {LATEST}, ")
+        assert place is not None
+        return place

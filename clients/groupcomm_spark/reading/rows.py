@@ -1,0 +1,216 @@
+"""The rows of parts of a log: what runs on Spark's workers."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from groupcomm_log.errors import Damage, LogDamaged, LogRemoved
+from groupcomm_log.live import read_frames
+from groupcomm_log.names import Segment, list_segments
+from groupcomm_log.recovery import lost_rows
+from groupcomm_log.schema import GAP, MESSAGE, OFFSET
+from groupcomm_log.sealed import check_sealed, read_sealed
+from groupcomm_spark.reading.columns import arrow_schema
+from groupcomm_spark.reading.options import ReadOptions
+from groupcomm_spark.reading.planning import Part
+
+BATCH_ROWS: Final = 16_384
+"""Of what goes to Spark at once; smaller ones cost more than what is in them."""
+
+
+def read_parts(
+    parts: Iterable[Part], options: ReadOptions, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Their rows in order, those that the options ask for.
+
+    Raises:
+        LogDamaged: bytes are not what was written, and the options do not say to pass over them.
+        LogRemoved: rows are gone since this was planned, and the options do not say to go on.
+        OSError: a file cannot be read.
+    """
+    wanted = _Wanted(options)
+    needed = list(dict.fromkeys([*columns, *wanted.columns, *OFFSET]))
+    schema = arrow_schema(columns)
+    batches = (
+        wanted.of(batch).select(columns)
+        for part in parts
+        for batch in _PartReader(part, options, needed).batches()
+    )
+    for batch in _larger(batches):
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def _larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of some size; none is empty."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        if not waiting and batch.num_rows >= BATCH_ROWS:
+            yield batch
+            continue
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= BATCH_ROWS:
+            yield _joined(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+# ---- which rows are wanted ----
+
+
+class _Wanted:
+    """Leaves out rows that the options do not ask for; gaps stay, whatever they say of groups."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._groups = pa.array(options.groups, pa.string())
+        self._levels = pa.array(options.levels, pa.string())
+        self._kinds = pa.array(options.kinds, pa.string())
+        self.columns = [
+            *(("groups", "kind") if options.groups else ()),
+            *(("level", "kind") if options.levels else ()),
+            *(("kind",) if options.kinds else ()),
+        ]
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if len(self._kinds):
+            batch = batch.filter(pc.is_in(batch["kind"], self._kinds))
+        if len(self._levels):
+            is_other = pc.not_equal(batch["kind"], MESSAGE)
+            batch = batch.filter(pc.or_(is_other, pc.is_in(batch["level"], self._levels)))
+        if len(self._groups):
+            of_all = pc.or_(pc.is_null(batch["groups"]), pc.equal(batch["kind"], GAP))
+            batch = batch.filter(pc.or_(of_all, _has_any(batch["groups"], self._groups)))
+        return batch
+
+
+def _has_any(lists: pa.ListArray, names: pa.Array) -> pa.Array:
+    """Which lists have one of the names in them."""
+    found = pc.is_in(pc.list_flatten(lists), names)
+    having = pc.unique(pc.list_parent_indices(lists).filter(found))
+    every = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), len(lists)), start=-1)
+    return pc.is_in(every, pc.cast(having, pa.int64()))
+
+
+# ---- what is there ----
+
+
+class _PartReader:
+    """Reads rows of one file."""
+
+    def __init__(self, part: Part, options: ReadOptions, columns: list[str]) -> None:
+        self._part = part
+        self._options = options
+        self._columns = columns
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            if self._part.segment.is_live:
+                yield from self._live()
+            else:
+                yield from self._sealed()
+        except FileNotFoundError:
+            sealed = self._sealed_since()
+            if sealed is None:
+                self._removed()
+            else:
+                yield from _PartReader(sealed, self._options, self._columns).batches()
+
+    def _sealed_since(self) -> Part | None:
+        """The same rows in the file that a live one has become."""
+        part, segment = self._part, self._part.segment
+        for other in list_segments(segment.path.parent) if segment.is_live else ():
+            if not other.is_live and other.first == segment.first:
+                return replace(part, segment=other)
+        return None
+
+    def _removed(self) -> None:
+        if self._options.fail_on_loss:
+            part = self._part
+            raise LogRemoved(
+                f"{part.segment.path.parent}: rows {part.start} to {part.stop - 1} were removed"
+                " before they were read; have the recorder keep more, or read what is there now"
+            )
+
+    # ---- sealed files ----
+
+    def _sealed(self) -> Iterator[pa.RecordBatch]:
+        part, segment = self._part, self._part.segment
+        damage = check_sealed(segment) if part.is_whole else _checked_before(segment)
+        if damage is not None:
+            yield from self._damaged(part.start, part.stop - 1, damage)
+            return
+        try:
+            for batch in read_sealed(segment, self._columns, (part.start, part.stop - 1)):
+                yield _cut(batch.select(self._columns), part)
+        except LogDamaged:
+            _check_once.cache_clear()
+            raise
+
+    # ---- the live file ----
+
+    def _live(self) -> Iterator[pa.RecordBatch]:
+        part = self._part
+        next_row, damage = part.start, None
+        for each in read_frames(part.segment.path, part.at):
+            if isinstance(each, Damage):
+                damage = damage or each
+            elif each.first + each.count > next_row:
+                if each.first > next_row:
+                    told = damage or self._gone(next_row)
+                    yield from self._damaged(next_row, min(each.first, part.stop) - 1, told)
+                damage = None
+                yield _cut(each.batch().select(self._columns), part)
+                next_row = each.first + each.count
+            if next_row >= part.stop:
+                return
+        # What was whole when this was planned is not: a crash or a full disk took it back.
+        yield from self._damaged(next_row, part.stop - 1, damage or self._gone(next_row))
+
+    def _gone(self, row: int) -> Damage:
+        path = self._part.segment.path
+        return Damage(path, self._part.at, 0, (row, self._part.stop - 1), "rows are not there")
+
+    def _damaged(self, first: int, last: int, damage: Damage) -> Iterator[pa.RecordBatch]:
+        """Fail, or tell in a row, as a recorder does that finds its own file to be damaged."""
+        if not self._options.skip_damage:
+            raise LogDamaged(replace(damage, rows=damage.rows or (first, last)))
+        for batch in lost_rows(self._part.segment.first.epoch, first, last, damage):
+            yield batch.select(self._columns)
+
+
+def _checked_before(segment: Segment) -> Damage | None:
+    """As check_sealed, once in this process for a file that is read in small parts.
+
+    Its pages are held against their checksums each time.
+    """
+    stat = segment.path.stat()
+    return _check_once(segment, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
+
+
+@lru_cache(maxsize=64)
+def _check_once(segment: Segment, version: tuple[int, ...]) -> Damage | None:
+    return check_sealed(segment)
+
+
+def _cut(batch: pa.RecordBatch, part: Part) -> pa.RecordBatch:
+    """Its rows that are in the part; rows rise within a batch."""
+    rows = batch["row"]
+    if rows[0].as_py() >= part.start and rows[-1].as_py() < part.stop:
+        return batch
+    before = pc.sum(pc.less(rows, part.start)).as_py()
+    count = pc.sum(pc.less(rows, part.stop)).as_py() - before
+    return batch.slice(before, count)

@@ -1,0 +1,128 @@
+"""``spark.readStream.format("groupcomm")``: a log as it grows.
+
+The offset of a stream is that of the first row it has not read: ``{"epoch": 1, "row": 4711}``.
+Spark keeps it in the query's checkpoint as text.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from groupcomm_log.errors import LogError, LogRemoved
+from groupcomm_log.schema import Offset
+from groupcomm_spark.reading.options import LATEST, Place, ReadOptions
+from groupcomm_spark.reading.planning import Planner, to_tasks
+from groupcomm_spark.reading.rows import read_parts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Tells Spark of new rows on the driver, and reads them on the workers.
+
+    Args:
+        options: which rows.
+        columns: which of their columns, in this order.
+    """
+
+    def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
+        self._options = options
+        self._columns = tuple(columns)
+        self._target: Offset | None = None
+        self._known: Planner | None = None
+
+    @property
+    def _planner(self) -> Planner:
+        """What is known of the log; it lives as long as the query, in one process."""
+        if self._known is None:
+            options = self._options
+            start = options.start if isinstance(options.start, Place) else None
+            self._known = Planner(options.folder, [options.first, start], options.stop)
+        return self._known
+
+    # ---- offsets ----
+
+    def initialOffset(self) -> dict[str, int]:
+        """Where a query without a checkpoint begins.
+
+        Raises:
+            LogError: there is no log.
+            LogRemoved: the row that is asked for is there no longer.
+        """
+        start, planner = self._options.start, self._planner
+        if isinstance(start, Place):
+            self._check_kept(Offset(start.epoch or 0, start.row))
+        if start == LATEST:
+            return planner.end()._asdict()
+        return planner.begin()._asdict()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Of each batch, by the option maxRowsPerBatch."""
+        rows = self._options.rows_per_batch
+        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        """The end of the next batch.
+
+        Raises:
+            LogRemoved: rows that were not read are there no longer.
+            LogError: the checkpoint is not one of this log.
+        """
+        begin, end = Offset(**start), self._end()
+        self._check_same(begin, end)
+        self._check_kept(begin)
+        if end <= begin:
+            return start
+        if isinstance(limit, ReadMaxRows):
+            end = self._planner.limited(begin, end, limit.max_rows)
+        return end._asdict()
+
+    def reportLatestOffset(self) -> dict[str, int]:
+        """The end of the log: what a query is behind is seen in its progress."""
+        return self._planner.end()._asdict()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """From now on the log ends here."""
+        self._target = self._planner.end()
+
+    def _end(self) -> Offset:
+        return self._planner.end() if self._target is None else self._target
+
+    def _check_same(self, begin: Offset, end: Offset) -> None:
+        """Rows at the end may be lost by a power failure, but epochs are not."""
+        if begin.epoch > end.epoch:
+            raise LogError(
+                f"{self._options.folder}: this log ends with epoch {end.epoch}, and the checkpoint"
+                f" of the query is in epoch {begin.epoch}: it is of another log; use another"
+                " checkpointLocation"
+            )
+
+    def _check_kept(self, begin: Offset) -> None:
+        kept = self._planner.begin()
+        if self._options.fail_on_loss and begin < kept and begin.row < kept.row:
+            raise LogRemoved(
+                f"{self._options.folder}: rows {begin.row} to {kept.row - 1} were removed before"
+                " they were read; have the recorder keep more, or go on with row"
+                f" {kept.row} by the option failOnDataLoss=false"
+            )
+
+    # ---- rows ----
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """The tasks of a batch; those of the last one before a crash come a second time."""
+        begin = Offset(**start)
+        self._check_kept(begin)
+        parts = self._planner.parts(begin, Offset(**end))
+        return [InputPartition(task) for task in to_tasks(parts)]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """The rows of a task."""
+        return read_parts(partition.value or (), self._options, self._columns)
