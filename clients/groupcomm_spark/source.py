@@ -6,6 +6,8 @@ what costs time (pyarrow) is imported by what is asked for, and nothing is read 
 
 from typing import TYPE_CHECKING
 
+from typing import TYPE_CHECKING
+
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
     from groupcomm_spark.reading.batch import BatchReader
     from groupcomm_spark.reading.stream import StreamReader
+    from groupcomm_spark.sink.writer import GroupCommStreamWriter
 
 
 class GroupCommDataSource(DataSource):
@@ -59,3 +62,13 @@ class GroupCommDataSource(DataSource):
         from groupcomm_spark.reading.stream import StreamReader  # noqa: PLC0415
 
         return StreamReader(parse_options(self.options), names_of(schema))
+
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> "GroupCommStreamWriter":
+        """The sink of a streaming query.
+
+        Raises:
+            ConfigError: an option or a column is wrong.
+        """
+        from groupcomm_spark.sink.writer import open_writer  # noqa: PLC0415 - it is loaded often
+
+        return open_writer(self.options, schema, overwrite=overwrite)

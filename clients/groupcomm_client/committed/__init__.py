@@ -1,0 +1,29 @@
+"""Batches of rows that are given to a program exactly once; docs/spark.md, The sink.
+
+::
+
+    from groupcomm_client import connect
+    from groupcomm_client.committed import Batch, committed
+
+    async with connect() as connection, connection.group("alarms"):
+        receiver = committed(connection, ["alarms"])
+        async for event in receiver:
+            if isinstance(event, Batch):
+                for row in event.rows:
+                    print(row.query, row.batch, row.index, row.message.data)
+"""
+
+from groupcomm_client.committed.publications import Batch, Incomplete, Missed, Row
+from groupcomm_client.committed.receiving import BlockingCommitted, Committed, committed
+from groupcomm_client.committed.stream import CommittedStream
+
+__all__ = [
+    "Batch",
+    "BlockingCommitted",
+    "Committed",
+    "CommittedStream",
+    "Incomplete",
+    "Missed",
+    "Row",
+    "committed",
+]

@@ -1,0 +1,82 @@
+"""Batches in a log that was recorded; needs ``groupcomm[log]``."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from groupcomm.errors import ConfigError
+from groupcomm_client.committed.markers import is_publisher
+from groupcomm_client.committed.publications import Batch, Incomplete, Publications
+from groupcomm_log.reader import BEGIN, LogReader
+from groupcomm_log.schema import MESSAGE, OFFSET, SCHEMA, Offset
+
+_NEEDED: Final = (*OFFSET, "kind", "sender", "number", "groups", "type", "data")
+
+LogRow = dict[str, Any]
+"""A row of the log by column."""
+
+
+class CommittedLog:
+    """Gives the batches of a log, each once, also while it is being written.
+
+    ::
+
+        log = CommittedLog(LogReader(Path("alarm-log")), ["alarms"])
+        for batch in log.read():
+            ...
+
+    Args:
+        reader: of the log.
+        groups: that are recorded there and wanted. A batch is whole if all its rows for these are
+            there.
+        state: as `state` was; None to begin with the log.
+        columns: of the rows that are given; others may be there, too. None: all.
+
+    Raises:
+        ConfigError: that is no state.
+    """
+
+    def __init__(
+        self,
+        reader: LogReader,
+        groups: Iterable[str],
+        state: Any = None,
+        columns: Iterable[str] | None = None,
+    ) -> None:
+        self._reader = reader
+        self._columns = list(
+            dict.fromkeys([*_NEEDED, *(SCHEMA.names if columns is None else columns)])
+        )
+        try:
+            queries, offset = (
+                (None, BEGIN) if state is None else (state["queries"], state["offset"])
+            )
+            self._next = Offset(*map(int, offset))
+        except (KeyError, TypeError, ValueError):
+            raise ConfigError(
+                "the state of a reader of batches has no queries and offset; give what its"
+                " attribute state was, or None to begin with the log"
+            ) from None
+        self._publications: Publications[LogRow] = Publications(groups, queries)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What has been given, and where to go on, for JSON."""
+        begun = [Offset(row["epoch"], row["row"]) for row in self._publications.open]
+        return {"queries": self._publications.state, "offset": [*min([self._next, *begun])]}
+
+    def read(self) -> Iterator[Batch[LogRow] | Incomplete]:
+        """What is there now and was not given yet; it may be called again later.
+
+        Raises:
+            LogError, OSError: as `LogReader.batches`.
+        """
+        for rows in self._reader.batches(self._next, columns=self._columns):
+            for row in rows.to_pylist():
+                self._next = Offset(row["epoch"], row["row"] + 1)
+                if row["kind"] != MESSAGE or not is_publisher(row["sender"]):
+                    continue
+                given = self._publications.take(
+                    row["sender"], row["number"], row["groups"], row["type"], row["data"], row
+                )
+                if given is not None:
+                    yield given

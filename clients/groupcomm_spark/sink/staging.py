@@ -1,0 +1,248 @@
+"""The files of batches on their way from executors to the driver.
+
+Each attempt of a task writes a file of its own. What makes a batch is its manifest, which the
+driver creates once all tasks have succeeded, and which is created only once: whatever later
+attempts compute, also of another driver at the same time, the batch is what the manifest names.
+"""
+
+import os
+import re
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groupcomm.errors import ConfigError, GroupCommError
+from groupcomm.wire.destinations import MAX_GROUPS
+from groupcomm_log.disk import Disk
+from groupcomm_spark.sink.columns import STAGED
+
+READ_ROWS: Final = 1024
+"""So many are read, and sent, at a time."""
+
+_NOTED: Final = "published.json"
+_MANIFEST: Final = "{:012d}.json"
+_BATCH: Final = re.compile(r"\.?(\d{12})[-.]")
+
+
+class StagingDamaged(GroupCommError):
+    """A batch that was decided is not there as it was; it cannot be published."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """The rows of one partition.
+
+    Attributes:
+        name: of its file; empty if it has no rows.
+        partition: its number; they are sent in the order of these.
+        rows: how many it has.
+        groups: how many of them are for each destination.
+    """
+
+    name: str
+    partition: int
+    rows: int
+    groups: Mapping[str, int]
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a batch is.
+
+    Attributes:
+        query, batch: its identity.
+        parts: with rows, in order.
+        after: of each destination the batch before this one with rows for it.
+    """
+
+    query: str
+    batch: int
+    parts: tuple[Part, ...]
+    after: Mapping[str, int]
+
+    @property
+    def groups(self) -> dict[str, int]:
+        """How many rows each destination gets, in the order of their first rows."""
+        found: Counter[str] = Counter()
+        for part in self.parts:
+            found.update(part.groups)
+        return dict(found)
+
+
+class Published(msgspec.Struct, frozen=True):
+    """What of a query is published.
+
+    Attributes:
+        batch: the last one; -1 for none.
+        groups: the last one for each destination.
+    """
+
+    batch: int = -1
+    groups: Mapping[str, int] = {}
+
+
+_T = TypeVar("_T")
+
+
+class Staging:
+    """The batches of one query.
+
+    Args:
+        folder: of all queries.
+        query: its identity.
+        disk: how files are written.
+    """
+
+    def __init__(self, folder: Path, query: str, disk: Disk | None = None) -> None:
+        self.query = query
+        self.folder = folder / query
+        self._disk = disk or Disk()
+
+    # ---- on executors ----
+
+    def write(self, batch: int, partition: int, rows: Iterator[pa.RecordBatch]) -> Part:
+        """Write the rows of a partition, batches that are not empty; they last on return."""
+        first = next(rows, None)
+        if first is None:
+            return Part("", partition, 0, {})
+        self._disk.make_folder(self.folder)
+        name = f"{batch:012d}-{partition:06d}-{secrets.token_hex(6)}.parquet"
+        count, groups = 0, Counter[str]()
+        temporary = self.folder / f".{name}"
+        with (
+            self._disk.synced_file(temporary) as file,
+            pq.ParquetWriter(file, STAGED, compression="zstd", write_page_checksum=True) as writer,
+        ):
+            for each in chain([first], rows):
+                writer.write_batch(each)
+                count += each.num_rows
+                groups.update(
+                    {
+                        item["values"]: item["counts"]
+                        for item in each["groups"].flatten().value_counts().to_pylist()
+                    }
+                )
+        self._disk.rename(temporary, self.folder / name)
+        return Part(name, partition, count, dict(groups))
+
+    # ---- on the driver ----
+
+    def published(self) -> Published:
+        """What was noted last."""
+        return self._load(self.folder / _NOTED, Published) or Published()
+
+    def is_decided(self, batch: int) -> bool:
+        """Whether it is known what a batch is."""
+        return (self.folder / _MANIFEST.format(batch)).exists()
+
+    def decide(self, batch: int, parts: Sequence[Part]) -> Manifest:
+        """What the batch is from now on: of these parts, unless it was decided before.
+
+        Raises:
+            ConfigError: its rows are for too many groups.
+        """
+        path = self.folder / _MANIFEST.format(batch)
+        found = self._load(path, Manifest)
+        if found is not None:
+            return found
+        ordered = sorted((part for part in parts if part.rows), key=lambda part: part.partition)
+        manifest = Manifest(self.query, batch, tuple(ordered), {})
+        if len(manifest.groups) > MAX_GROUPS:
+            raise ConfigError(
+                f"batch {batch} has rows for {len(manifest.groups)} groups; at most {MAX_GROUPS}"
+                " are possible: send to fewer groups, or limit the rows of a batch at the source"
+            )
+        before = self.published().groups
+        after = {group: before[group] for group in manifest.groups if group in before}
+        self._create(path, msgspec.structs.replace(manifest, after=after))
+        made = self._load(path, Manifest)
+        assert made is not None, "it was created, here or by another driver"
+        return made
+
+    def rows(self, manifest: Manifest) -> Iterator[pa.RecordBatch]:
+        """The rows of a batch, in order.
+
+        Raises:
+            StagingDamaged: they are not there any more, or changed.
+        """
+        for part in manifest.parts:
+            path = self.folder / part.name
+            count = 0
+            try:
+                with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                    for each in file.iter_batches(READ_ROWS):
+                        count += each.num_rows
+                        yield each
+            except (OSError, pa.ArrowException) as error:
+                raise StagingDamaged(_damaged(manifest, path, str(error))) from None
+            if count != part.rows:
+                raise StagingDamaged(_damaged(manifest, path, f"{count} rows"))
+
+    def note(self, manifest: Manifest) -> None:
+        """Note that a batch is published, and remove what is not needed for it any more."""
+        noted = self.published()
+        groups = {
+            group: max(manifest.batch, noted.groups.get(group, -1)) for group in manifest.groups
+        }
+        batch = max(manifest.batch, noted.batch)  # another driver may be further
+        path = self.folder / _NOTED
+        temporary = self._write_json(path, Published(batch, {**noted.groups, **groups}))
+        self._disk.rename(temporary, path)
+        self.clean(manifest)
+
+    def clean(self, manifest: Manifest) -> None:
+        """Remove earlier batches, and what attempts have written that is not of this one."""
+        keep = {part.name for part in manifest.parts} | {_MANIFEST.format(manifest.batch)}
+        for path in list(self.folder.iterdir()):
+            match = _BATCH.match(path.name)
+            if match is not None and int(match[1]) <= manifest.batch and path.name not in keep:
+                self._disk.remove(path)
+
+    def remove(self, parts: Iterable[Part]) -> None:
+        """Remove parts of a batch that is published already."""
+        for part in parts:
+            if part.name:
+                self._disk.remove(self.folder / part.name)
+
+    # ---- files ----
+
+    def _create(self, path: Path, value: Any) -> None:
+        """Make a file that is there whole; nothing if it is there already."""
+        self._disk.make_folder(self.folder)
+        temporary = self._write_json(path, value)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return  # another driver was quicker
+        finally:
+            self._disk.remove(temporary)
+        self._disk.sync_folder(self.folder)
+
+    def _write_json(self, path: Path, value: Any) -> Path:
+        temporary = path.with_name(f".{path.name}-{secrets.token_hex(6)}")
+        with self._disk.synced_file(temporary) as file:
+            file.write(msgspec.json.encode(value))
+        return temporary
+
+    def _load(self, path: Path, kind: type[_T]) -> _T | None:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=kind)
+        except FileNotFoundError:
+            return None
+        except msgspec.DecodeError as error:
+            raise StagingDamaged(
+                f"{path} is not as it was written: {error}; restore it from a copy"
+            ) from None
+
+
+def _damaged(manifest: Manifest, path: Path, why: str) -> str:
+    return (
+        f"batch {manifest.batch} of query {manifest.query} cannot be published: {path}: {why};"
+        " restore the file, or remove the manifest to have the batch computed anew (receivers may"
+        " have a part of it)"
+    )
