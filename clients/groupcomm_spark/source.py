@@ -6,8 +6,6 @@ what costs time (pyarrow) is imported by what is asked for, and nothing is read 
 
 from typing import TYPE_CHECKING
 
-from typing import TYPE_CHECKING
-
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:

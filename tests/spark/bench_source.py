@@ -130,7 +130,10 @@ def _masters(name: str) -> Iterator[str]:
     if name.startswith("local"):
         yield name
         return
-    with TemporaryDirectory() as folder, standalone(Path(folder), int(name.split()[0])) as url:
+    with (
+        TemporaryDirectory() as folder,
+        standalone(Path(folder), int(name.split(maxsplit=1)[0])) as url,
+    ):
         yield url
 
 
