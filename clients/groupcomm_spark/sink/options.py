@@ -25,7 +25,9 @@ LEVELS: Final = (
 )
 """Of these a sender's messages come in order."""
 
-_KNOWN: Final = ("address", "group", "level", "type", "staging", "timeout", "checkpointlocation")
+_KNOWN: Final = ("address", "group", "level", "type", "staging", "timeout")
+_OF_SPARK: Final = ("checkpointlocation", "queryname")
+"""What Spark hands on among them."""
 
 
 @attrs.frozen(kw_only=True)
@@ -56,11 +58,11 @@ def parse_options(given: Mapping[str, str]) -> Options:
         ConfigError: one is wrong; it names it.
     """
     options = {name.lower(): value for name, value in given.items()}
-    unknown = sorted(options.keys() - set(_KNOWN))
+    unknown = sorted(options.keys() - set(_KNOWN) - set(_OF_SPARK))
     if unknown:
         raise ConfigError(
             f'format("groupcomm") has no option {unknown[0]!r} for writing; there are:'
-            f" {', '.join(_KNOWN[:-1])}"
+            f" {', '.join(_KNOWN)}"
         )
     return Options(
         staging=_staging(options),

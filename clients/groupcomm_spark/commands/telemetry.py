@@ -1,0 +1,111 @@
+"""`groupcomm spark telemetry`: rates, gaps, bandwidth and late messages of a system's kinds."""
+
+import argparse
+import json
+import signal
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from groupcomm.errors import ConfigError
+from groupcomm.names import check_group
+from groupcomm_spark.commands.options import add_spark_options, session_of, teller
+from groupcomm_spark.telemetry.judge import Window, judge
+from groupcomm_spark.telemetry.kinds import Kinds, read_kinds
+
+NAME: Final = "telemetry"
+HELP: Final = "watch a log while it is written: rates, gaps, bandwidth, late messages, alarms"
+EXAMPLE: Final = (
+    "groupcomm spark telemetry vehicle-log --kinds examples/vehicle/telemetry.toml --to alarms"
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("folder", type=Path, metavar="DIR", help="that is recorded to")
+    parser.add_argument(
+        "--kinds",
+        type=Path,
+        required=True,
+        metavar="FILE.toml",
+        help="what kinds of messages there are, and what is normal of them; see docs/spark.md",
+    )
+    parser.add_argument("--to", metavar="GROUP", help="multicast alarms to this group, AGREED")
+    parser.add_argument(
+        "--address", metavar="WHERE", help="of the daemon for --to; else $GROUPCOMM_ADDRESS"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="DIR",
+        help="go on from here after a restart, with each alarm sent once (else begin anew)",
+    )
+    parser.add_argument("--available-now", action="store_true", help="take what is there, and end")
+    parser.add_argument("--duration-s", type=float, metavar="S", help="end after so long")
+    parser.add_argument(
+        "--every-s", type=float, default=1.0, metavar="S", help="look for new rows (1)"
+    )
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each window")
+    add_spark_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Watch until the end, ^C or SIGTERM."""
+    kinds = read_kinds(options.kinds)
+    if options.every_s <= 0:
+        raise ConfigError(f"--every-s is {options.every_s:g}; it must be above 0")
+    group = None if options.to is None else check_group(options.to)
+
+    # ruff: noqa: PLC0415 - an extra
+    from groupcomm_spark.telemetry.queries import Alarms, Pace, await_queries, start_queries
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    tell = teller(options)
+    with ExitStack() as stack:
+        checkpoint = options.checkpoint or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="groupcomm-"))
+        )
+        spark = session_of(options)
+        queries = start_queries(
+            spark,
+            options.folder,
+            kinds,
+            checkpoint.absolute(),
+            lambda window: _show(window, kinds, as_json=options.json),
+            alarms=None if group is None else Alarms(group=group, address=options.address),
+            pace=Pace(every_s=options.every_s, available_now=options.available_now),
+        )
+        tell(f"watching {options.folder}" + (f", alarms to {group}" if group else ""))
+        await_queries(
+            queries,
+            options.duration_s,
+            lambda count: tell(f"{count} messages came too late for their window"),
+        )
+    return 0
+
+
+def _show(window: Window, kinds: Kinds, *, as_json: bool) -> None:
+    """A window for people, or as a line of JSON."""
+    alarms = judge(window, kinds)
+    if as_json:
+        told = {
+            "start": window.start.isoformat(),
+            "end": window.end.isoformat(),
+            "covered_s": window.covered_s,
+            "flows": [flow._asdict() for flow in window.flows],
+            "alarms": [{"alarm": each.alarm, "text": each.text} for each in alarms],
+        }
+        print(json.dumps(told), flush=True)
+        return
+    print(f"{window.start:%H:%M:%S}")
+    for flow in window.flows:
+        print(
+            f"  {flow.kind:<18}{flow.sender:<34}{flow.count / window.seconds:>7.4g}/s"
+            f"{flow.bytes / window.seconds / 1000:>9.1f} kB/s{flow.missing:>4} missing"
+            f"{flow.late:>4} late  worst {flow.worst_s * 1000:.0f} ms"
+        )
+    for alarm in alarms:
+        print(f"  ALARM {alarm.text}")
+    sys.stdout.flush()
