@@ -102,25 +102,21 @@ class Desk:
         self._table = table
         self.subscriptions.begin(groups, several=several)
         for seat in self._seats.values():
-            if seat.welcomed and not seat.gone and not seat.session.closed:
+            if seat.hears:
                 seat.session.announce(view)
                 self.ready[seat.session.connection] = None
 
     def end_regular(self) -> None:
         """The regular part of the view is over."""
         for seat in self._seats.values():
-            if seat.welcomed and not seat.gone and not seat.session.closed:
+            if seat.hears:
                 seat.session.transition()
                 self.ready[seat.session.connection] = None
 
     def end(self) -> None:
         """The view is over: what has a number only in part is to be numbered again as a whole."""
         for seat in self._seats.values():
-            for bundle in seat.numbered:
-                bundle.given = False
-                seat.session.backlog_bytes += bundle.size
-            self.backlog.put_back(seat.numbered)
-            seat.numbered.clear()
+            self.backlog.put_back(seat.take_back())
 
     def close_all(self, reason: str) -> None:
         """End all sessions, and admit no more: this daemon leaves."""
@@ -289,13 +285,7 @@ class Desk:
         seat = self._seats.get(bundle.session)
         if seat is None or not bundle.groups:  # only what a client submits has groups
             return False
-        seat.session.backlog_bytes -= bundle.size
-        if bundle.kind == _FRAGMENT:
-            seat.numbered.append(bundle)
-            if bundle.index < bundle.count - 1:
-                return False
-            seat.numbered.clear()
-        return bundle.message in seat.ordered
+        return seat.is_numbered(bundle)
 
     def tell_position(self, bundle: Bundle, *, transitional: bool = False) -> None:
         """Nothing lower than this bundle can come: tell its session where it stands."""
