@@ -5,7 +5,7 @@ Pure and without time. A shell moves bytes: it writes what `take` gives, feeds w
 """
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from groupcomm.config.core import MAX_MESSAGE_BYTES
@@ -37,13 +37,9 @@ from groupcomm.wire.bundle import (
     BundleKind,
     encode_body,
 )
-from groupcomm.wire.messages import MESSAGE_HEAD_BYTES
 
 OUTPUT_CAP_BYTES: Final = 1024 * 1024
 """Bytes that may wait for the daemon before a sender must wait too."""
-
-SOME_BYTES: Final = 256 * 1024
-"""Of many messages, so much is queued before it is written: about what a socket takes."""
 
 REASSEMBLY_CAP_BYTES: Final = 256 * 1024 * 1024
 """Bytes of unfinished large messages: those of four senders at the limit."""
@@ -350,38 +346,6 @@ class ClientSession:
         self._inbox = Inbox(0)
         self._inbox.heard_back = heard_back
         events.append(closed)
-
-
-def in_parts(messages: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
-    """Messages in parts of about SOME_BYTES; what was taken comes out also before an error.
-
-    So nothing that makes messages runs while they are queued: it may wait, fail, or send itself.
-    """
-    if isinstance(messages, list | tuple):
-        yield from _cut(messages)
-        return
-    part: list[bytes] = []
-    size = 0
-    try:
-        for data in messages:
-            size += MESSAGE_HEAD_BYTES + len(data)
-            part.append(data)
-            if size >= SOME_BYTES:
-                yield part
-                part, size = [], 0
-    except Exception:
-        yield part
-        raise
-    yield part
-
-
-def _cut(messages: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Parts of what is there already, by the size of the first of each."""
-    at = 0
-    while at < len(messages):
-        count = max(1, SOME_BYTES // (MESSAGE_HEAD_BYTES + len(messages[at])))
-        yield messages[at : at + count]
-        at += count
 
 
 def _bad_argument(size: int, level: int, type_: int) -> LocalProtocolError:
