@@ -13,6 +13,7 @@ from groupcomm.core.backlog import Backlog
 from groupcomm.core.probe import Probe
 from groupcomm.core.seat import ClientBytes, ClientInput, ClientOpened, Seat
 from groupcomm.core.subscriptions import Subscriptions
+from groupcomm.core.told_causes import ToldCauses
 from groupcomm.core.traffic import Traffic
 from groupcomm.core.user_names import UserNames
 from groupcomm.errors import BadDatagram, LocalProtocolError, SessionError
@@ -84,6 +85,7 @@ class Desk:
         self._unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
         self.sessions: dict[int, DaemonSession] = {}
+        self._causes = ToldCauses()
         self._blocking: dict[int, DaemonSession] = {}  # perhaps not any more
         self.backlog = Backlog()
         self.subscriptions = Subscriptions(self.backlog)
@@ -159,6 +161,8 @@ class Desk:
                 if isinstance(request, Submit):
                     self._submit(seat, request)
                 elif isinstance(request, Hello):
+                    if request.causes:
+                        self._causes.wanted.add(connection)
                     self._greet(seat, request.user)
                 elif isinstance(request, Query):
                     self.queries.append((connection, request.text))
@@ -249,6 +253,7 @@ class Desk:
     def _end(self, connection: int) -> None:
         self.sessions.pop(connection, None)
         self.ready.pop(connection, None)
+        self._causes.wanted.discard(connection)
         seat = self._seats.get(connection)
         if seat is None:
             return
@@ -307,10 +312,11 @@ class Desk:
         frame = encode_delivery(sender.name, sender.connection, parts, bundle.body)
         receivers = list(connections)
         self.traffic.deliver(bundle, len(receivers))
-        for connection in receivers:
-            seat = self._seats.get(connection)
-            if seat is not None:
-                self._push(seat, frame, unreliable)
+        if self._causes.wanted and not unreliable:
+            receivers, asked = self._causes.split(receivers)
+            if asked:
+                self._push_all(asked, *self._causes.before(frame, bundle))
+        self._push_all(receivers, *frame, droppable=unreliable)
 
     def _push(self, seat: Seat, frame: tuple[Raw, ...], droppable: bool = False) -> None:
         if seat.gone:
@@ -343,11 +349,11 @@ class Desk:
         """Tell a sender that its private message came too late for the target."""
         self._push_all([connection], encode_undeliverable(message, target, position))
 
-    def _push_all(self, connections: Iterable[int], frame: bytes) -> None:
+    def _push_all(self, connections: Iterable[int], *frame: Raw, droppable: bool = False) -> None:
         for connection in connections:
             seat = self._seats.get(connection)
             if seat is not None:
-                self._push(seat, (frame,))
+                self._push(seat, frame, droppable)
 
     def answer(self, connection: int, data: bytes) -> None:
         """Answer the oldest query of a session."""

@@ -18,6 +18,7 @@ from groupcomm.session.codes import Code
 from groupcomm.session.frame_reader import FrameReader
 from groupcomm.session.frames import (
     DAEMON_FRAME_BYTES,
+    Capability,
     FrameKind,
     decode_abort_untrusted,
     decode_closed_untrusted,
@@ -49,6 +50,7 @@ _LEVEL_COUNT: Final = len(LEVELS)
 _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _DELIVER: Final = int(FrameKind.DELIVER)
+_CAUSES: Final = int(FrameKind.CAUSES)
 
 
 class State(enum.Enum):
@@ -85,6 +87,7 @@ class ClientSession:
         user: str,
         *,
         start_message: int = 0,
+        causes: bool = False,
         reassembly_cap_bytes: int = REASSEMBLY_CAP_BYTES,
     ) -> None:
         """Greet the daemon.
@@ -92,6 +95,7 @@ class ClientSession:
         Args:
             user: 1 to 255 bytes of UTF-8 without ``#``.
             start_message: the first message gets the next number.
+            causes: ask to be told the causes of messages; an older daemon tells none.
             reassembly_cap_bytes: above it the session ends, as it could keep no promise.
 
         Raises:
@@ -105,7 +109,7 @@ class ClientSession:
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._bundler = Bundler()
         self._inbox = Inbox(reassembly_cap_bytes)
-        self._bundler.add_frame(encode_hello(user))
+        self._bundler.add_frame(encode_hello(user, Capability.CAUSES if causes else 0))
 
     @property
     def last_number(self) -> int:
@@ -280,6 +284,8 @@ class ClientSession:
             for frame in self._reader.feed(data):
                 if frame[0] == _DELIVER:
                     self._inbox.deliver(frame, events)
+                elif frame[0] == _CAUSES:
+                    self._inbox.hear_causes(frame)
                 else:
                     self._on_frame(frame, events)
                 if self.closed or self._inbox.overfull:
