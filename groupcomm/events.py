@@ -196,6 +196,7 @@ Event: TypeAlias = (
 
 __all__ = [
     "Answer",
+    "CausalContext",
     "Cause",
     "Closed",
     "Connected",
@@ -206,6 +207,7 @@ __all__ = [
     "Message",
     "Ordered",
     "Position",
+    "Stamp",
     "Transition",
     "Undeliverable",
     "ViewId",
