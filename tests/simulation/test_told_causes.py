@@ -110,12 +110,12 @@ def play(seed: int, sites: int) -> Cluster:
 
 
 @pytest.mark.parametrize("sites", [1, 3])
-@pytest.mark.parametrize("first_seed", [1, 7, 13])
+@pytest.mark.parametrize("first_seed", [1, 7])
 def test_what_is_told_is_what_packets_carried_and_nothing_comes_behind_what_depends_on_it(
     first_seed: int, sites: int, watch: Watch
 ) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(first_seed, first_seed + 6):
+    for seed in range(first_seed, first_seed + 4):
         for client in play(seed, sites).clients:
             contexts = client.contexts
             assert contexts is not None
@@ -123,9 +123,9 @@ def test_what_is_told_is_what_packets_carried_and_nothing_comes_behind_what_depe
             assert contexts.missing == 0, f"seed {seed}"
             seen["contexts"] += contexts.contexts
             watch.compare(watch.told.pop(client), seen)
-    assert seen["contexts"] > 10_000
+    assert seen["contexts"] > 5_000
     assert min(seen[level.name] for level in LEVELS[1:]) > 1_000
-    assert seen["views"] > 100
+    assert seen["views"] > 50
     assert seen["transitional"] > 20
 
 
@@ -134,7 +134,7 @@ def test_deliveries_that_do_not_wait_for_their_causes_are_found(
 ) -> None:
     monkeypatch.setattr(Order, "_has_causes", lambda order, packet: True)
     violations: list[str] = []
-    for seed in range(1, 7):
+    for seed in range(1, 4):
         for client in play(seed, 3).clients:
             assert client.contexts is not None
             violations += client.contexts.violations
