@@ -316,7 +316,10 @@ class Desk:
             receivers, asked = self._causes.split(receivers)
             if asked:
                 self._push_all(asked, *self._causes.before(frame, bundle))
-        self._push_all(receivers, *frame, droppable=unreliable)
+        for connection in receivers:
+            seat = self._seats.get(connection)
+            if seat is not None:
+                self._push(seat, frame, unreliable)
 
     def _push(self, seat: Seat, frame: tuple[Raw, ...], droppable: bool = False) -> None:
         if seat.gone:
@@ -349,11 +352,11 @@ class Desk:
         """Tell a sender that its private message came too late for the target."""
         self._push_all([connection], encode_undeliverable(message, target, position))
 
-    def _push_all(self, connections: Iterable[int], *frame: Raw, droppable: bool = False) -> None:
+    def _push_all(self, connections: Iterable[int], *frame: Raw) -> None:
         for connection in connections:
             seat = self._seats.get(connection)
             if seat is not None:
-                self._push(seat, frame, droppable)
+                self._push(seat, frame)
 
     def answer(self, connection: int, data: bytes) -> None:
         """Answer the oldest query of a session."""
