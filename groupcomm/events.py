@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.clocks.stamp import Position, Stamp, ViewId
 from groupcomm.level import ServiceLevel
 
 
@@ -44,6 +44,27 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     bundle_limit: int  # bytes of one encoded bundle body that the daemon takes
 
 
+class CausalContext(msgspec.Struct, frozen=True, gc=False):
+    """What a message depends on, as its sender's daemon knew it when it numbered its packet.
+
+    A receiver gets nothing of these behind the message, in the same view: RELIABLE, FIFO and
+    CAUSAL messages of ring r whose packet is at or below ``heard[r]``, and AGREED and SAFE
+    messages whose (time, ring) is at or below `agreed`.
+
+    Attributes:
+        packet: number of its packet in the stream of its ring in its view, from 1. A packet may
+            hold several messages.
+        agreed: stamp of the last agreed packet (AGREED, SAFE, joins, leaves and the like) that the
+            daemon had delivered; its time, in microseconds, is 0 if none. None below CAUSAL.
+        heard: per ring of the view the highest number of a packet of which the daemon had
+            delivered anything; 0 if none. Empty below CAUSAL.
+    """
+
+    packet: int
+    agreed: Stamp | None
+    heard: tuple[int, ...]
+
+
 class Message(msgspec.Struct, frozen=True, gc=False):
     """One delivered message.
 
@@ -54,6 +75,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         type: the sender's 16-bit tag.
         bundle: the key of its bundle's first message in the agreed order; None for UNRELIABLE.
         index: its place in the bundle, from 0.
+        causes: what it depends on, if the session has asked to be told; None for UNRELIABLE.
     """
 
     sender: MemberId
@@ -64,6 +86,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     data: bytes
     bundle: Position | None
     index: int = 0
+    causes: CausalContext | None = None
 
     @property
     def position(self) -> Position | None:
@@ -173,6 +196,7 @@ Event: TypeAlias = (
 
 __all__ = [
     "Answer",
+    "CausalContext",
     "Cause",
     "Closed",
     "Connected",
@@ -183,6 +207,7 @@ __all__ = [
     "Message",
     "Ordered",
     "Position",
+    "Stamp",
     "Transition",
     "Undeliverable",
     "ViewId",

@@ -92,6 +92,7 @@ async def connect(
     user: str | None = None,
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
+    causes: bool = False,
 ) -> AsyncIterator[Connection]:
     """Open a session for the length of a block; see `groupcomm_client.connect`.
 
@@ -101,7 +102,9 @@ async def connect(
         LocalProtocolError: not a user's name.
         ConfigError: no trace can be written there.
     """
-    connection = await open_connection(AsyncioLoop(), address, user, timeout_s, trace)
+    connection = await open_connection(
+        AsyncioLoop(), address, user, timeout_s, trace, causes=causes
+    )
     try:
         yield connection
     finally:
@@ -115,6 +118,7 @@ async def stay_connected(
     user: str | None = None,
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
+    causes: bool = False,
 ) -> AsyncIterator[StayingConnection]:
     """As `connect`, with a new session when one ends; see `groupcomm_client.stay_connected`.
 
@@ -122,7 +126,7 @@ async def stay_connected(
         CannotConnect: there is no first session.
         SessionEnded: the daemon refuses it for good.
     """
-    staying = StayingConnection(AsyncioLoop(), address, user, trace)
+    staying = StayingConnection(AsyncioLoop(), address, user, trace, causes=causes)
     await staying.open(timeout_s)
     try:
         yield staying

@@ -39,9 +39,12 @@ def connect(
     user: str | None = None,
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
+    causes: bool = False,
 ) -> Iterator[BlockingConnection]:
     """Open a session for the length of a block; see `groupcomm_client.connect`."""
-    connection = open_connection(address, user=user, timeout_s=timeout_s, trace=trace)
+    connection = open_connection(
+        address, user=user, timeout_s=timeout_s, trace=trace, causes=causes
+    )
     try:
         yield connection
     finally:
@@ -54,6 +57,7 @@ def open_connection(
     user: str | None = None,
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
+    causes: bool = False,
 ) -> BlockingConnection:
     """Open a session; `BlockingConnection.close` ends it.
 
@@ -63,5 +67,5 @@ def open_connection(
         LocalProtocolError: not a user's name.
         ConfigError: no trace can be written there.
     """
-    made = connecting.open_connection(ThreadLoop(), address, user, timeout_s, trace)
+    made = connecting.open_connection(ThreadLoop(), address, user, timeout_s, trace, causes=causes)
     return run(made).blocking

@@ -10,8 +10,8 @@ from typing import Any, Self
 from groupcomm.errors import SessionEnded
 from groupcomm.events import GroupView, Ordered
 from groupcomm.level import ServiceLevel
-from groupcomm.session.client import in_parts
 from groupcomm.session.codes import Code
+from groupcomm.session.parts import in_parts
 from groupcomm_client.blocking_stream import BlockingStream
 from groupcomm_client.connection import GOODBYE_S
 from groupcomm_client.conversation import Conversation, Received

@@ -112,6 +112,7 @@ def stay_connected(
     user: str | None = None,
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
+    causes: bool = False,
 ) -> Iterator[BlockingStayingConnection]:
     """As `connect`, with a new session when one ends; see `groupcomm_client.stay_connected`.
 
@@ -119,7 +120,7 @@ def stay_connected(
         CannotConnect: there is no first session.
         SessionEnded: the daemon refuses it for good.
     """
-    staying = StayingConnection(ThreadLoop(), address, user, trace)
+    staying = StayingConnection(ThreadLoop(), address, user, trace, causes=causes)
     run(staying.open(timeout_s))
     connection = BlockingStayingConnection(staying)
     try:

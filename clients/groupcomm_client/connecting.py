@@ -34,6 +34,7 @@ async def connect(
     user: str | None = None,
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
+    causes: bool = False,
 ) -> AsyncIterator[Connection]:
     """Open a session for the length of a block, and end it in order.
 
@@ -51,6 +52,8 @@ async def connect(
         timeout_s: seconds until it must be admitted.
         trace: a folder in which all that the session asks for and is told is written down, for
             ``groupcomm check`` (docs/trace.md).
+        causes: have `Message.causes` say what each message depends on; a daemon of an older
+            release does not tell.
 
     Raises:
         CannotConnect: there is no daemon, or it does not admit this session in time.
@@ -58,7 +61,7 @@ async def connect(
         LocalProtocolError: not a user's name.
         ConfigError: no trace can be written there.
     """
-    connection = await open_connection(TrioLoop(), address, user, timeout_s, trace)
+    connection = await open_connection(TrioLoop(), address, user, timeout_s, trace, causes=causes)
     try:
         yield connection
     finally:
@@ -71,10 +74,12 @@ async def open_connection(
     user: str | None,
     timeout_s: float,
     trace: Path | None,
+    *,
+    causes: bool = False,
 ) -> _Made:
     """A connection that was admitted; `connect` says what may be given and raised."""
     where = address or default_address()
-    conversation = Conversation(user, trace)
+    conversation = Conversation(user, trace, causes=causes)
     connection: _Made | None = None
 
     async def be_admitted() -> None:

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, Protocol, Self, overload
 from groupcomm.errors import SessionEnded
 from groupcomm.events import GroupView, Ordered
 from groupcomm.level import ServiceLevel
-from groupcomm.session.client import SOME_BYTES, in_parts
 from groupcomm.session.codes import Code
+from groupcomm.session.parts import SOME_BYTES, in_parts
 from groupcomm_client.conversation import Conversation, Ready, Received
 from groupcomm_client.facts import Facts
 

@@ -55,17 +55,20 @@ class Conversation:
         asked: what it will be a member of once all that it has asked for is answered.
     """
 
-    def __init__(self, user: str | None, trace: Path | None = None) -> None:
+    def __init__(
+        self, user: str | None, trace: Path | None = None, *, causes: bool = False
+    ) -> None:
         """Begin it; nothing has been said yet.
 
         Args:
             user: its name; None for a random one.
             trace: the folder for a trace of it; None for no trace.
+            causes: ask to be told the causes of messages.
 
         Raises:
             LocalProtocolError: not a user's name.
         """
-        self._session = ClientSession(user or random_user())
+        self._session = ClientSession(user or random_user(), causes=causes)
         self._groups: dict[str, GroupView] = {}
         self._requests = Requests()
         self._trace_folder = trace

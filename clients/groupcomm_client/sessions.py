@@ -101,7 +101,13 @@ class Sessions:
     """
 
     def __init__(
-        self, loop: Loop[Session], address: str | None, user: str | None, trace: Path | None
+        self,
+        loop: Loop[Session],
+        address: str | None,
+        user: str | None,
+        trace: Path | None,
+        *,
+        causes: bool = False,
     ) -> None:
         self.groups: dict[str, None] = {}
         self.told: deque[Received | Reconnected] = deque()
@@ -109,6 +115,7 @@ class Sessions:
         self._address = address
         self._user = user or random_user()
         self._trace = trace
+        self._causes = causes
         self._session: Session | None = None
         self._renewing = loop.lock()
         self.closed = False
@@ -179,4 +186,6 @@ class Sessions:
             raise SessionEnded(Code.OK, "the connection was closed")
 
     async def _connect(self, timeout_s: float) -> Session:
-        return await open_connection(self._loop, self._address, self._user, timeout_s, self._trace)
+        return await open_connection(
+            self._loop, self._address, self._user, timeout_s, self._trace, causes=self._causes
+        )

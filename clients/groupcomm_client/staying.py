@@ -26,9 +26,15 @@ class StayingConnection:
     """Made by `stay_connected`: what a program does in one session, across all of them."""
 
     def __init__(
-        self, loop: Loop[Session], address: str | None, user: str | None, trace: Path | None
+        self,
+        loop: Loop[Session],
+        address: str | None,
+        user: str | None,
+        trace: Path | None,
+        *,
+        causes: bool = False,
     ) -> None:
-        self._sessions = Sessions(loop, address, user, trace)
+        self._sessions = Sessions(loop, address, user, trace, causes=causes)
         self._loop = loop
         self._turns = Turns(loop)
         self._last: Position | None = None
@@ -199,6 +205,7 @@ async def stay_connected(
     user: str | None = None,
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
+    causes: bool = False,
 ) -> AsyncIterator[StayingConnection]:
     """As `connect`, for the length of a block; a session that ends is replaced by a new one.
 
@@ -207,14 +214,14 @@ async def stay_connected(
     `Reconnected` stands where something may be missing.
 
     Args:
-        address, user, trace: see `connect`.
+        address, user, trace, causes: see `connect`.
         timeout_s: seconds until the first session must be admitted.
 
     Raises:
         CannotConnect: there is no first session.
         SessionEnded: the daemon refuses it for good.
     """
-    staying = StayingConnection(TrioLoop(), address, user, trace)
+    staying = StayingConnection(TrioLoop(), address, user, trace, causes=causes)
     await staying.open(timeout_s)
     try:
         yield staying

@@ -28,7 +28,7 @@ SCHEMA: Final = pa.schema(
         pa.field("level", pa.string()),
         pa.field("type", pa.int64()),
         pa.field("data", pa.binary()),
-        pa.field("causal_context", pa.list_(pa.int64())),  # clients are not told it yet
+        pa.field("causal_context", pa.list_(pa.int64())),  # packet, A, V
         pa.field("members", _NAMES),
         pa.field("changed", _NAMES),
         pa.field("cause", pa.string()),

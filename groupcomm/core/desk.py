@@ -13,6 +13,7 @@ from groupcomm.core.backlog import Backlog
 from groupcomm.core.probe import Probe
 from groupcomm.core.seat import ClientBytes, ClientInput, ClientOpened, Seat
 from groupcomm.core.subscriptions import Subscriptions
+from groupcomm.core.told_causes import ToldCauses
 from groupcomm.core.traffic import Traffic
 from groupcomm.core.user_names import UserNames
 from groupcomm.errors import BadDatagram, LocalProtocolError, SessionError
@@ -84,6 +85,7 @@ class Desk:
         self._unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
         self.sessions: dict[int, DaemonSession] = {}
+        self._causes = ToldCauses()
         self._blocking: dict[int, DaemonSession] = {}  # perhaps not any more
         self.backlog = Backlog()
         self.subscriptions = Subscriptions(self.backlog)
@@ -102,25 +104,21 @@ class Desk:
         self._table = table
         self.subscriptions.begin(groups, several=several)
         for seat in self._seats.values():
-            if seat.welcomed and not seat.gone and not seat.session.closed:
+            if seat.hears:
                 seat.session.announce(view)
                 self.ready[seat.session.connection] = None
 
     def end_regular(self) -> None:
         """The regular part of the view is over."""
         for seat in self._seats.values():
-            if seat.welcomed and not seat.gone and not seat.session.closed:
+            if seat.hears:
                 seat.session.transition()
                 self.ready[seat.session.connection] = None
 
     def end(self) -> None:
         """The view is over: what has a number only in part is to be numbered again as a whole."""
         for seat in self._seats.values():
-            for bundle in seat.numbered:
-                bundle.given = False
-                seat.session.backlog_bytes += bundle.size
-            self.backlog.put_back(seat.numbered)
-            seat.numbered.clear()
+            self.backlog.put_back(seat.take_back())
 
     def close_all(self, reason: str) -> None:
         """End all sessions, and admit no more: this daemon leaves."""
@@ -163,6 +161,8 @@ class Desk:
                 if isinstance(request, Submit):
                     self._submit(seat, request)
                 elif isinstance(request, Hello):
+                    if request.causes:
+                        self._causes.wanted.add(connection)
                     self._greet(seat, request.user)
                 elif isinstance(request, Query):
                     self.queries.append((connection, request.text))
@@ -253,6 +253,7 @@ class Desk:
     def _end(self, connection: int) -> None:
         self.sessions.pop(connection, None)
         self.ready.pop(connection, None)
+        self._causes.wanted.discard(connection)
         seat = self._seats.get(connection)
         if seat is None:
             return
@@ -289,13 +290,7 @@ class Desk:
         seat = self._seats.get(bundle.session)
         if seat is None or not bundle.groups:  # only what a client submits has groups
             return False
-        seat.session.backlog_bytes -= bundle.size
-        if bundle.kind == _FRAGMENT:
-            seat.numbered.append(bundle)
-            if bundle.index < bundle.count - 1:
-                return False
-            seat.numbered.clear()
-        return bundle.message in seat.ordered
+        return seat.is_numbered(bundle)
 
     def tell_position(self, bundle: Bundle, *, transitional: bool = False) -> None:
         """Nothing lower than this bundle can come: tell its session where it stands."""
@@ -317,6 +312,10 @@ class Desk:
         frame = encode_delivery(sender.name, sender.connection, parts, bundle.body)
         receivers = list(connections)
         self.traffic.deliver(bundle, len(receivers))
+        if self._causes.wanted and not unreliable:
+            receivers, asked = self._causes.split(receivers)
+            if asked:
+                self._push_all(asked, *self._causes.before(frame, bundle))
         for connection in receivers:
             seat = self._seats.get(connection)
             if seat is not None:
@@ -353,11 +352,11 @@ class Desk:
         """Tell a sender that its private message came too late for the target."""
         self._push_all([connection], encode_undeliverable(message, target, position))
 
-    def _push_all(self, connections: Iterable[int], frame: bytes) -> None:
+    def _push_all(self, connections: Iterable[int], *frame: Raw) -> None:
         for connection in connections:
             seat = self._seats.get(connection)
             if seat is not None:
-                self._push(seat, (frame,))
+                self._push(seat, frame)
 
     def answer(self, connection: int, data: bytes) -> None:
         """Answer the oldest query of a session."""

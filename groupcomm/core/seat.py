@@ -6,8 +6,10 @@ import attrs
 
 from groupcomm.events import MemberId
 from groupcomm.session.daemon import DaemonSession
-from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.raw import Raw
+
+_FRAGMENT = BundleKind.FRAGMENT
 
 
 @attrs.frozen
@@ -62,3 +64,26 @@ class Seat:
         self.targets: tuple[int, ...] = ()  # whom the private names of its last message mean
         self.ordered: set[int] = set()  # messages whose positions it waits for
         self.numbered: list[Bundle] = []  # fragments of the message whose last one has no number
+
+    @property
+    def hears(self) -> bool:
+        """Whether it is to be told of views: it was admitted, and has not ended."""
+        return self.welcomed and not self.gone and not self.session.closed
+
+    def is_numbered(self, bundle: Bundle) -> bool:
+        """A bundle of its has its number; True if the session waits for the position."""
+        self.session.backlog_bytes -= bundle.size
+        if bundle.kind == _FRAGMENT:
+            self.numbered.append(bundle)
+            if bundle.index < bundle.count - 1:
+                return False
+            self.numbered.clear()
+        return bundle.message in self.ordered
+
+    def take_back(self) -> list[Bundle]:
+        """The bundles of a message that has numbers only in part: it needs new ones as a whole."""
+        bundles, self.numbered = self.numbered, []
+        for bundle in bundles:
+            bundle.given = False
+            self.session.backlog_bytes += bundle.size
+        return bundles

@@ -93,10 +93,9 @@ class Walk:
         )
         if whole:
             self._reached[daemon] = packet.number
+            self._resolve(packet)
         if daemon in limits.fellows:
             return packet.bundles
-        if whole:
-            self._resolve(packet)
         causes = whole and self._has_causes(packet)
         kept: list[Bundle] = []
         for bundle in packet.bundles:

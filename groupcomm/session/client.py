@@ -5,7 +5,7 @@ Pure and without time. A shell moves bytes: it writes what `take` gives, feeds w
 """
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from groupcomm.config.core import MAX_MESSAGE_BYTES
@@ -18,6 +18,7 @@ from groupcomm.session.codes import Code
 from groupcomm.session.frame_reader import FrameReader
 from groupcomm.session.frames import (
     DAEMON_FRAME_BYTES,
+    Capability,
     FrameKind,
     decode_abort_untrusted,
     decode_closed_untrusted,
@@ -37,13 +38,9 @@ from groupcomm.wire.bundle import (
     BundleKind,
     encode_body,
 )
-from groupcomm.wire.messages import MESSAGE_HEAD_BYTES
 
 OUTPUT_CAP_BYTES: Final = 1024 * 1024
 """Bytes that may wait for the daemon before a sender must wait too."""
-
-SOME_BYTES: Final = 256 * 1024
-"""Of many messages, so much is queued before it is written: about what a socket takes."""
 
 REASSEMBLY_CAP_BYTES: Final = 256 * 1024 * 1024
 """Bytes of unfinished large messages: those of four senders at the limit."""
@@ -53,6 +50,7 @@ _LEVEL_COUNT: Final = len(LEVELS)
 _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _DELIVER: Final = int(FrameKind.DELIVER)
+_CAUSES: Final = int(FrameKind.CAUSES)
 
 
 class State(enum.Enum):
@@ -89,6 +87,7 @@ class ClientSession:
         user: str,
         *,
         start_message: int = 0,
+        causes: bool = False,
         reassembly_cap_bytes: int = REASSEMBLY_CAP_BYTES,
     ) -> None:
         """Greet the daemon.
@@ -96,6 +95,7 @@ class ClientSession:
         Args:
             user: 1 to 255 bytes of UTF-8 without ``#``.
             start_message: the first message gets the next number.
+            causes: ask to be told the causes of messages; an older daemon tells none.
             reassembly_cap_bytes: above it the session ends, as it could keep no promise.
 
         Raises:
@@ -109,7 +109,7 @@ class ClientSession:
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._bundler = Bundler()
         self._inbox = Inbox(reassembly_cap_bytes)
-        self._bundler.add_frame(encode_hello(user))
+        self._bundler.add_frame(encode_hello(user, Capability.CAUSES if causes else 0))
 
     @property
     def last_number(self) -> int:
@@ -284,6 +284,8 @@ class ClientSession:
             for frame in self._reader.feed(data):
                 if frame[0] == _DELIVER:
                     self._inbox.deliver(frame, events)
+                elif frame[0] == _CAUSES:
+                    self._inbox.hear_causes(frame)
                 else:
                     self._on_frame(frame, events)
                 if self.closed or self._inbox.overfull:
@@ -350,38 +352,6 @@ class ClientSession:
         self._inbox = Inbox(0)
         self._inbox.heard_back = heard_back
         events.append(closed)
-
-
-def in_parts(messages: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
-    """Messages in parts of about SOME_BYTES; what was taken comes out also before an error.
-
-    So nothing that makes messages runs while they are queued: it may wait, fail, or send itself.
-    """
-    if isinstance(messages, list | tuple):
-        yield from _cut(messages)
-        return
-    part: list[bytes] = []
-    size = 0
-    try:
-        for data in messages:
-            size += MESSAGE_HEAD_BYTES + len(data)
-            part.append(data)
-            if size >= SOME_BYTES:
-                yield part
-                part, size = [], 0
-    except Exception:
-        yield part
-        raise
-    yield part
-
-
-def _cut(messages: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Parts of what is there already, by the size of the first of each."""
-    at = 0
-    while at < len(messages):
-        count = max(1, SOME_BYTES // (MESSAGE_HEAD_BYTES + len(messages[at])))
-        yield messages[at : at + count]
-        at += count
 
 
 def _bad_argument(size: int, level: int, type_: int) -> LocalProtocolError:

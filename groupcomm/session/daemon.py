@@ -24,6 +24,7 @@ from groupcomm.session.frames import (
     HELLO_FRAME_BYTES,
     MIN_BUNDLE_LIMIT,
     PROTOCOL_VERSION,
+    Capability,
     FrameKind,
     decode_hello_untrusted,
     decode_query_untrusted,
@@ -73,12 +74,18 @@ class SessionLimits:
 
 
 class Hello:
-    """The client asks to be admitted as `user`; answer with `welcome` or `close`."""
+    """The client asks to be admitted as `user`; answer with `welcome` or `close`.
 
-    __slots__ = ("user",)
+    Attributes:
+        user: its name.
+        causes: it wants a CAUSES frame before each DELIVER frame with a position.
+    """
 
-    def __init__(self, user: str) -> None:
+    __slots__ = ("causes", "user")
+
+    def __init__(self, user: str, causes: bool) -> None:
         self.user = user
+        self.causes = causes
 
 
 class Submit:
@@ -216,7 +223,7 @@ class DaemonSession:
     def _on_hello(self, frame: bytes) -> Hello:
         if frame[0] != FrameKind.HELLO:
             raise SessionError(Code.ILLEGAL_SESSION, "the first frame is not a HELLO")
-        version, user = decode_hello_untrusted(frame)
+        version, capabilities, user = decode_hello_untrusted(frame)
         if version != PROTOCOL_VERSION:
             raise SessionError(
                 Code.REJECT_VERSION,
@@ -228,7 +235,7 @@ class DaemonSession:
         except LocalProtocolError as error:
             raise SessionError(Code.REJECT_NAME, str(error)) from None
         self.state = State.GREETED
-        return Hello(user)
+        return Hello(user, bool(capabilities & Capability.CAUSES))
 
     def _on_bundle(self, frame: bytes) -> Submit:
         if len(frame) < BUNDLE_BODY_OFFSET or frame[1] > 1:

@@ -56,6 +56,13 @@ class FrameKind(enum.IntEnum):
     CLOSED = 23
     TRANSITION = 24
     ANSWER = 25
+    CAUSES = 26
+
+
+class Capability(enum.IntFlag):
+    """What a client asks for in its HELLO; a daemon ignores what it does not know."""
+
+    CAUSES = 1  # be told the causes of what is delivered, by CAUSES frames
 
 
 _LENGTH = struct.Struct("!I")
@@ -81,18 +88,21 @@ Parts = tuple[int, int, int]
 # ---- client to daemon ----
 
 
-def encode_hello(user: str) -> bytes:
-    """The first frame of a client: version, capabilities (none yet), its user's name."""
-    return _frame(_HELLO.pack(FrameKind.HELLO, PROTOCOL_VERSION, 0) + _text(user))
+def encode_hello(user: str, capabilities: int = 0) -> bytes:
+    """The first frame of a client: version, `Capability` bits, its user's name."""
+    return _frame(_HELLO.pack(FrameKind.HELLO, PROTOCOL_VERSION, capabilities) + _text(user))
 
 
-def decode_hello_untrusted(frame: bytes) -> tuple[int, str]:
-    """Version and user's name; of an unknown version the name is empty."""
+def decode_hello_untrusted(frame: bytes) -> tuple[int, int, str]:
+    """Version, capabilities and user's name; of an unknown version 0 and an empty name.
+
+    Bits that no `Capability` has are those of a later client, which can do without them.
+    """
     _check(frame, _HELLO.size)
-    _, version, _ = _HELLO.unpack_from(frame)
+    _, version, capabilities = _HELLO.unpack_from(frame)
     if version != PROTOCOL_VERSION:
-        return version, ""
-    return version, _last_text(frame, _HELLO.size)
+        return version, 0, ""
+    return version, capabilities, _last_text(frame, _HELLO.size)
 
 
 def encode_bundle_head(size: int, ordered: bool) -> bytes:

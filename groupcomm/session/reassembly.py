@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from groupcomm.clocks.stamp import Position
 from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import BadDatagram
-from groupcomm.events import MemberId, Message
+from groupcomm.events import CausalContext, MemberId, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.messages import decode_fragment_untrusted
@@ -36,7 +36,7 @@ _About: TypeAlias = tuple[int, int, int, tuple[str, ...], int, int]
 class _Unfinished:
     """One message and those of its parts that have come, by index; `size` is of their data."""
 
-    __slots__ = ("about", "cost", "level", "parts", "position", "size")
+    __slots__ = ("about", "causes", "cost", "level", "parts", "position", "size")
 
     def __init__(self, about: _About) -> None:
         self.about = about
@@ -45,6 +45,7 @@ class _Unfinished:
         self.cost = 0
         self.parts: dict[int, Raw] = {}
         self.position: Position | None = None
+        self.causes: CausalContext | None = None
 
 
 class _Sender:
@@ -73,7 +74,12 @@ class Reassembly:
         self._senders: dict[MemberId, _Sender] = {}
 
     def add(
-        self, member: MemberId, bundle: Bundle, payload: Raw, position: Position | None
+        self,
+        member: MemberId,
+        bundle: Bundle,
+        payload: Raw,
+        position: Position | None,
+        causes: CausalContext | None = None,
     ) -> Message | None:
         """Take a fragment; return its message if it was the last one missing.
 
@@ -93,6 +99,7 @@ class Reassembly:
         message.size += len(data)
         if bundle.index == bundle.count - 1:
             message.position = position  # DESIGN: the last fragment's is the message's
+            message.causes = causes
         if len(message.parts) == bundle.count:
             return self._finish(member, bundle.message)
         new = UNFINISHED_BYTES if len(message.parts) == 1 else 0
@@ -172,4 +179,5 @@ class Reassembly:
             type=type_,
             data=b"".join([message.parts[index] for index in range(count)]),
             bundle=message.position,
+            causes=message.causes,
         )

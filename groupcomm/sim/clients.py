@@ -10,6 +10,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.session.client import ClientSession
 from groupcomm.sim.loop import Loop
+from groupcomm.sim.oracles.contexts import Contexts
 from groupcomm.sim.pipe import Pipe
 from groupcomm.trace.probe import Record
 from groupcomm.trace.session import SessionTrace
@@ -25,6 +26,7 @@ class Client:
         daemon: index of its daemon among those of the cluster.
         daemon_name: the name of that daemon.
         start_message: where its count of messages starts.
+        causes: it asks to be told the causes of messages, and judges what it is told by them.
 
     Attributes:
         daemon: index of its daemon.
@@ -35,6 +37,7 @@ class Client:
         groups: what it is a member of, as its last views say.
         asked: what it will be a member of once all that it has asked for is answered.
         told: how many events it was told.
+        contexts: what it makes of the causes; None if it does not ask for them.
         events: all it was told, unless `on_event` was replaced.
         on_event: is called with everything it is told.
         on_end: is called once when its session is over, for whatever reason.
@@ -48,9 +51,11 @@ class Client:
         daemon: int,
         daemon_name: str,
         start_message: int = 0,
+        *,
+        causes: bool = False,
     ) -> None:
         self._trace = SessionTrace(loop, record)
-        self._session = ClientSession(user, start_message=start_message)
+        self._session = ClientSession(user, start_message=start_message, causes=causes)
         self._start_message = start_message
         self._up: Pipe | None = None
         self._down: Pipe | None = None
@@ -63,6 +68,7 @@ class Client:
         self.groups: set[str] = set()
         self.asked: set[str] = set()
         self.told = 0
+        self.contexts = Contexts() if causes else None
         self.events: list[Event] = []
         self.on_event: Callable[[Event], None] = self.events.append
         self.on_end: Callable[[], None] = lambda: None
@@ -168,6 +174,8 @@ class Client:
         self.told += len(events)
         for event in events:
             self._trace.told(event)
+            if self.contexts is not None:
+                self.contexts.told(event)
             self._note(event)
             self.on_event(event)
 

@@ -149,11 +149,17 @@ class Cluster:
         """Indices of the hosts that a program can connect to."""
         return [host.index for host in self.daemons if host.is_up]
 
-    def connect(self, user: str, daemon: int) -> Client:
+    def connect(self, user: str, daemon: int, *, causes: bool = False) -> Client:
         """Start a program that connects to a daemon at once; `user` must be free there."""
         host = self.daemons[daemon]
         client = Client(
-            self.loop, self.record, user, daemon, host.name, self.settings.start_message
+            self.loop,
+            self.record,
+            user,
+            daemon,
+            host.name,
+            self.settings.start_message,
+            causes=causes,
         )
         self.clients.append(client)
         host.accept(client)

@@ -25,15 +25,17 @@ class TrioKind:
         """Run a scenario to its end."""
         trio.run(scenario, self, *arguments)
 
-    def connect(self, address: str, user: str | None = None) -> AbstractAsyncContextManager[Any]:
+    def connect(
+        self, address: str, user: str | None = None, **options: Any
+    ) -> AbstractAsyncContextManager[Any]:
         """A connection."""
-        return groupcomm_client.connect(address, user=user)
+        return groupcomm_client.connect(address, user=user, **options)
 
     def stay_connected(
-        self, address: str, user: str | None = None
+        self, address: str, user: str | None = None, **options: Any
     ) -> AbstractAsyncContextManager[Any]:
         """A connection that outlasts its sessions."""
-        return groupcomm_client.stay_connected(address, user=user)
+        return groupcomm_client.stay_connected(address, user=user, **options)
 
     async def together(self, *calls: Call) -> None:
         """Do several things at once."""
@@ -60,15 +62,17 @@ class AsyncioKind:
 
         asyncio.run(whole())
 
-    def connect(self, address: str, user: str | None = None) -> AbstractAsyncContextManager[Any]:
+    def connect(
+        self, address: str, user: str | None = None, **options: Any
+    ) -> AbstractAsyncContextManager[Any]:
         """A connection."""
-        return aio.connect(address, user=user)
+        return aio.connect(address, user=user, **options)
 
     def stay_connected(
-        self, address: str, user: str | None = None
+        self, address: str, user: str | None = None, **options: Any
     ) -> AbstractAsyncContextManager[Any]:
         """A connection that outlasts its sessions."""
-        return aio.stay_connected(address, user=user)
+        return aio.stay_connected(address, user=user, **options)
 
     async def together(self, *calls: Call) -> None:
         """Do several things at once."""
@@ -120,15 +124,19 @@ class BlockingKind:
         trio.run(scenario, self, *arguments)
 
     @asynccontextmanager
-    async def connect(self, address: str, user: str | None = None) -> AsyncIterator[Any]:
+    async def connect(
+        self, address: str, user: str | None = None, **options: Any
+    ) -> AsyncIterator[Any]:
         """A connection."""
-        with blocking.connect(address, user=user) as connection:
+        with blocking.connect(address, user=user, **options) as connection:
             yield _AsIfAsync(connection)
 
     @asynccontextmanager
-    async def stay_connected(self, address: str, user: str | None = None) -> AsyncIterator[Any]:
+    async def stay_connected(
+        self, address: str, user: str | None = None, **options: Any
+    ) -> AsyncIterator[Any]:
         """A connection that outlasts its sessions."""
-        with blocking.stay_connected(address, user=user) as connection:
+        with blocking.stay_connected(address, user=user, **options) as connection:
             yield _AsIfAsync(connection)
 
     async def together(self, *calls: Call) -> None:

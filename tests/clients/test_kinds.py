@@ -70,6 +70,31 @@ def test_the_place_of_a_message_is_told(kind: Kind, cluster: RunningCluster) -> 
     kind.run(scenario)
 
 
+@pytest.mark.parametrize("stays", [False, True])
+def test_who_asks_is_told_the_causes_of_messages(
+    kind: Kind, cluster: RunningCluster, stays: bool
+) -> None:
+    async def scenario(kind: Kind) -> None:
+        opened = kind.stay_connected if stays else kind.connect
+        async with (
+            opened(cluster.address("a"), causes=True) as ann,
+            kind.connect(cluster.address("b")) as bob,
+        ):
+            for each in (ann, bob):
+                await each.join("causes")
+            await bob.multicast("causes", b"1", level=ServiceLevel.RELIABLE)
+            told = (await next_of(kind, ann, Message)).causes
+            assert (told.packet > 0, told.agreed, told.heard) == (True, None, ())
+            assert (await next_of(kind, bob, Message)).causes is None
+            await bob.multicast("causes", b"2", level=ServiceLevel.CAUSAL)
+            causal = (await next_of(kind, ann, Message)).causes
+            assert causal.packet > told.packet
+            assert causal.heard[0] >= told.packet, "bob was delivered his own message"
+            assert causal.agreed.time > 0
+
+    kind.run(scenario)
+
+
 def test_large_and_many_messages_arrive_whole_and_in_order(
     kind: Kind, cluster: RunningCluster
 ) -> None:

@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
+from groupcomm.clocks.stamp import Position, Stamp, ViewId
+from groupcomm.events import (
+    CausalContext,
+    Cause,
+    DaemonView,
+    GroupView,
+    MemberId,
+    Message,
+    Transition,
+)
 from groupcomm.level import LEVELS
 from groupcomm_client.conversation import Received
 from groupcomm_client.recording.columns import Taken, to_rows
@@ -18,6 +26,16 @@ from groupcomm_log.schema import PLACE, ROWS
 VIEW = ViewId(7, "a", 255)
 
 
+U64 = st.integers(0, 2**64 - 1)
+CAUSES = st.one_of(
+    st.none(),
+    st.builds(CausalContext, U64, st.none(), st.just(())),
+    st.builds(
+        CausalContext, U64, st.builds(Stamp, U64, st.integers(0, 9)), st.tuples(U64, U64, U64)
+    ),
+)
+
+
 @st.composite
 def bundles(draw: st.DrawFn) -> list[Received]:
     """The messages of one bundle."""
@@ -25,6 +43,7 @@ def bundles(draw: st.DrawFn) -> list[Received]:
     place = Position(VIEW, draw(st.integers(0, 2**63 - 1)), draw(st.integers(0, 9)), 0, 0)
     number = draw(st.integers(0, 2**64 - 10))
     sender = MemberId(draw(st.sampled_from(["#a#a", "#ü#b"])), draw(st.integers(0, 5)))
+    causes = draw(CAUSES) if level else None
     groups = tuple(draw(st.lists(st.sampled_from("xyz"), min_size=1, max_size=3)))
     return [
         Message(
@@ -36,6 +55,7 @@ def bundles(draw: st.DrawFn) -> list[Received]:
             draw(st.binary(max_size=5)),
             place if level else None,
             index,
+            causes,
         )
         for index in range(draw(st.integers(1, 4)))
     ]
@@ -53,8 +73,14 @@ def expected(message: Message, received_us: int) -> dict[str, Any]:
         "level": message.level.name,
         "type": message.type,
         "data": message.data,
+        "causal_context": message.causes and context(message.causes),
         "received": received_us,
     }
+
+
+def context(causes: CausalContext) -> list[int]:
+    numbers = [causes.packet, *(causes.agreed or ()), *causes.heard]
+    return [number if number < 2**63 else number - 2**64 for number in numbers]
 
 
 @given(batches=st.lists(st.lists(bundles(), min_size=1, max_size=3), min_size=1, max_size=3))

@@ -9,12 +9,12 @@ from typing import Final
 
 from msgspec import structs
 
-from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.clocks.stamp import Position, Stamp, ViewId
 from groupcomm.config.view import Incarnation
-from groupcomm.events import Cause, DaemonView, GroupView, MemberId
+from groupcomm.events import CausalContext, Cause, DaemonView, GroupView, MemberId
 from groupcomm.groups.announcement import NOTHING, Announcement, cut_announcement
 from groupcomm.security.sealing import SUITE_NONE, Sealer
-from groupcomm.session import frames, view_frame
+from groupcomm.session import causes_frame, frames, view_frame
 from groupcomm.wire.bundle import body_payload
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.destinations import encode_groups
@@ -42,6 +42,7 @@ _MEMBER: Final = MemberId("#ann#d1", 2**31)
 _VIEW: Final = ViewId(2**32, "d1", 2**63)
 _DAEMONS: Final = DaemonView(id=_VIEW, daemons=("d1", "größe"), majority=True)
 _POSITION: Final = Position(_VIEW, 2**50, 1, 2, 3)
+_CAUSES: Final = CausalContext(2**33, Stamp(2**50, 1), (2**33 - 1, 0))
 
 
 def _group_view() -> bytes:
@@ -143,13 +144,20 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     transition = to_client.pop("transition")
     hello = to_client.pop("hello")
     yield "session.frames.hello", hello[4:]
+    yield "session.frames.hello", frames.encode_hello("ann", 2**32 - 1)[4:]
     yield "session.frames.query", frames.encode_query("members zürich")[4:]
     for name, frame in to_client.items():
         yield f"session.frames.{name}", frame[4:]
     yield "session.view_frame.view", _group_view()[4:]
+    causes = causes_frame.encode_causes(_CAUSES)
+    for context in (_CAUSES, CausalContext(7, None, ())):
+        yield "session.causes_frame.causes", causes_frame.encode_causes(context)[4:]
     yield "session.frame_reader", b"\x05" + hello + frames.encode_bye()
     told = [frame for name, frame in to_client.items() if name != "closed"]
-    yield "session.client", b"".join([*told, _group_view(), transition, to_client["closed"]])
+    yield (
+        "session.client",
+        b"".join([causes, *told, _group_view(), transition, to_client["closed"]]),
+    )
     body = example_bundle().body
     bundle = frames.encode_bundle_head(len(body), ordered=False) + body
     yield "session.daemon", bundle + frames.encode_bye()

@@ -22,7 +22,7 @@ from groupcomm.groups.announcement import Announcements, cut_announcement
 from groupcomm.membership.flood import MAX_UNFINISHED, Flood
 from groupcomm.security.replay import ReplayWindow
 from groupcomm.security.sealing import SUITE_NONE, Opener, Sealer
-from groupcomm.session import frames, view_frame
+from groupcomm.session import causes_frame, frames, view_frame
 from groupcomm.session.client import ClientSession
 from groupcomm.session.daemon import DaemonSession, SessionLimits
 from groupcomm.session.frame_reader import FrameReader
@@ -101,11 +101,11 @@ def _body(value: bundle.Bundle, raw: bytes) -> bytes:
     )
 
 
-def _hello(value: tuple[int, str]) -> bytes:
-    version, user = value
+def _hello(value: tuple[int, int, str]) -> bytes:
+    version, capabilities, user = value
     if version != frames.PROTOCOL_VERSION:
         raise BadDatagram("version", str(version))  # of another version nothing more is known
-    return frames.encode_hello(user)
+    return frames.encode_hello(user, capabilities)
 
 
 def _opened(raw: bytes) -> None:
@@ -290,6 +290,9 @@ TARGETS: Final[dict[str, Target]] = {
     ),
     "session.view_frame.view": _frame(
         lambda raw: view_frame.decode_view_untrusted(raw, _VIEW), view_frame.encode_view
+    ),
+    "session.causes_frame.causes": _frame(
+        causes_frame.decode_causes_untrusted, causes_frame.encode_causes
     ),
     "session.frame_reader": _pieces,
     "session.client": _client,

@@ -110,7 +110,7 @@ async def _run(options: argparse.Namespace, groups: tuple[str, ...], recorder: "
     from groupcomm_client.recording.follow import record  # noqa: PLC0415 - an extra
 
     connect: Callable[[], AbstractAsyncContextManager[Connection]] = partial(
-        connect_as_told, options
+        connect_as_told, options, causes=True
     )
     with trio.move_on_after(inf if options.duration_s is None else options.duration_s):
         async with trio.open_nursery() as nursery:

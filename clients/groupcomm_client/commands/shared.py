@@ -36,9 +36,11 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--user", metavar="NAME", help="to be known by; else a random name")
 
 
-def connect_as_told(options: argparse.Namespace) -> AbstractAsyncContextManager[Connection]:
-    """Connect as the options say."""
-    return connect(options.address, user=options.user, trace=options.trace)
+def connect_as_told(
+    options: argparse.Namespace, *, causes: bool = False
+) -> AbstractAsyncContextManager[Connection]:
+    """Connect as the options say; `causes`: be told them."""
+    return connect(options.address, user=options.user, trace=options.trace, causes=causes)
 
 
 def add_level_option(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,14 @@ from typing import Any, Final, NamedTuple, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupcomm.events import DaemonView, GroupView, Message, Transition, Undeliverable
+from groupcomm.events import (
+    CausalContext,
+    DaemonView,
+    GroupView,
+    Message,
+    Transition,
+    Undeliverable,
+)
 from groupcomm.level import LEVELS
 from groupcomm_client.conversation import Received
 from groupcomm_client.recording.gap import Gap
@@ -26,7 +33,17 @@ _TIME: Final = ROWS.field("received").type
 _OF_BUNDLE: Final = pa.schema(
     [
         ROWS.field(name)
-        for name in ("view", "stamp", "ring", "bundle", "sender", "number", "groups", "level")
+        for name in (
+            "view",
+            "stamp",
+            "ring",
+            "bundle",
+            "sender",
+            "number",
+            "groups",
+            "level",
+            "causal_context",
+        )
     ]
 )
 _BUNDLE: Final = pa.struct(list(_OF_BUNDLE))
@@ -123,14 +140,21 @@ def _bundles(firsts: list[Message]) -> pa.StructArray:
             m.number - m.index,
             m.groups,
             _LEVELS[m.level],
+            None if (causes := m.causes) is None else _context(causes),
         )
         for m in firsts
     ]
     try:
         return pa.array(rows, _BUNDLE)
     except OverflowError:  # a number is its sender's choice
-        signed = [tuple(map(_signed, row)) for row in rows]
+        signed = [(*map(_signed, row[:-1]), row[-1] and [*map(_signed, row[-1])]) for row in rows]
         return pa.array(signed, _BUNDLE)
+
+
+def _context(causes: CausalContext) -> tuple[int, ...]:
+    """As the column has it: the packet, and from CAUSAL up A's time and ring, and V."""
+    agreed = causes.agreed
+    return (causes.packet,) if agreed is None else (causes.packet, *agreed, *causes.heard)
 
 
 def _signed(value: Any) -> Any:

@@ -31,16 +31,16 @@ class Clients:
         self.step()
         assert self.core.state is State.OPERATIONAL
 
-    def start(self, user: str) -> int:
+    def start(self, user: str, *, causes: bool = False) -> int:
         """A client that has not yet said hello."""
         connection = self.core.desk.open()
-        self.sessions[connection] = ClientSession(user)
+        self.sessions[connection] = ClientSession(user, causes=causes)
         self.step(ClientOpened(connection))
         return connection
 
-    def connect(self, user: str) -> int:
+    def connect(self, user: str, *, causes: bool = False) -> int:
         """A client that is admitted."""
-        connection = self.start(user)
+        connection = self.start(user, causes=causes)
         self.talk(connection)
         return connection
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.config.view import MAX_DAEMONS
+from groupcomm.clocks.stamp import Position, Stamp, ViewId
+from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS
 from groupcomm.errors import BadDatagram
 from groupcomm.events import (
+    CausalContext,
     Cause,
     Closed,
     Connected,
@@ -22,6 +23,7 @@ from groupcomm.events import (
     Undeliverable,
 )
 from groupcomm.session import frames
+from groupcomm.session.causes_frame import decode_causes_untrusted, encode_causes
 from groupcomm.session.frame_reader import FrameReader
 from groupcomm.session.view_frame import decode_view_untrusted, encode_view
 
@@ -42,6 +44,15 @@ DAEMON_VIEWS = st.builds(
     st.lists(NAMES, min_size=1, max_size=9),
     st.sampled_from([None, False, True]),
 )
+CONTEXTS = st.one_of(
+    st.builds(
+        CausalContext,
+        U64,
+        st.builds(Stamp, U64, U16),
+        st.lists(U64, max_size=MAX_RINGS).map(tuple),
+    ),
+    st.builds(CausalContext, U64, st.none(), st.just(())),
+)
 MEMBER_LISTS = st.lists(MEMBERS, max_size=4).map(tuple)
 GROUP_VIEWS = st.builds(
     GroupView,
@@ -60,15 +71,16 @@ def only_frame(data: bytes) -> bytes:
     return frame
 
 
-@given(user=NAMES)
-def test_hello_comes_back(user: str) -> None:
-    assert frames.decode_hello_untrusted(only_frame(frames.encode_hello(user))) == (1, user)
+@given(user=NAMES, capabilities=U32)
+def test_hello_comes_back(user: str, capabilities: int) -> None:
+    frame = only_frame(frames.encode_hello(user, capabilities))
+    assert frames.decode_hello_untrusted(frame) == (1, capabilities, user)
 
 
 def test_a_hello_of_another_version_may_look_otherwise_behind_it() -> None:
     frame = bytearray(only_frame(frames.encode_hello("ann")))
     frame[1] = 2
-    assert frames.decode_hello_untrusted(bytes(frame) + b"more") == (2, "")
+    assert frames.decode_hello_untrusted(bytes(frame) + b"more") == (2, 0, "")
 
 
 @given(member=MEMBERS, limit=st.integers(frames.MIN_BUNDLE_LIMIT, 2**32 - 1))
@@ -100,6 +112,19 @@ def test_a_view_without_daemons_or_with_another_majority_is_refused() -> None:
     for majority, rest in ((0, b"\0\0"), (3, b"\0\1\1a"), (1, b"\xff\xff\1a")):
         with pytest.raises(BadDatagram):
             frames.decode_view_id_untrusted(head + bytes((majority,)) + rest)
+
+
+@given(context=CONTEXTS)
+def test_causes_come_back(context: CausalContext) -> None:
+    assert decode_causes_untrusted(only_frame(encode_causes(context))) == context
+
+
+def test_causes_that_are_told_only_in_part_are_refused() -> None:
+    frame = bytearray(only_frame(encode_causes(CausalContext(7, Stamp(8, 1), (9, 10)))))
+    for told in (0, 2):
+        frame[9] = told
+        with pytest.raises(BadDatagram, match=f"told is {told}"):
+            decode_causes_untrusted(bytes(frame))
 
 
 def test_an_ordered_frame_says_yes_or_no() -> None:
@@ -183,6 +208,7 @@ DECODERS: list[tuple[bytes, Callable[[bytes], object]]] = [
         lambda frame: frames.decode_undeliverable_untrusted(frame, SOME_VIEW),
     ),
     (frames.encode_abort(MEMBER, 1), frames.decode_abort_untrusted),
+    (encode_causes(CausalContext(7, Stamp(8, 1), (9, 10))), decode_causes_untrusted),
     (encode_view(GROUP_VIEW), lambda frame: decode_view_untrusted(frame, SOME_VIEW)),
 ]
 
