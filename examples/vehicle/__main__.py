@@ -14,6 +14,7 @@ from examples.vehicle.runs import Setup, run_once
 from examples.vehicle.table import PIECE
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
+from groupcomm_client.recording.beside import recorded
 
 EPILOG = """\
 example: python -m examples.vehicle --daemons 3 --loss 0.01 --delay-ms 1 --chart vehicle.html
@@ -76,7 +77,7 @@ def setup_of(options: argparse.Namespace) -> Setup:
         network=network,
         seconds=options.seconds,
         load=load,
-        record=options.record,
+        beside=None if options.record is None else partial(recorded, folder=options.record),
     )
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -15,10 +15,12 @@ from examples.common.stage import Network, Program, open_daemons, program
 from examples.vehicle.measure import Figures, Heard, figures
 from examples.vehicle.table import BULK_MAP, LATE, Kind, Load, choose
 from groupcomm_client.local_cluster import LocalCluster, LocalDaemon
-from groupcomm_client.recording.beside import recorded
 
 WARM_UP_S: Final = 1.0
 SAME, OTHER = "same daemon", "other daemon"
+
+
+Beside = Callable[[Mapping[str, str], list[str]], AbstractAsyncContextManager[None]]
 
 
 @attrs.frozen(kw_only=True)
@@ -30,14 +32,15 @@ class Setup:
         network: between them.
         seconds: that count, after a second of warm-up.
         load: arguments of `table.choose`.
-        record: where a log of each daemon is written; None for none.
+        beside: entered with the addresses of the daemons, by name, and the groups that there are;
+            what else there is to be while the modules run. None for nothing.
     """
 
     daemons: int
     network: Network
     seconds: float
     load: Mapping[str, Any]
-    record: Path | None = None
+    beside: Beside | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -92,17 +95,16 @@ async def run_once(setup: Setup) -> Result:
         ConfigError: nothing that can be run.
         ClusterError: the daemons do not start.
         ProgramEnded: a module has failed.
-        RecorderError: a recorder has.
     """
     load = choose(**setup.load)
     async with open_daemons(setup.daemons, setup.network) as cluster:
         daemons = list(cluster.daemons.values())
         places = {name: daemons[i % len(daemons)] for i, name in enumerate(load.modules)}
         async with AsyncExitStack() as stack:
-            if setup.record is not None:
+            if setup.beside is not None:
                 addresses = {daemon.name: str(daemon.unix) for daemon in daemons}
                 groups = sorted({kind.group for kind in load.kinds})
-                await stack.enter_async_context(recorded(addresses, groups, setup.record))
+                await stack.enter_async_context(setup.beside(addresses, groups))
             programs = {
                 name: await stack.enter_async_context(_module(name, daemon, setup))
                 for name, daemon in places.items()

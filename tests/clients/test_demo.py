@@ -32,8 +32,8 @@ def test_the_demo_shows_a_crash_and_one_order_in_spite_of_it(tmp_path: Path) -> 
     for level in ("UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL"):
         assert rows[level] == ["3"] * 4
     assert rows["AGREED"] == ["5"] * 4
-    logs = [tmp_path / "logs" / name for name in ("alfa", "bravo")]
-    compared = compare(*logs, on_damage=pytest.fail)
+    logs = tmp_path / "logs"
+    compared = compare(logs / "alfa", logs / "bravo", lambda damage: pytest.fail(str(damage)))
     assert compared.compared["AGREED"] == 5
     assert not compared.differences
 

@@ -102,7 +102,7 @@ def _show(window: Window, kinds: Kinds, *, as_json: bool) -> None:
     print(f"{window.start:%H:%M:%S}")
     for flow in window.flows:
         print(
-            f"  {flow.kind:<18}{flow.sender:<34}{flow.count / window.seconds:>7.4g}/s"
+            f"  {flow.kind:<18}{flow.sender:<34}{flow.messages / window.seconds:>7.4g}/s"
             f"{flow.bytes / window.seconds / 1000:>9.1f} kB/s{flow.missing:>4} missing"
             f"{flow.late:>4} late  worst {flow.worst_s * 1000:.0f} ms"
         )

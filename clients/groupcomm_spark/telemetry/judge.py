@@ -19,7 +19,7 @@ class Flow(NamedTuple):
     Attributes:
         kind: its name.
         sender: ``#user#daemon/connection``.
-        count: messages.
+        messages: how many.
         bytes: of these.
         missing: numbers between the least and the greatest that did not come.
         late: messages that were late.
@@ -28,7 +28,7 @@ class Flow(NamedTuple):
 
     kind: str
     sender: str
-    count: int
+    messages: int
     bytes: int
     missing: int
     late: int
@@ -91,7 +91,7 @@ _Found = tuple[str, float, float, str]
 
 def _alarms(window: Window, name: str, kind: Kind, *, is_whole: bool) -> Iterator[_Found]:
     flows = [flow for flow in window.flows if flow.kind == name]
-    count = sum(flow.count for flow in flows)
+    count = sum(flow.messages for flow in flows)
     if kind.rate_hz is not None and is_whole:
         rate, least = count / window.seconds, kind.least * kind.rate_hz
         if not count:

@@ -13,10 +13,10 @@ from groupcomm_spark.telemetry.windows import COLUMNS, alarms_of, to_window, win
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-LOOK_S: Final = 0.5
+LOOK_S: Final = 1
 
 Show = Callable[[Window], None]
 
@@ -119,12 +119,14 @@ def await_queries(
     until = None if duration_s is None else time.monotonic() + duration_s
     dropped = _Dropped(tell_dropped)
     try:
-        ended = [False]
-        while not all(ended):
-            ended = [query.awaitTermination(LOOK_S / len(queries)) for query in queries]
+        while any(query.isActive for query in queries):
+            for query in queries:  # it raises what has ended it
+                query.awaitTermination(LOOK_S)
             dropped.look(queries[0])
             if until is not None and time.monotonic() > until:
                 return
+        for query in queries:
+            query.awaitTermination(LOOK_S)
     finally:
         for query in queries:
             query.stop()

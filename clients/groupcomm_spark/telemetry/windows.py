@@ -39,7 +39,7 @@ def windows_of(rows: "DataFrame", kinds: Kinds) -> "DataFrame":
     by_sender = (
         made.groupBy(fn.window("made", length), "name", "sender")
         .agg(
-            fn.count("*").alias("count"),
+            fn.count("*").alias("messages"),
             fn.sum("size").alias("bytes"),
             (fn.max("number") - fn.min("number") + 1 - fn.count("*")).alias("missing"),
             fn.count_if("late").alias("late"),

@@ -1,0 +1,71 @@
+"""The demo and the vehicle, recorded, watched, verified and reported: the pipeline on Spark."""
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from examples.common.command import run
+from examples.pipeline.stages import play_demo, play_vehicle, report, say, verify
+
+EPILOG = """\
+example: python -m examples.pipeline --to build/spark
+exit status: 0 all promises were kept; 1 one was not, or something failed; 2 usage; 130 stopped"""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.pipeline",
+        description=__doc__,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--to", type=Path, default=Path("build/spark"), metavar="DIR", help="(build/spark)")
+    add("--seconds", type=float, default=20.0, metavar="S", help="that the vehicle runs (20)")
+    add("--loss", type=float, default=0.08, metavar="P", help="of its datagrams are lost (0.08)")
+    return parser
+
+
+async def play(options: argparse.Namespace) -> int:
+    """Make the traffic, and record it."""
+    folder: Path = options.to
+    say("the demo: three daemons, one is killed; recorded at the two others")
+    await play_demo(folder / "demo")
+    say(f"the vehicle, {options.seconds:g} s, {options.loss:.0%} of its datagrams lost: recorded,")
+    say("and watched while it runs (Spark takes a moment to start)")
+    heard = await play_vehicle(folder / "vehicle", seconds=options.seconds, loss=options.loss)
+    for kind in sorted({(alarm["alarm"], alarm["kind"]) for alarm in heard}):
+        count = sum((alarm["alarm"], alarm["kind"]) == kind for alarm in heard)
+        say(f"heard from the group of alarms: {kind[0]} of {kind[1]}, {count} times")
+    return 0
+
+
+async def look(options: argparse.Namespace) -> int:
+    """Ask what was recorded."""
+    for name, more in (("demo", ()), ("vehicle", ("--sent-at", "4"))):
+        logs = [options.to / name / daemon for daemon in ("alfa", "bravo")]
+        say(f"{name}: did every level keep its promise?")
+        verify(*logs)
+        say(f"{name}: what happened?")
+        report(options.to / f"{name}.html", *map(str, logs), *more)
+    say(f"look at {options.to / 'vehicle.html'} and {options.to / 'demo.html'}")
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the example; its exit status."""
+    options = make_parser().parse_args(arguments)
+    name = "pipeline"
+    for folder in (options.to / "demo", options.to / "vehicle"):
+        if folder.exists():
+            shutil.rmtree(folder)  # of a run before; it is not to be gone on with
+    options.to.mkdir(parents=True, exist_ok=True)
+    return run(name, partial(play, options)) or run(name, partial(look, options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

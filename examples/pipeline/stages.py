@@ -1,0 +1,197 @@
+"""The steps of the pipeline; each runs commands that users run, too."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import trio
+
+from examples.common.stage import Network
+from examples.vehicle.runs import Setup, run_once
+from groupcomm.errors import GroupCommError
+from groupcomm.events import Message
+from groupcomm_client import connect
+from groupcomm_client.cli import main as groupcomm
+from groupcomm_client.recording.beside import recorded
+
+KINDS: Final = Path(__file__).parents[1] / "vehicle" / "telemetry.toml"
+ALARMS: Final = "alarms"
+
+START_S: Final = 120.0
+"""Spark needs some seconds, and more where others want the processors."""
+
+REST_S: Final = 30.0
+"""Behind the vehicle's end telemetry has so long for its last windows."""
+
+BEHIND_S: Final = 4.0
+"""A window is over once something is made so long after its end; behind the end nothing is."""
+
+
+class StageFailed(GroupCommError):
+    """A step has not done what it is there for."""
+
+
+def say(text: str) -> None:
+    """Tell how it goes."""
+    print(f"--- {text}", flush=True)
+
+
+async def play_demo(folder: Path) -> None:
+    """The demo, recorded.
+
+    Raises:
+        StageFailed: it has.
+    """
+    command = [sys.executable, "-m", "groupcomm_client.cli", "demo", "--record", str(folder)]
+    done = await trio.run_process(command, check=False)
+    if done.returncode:
+        raise StageFailed(f"the demo ended with status {done.returncode}")
+
+
+async def play_vehicle(folder: Path, *, seconds: float, loss: float) -> list[dict[str, Any]]:
+    """The vehicle, recorded and watched; the alarms that a listener has heard.
+
+    Args:
+        folder: for the logs.
+        seconds: that it runs.
+        loss: share of datagrams that are lost between the daemons.
+
+    Raises:
+        StageFailed: telemetry has.
+    """
+    watch = Watch(folder / "bravo")
+
+    @asynccontextmanager
+    async def beside(addresses: Mapping[str, str], groups: Sequence[str]) -> AsyncIterator[None]:
+        async with recorded(addresses, groups, folder), watch.running(addresses["alfa"]):
+            yield
+
+    setup = Setup(
+        daemons=2,
+        network=Network(loss=loss, relayed=True),
+        seconds=seconds,
+        load={},
+        beside=beside,
+    )
+    result = await run_once(setup)
+    say(f"all modules have told what they got; {watch.windows} windows, {len(watch.heard)} alarms")
+    if not result.drained:
+        raise StageFailed("not all messages came in time: is this machine overloaded?")
+    return watch.heard
+
+
+@attrs.define
+class Watch:
+    """Telemetry of a log as a process, and a listener to its alarms.
+
+    Attributes:
+        log: that is watched.
+        windows: that were told.
+        last_end: of them.
+        heard: alarms, as they came to the listener.
+    """
+
+    log: Path
+    windows: int = 0
+    last_end: datetime | None = None
+    heard: list[dict[str, Any]] = attrs.Factory(list)
+    _watching: trio.Event = attrs.Factory(trio.Event)
+
+    @asynccontextmanager
+    async def running(self, address: str) -> AsyncIterator[None]:
+        """While the block runs, and until its last windows are told."""
+        command = [
+            *(sys.executable, "-m", "groupcomm_client.cli", "spark", "telemetry", str(self.log)),
+            *("--kinds", str(KINDS), "--to", ALARMS, "--address", address, "--json"),
+        ]
+        async with trio.open_nursery() as nursery:
+            process: trio.Process = await nursery.start(
+                lambda task_status: trio.run_process(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    check=False,
+                    task_status=task_status,
+                )
+            )
+            nursery.start_soon(self._read, process)
+            nursery.start_soon(self._until_watching, process)
+            await nursery.start(self._listen, address)
+            with trio.move_on_after(START_S):
+                await self._watching.wait()
+            if not self._watching.is_set():
+                raise StageFailed(f"telemetry does not start within {START_S:g} s")
+            yield
+            await self._until_told(datetime.now().astimezone())
+            process.send_signal(signal.SIGTERM)
+            await process.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _read(self, process: trio.Process) -> None:
+        assert process.stdout is not None
+        async for line in lines_of(process.stdout):
+            told = json.loads(line)
+            self.windows += 1
+            self.last_end = datetime.fromisoformat(told["end"])
+            for alarm in told["alarms"]:
+                say(f"alarm: {alarm['text']}")
+
+    async def _until_watching(self, process: trio.Process) -> None:
+        assert process.stderr is not None
+        async for line in lines_of(process.stderr):
+            if line.startswith(b"groupcomm: watching"):
+                self._watching.set()
+            elif line.startswith(b"groupcomm: "):
+                say(line.decode().removeprefix("groupcomm: "))
+
+    async def _listen(
+        self, address: str, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        async with connect(address) as connection:
+            await connection.join(ALARMS)
+            task_status.started()
+            async for event in connection:
+                if isinstance(event, Message) and event.data.startswith(b'{"alarm"'):
+                    self.heard.append(json.loads(event.data))
+
+    async def _until_told(self, end: datetime) -> None:
+        with trio.move_on_after(REST_S):
+            while self.last_end is None or (end - self.last_end).total_seconds() > BEHIND_S:
+                await trio.sleep(0.1)
+
+
+async def lines_of(stream: trio.abc.ReceiveStream) -> AsyncIterator[bytes]:
+    """The lines of a stream, without their ends."""
+    rest = b""
+    async for chunk in stream:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+
+
+def verify(*logs: Path) -> None:
+    """Prove that all levels have kept their promise.
+
+    Raises:
+        StageFailed: one has not.
+    """
+    if groupcomm(["spark", "verify", *map(str, logs)]):
+        raise StageFailed("a promise was broken; the violations stand above")
+
+
+def report(page: Path, *options: str) -> None:
+    """Make the page of some logs.
+
+    Raises:
+        StageFailed: it is not there.
+    """
+    if groupcomm(["spark", "report", *options, "-o", str(page)]) or not page.exists():
+        raise StageFailed(f"{page} was not written")
