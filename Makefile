@@ -9,13 +9,16 @@ FUZZ_SECONDS ?= 60
 ROUNDS ?= 3
 .DEFAULT_GOAL := help
 .PHONY: help run test lint types unit format figures bench-check bench-record fuzz soak chaos \
-	sites-kill namespaces campaigns bench-peers clean
+	sites-kill namespaces campaigns bench-peers spark clean
 
 help:  ## this list
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 run: .venv/.run  ## three daemons on this host: all levels, a crash, and one order in spite of it
 	@.venv/bin/groupcomm demo
+
+spark: .venv/.spark  ## the demo and the vehicle recorded, verified and reported on Spark
+	@$(PYTHON) -m examples.pipeline --to build/spark
 
 test: lint types unit  ## everything a change must pass: lint, types, tests
 
@@ -76,8 +79,12 @@ clean:  ## remove what was installed and built
 	@[ -e .venv/.test ] || .ci/venv
 	@touch $@
 
+.venv/.spark: pyproject.toml .ci/venv
+	@[ -e .venv/.test ] || .ci/venv "spark$$(.ci/java)"
+	@touch $@
+
 .venv/.test: pyproject.toml .ci/venv
-	@.ci/venv test
+	@.ci/venv "test$$(.ci/java)"
 	@touch $@
 
 .venv/.fuzz: .venv/.test
