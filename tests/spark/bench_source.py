@@ -61,7 +61,7 @@ def _batch(start: int, count: int, chance: random.Random) -> pa.RecordBatch:
         "number": [number // 50 * 10 + number % 10 for number in numbers],
         "groups": [["prices"] if sender else ["prices", "audit"] for sender in senders],
         "level": levels,
-        "type": [sender for sender in senders],
+        "type": senders,
         "data": [half + chance.randbytes(PAYLOAD_BYTES - len(half)) for _ in numbers],
         "causal_context": [
             [number] if level == "FIFO" else [number, 2**60 + number * 100, 1, number, number]
@@ -130,7 +130,8 @@ def _masters(name: str) -> Iterator[str]:
     if name.startswith("local"):
         yield name
         return
-    with TemporaryDirectory() as folder, standalone(Path(folder), int(name.split()[0])) as url:
+    workers = int(name.partition(" ")[0])
+    with TemporaryDirectory() as folder, standalone(Path(folder), workers) as url:
         yield url
 
 

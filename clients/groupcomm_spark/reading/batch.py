@@ -28,7 +28,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """A task for each large file, and for small ones together."""
         options = self._options
-        parts = Planner(options.folder, [options.first], options.stop).parts()
+        parts = Planner(options.folder, options.first, options.stop).parts()
         return [InputPartition(task) for task in to_tasks(parts)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:

@@ -125,19 +125,20 @@ class _Parser:
         scheme, separator, rest = text.partition("://")
         if separator and scheme != "file":
             raise ConfigError(
-                f"path: {text} is not in a file system that is mounted; nor is {scheme}"
+                f"path: {text} is not a folder of this host; give one that is mounted"
             )
-        return Path(rest if separator else text.removeprefix("file:"))
+        path = Path(rest if separator else text.removeprefix("file:"))
+        return path.absolute()  # workers run elsewhere
 
     def _columns(self, *, payload: bool) -> tuple[str, ...]:
-        columns = self._several("columns", SCHEMA.names) or tuple(SCHEMA.names)
+        named = self._several("columns", SCHEMA.names)
         if payload:
-            return columns
-        if "data" in (self._text("columns") or "").split(","):
+            return named or tuple(SCHEMA.names)
+        if "data" in named:
             raise ConfigError(
                 "payload: false, and data is among the columns; leave one of them out"
             )
-        return tuple(name for name in columns if name != "data")
+        return named or tuple(name for name in SCHEMA.names if name != "data")
 
     def _several(
         self, name: str, allowed: list[str] | tuple[str, ...] = (), fold: Callable[[str], str] = str
