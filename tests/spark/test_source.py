@@ -20,7 +20,6 @@ from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, SCHEMA, VIEW, Offset, ro
 from groupcomm_log.writer import LogWriter
 from groupcomm_spark.errors import plain
 from groupcomm_spark.logs import read_logs
-from groupcomm_spark.reading import planning
 from groupcomm_spark.reading.options import KNOWN, Place, ReadOptions, parse_options
 from groupcomm_spark.reading.planning import Planner, to_tasks
 from groupcomm_spark.reading.rows import read_parts
@@ -71,7 +70,7 @@ def read(folder: Path, **options: str) -> list[dict[str, Any]]:
     parts = Planner(folder, asked.first, asked.stop).parts()
     return [
         row
-        for task in to_tasks(parts)
+        for task in to_tasks(parts, asked.rows_per_task)
         for batch in read_parts(task, asked, asked.columns)
         for row in batch.to_pylist()
     ]
@@ -204,6 +203,7 @@ def test_names_of_options_may_be_in_any_case() -> None:
     every |= {"path": "file:///log", "groups": "a", "levels": "fifo", "kinds": "View"}
     every |= {"fromRow": "7", "toRow": "2:9", "columns": "row", "payload": "TRUE"}
     every |= {"onDamage": "Skip", "startingOffset": "5", "maxRowsPerBatch": "10"}
+    every["rowsPerTask"] = "100"
     every["failOnDataLoss"] = "false"
     wanted = ReadOptions(
         folder=Path("/log"),
@@ -214,6 +214,7 @@ def test_names_of_options_may_be_in_any_case() -> None:
         first=Place(None, 7),
         stop=Place(2, 9),
         skip_damage=True,
+        rows_per_task=100,
         rows_per_batch=10,
         start=Place(None, 5),
         fail_on_loss=False,
@@ -271,14 +272,13 @@ def test_small_files_are_read_together_and_large_ones_in_shares(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("groupcomm_log.sealed.GROUP_BYTES", 1)
-    monkeypatch.setattr(planning, "ROWS_PER_TASK", 4)
     writer = make_epoch(tmp_path, [2, 1, 2])
     for _ in range(9):
         write(writer, 1)  # a row group each
     writer._roll()
     writer.tend()
     write(writer, 5)
-    tasks = to_tasks(Planner(tmp_path).parts())
+    tasks = to_tasks(Planner(tmp_path).parts(), 4)
     assert [[(part.count, part.share) for part in task] for task in tasks] == [
         [(2, (0, 1)), (1, (0, 1))],
         [(2, (0, 1))],
@@ -300,7 +300,7 @@ def test_small_files_are_read_together_and_large_ones_in_shares(
 def test_batches_are_not_tiny(tmp_path: Path) -> None:
     writer = make_epoch(tmp_path, [], live=100)
     options = parse_options({"path": str(tmp_path)})
-    (task,) = to_tasks(Planner(tmp_path).parts())
+    (task,) = to_tasks(Planner(tmp_path).parts(), 100)
     assert [batch.num_rows for batch in read_parts(task, options, ["row"])] == [100]
     writer.close()
 

@@ -13,9 +13,6 @@ from groupcomm_log.reader import BEGIN, LogReader
 from groupcomm_log.schema import Offset
 from groupcomm_spark.reading.options import Place
 
-ROWS_PER_TASK: Final = 250_000
-"""About: small files are read together, and larger ones in shares."""
-
 _TRIES: Final = 10
 """So often live files may be sealed while a folder is looked at."""
 
@@ -148,13 +145,18 @@ class Planner:
         return part if live is None else replace(part, at=live.byte_of(part.start))
 
 
-def to_tasks(parts: Iterable[Part]) -> list[Task]:
-    """Small parts that follow each other together, and a large one in shares."""
+def to_tasks(parts: Iterable[Part], most: int) -> list[Task]:
+    """Small parts that follow each other together, and a large one in shares.
+
+    Args:
+        parts: in order.
+        most: rows of a task, about; shares of a file are made of what was written at once.
+    """
     tasks: list[Task] = []
-    rows = ROWS_PER_TASK
+    rows = most
     for part in parts:
-        if rows + part.count > ROWS_PER_TASK:
-            shares = -(-part.count // ROWS_PER_TASK) if part.is_whole else 1
+        if rows + part.count > most:
+            shares = -(-part.count // most) if part.is_whole else 1
             tasks += [(replace(part, share=(which, shares)),) for which in range(shares)]
             rows = part.count
         else:

@@ -122,7 +122,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = Offset(**start)
         self._check_kept(begin)
         parts = self._planner.parts(begin, Offset(**end))
-        return [InputPartition(task) for task in to_tasks(parts)]
+        return [InputPartition(task) for task in to_tasks(parts, self._options.rows_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """The rows of a task."""
