@@ -293,7 +293,7 @@ def test_small_files_are_read_together_and_large_ones_in_shares(
     assert read_by[2:5] == [[5, 6, 7], [8, 9, 10], [11, 12, 13]]
     assert [row for rows in read_by for row in rows] == [*range(19)]
     flip_a_bit(tmp_path, 3)
-    assert rows_in(tmp_path, onDamage="skip") == [*range(6), *range(14, 19)]
+    assert rows_in(tmp_path, onDamage="skip", rowsPerTask="4") == [*range(6), *range(14, 19)]
     writer.close()
 
 
