@@ -3,7 +3,7 @@
     python -m tests.spark.bench_source --rows 2000000 --json
 
 makes a log as a recorder fills it, reads all of it in several ways, each once to warm up and then
-three times, and prints the medians. Nothing is done with the rows: they go to Spark's sink `noop`.
+three times, and prints the medians. Where nothing else is said all rows go to Spark's sink `noop`.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def _batch(start: int, count: int, chance: random.Random) -> pa.RecordBatch:
         "number": [number // 50 * 10 + number % 10 for number in numbers],
         "groups": [["prices"] if sender else ["prices", "audit"] for sender in senders],
         "level": levels,
-        "type": [sender for sender in senders],
+        "type": senders,
         "data": [half + chance.randbytes(PAYLOAD_BYTES - len(half)) for _ in numbers],
         "causal_context": [
             [number] if level == "FIFO" else [number, 2**60 + number * 100, 1, number, number]
@@ -95,10 +95,15 @@ def measure(master: str, folder: Path, rounds: int) -> dict[str, float]:
             )
             query.awaitTermination()
 
+    def count(format_: str) -> None:
+        spark.read.format(format_).load(str(folder)).groupBy("level", "sender").count().collect()
+
     ways: dict[str, Callable[[], None]] = {
         "parquet": lambda: run_batch("parquet"),
         "source": lambda: run_batch("groupcomm"),
         "source without payload": lambda: run_batch("groupcomm", payload="false"),
+        "source, counted by sender": lambda: count("groupcomm"),
+        "source, three columns": lambda: run_batch("groupcomm", columns="row,sender,level"),
         "stream": run_stream,
     }
     found = {name: _median(way, rounds) for name, way in ways.items()}
@@ -130,10 +135,8 @@ def _masters(name: str) -> Iterator[str]:
     if name.startswith("local"):
         yield name
         return
-    with (
-        TemporaryDirectory() as folder,
-        standalone(Path(folder), int(name.split(maxsplit=1)[0])) as url,
-    ):
+    workers = int(name.partition(" ")[0])
+    with TemporaryDirectory() as folder, standalone(Path(folder), workers) as url:
         yield url
 
 

@@ -28,8 +28,8 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """A task for each large file, and for small ones together."""
         options = self._options
-        parts = Planner(options.folder, [options.first], options.stop).parts()
-        return [InputPartition(task) for task in to_tasks(parts)]
+        parts = Planner(options.folder, options.first, options.stop).parts()
+        return [InputPartition(task) for task in to_tasks(parts, self._options.rows_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """The rows of a task; for a log without rows Spark makes one whose value is None."""

@@ -39,6 +39,7 @@ class ReadOptions:
         first: the first row; None: that of the log.
         stop: behind the last row; None: that of the log.
         skip_damage: a row of kind `gap` stands in the place of damaged ones; else the query fails.
+        rows_per_task: about; small files are read together, and larger ones in shares.
         rows_per_batch: of a stream, at most; None: all that are there.
         start: of a stream: EARLIEST, LATEST or a row.
         fail_on_loss: a stream fails where rows that it has not seen are gone; else it goes on.
@@ -52,6 +53,7 @@ class ReadOptions:
     first: Place | None = None
     stop: Place | None = None
     skip_damage: bool = False
+    rows_per_task: int = 250_000
     rows_per_batch: int | None = None
     start: str | Place = EARLIEST
     fail_on_loss: bool = True
@@ -61,6 +63,7 @@ _OF_STREAMS: Final = ("startingOffset", "maxRowsPerBatch", "failOnDataLoss")
 
 KNOWN: Final = (
     *("path", "groups", "levels", "kinds", "fromRow", "toRow", "columns", "payload", "onDamage"),
+    "rowsPerTask",
     *_OF_STREAMS,
 )
 
@@ -99,7 +102,6 @@ class _Parser:
 
     def parse(self) -> ReadOptions:
         payload = self._one_of("payload", {"true": True, "false": False}, default=True)
-        limit = self._text("maxRowsPerBatch")
         return ReadOptions(
             folder=self._folder(),
             columns=self._columns(payload=payload),
@@ -109,7 +111,8 @@ class _Parser:
             first=self._place("fromRow"),
             stop=self._place("toRow"),
             skip_damage=self._one_of("onDamage", {"fail": False, "skip": True}, default=False),
-            rows_per_batch=None if limit is None else self._count("maxRowsPerBatch", limit),
+            rows_per_task=self._count("rowsPerTask") or ReadOptions.rows_per_task,
+            rows_per_batch=self._count("maxRowsPerBatch"),
             start=self._start(),
             fail_on_loss=self._one_of("failOnDataLoss", {"true": True, "false": False}, True),
         )
@@ -125,19 +128,20 @@ class _Parser:
         scheme, separator, rest = text.partition("://")
         if separator and scheme != "file":
             raise ConfigError(
-                f"path: {text} is not in a file system that is mounted; nor is {scheme}"
+                f"path: {text} is not a folder of this host; give one that is mounted"
             )
-        return Path(rest if separator else text.removeprefix("file:"))
+        path = Path(rest if separator else text.removeprefix("file:"))
+        return path.absolute()  # workers run elsewhere
 
     def _columns(self, *, payload: bool) -> tuple[str, ...]:
-        columns = self._several("columns", SCHEMA.names) or tuple(SCHEMA.names)
+        named = self._several("columns", SCHEMA.names)
         if payload:
-            return columns
-        if "data" in (self._text("columns") or "").split(","):
+            return named or tuple(SCHEMA.names)
+        if "data" in named:
             raise ConfigError(
                 "payload: false, and data is among the columns; leave one of them out"
             )
-        return tuple(name for name in columns if name != "data")
+        return named or tuple(name for name in SCHEMA.names if name != "data")
 
     def _several(
         self, name: str, allowed: list[str] | tuple[str, ...] = (), fold: Callable[[str], str] = str
@@ -160,7 +164,10 @@ class _Parser:
             raise ConfigError(f"{name}: {text!r}; it has to be {' or '.join(meanings)}")
         return meanings[text.lower()]
 
-    def _count(self, name: str, text: str) -> int:
+    def _count(self, name: str) -> int | None:
+        text = self._text(name)
+        if text is None:
+            return None
         if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) == 0:
             raise ConfigError(f"{name}: {text!r}; it has to be a number from 1 on")
         return int(text)

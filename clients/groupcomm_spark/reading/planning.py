@@ -13,9 +13,6 @@ from groupcomm_log.reader import BEGIN, LogReader
 from groupcomm_log.schema import Offset
 from groupcomm_spark.reading.options import Place
 
-ROWS_PER_TASK: Final = 250_000
-"""Small files are read together, up to about so many rows; a file is never cut for this."""
-
 _TRIES: Final = 10
 """So often live files may be sealed while a folder is looked at."""
 
@@ -29,17 +26,29 @@ class Part:
         start: the first row.
         stop: behind the last row.
         at: of a live file: a batch with rows at or before the first one begins at this byte.
+        share: of a whole sealed file: (2, 5) for the third of five about equal shares of the rows.
     """
 
     segment: Segment
     start: int
     stop: int
     at: int = 0
+    share: tuple[int, int] = (0, 1)
 
     @property
     def count(self) -> int:
         """How many rows, if none is missing."""
         return self.stop - self.start
+
+    @property
+    def begin(self) -> Offset:
+        """The first row."""
+        return Offset(self.segment.first.epoch, self.start)
+
+    @property
+    def end(self) -> Offset:
+        """Behind the last row."""
+        return Offset(self.segment.first.epoch, self.stop)
 
     @property
     def is_whole(self) -> bool:
@@ -61,15 +70,13 @@ class Planner:
 
     Args:
         folder: of the log.
-        first: no row before these.
+        first: no row before this one.
         stop: no row from this one on; None: no limit.
     """
 
-    def __init__(
-        self, folder: Path, first: Iterable[Place | None] = (), stop: Place | None = None
-    ) -> None:
+    def __init__(self, folder: Path, first: Place | None = None, stop: Place | None = None) -> None:
         self._reader = LogReader(folder)
-        self._first = [place for place in first if place is not None]
+        self._first = first or Place(*BEGIN)
         self._stop = stop
         self._live: dict[Path, _LiveFile] = {}
 
@@ -79,7 +86,7 @@ class Planner:
 
     def end(self) -> Offset:
         """Behind the last row that is there."""
-        return max((_behind(part) for part in self._all()), default=BEGIN)
+        return max((part.end for part in self._all()), default=BEGIN)
 
     def parts(self, start: Offset = BEGIN, stop: Offset | None = None) -> list[Part]:
         """Rows that are there, in their order.
@@ -99,7 +106,7 @@ class Planner:
         """Behind so many rows, or all there are from one row on to another."""
         for part in self.parts(start, stop):
             if part.count >= rows:
-                return _behind(replace(part, stop=part.start + rows))
+                return part.begin._replace(row=part.start + rows)
             rows -= part.count
         return stop
 
@@ -127,7 +134,7 @@ class Planner:
 
     def _cut(self, part: Part, start: Offset, stop: Offset | None) -> Part:
         epoch = part.segment.first.epoch
-        first = max(_row_in(epoch, place, part) for place in (Place(*start), *self._first))
+        first = max(_row_in(epoch, place, part) for place in (Place(*start), self._first))
         ends = [Place(*stop)] if stop is not None else []
         ends += [self._stop] if self._stop is not None else []
         last = min((_row_in(epoch, place, part) for place in ends), default=part.stop)
@@ -138,16 +145,23 @@ class Planner:
         return part if live is None else replace(part, at=live.byte_of(part.start))
 
 
-def to_tasks(parts: Iterable[Part]) -> list[Task]:
-    """Parts that follow each other together, where they are small."""
+def to_tasks(parts: Iterable[Part], most: int) -> list[Task]:
+    """Small parts that follow each other together, and a large one in shares.
+
+    Args:
+        parts: in order.
+        most: rows of a task, about; shares of a file are made of what was written at once.
+    """
     tasks: list[Task] = []
-    rows = ROWS_PER_TASK
+    rows = most
     for part in parts:
-        if rows + part.count > ROWS_PER_TASK:
-            tasks.append(())
-            rows = 0
-        tasks[-1] += (part,)
-        rows += part.count
+        if rows + part.count > most:
+            shares = -(-part.count // most) if part.is_whole else 1
+            tasks += [(replace(part, share=(which, shares)),) for which in range(shares)]
+            rows = part.count
+        else:
+            tasks[-1] += (part,)
+            rows += part.count
     return tasks
 
 
@@ -183,10 +197,6 @@ def _before(part: Part, following: Part | None) -> Part:
     if following is None or following.segment.first.epoch != part.segment.first.epoch:
         return part
     return replace(part, stop=min(part.stop, following.start))
-
-
-def _behind(part: Part) -> Offset:
-    return Offset(part.segment.first.epoch, part.stop)
 
 
 def _row_in(epoch: int, place: Place, part: Part) -> int:

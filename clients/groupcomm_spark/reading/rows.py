@@ -149,12 +149,15 @@ class _PartReader:
 
     def _sealed(self) -> Iterator[pa.RecordBatch]:
         part, segment = self._part, self._part.segment
-        damage = check_sealed(segment) if part.is_whole else _checked_before(segment)
+        is_alone = part.is_whole and part.share == (0, 1)
+        damage = check_sealed(segment) if is_alone else _checked_before(segment)
+        rows = part.start, part.stop - 1
         if damage is not None:
-            yield from self._damaged(part.start, part.stop - 1, damage)
+            if part.share[0] == 0:  # the others would tell the same
+                yield from self._damaged(*rows, damage)
             return
         try:
-            for batch in read_sealed(segment, self._columns, (part.start, part.stop - 1)):
+            for batch in read_sealed(segment, self._columns, rows, part.share):
                 yield _cut(batch.select(self._columns), part)
         except LogDamaged:
             _check_once.cache_clear()

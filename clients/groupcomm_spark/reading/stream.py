@@ -44,8 +44,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What is known of the log; it lives as long as the query, in one process."""
         if self._known is None:
             options = self._options
-            start = options.start if isinstance(options.start, Place) else None
-            self._known = Planner(options.folder, [options.first, start], options.stop)
+            self._known = Planner(options.folder, options.first, options.stop)
         return self._known
 
     # ---- offsets ----
@@ -58,11 +57,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             LogRemoved: the row that is asked for is there no longer.
         """
         start, planner = self._options.start, self._planner
-        if isinstance(start, Place):
-            self._check_kept(Offset(start.epoch or 0, start.row))
         if start == LATEST:
             return planner.end()._asdict()
-        return planner.begin()._asdict()
+        if not isinstance(start, Place):
+            return planner.begin()._asdict()
+        self._check_kept(Offset(start.epoch or 0, start.row))
+        behind = Planner(self._options.folder, start).parts()
+        return (behind[0].begin if behind else planner.end())._asdict()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Of each batch, by the option maxRowsPerBatch."""
@@ -121,7 +122,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = Offset(**start)
         self._check_kept(begin)
         parts = self._planner.parts(begin, Offset(**end))
-        return [InputPartition(task) for task in to_tasks(parts)]
+        return [InputPartition(task) for task in to_tasks(parts, self._options.rows_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """The rows of a task."""
