@@ -16,7 +16,7 @@ import shutil
 import signal
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
 from tempfile import mkdtemp
@@ -48,7 +48,7 @@ PATIENCE_S: Final = 180.0
 CALM_S: Final = 3.0
 """From one kill to the next at most, once the query has made progress."""
 
-SEAL: Final = ("--seal-s", "1", "--sync-ms", "20", "--json")
+SEAL: Final = ("--seal-s", "2", "--sync-ms", "20", "--json")
 
 
 class Campaign:
@@ -79,10 +79,19 @@ class Campaign:
         self.wrong: list[str] = []
         self.sending = trio.CancelScope()
         self.ending = False
+        self.driver_lock = trio.Lock()  # no other life begins before one is known to be over
         self.killed: dict[str, int] = dict.fromkeys(KINDS, 0)
         self.while_publishing = 0
 
     # ---- what goes on ----
+
+    async def begin(self, rate: float, nursery: trio.Nursery) -> None:
+        """Start everything; rows are sent from now on."""
+        for recorder in self.recorders.values():
+            await recorder.start(nursery)
+        await nursery.start(self.receive)
+        nursery.start_soon(self.send, rate)
+        nursery.start_soon(self.keep_driver, nursery)
 
     async def send(self, rate: float) -> None:
         """Send to IN until it is cancelled."""
@@ -113,7 +122,8 @@ class Campaign:
         """Start the driver whenever it has ended."""
         while not self.ending:
             if not self.driver.running:
-                await self.driver.start(nursery)
+                async with self.driver_lock:
+                    await self.driver.start(nursery)
             await trio.sleep(0.05)
 
     @property
@@ -153,11 +163,13 @@ class Campaign:
                 await until("it publishes", lambda: self.is_publishing, 20)
             await trio.sleep(self.rng.uniform(0, 0.05))
         self.while_publishing += self.is_publishing
-        java = below(self.driver.pid, b"org.apache.spark")
-        for pid in java[:1]:
+        java = below(self.driver.pid, b"org.apache.spark")[:1]
+        # Its Python workers die with it, as by a crash of the host, or live on and publish.
+        for pid in below(self.driver.pid) if self.rng.random() < 0.5 else java:
             _kill(pid)
-        if self.driver.running:
-            await self.driver.kill()
+        async with self.driver_lock:
+            if self.driver.running:
+                await self.driver.kill()
 
     def _kill_one(self, kind: str) -> None:
         word = EXECUTOR if kind == "executor" else PYTHON
@@ -201,6 +213,13 @@ class Campaign:
             await self._kill_driver()
         self.recorders[OUT].send_signal(signal.SIGTERM)
         await self.recorders[OUT].end()
+
+    def close(self) -> None:
+        """End what still runs."""
+        for program in (self.driver, *self.recorders.values()):
+            if program.running:
+                for pid in [*below(program.pid), program.pid]:
+                    _kill(pid)
 
     def judge(self) -> dict[str, Any]:
         """What came of it."""
@@ -264,16 +283,13 @@ async def run(folder: Path, kills: int, rate: float, seed: int) -> dict[str, Any
     """Play it; what came of it."""
     began = time.monotonic()
     kinds = [KINDS[number % len(KINDS)] for number in range(kills)]
-    with spark_cluster(folder, 2) as spark:
+    with spark_cluster(folder, 2) as spark, ExitStack() as stack:
         async with LocalCluster(NAMES) as cluster, trio.open_nursery() as nursery:
             await cluster.settle(NAMES)
             campaign = Campaign(folder, cluster, spark, seed)
+            stack.callback(campaign.close)
             campaign.rng.shuffle(kinds)
-            for recorder in campaign.recorders.values():
-                await recorder.start(nursery)
-            await nursery.start(campaign.receive)
-            nursery.start_soon(campaign.send, rate)
-            nursery.start_soon(campaign.keep_driver, nursery)
+            await campaign.begin(rate, nursery)
             for number, kind in enumerate(kinds, 1):
                 await campaign.kill(kind, nursery)
                 print(
@@ -289,7 +305,7 @@ async def run(folder: Path, kills: int, rate: float, seed: int) -> dict[str, Any
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Each row once through a streaming query.")
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--rate", type=float, default=200.0, help="messages a second")
+    parser.add_argument("--rate", type=float, default=500.0, help="messages a second")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", action="store_true", help="leave all files, and tell where")
     options = parser.parse_args(arguments)
