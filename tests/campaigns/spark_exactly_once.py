@@ -224,7 +224,7 @@ class Campaign:
     def judge(self) -> dict[str, Any]:
         """What came of it."""
         wanted, given = self.recorded(), self.given
-        wrong = self.wrong + _compare("the receiver", wanted, given)
+        wrong = self.wrong + compare_rows("the receiver", wanted, given)
         in_log: list[bytes] = []
         try:
             for each in CommittedLog(LogReader(self.logs[OUT]), [OUT], columns=["data"]).read():
@@ -234,7 +234,7 @@ class Campaign:
                     wrong.append(f"in the log of {OUT}: {each}")
         except LogError as error:
             wrong.append(str(error))
-        wrong += _compare(f"the log of {OUT}", wanted, in_log)
+        wrong += compare_rows(f"the log of {OUT}", wanted, in_log)
         return {
             "kills": sum(self.killed.values()),
             "killed": self.killed,
@@ -259,7 +259,8 @@ class Campaign:
         return {"rows_sent": rows, "publications": begins}
 
 
-def _compare(who: str, wanted: list[bytes], given: list[bytes]) -> list[str]:
+def compare_rows(who: str, wanted: list[bytes], given: list[bytes]) -> list[str]:
+    """What is wrong with the rows that somebody was given."""
     if wanted == given:
         return []
     twice, missing = len(given) - len(set(given)), len(set(wanted) - set(given))
