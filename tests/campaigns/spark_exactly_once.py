@@ -26,16 +26,17 @@ import trio
 
 from groupcomm.events import Message
 from groupcomm_client import connect
-from groupcomm_client.committed import Batch, Committed, Incomplete, committed
+from groupcomm_client.committed import Batch, CommittedStream, Incomplete
 from groupcomm_client.committed.log import CommittedLog
 from groupcomm_client.committed.markers import TYPE, is_publisher
+from groupcomm_client.committed.stream import Given
 from groupcomm_client.local_cluster import LocalCluster
 from groupcomm_log.errors import LogError
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import MESSAGE
-from groupcomm_spark.sink.options import FOLDER
 from tests.campaigns.programs import DidNotHappen, Program, until
 from tests.campaigns.spark_cluster import EXECUTOR, PYTHON, SparkCluster, below, spark_cluster
+from tests.campaigns.spark_program import TAIL
 
 NAMES: Final = ("alfa", "bravo")
 IN, OUT = "in", "out"
@@ -78,7 +79,8 @@ class Campaign:
                 *("--stderr", str(folder / "driver.log")),
             ],
         )
-        self.batches = 0
+        self.batches = self.begun = 0
+        self.open = False  # a batch has begun to come, and not ended
         self.given: list[bytes] = []
         self.wrong: list[str] = []
         self.sending = trio.CancelScope()
@@ -114,16 +116,21 @@ class Campaign:
         """Take what comes to OUT."""
         async with connect(self.addresses["bravo"]) as connection, connection.group(OUT):
             task_status.started()
-            await self._take(committed(connection, [OUT]))
+            stream = CommittedStream([OUT])
+            while True:
+                for event in await connection.receive_batch():
+                    if isinstance(event, Message) and event.type == TYPE:
+                        self.begun += b'"begin"' in event.data
+                        self.open = b'"begin"' in event.data
+                    self._take(stream.take(event))
 
-    async def _take(self, receiver: Committed) -> None:
-        async for event in receiver:
-            if isinstance(event, Batch):
-                self.batches += 1
-                self.given += [row.message.data for row in event.rows]
-                self.wrong += [str(missed) for missed in event.missed]
-            elif isinstance(event, Incomplete | Message):
-                self.wrong.append(f"{event}")
+    def _take(self, event: Given | None) -> None:
+        if isinstance(event, Batch):
+            self.batches += 1
+            self.given += [_row(row.message.data) for row in event.rows]
+            self.wrong += [str(missed) for missed in event.missed]
+        elif isinstance(event, Incomplete | Message):
+            self.wrong.append(f"{event}")
 
     async def keep_driver(self, nursery: trio.Nursery) -> None:
         """Start the driver whenever it has ended."""
@@ -137,16 +144,6 @@ class Campaign:
     def progress(self) -> int:
         """How many batches all lives of the driver have told."""
         return sum(line["event"] == "batch" for line in self.driver.told)
-
-    @property
-    def is_publishing(self) -> bool:
-        """Whether a batch is decided, and not noted to be published."""
-        for folder in (self.checkpoint / FOLDER).glob("*"):
-            decided = [int(path.stem) for path in folder.glob("0*.json")]
-            with suppress(OSError, ValueError):
-                noted = int(json.loads((folder / "published.json").read_text())["batch"])
-                return max(decided, default=-1) > noted
-        return False
 
     # ---- kills ----
 
@@ -166,10 +163,10 @@ class Campaign:
 
     async def _kill_driver(self) -> None:
         if self.rng.random() < 0.7:
+            before = self.begun
             with suppress(DidNotHappen):
-                await until("it publishes", lambda: self.is_publishing, 20)
-            await trio.sleep(self.rng.uniform(0, 0.05))
-        self.while_publishing += self.is_publishing
+                await until("it publishes", lambda: self.begun > before, 20)
+        self.while_publishing += self.open
         java = below(self.driver.pid, b"org.apache.spark")[:1]
         # Its Python workers die with it, as by a crash of the host, or live on and publish.
         for pid in below(self.driver.pid) if self.rng.random() < 0.5 else java:
@@ -229,7 +226,7 @@ class Campaign:
         try:
             for each in CommittedLog(LogReader(self.logs[OUT]), [OUT], columns=["data"]).read():
                 if isinstance(each, Batch):
-                    in_log += [row.message["data"] for row in each.rows]
+                    in_log += [_row(row.message["data"]) for row in each.rows]
                 else:
                     wrong.append(f"in the log of {OUT}: {each}")
         except LogError as error:
@@ -271,6 +268,11 @@ def compare_rows(who: str, wanted: list[bytes], given: list[bytes]) -> list[str]
     ]
 
 
+def _row(data: bytes) -> bytes:
+    """What stands before the tail that the query puts behind each row."""
+    return data.removesuffix(TAIL.encode())
+
+
 def _number(row: bytes) -> int:
     return int(row.split()[1])
 
@@ -280,10 +282,9 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-async def run(folder: Path, kills: int, rate: float, seed: int) -> dict[str, Any]:
+async def run(folder: Path, kinds: list[str], rate: float, seed: int) -> dict[str, Any]:
     """Play it; what came of it."""
     began = time.monotonic()
-    kinds = [KINDS[number % len(KINDS)] for number in range(kills)]
     with spark_cluster(folder, 2) as spark, ExitStack() as stack:
         async with LocalCluster(NAMES) as cluster, trio.open_nursery() as nursery:
             await cluster.settle(NAMES)
@@ -294,7 +295,7 @@ async def run(folder: Path, kills: int, rate: float, seed: int) -> dict[str, Any
             for number, kind in enumerate(kinds, 1):
                 await campaign.kill(kind, nursery)
                 print(
-                    f"{number} of {kills}: {kind}; {len(campaign.given)} rows given,"
+                    f"{number} of {len(kinds)}: {kind}; {len(campaign.given)} rows given,"
                     f" {time.monotonic() - began:.0f} s",
                     file=sys.stderr,
                 )
@@ -307,12 +308,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Each row once through a streaming query.")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rate", type=float, default=500.0, help="messages a second")
+    parser.add_argument("--only", choices=KINDS, help="kill nothing else")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", action="store_true", help="leave all files, and tell where")
     options = parser.parse_args(arguments)
     folder = Path(mkdtemp(prefix="groupcomm-"))
+    kinds = [options.only or KINDS[number % len(KINDS)] for number in range(options.kills)]
     try:
-        found = trio.run(run, folder, options.kills, options.rate, options.seed)
+        found = trio.run(run, folder, kinds, options.rate, options.seed)
         print(json.dumps(found | ({"folder": str(folder)} if options.keep else {})))
         return 1 if found["violations"] else 0
     finally:

@@ -25,6 +25,9 @@ CONFIG: Final = {
     "spark.task.maxFailures": "20",
 }
 
+TAIL: Final = "." * 4000
+"""Behind each row: to publish a batch takes so long that a driver may be killed meanwhile."""
+
 COLUMNS: Final = "kind STRING, data BINARY"
 
 
@@ -38,7 +41,7 @@ def start_query(options: argparse.Namespace) -> Any:
     log = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(options.log)
     return (
         log.where("kind = 'message'")
-        .selectExpr("upper(CAST(data AS STRING)) AS data")
+        .selectExpr(f"concat(upper(CAST(data AS STRING)), '{TAIL}') AS data")
         .writeStream.format("groupcomm")
         .option("address", options.address)
         .option("group", options.group)
