@@ -1,0 +1,24 @@
+"""What the campaign on Spark calls wrong; `make campaigns` runs it."""
+
+import pytest
+
+from tests.campaigns.spark_exactly_once import compare_rows
+
+WANTED = [b"ROW 1", b"ROW 2", b"ROW 10"]
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        (WANTED, None),
+        ([*WANTED, b"ROW 2"], "1 twice, 0 missing, 0 strange, not in order"),
+        (WANTED[1:], "0 twice, 1 missing, 0 strange, in order"),
+        ([WANTED[1], WANTED[0], WANTED[2]], "0 twice, 0 missing, 0 strange, not in order"),
+        ([*WANTED, b"ROW 11"], "0 twice, 0 missing, 1 strange, in order"),
+    ],
+)
+def test_rows_that_are_twice_missing_or_out_of_order_are_found(
+    given: list[bytes], what: str | None
+) -> None:
+    found = compare_rows("the receiver", WANTED, given)
+    assert found == ([] if what is None else [f"the receiver has {len(given)} rows of 3: {what}"])
