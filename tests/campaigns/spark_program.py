@@ -7,12 +7,10 @@ import argparse
 import json
 import os
 import sys
-from pathlib import Path
 from typing import Any, Final
 
 from groupcomm_spark.errors import plain
 from groupcomm_spark.session import open_session
-from groupcomm_spark.source import GroupCommDataSource
 
 LOOK_S: Final = 1
 
@@ -28,7 +26,8 @@ CONFIG: Final = {
 TAIL: Final = "." * 4000
 """Behind each row: to publish a batch takes so long that a driver may be killed meanwhile."""
 
-COLUMNS: Final = "kind STRING, data BINARY"
+ROWS: Final = 1000
+"""A batch has at most so many rows of the log."""
 
 
 def tell(**happened: Any) -> None:
@@ -37,10 +36,10 @@ def tell(**happened: Any) -> None:
 
 def start_query(options: argparse.Namespace) -> Any:
     spark = open_session(options.master, name="exactly once", memory="512m", config=CONFIG)
-    spark.dataSource.register(GroupCommDataSource)
-    log = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(options.log)
+    log = spark.readStream.format("groupcomm").options(kinds="message", columns="data")
     return (
-        log.where("kind = 'message'")
+        log.option("maxRowsPerBatch", ROWS)
+        .load(options.log)
         .selectExpr(f"concat(upper(CAST(data AS STRING)), '{TAIL}') AS data")
         .writeStream.format("groupcomm")
         .option("address", options.address)
@@ -56,7 +55,6 @@ def main() -> int:
     for name in ("master", "log", "address", "group", "checkpoint", "stderr"):
         parser.add_argument(f"--{name}", required=True)
     options = parser.parse_args()
-    Path(options.log).mkdir(exist_ok=True)
     os.dup2(os.open(options.stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     try:
         query = start_query(options)
