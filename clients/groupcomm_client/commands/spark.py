@@ -3,7 +3,7 @@
 import argparse
 from typing import Final
 
-from groupcomm_spark.commands import doctor
+from groupcomm_spark.commands import doctor, verify
 
 NAME: Final = "spark"
 HELP: Final = "work on logs with Spark: verify them, report on them, watch them"
@@ -13,7 +13,7 @@ EXAMPLE: Final = "groupcomm spark doctor"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs of the verb."""
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (doctor,):
+    for command in (doctor, verify):
         verb = verbs.add_parser(
             command.NAME,
             help=command.HELP,

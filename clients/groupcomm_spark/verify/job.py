@@ -5,15 +5,14 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from groupcomm_spark.logs import LOG
-from groupcomm_spark.verify.cells import Views, by_view, complete, cut_cells
-from groupcomm_spark.verify.cells import WHOLE
+from groupcomm_spark.verify.cells import WHOLE, Views, by_view, complete, cut_cells
 from groupcomm_spark.verify.comparing import compare_cells
 from groupcomm_spark.verify.doubles import check_doubles
 from groupcomm_spark.verify.evidence import tell_broken
 from groupcomm_spark.verify.groups import check_daemons, check_groups
 from groupcomm_spark.verify.joining import join
 from groupcomm_spark.verify.receivers import examine_rows, make_plan
-from groupcomm_spark.verify.stays import Stay, cut_stays, lost_rows, read_events
+from groupcomm_spark.verify.stays import Stay, cut_stays, read_events, read_lost_rows
 from groupcomm_spark.verify.verdict import ROW_NUMBERS, Verdict, Violation
 
 if TYPE_CHECKING:
@@ -53,9 +52,9 @@ class History:
         """
         self.logs = logs
         self.events: list[dict[str, Any]] = read_events(logs)
-        told = lost_rows(self.events)
-        self.lost = {log: [*told.get(log, []), *(lost or {}).get(log, [])] for log in
-                     {*told, *(lost or {})}}
+        self.lost = read_lost_rows(logs, self.events)
+        for log, ranges in (lost or {}).items():
+            self.lost.setdefault(log, []).extend(ranges)
         self.stays: list[Stay] = cut_stays(self.events, lost)
         complete(logs, self.stays)
         self.views: Views = by_view(self.stays)
@@ -91,7 +90,7 @@ def verify(
         check_doubles(logs, history.stays, verdict, most)
     with stage("comparing"):
         compare(history, verdict, most)
-    verdict.violations.sort()
+    verdict.violations.sort(key=lambda each: (each.name, each.logs, each.row or 0))
     return verdict
 
 

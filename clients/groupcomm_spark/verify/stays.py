@@ -110,7 +110,7 @@ def read_events(logs: "DataFrame") -> list[dict[str, Any]]:
     """The rows that are no messages, by log and row, with the hashes that the JVM makes."""
     from pyspark.sql.functions import col, expr, xxhash64  # noqa: PLC0415 - an extra
 
-    columns = ("epoch", "row", "kind", "view", *KEY, "sender", "groups", "data")
+    columns = ("row", "kind", "view", *KEY, "sender", "groups")
     found = (
         logs.filter(col("kind") != MESSAGE)
         .select(
@@ -234,12 +234,15 @@ class _Cutter:
             before.came_along = came_along
 
 
-def lost_rows(events: Iterable[Row]) -> dict[str, list[tuple[int, int]]]:
+def read_lost_rows(logs: "DataFrame", events: Iterable[Row]) -> dict[str, list[tuple[int, int]]]:
     """Per log, the ranges of rows that gaps tell to be missing."""
+    from pyspark.sql.functions import col  # noqa: PLC0415 - an extra
+
     told: dict[str, list[tuple[int, int]]] = {}
-    for row in events:
-        if row["kind"] == GAP and row["data"] is not None:
-            rows = json.loads(row["data"]).get("rows")
+    if any(row["kind"] == GAP and row["cause"] == "damage" for row in events):
+        gaps = logs.filter((col("kind") == GAP) & (col("cause") == "damage"))
+        for row in gaps.select(LOG, "data").collect():
+            rows = json.loads(bytes(row["data"])).get("rows")
             if rows is not None:
                 told.setdefault(row[LOG], []).append((rows[0], rows[1]))
     return told

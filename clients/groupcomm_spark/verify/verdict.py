@@ -42,7 +42,7 @@ NAMES: Final = {
 """All names of violations; they stay the same from version to version. docs/spark.md has them."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Violation:
     """One thing that may not be.
 
