@@ -3,20 +3,18 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, TRANSITION, VIEW
+from groupcomm_log.schema import DAEMONS, GAP, TRANSITION, VIEW
 from tests.spark.histories import LAG, PLACE
 
 Row = dict[str, Any]
 Rows = list[Row]
 
 FIFO_UP: Final = ("FIFO", "CAUSAL", "AGREED", "SAFE")
-MIDDLE: Final = "11."
-"""How the id of the view begins in which things go wrong."""
 
 
 def places(rows: Rows, **wanted: Any) -> list[int]:
-    """Rows in the regular part of the middle view that are so."""
-    begin = next(at for at, row in enumerate(rows) if _begins(row, MIDDLE))
+    """Rows in the regular part of the second view that are so."""
+    begin = second_view(rows)
     end = next(
         (at for at, row in enumerate(rows) if row["kind"] == TRANSITION and at > begin), len(rows)
     )
@@ -24,8 +22,9 @@ def places(rows: Rows, **wanted: Any) -> list[int]:
     return found[len(found) // 4 :]
 
 
-def _begins(row: Row, view: str) -> bool:
-    return row["kind"] == DAEMONS and row["view"].startswith(view)
+def second_view(rows: Rows) -> int:
+    """Where it begins; whoever was a member before is one throughout."""
+    return [at for at, row in enumerate(rows) if row["kind"] == DAEMONS][1]
 
 
 def place(rows: Rows, **wanted: Any) -> int:
@@ -113,7 +112,7 @@ def part(rows: Rows) -> None:
     at = next(i for i, row in enumerate(rows) if row["kind"] == TRANSITION)
     rows.insert(at - 60, rows.pop(at))
     first = rows[at - 60]["view"]
-    end = next(i for i, row in enumerate(rows) if _begins(row, MIDDLE))
+    end = second_view(rows)
     view = f"11.b.{first.rpartition('.')[2]}"
     change = {"cause": "network", "changed": [], "members": ["#r1#b/1"], "vs_set": ["#r1#b/1"]}
     rows[end:] = [
@@ -164,7 +163,7 @@ def overrun(rows: Rows) -> None:
 
 def damaged(rows: Rows) -> None:
     """A gap stands in place of rows, among them those with which a view begins."""
-    at = next(i for i, row in enumerate(rows) if _begins(row, MIDDLE)) - 10
+    at = second_view(rows) - 10
     told = f'{{"rows": [{rows[at]["row"]}, {rows[at + 29]["row"]}]}}'.encode()
     gap = {**blank(rows), "kind": GAP, "cause": "damage", "data": told, "row": rows[at]["row"]}
     rows[at : at + 30] = [gap]
@@ -234,5 +233,3 @@ ALLOWED: Final[dict[str, Callable[[Rows], None]]] = {
     "private": insert(groups=["#r1#b"], level="RELIABLE"),
 }
 """What is done, and is no violation."""
-
-assert MESSAGE

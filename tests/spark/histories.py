@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, SCHEMA, TRANSITION, VIEW
@@ -194,7 +195,9 @@ class History:
                 own = member == receiver.member
                 vs_set = [member] if own else inside[:at]
                 if at >= inside.index(receiver.member):
-                    rows.append({"kind": VIEW, **place, "groups": [group], **change, "vs_set": vs_set})
+                    rows.append(
+                        {"kind": VIEW, **place, "groups": [group], **change, "vs_set": vs_set}
+                    )
         return rows
 
     def _events(self, rows: list[dict[str, Any]]) -> pa.Table:
@@ -218,12 +221,10 @@ def _full(table: pa.Table) -> pa.Table:
 
 def _where(condition: NDArray[np.bool_], values: Any) -> pa.Array:
     array = values if isinstance(values, pa.Array) else pa.array(values, pa.int64())
-    return pa.compute.if_else(pa.array(condition), array, None)
+    return pc.if_else(pa.array(condition), array, None)
 
 
 def _codes(column: pa.ChunkedArray, names: Sequence[str]) -> Ints:
-    import pyarrow.compute as pc
-
     codes: Ints = pc.index_in(column, pa.array(names)).combine_chunks().to_numpy()
     return codes.astype(np.int64)
 
@@ -243,4 +244,4 @@ def _contexts(level: Ints, packet: Ints, after: Ints, ring: Ints, heard: Ints) -
     offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
     values = full[np.arange(full.shape[1]) < sizes[:, None]]
     lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
-    return pa.compute.if_else(pa.array(level > 0), lists, None)
+    return pc.if_else(pa.array(level > 0), lists, None)

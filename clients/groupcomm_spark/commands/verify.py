@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from groupcomm.errors import GroupCommError
 from groupcomm_log.errors import LogError
 from groupcomm_spark.errors import plain
-from groupcomm_spark.session import open_session
+from groupcomm_spark.progress import Progress
+from groupcomm_spark.session import need_spark, open_session
 
 if TYPE_CHECKING:
     from groupcomm_spark.verify.verdict import Verdict
@@ -25,7 +26,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "exit status: 0 no violation; 1 there are some, or the logs cannot be read; 2 wrong usage."
         f" {parser.epilog}"
     )
-    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="that were recorded to")
+    parser.add_argument(
+        "folders", type=Path, nargs="+", metavar="DIR", help="that were recorded to"
+    )
     parser.add_argument("--master", metavar="URL", help="of a cluster: spark://HOST:PORT")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
     parser.add_argument(
@@ -45,10 +48,13 @@ def run(options: argparse.Namespace) -> int:
         LogError: a folder is no log.
         GroupCommError: Spark failed.
     """
-    spark = open_session(options.master, name="groupcomm spark verify")
-    from groupcomm_spark.progress import Progress  # noqa: PLC0415
+    need_spark()
+    from groupcomm_log.reader import LogReader  # noqa: PLC0415 - an extra
     from groupcomm_spark.verify.folders import verify_folders  # noqa: PLC0415 - an extra
 
+    for folder in options.folders:  # before Spark takes its seconds to start
+        LogReader(folder).segments()
+    spark = open_session(options.master, name="groupcomm spark verify")
     began = time.monotonic()
     try:
         progress = Progress(spark)

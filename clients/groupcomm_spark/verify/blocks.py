@@ -10,6 +10,7 @@ a piece against those of the pieces before it. So it matters not how Spark has d
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -111,7 +112,7 @@ def examine(block: pa.Table, plan: Plan) -> pa.RecordBatch:
     contexts = _Contexts(block["context"])
     lines = _Lines()
     edges = [0, *(np.flatnonzero(~follows) + 1).tolist(), len(row)]
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in pairwise(edges):
         code = int(log[begin])
         lines.span(code, int(row[begin]), int(row[end - 1]))
         for start, stop, at in _stays(plan.get(code), row[begin:end]):
@@ -130,7 +131,7 @@ def _stays(plan: LogPlan | None, rows: Ints) -> Iterator[tuple[int, int, int]]:
         return
     inner = plan.first[(plan.first > rows[0]) & (plan.first <= rows[-1])]
     edges = [0, *np.searchsorted(rows, inner).tolist(), len(rows)]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in pairwise(edges):
         if start < stop:
             yield start, stop, int(np.searchsorted(plan.first, rows[start], side="right")) - 1
 
@@ -157,7 +158,9 @@ class _Lines:
 
     def add(self, what: What, log: int, columns: Sequence[Any], part: int = 0) -> None:
         """Lines from the column `key` on; what is not given is NONE."""
-        count = max((len(column) for column in columns if isinstance(column, np.ndarray)), default=1)
+        count = max(
+            (len(column) for column in columns if isinstance(column, np.ndarray)), default=1
+        )
         lines = np.full((count, len(LINE)), NONE, np.int64)
         lines[:, 0], lines[:, 1], lines[:, 2] = what, log, part
         for at, column in enumerate(columns, 3):

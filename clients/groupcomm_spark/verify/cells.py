@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Final
 
 from groupcomm_log.schema import MESSAGE
@@ -65,8 +65,10 @@ def complete(logs: "DataFrame", stays: Sequence[Stay]) -> None:
         return
     regular = col("row") < col("transition")
     table = [(s.log, s.view, s.number, s.first, s.end, s.transition) for s in wanted]
+    views = {stay.view for stay in wanted}
+    messages = logs.filter((col("kind") == MESSAGE) & col("level").isin(*ORDERED))
     rows = _within(
-        logs.filter((col("kind") == MESSAGE) & col("level").isin(*ORDERED)),
+        messages.filter(col("view").isin(*views)),  # Parquet knows which files have which
         table,
         f"{LOG} string, view string, stay int, first long, end long, transition long",
     )
@@ -109,7 +111,7 @@ def _find_views(logs: "DataFrame", stays: Sequence[Stay]) -> None:
                 .select("view")
                 .first()
             )
-            stay.view = row and row["view"]
+            stay.view = None if row is None else row["view"]
 
 
 def _within(rows: "DataFrame", table: Sequence[tuple[object, ...]], schema: str) -> "DataFrame":
@@ -117,7 +119,7 @@ def _within(rows: "DataFrame", table: Sequence[tuple[object, ...]], schema: str)
     from pyspark.sql.functions import broadcast, col  # noqa: PLC0415 - an extra
 
     spark = rows.sparkSession
-    stays = spark.createDataFrame(list(table), schema)  # type: ignore[type-var]
+    stays = spark.createDataFrame(list(table), schema)
     joined = rows.join(broadcast(stays), [LOG, "view"])
     return joined.filter((col("row") >= col("first")) & (col("row") < col("end")))
 
@@ -135,7 +137,7 @@ def _cells_of(stays: list[Stay]) -> list[Cell]:
     ordered = [
         Cell(stay, number, above, upto)
         for stay in stays
-        for number, (above, upto) in enumerate(zip(edges, edges[1:], strict=False))
+        for number, (above, upto) in enumerate(pairwise(edges))
         if above >= stay.start
     ]
     return ordered + [Cell(stay, WHOLE, FIRST, NEVER) for stay in stays]
@@ -176,7 +178,7 @@ def _is_above(side: str) -> "Column":
     """Whether a row's position is above one."""
     from pyspark.sql.functions import col, lit  # noqa: PLC0415 - an extra
 
-    above = lit(False)  # noqa: FBT003 - a column
+    above = lit(False)
     for name in reversed(KEY):
         bound = col(f"{side}_{name}")
         above = (col(name) > bound) | ((col(name) == bound) & above)

@@ -1,4 +1,4 @@
-"""Logs held against each other: by hashes within the JVM, and row by row only where these differ."""
+"""Logs held against each other: by hashes in the JVM, and row by row only where these differ."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ _NOTHING: Final[Sums] = (0, 0, 0)
 class _Part:
     """What is compared as one: messages of one level to the same groups, in one cell of a view."""
 
-    view: str
+    view: str | None
     cell: int
     level: str
     groups: tuple[str, ...]
@@ -62,7 +62,7 @@ def compare_cells(
     logs: "DataFrame", stays: Sequence[Stay], cells: Sequence[Cell], verdict: Verdict, most: int
 ) -> None:
     """Find what some log has and another one lacks, or has otherwise."""
-    found = _sums(logs, cells)
+    found = _sums(logs, cells, stays)
     suspects = list(_suspects(found, cells, stays, verdict))
     if suspects:
         _examine(logs, cells, stays, suspects, verdict, most)
@@ -74,13 +74,15 @@ def _hash() -> "Column":
     return xxhash64(*CONTENTS)
 
 
-def _sums(logs: "DataFrame", cells: Sequence[Cell]) -> dict[_Part, dict[int, Sums]]:
+def _sums(
+    logs: "DataFrame", cells: Sequence[Cell], stays: Sequence[Stay]
+) -> dict[_Part, dict[int, Sums]]:
     """What each stay has of each part."""
     from pyspark.sql.functions import bit_xor, col, count, lit, sum  # noqa: PLC0415 - an extra
 
     rows = in_cells(logs, cells).withColumn("hash", _hash())
     table = (
-        rows.groupBy("stay", "view", "cell", "level", "groups")
+        rows.groupBy("stay", "cell", "level", "groups")
         .agg(
             count(lit(1)).alias("count"),
             sum(col("hash").bitwiseAND(_LOW)).alias("sum"),
@@ -90,7 +92,8 @@ def _sums(logs: "DataFrame", cells: Sequence[Cell]) -> dict[_Part, dict[int, Sum
     )
     found: dict[_Part, dict[int, Sums]] = {}
     for row in table.to_pylist():
-        part = _Part(row["view"], row["cell"], row["level"], tuple(row["groups"]))
+        view = stays[row["stay"]].view
+        part = _Part(view, row["cell"], row["level"], tuple(row["groups"]))
         found.setdefault(part, {})[row["stay"]] = row["count"], row["sum"], row["xor"]
     return found
 
@@ -291,4 +294,3 @@ def _told(row: dict[str, Any], stays: Sequence[Stay]) -> str:
         f"{log} row {row['row']}: {row['level']} {row['sender']} number {row['number']}"
         f" to {' '.join(row['groups'])}"
     )
-

@@ -35,7 +35,11 @@ Rows = dict[tuple[str, int], dict[str, Any]]
 
 
 def tell_broken(
-    logs: "DataFrame", broken: Sequence[Broken], names: dict[int, str], verdict: v.Verdict, most: int
+    logs: "DataFrame",
+    broken: Sequence[Broken],
+    names: dict[int, str],
+    verdict: v.Verdict,
+    most: int,
 ) -> None:
     """Add what single logs break, with its evidence.
 
@@ -49,12 +53,12 @@ def tell_broken(
     told: Counter[tuple[str, int]] = Counter()
     shown: list[Broken] = []
     for each in broken:
-        key = NAMES[each.what], each.log
-        told[key] += 1
-        if told[key] <= most:
+        name = NAMES[each.what]
+        told[name, each.log] += 1
+        if told[name, each.log] <= most:
             shown.append(each)
         else:
-            verdict.counts[key[0]] += each.count
+            verdict.counts[name] += each.count
     if not shown:
         return
     wanted = {(names[b.log], row) for b in shown for row in (b.row, b.earlier) if row != NONE}
@@ -95,9 +99,7 @@ def _told(row: dict[str, Any]) -> str:
     place = f"{row['view']}/{'.'.join(str(row[name]) for name in KEY)}"
     if row["sender"] is None:
         return f"row {row['row']}, {row['kind']} at {place}"
-    return (
-        f"row {row['row']}, {row['level']} of {row['sender']} number {row['number']} at {place}"
-    )
+    return f"row {row['row']}, {row['level']} of {row['sender']} number {row['number']} at {place}"
 
 
 def _identity(row: dict[str, Any]) -> tuple[Any, ...]:

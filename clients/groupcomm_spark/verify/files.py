@@ -82,8 +82,6 @@ def _check_live(folder: Path, log: str, segment: Segment, found: Files) -> None:
 
 
 def _add(log: str, damage: Damage, found: Files) -> None:
-    found.violations.append(
-        Violation(DAMAGE, (log,), damage.rows and damage.rows[0], str(damage))
-    )
+    found.violations.append(Violation(DAMAGE, (log,), damage.rows and damage.rows[0], str(damage)))
     if damage.rows is not None:
         found.lost.setdefault(log, []).append(damage.rows)

@@ -246,4 +246,3 @@ def read_lost_rows(logs: "DataFrame", events: Iterable[Row]) -> dict[str, list[t
             if rows is not None:
                 told.setdefault(row[LOG], []).append((rows[0], rows[1]))
     return told
-
