@@ -52,8 +52,8 @@ async def record(folder: Path) -> None:
         async with connect(str(cluster["a"].unix)) as one, connect(str(cluster["b"].unix)) as other:
             await one.join("g")
             with (
-                RecorderProcess(cluster["a"].unix, folder / "r0") as left,
-                RecorderProcess(cluster["b"].unix, folder / "r1") as right,
+                RecorderProcess(cluster["a"].unix, folder / "a") as left,
+                RecorderProcess(cluster["b"].unix, folder / "b") as right,
             ):
                 for _ in range(2):
                     await until_joined(one)
@@ -73,7 +73,7 @@ async def record(folder: Path) -> None:
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("recorded")
     trio.run(record, folder)
-    return [folder / "r0", folder / "r1"]
+    return [folder / "a", folder / "b"]
 
 
 def test_what_daemons_deliver_keeps_what_they_promise(
@@ -91,7 +91,7 @@ def table(folder: Path, log: str, number: int) -> pa.Table:
     """A log as if it was of another cluster than those with other numbers."""
     rows = [row for batch in LogReader(folder).batches() for row in batch.to_pylist()]
     name, _, is_second = log.rpartition(": ")
-    if is_second == "r1":
+    if is_second == "b":
         FAULTS[name][0](rows)
     if name not in KEEPS_NUMBERS:
         rows = [{**row, "row": at} for at, row in enumerate(rows)]
