@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,7 +20,7 @@ from groupcomm_log.writer import LogWriter
 from groupcomm_spark.verify.folders import verify_folders
 from groupcomm_spark.verify.job import verify
 from tests.clients.recorders import RecorderProcess, until_joined
-from tests.clients.shell import NO_PAUSES, Shell
+from tests.clients.shell import NO_PAUSES
 from tests.clients.test_record import end_both, send_all_levels
 from tests.log.make import QuickDisk
 from tests.spark.faults import FAULTS, KEEPS_NUMBERS
@@ -140,10 +141,30 @@ async def test_who_were_apart_keep_what_they_promise(spark: SparkSession, tmp_pa
     assert verdict.compared["SAFE"] >= 50
 
 
-def test_the_command_tells_and_its_status_says(folders: list[Path], tmp_path: Path) -> None:
+class Kept:
+    """The session that all tests share: a command may not end it."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._spark, name)
+
+    def stop(self) -> None:
+        pass
+
+
+def test_the_command_tells_and_its_status_says(
+    spark: SparkSession,
+    folders: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """A damaged file is named; what it held is known to be missing, and breaks nothing else."""
     writer = LogWriter(tmp_path / "copy", disk=QuickDisk())
-    for batch in LogReader(folders[1]).batches(columns=ROWS.names):
+    rows = pa.Table.from_batches(LogReader(folders[1]).batches(columns=ROWS.names))
+    for batch in rows.combine_chunks().to_batches(max_chunksize=len(rows) // 3):
         writer.append(batch)
         writer._roll()
         writer.tend()
@@ -152,8 +173,11 @@ def test_the_command_tells_and_its_status_says(folders: list[Path], tmp_path: Pa
     content = bytearray(victim.read_bytes())
     content[len(content) // 2] ^= 1
     victim.write_bytes(content)
-    command = ["spark", "verify", str(folders[0]), str(tmp_path / "copy"), "--json"]
-    status, output, messages = Shell("nowhere").run(*command, "--master", "local[1]")
+    monkeypatch.setattr(
+        "groupcomm_spark.commands.verify.open_session", lambda *_, **__: Kept(spark)
+    )
+    status = main(["spark", "verify", str(folders[0]), str(tmp_path / "copy"), "--json"])
+    output, messages = capsys.readouterr()
     told = json.loads(output)
     assert told["counts"] == {"damage": 1}, told["violations"]
     assert status == 1
