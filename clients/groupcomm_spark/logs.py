@@ -4,7 +4,7 @@ Sealed files are read by Spark's own reader of Parquet, many times as fast as an
 Python. The live part is at most one file's worth, and read here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,6 +28,7 @@ def read_logs(
     columns: Sequence[str] | None = None,
     *,
     on_damage: OnDamage | None = None,
+    without: Collection[Path] = (),
 ) -> "DataFrame":
     """The rows of logs, in no particular order, with a column LOG in front.
 
@@ -37,6 +38,7 @@ def read_logs(
         columns: of the log's; None: all. Spark reads no other from the disk.
         on_damage: called for damaged parts of live files; None: LogDamaged is raised. Sealed files
             are not checked here but by their pages: see `groupcomm_spark.verify`.
+        without: sealed files that are left out.
 
     Raises:
         LogError: one of them is no log, or there are none.
@@ -45,7 +47,7 @@ def read_logs(
     names = list(SCHEMA.names if columns is None else columns)
     labels = name_logs(folders)
     parts = [
-        _read_one(spark, folder, labels[folder], names, on_damage)
+        _read_one(spark, folder, labels[folder], names, on_damage, without)
         for folder in dict.fromkeys(folders)
     ]
     if not parts:
@@ -68,11 +70,12 @@ def _read_one(
     label: str,
     columns: list[str],
     on_damage: OnDamage | None,
+    without: Collection[Path],
 ) -> "DataFrame":
     from pyspark.sql.functions import lit  # noqa: PLC0415 - an extra
 
     reader = LogReader(folder) if on_damage is None else LogReader(folder, on_damage)
-    segments = reader.segments()
+    segments = [segment for segment in reader.segments() if segment.path not in without]
     live = [segment for segment in segments if segment.is_live]
     batches = list(reader.batches(live[0].first, columns=columns)) if live else []
     sealed = [str(segment.path) for segment in segments if not segment.is_live]

@@ -4,6 +4,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+INTERVAL_S: Final = 2.0
 
 Say = Callable[[str], None]
 
@@ -17,10 +24,43 @@ def say(text: str) -> None:
     print(f"groupcomm: {text}", file=sys.stderr, flush=True)
 
 
-@contextmanager
-def stage(what: str, tell: Say) -> Iterator[None]:
-    """Tell that a part of the work begins, and how long it took."""
-    tell(f"{what} ...")
-    began = time.monotonic()
-    yield
-    tell(f"{what}: {time.monotonic() - began:.1f} s")
+class Progress:
+    """Tells of each stage of a job how far Spark is, and how long it took.
+
+    Args:
+        spark: that does the work.
+        tell: who is told.
+
+    Attributes:
+        seconds: that each stage took.
+    """
+
+    def __init__(self, spark: "SparkSession", tell: Say) -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._tell = tell
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """A stage, for as long as the block lasts."""
+        over = Event()
+        began = time.monotonic()
+        watcher = Thread(target=self._watch, args=(stage, began, over), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+        self.seconds[stage] = time.monotonic() - began
+        self._tell(f"{stage}: done in {self.seconds[stage]:.1f} s")
+
+    def _watch(self, stage: str, began: float, over: Event) -> None:
+        while not over.wait(INTERVAL_S):
+            done = total = 0
+            for number in self._tracker.getActiveStageIds():
+                info = self._tracker.getStageInfo(number)
+                if info is not None:
+                    done += info.numCompletedTasks
+                    total += info.numTasks
+            self._tell(f"{stage}: {done} of {total} tasks, {time.monotonic() - began:.0f} s")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from groupcomm_log.schema import MESSAGE
 from groupcomm_spark.logs import LOG
-from groupcomm_spark.progress import Say, quiet, stage
+from groupcomm_spark.progress import Progress, Say, quiet
 from groupcomm_spark.report.histogram import PER_DOUBLING
 from groupcomm_spark.report.losses import Loss, count_losses
 from groupcomm_spark.report.views import ViewChange, find_views
@@ -97,16 +97,17 @@ def gather(
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra
 
     messages = logs.where(fn.col("kind") == MESSAGE)
-    with stage("looking over the logs", tell):
+    stage = Progress(logs.sparkSession, tell)
+    with stage("looking over the logs"):
         found = _look_over(logs)
-    with stage("rates", tell):
+    with stage("rates"):
         found.slices = _count_slices(messages, found)
         found.messages = sum(each.messages for each in found.slices)
-    with stage(f"delays of {found.messages} deliveries", tell):
+    with stage(f"delays of {found.messages} deliveries"):
         _count_delays(messages, found, sites or {}, sent_us)
-    with stage("losses of UNRELIABLE", tell):
+    with stage("losses of UNRELIABLE"):
         found.losses = count_losses(logs)
-    with stage("views", tell):
+    with stage("views"):
         found.views = find_views(logs)
     return found
 

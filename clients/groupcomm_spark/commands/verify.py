@@ -1,0 +1,80 @@
+"""`groupcomm spark verify`: did the promises hold, by the logs of many receivers?"""
+
+import argparse
+import json
+import time
+from typing import TYPE_CHECKING, Final
+
+from groupcomm_spark.commands.options import (
+    add_log_options,
+    add_spark_options,
+    session_of,
+    teller,
+)
+
+if TYPE_CHECKING:
+    from groupcomm_spark.verify.verdict import Verdict
+
+NAME: Final = "verify"
+HELP: Final = "prove FIFO, causal, agreed, safe and virtual synchrony over logs of many receivers"
+EXAMPLE: Final = "groupcomm spark verify log-a log-b log-c"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.epilog = (
+        "exit status: 0 no violation; 1 there are some, or the logs cannot be read; 2 wrong usage."
+        f" {parser.epilog}"
+    )
+    add_log_options(parser)
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
+    parser.add_argument(
+        "--most",
+        type=int,
+        default=20,
+        metavar="N",
+        help="violations of one name that are told of the same logs (20); all are counted",
+    )
+    add_spark_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Verify; 1 if there is a violation.
+
+    Raises:
+        ConfigError: Spark cannot run here.
+        LogError: a folder is no log.
+    """
+    # ruff: noqa: PLC0415 - extras
+    from groupcomm_log.reader import LogReader
+    from groupcomm_spark.progress import Progress
+    from groupcomm_spark.verify.folders import verify_folders
+
+    for folder in options.folders:  # before Spark takes its seconds to start
+        LogReader(folder).segments()
+    spark = session_of(options)
+    began = time.monotonic()
+    progress = Progress(spark, teller(options))
+    verdict = verify_folders(spark, options.folders, most=options.most, stage=progress)
+    seconds = time.monotonic() - began
+    if options.json:
+        print(json.dumps({**verdict.as_dict(), "seconds": round(seconds, 3)}, ensure_ascii=False))
+    else:
+        _tell(verdict, seconds)
+    return 0 if verdict.holds else 1
+
+
+def _tell(verdict: "Verdict", seconds: float) -> None:
+    for violation in verdict.violations:
+        print(violation)
+    for name, count in sorted(verdict.counts.items()):
+        print(f"{count} {name}")
+    for note in verdict.notes:
+        print(note)
+    levels = ", ".join(f"{count} {level}" for level, count in sorted(verdict.compared.items()))
+    print(
+        f"{len(verdict.logs)} logs, {verdict.rows} rows in {seconds:.1f} s"
+        f" ({verdict.rows / max(seconds, 1e-9):.0f} rows/s): {levels or 'none'} compared,"
+        f" {verdict.alone} promised to no other log, causes of {verdict.causal_checked} checked"
+        f" and of {verdict.causal_unknown} not known, {sum(verdict.counts.values())} violations"
+    )

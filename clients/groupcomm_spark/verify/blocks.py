@@ -1,0 +1,353 @@
+"""What one receiver was told, row by row: order, causes, views. Arrays of numbers in, few out.
+
+A block is some rows of some logs. It is cut into pieces of rows that follow each other in one
+stay. What can be decided within a piece is decided here. Of the rest a piece leaves *ends*: all
+rules of order have one form, that in a series each value is above all bounds that stand before
+it; so of a series a piece tells its least value and its highest bound, and `joining` holds those of
+a piece against those of the pieces before it. So it matters not how Spark has dealt out the rows.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from groupcomm.level import LEVELS
+from groupcomm_log.stays import KEY
+
+Ints = NDArray[np.int64]
+
+CODES: Final = {level.name: code for code, level in enumerate(LEVELS)}
+RELIABLE, FIFO, CAUSAL, AGREED, SAFE = (
+    CODES[name] for name in ("RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE")
+)
+GROUP_VIEW: Final = len(CODES)
+OTHER: Final = len(CODES) + 1
+"""Beside the codes of levels: of rows that are no messages."""
+
+NUMBERS: Final = ("log", "row", "code", "view", *KEY, "sender", "daemon", "number")
+"""Columns of a block, all int64; names stand as hashes. Beside them is `context`."""
+
+NONE: Final = -1
+SHOWN: Final = 50
+"""So many violations of one kind are told of a piece; the others are counted."""
+
+
+class What(IntEnum):
+    """What a line tells."""
+
+    SPAN = 0  # series: rows of a piece
+    FIFO = 1  # series: numbers of a sender
+    AGREED = 2  # series: positions
+    CAUSES = 3  # series: packets of a ring, and V
+    AGREED_CAUSES = 4  # series: stamps, and A
+    BROKEN_FIFO = 11  # violations: a row, and an earlier one
+    BROKEN_AGREED = 12
+    BROKEN_CAUSES = 13
+    WRONG_VIEW = 15
+    FOREIGN_SENDER = 16
+    COUNTS = 20  # rows, with causes, without
+
+
+LINE: Final = (
+    *("what", "log", "part", "key"),
+    *("row", "value0", "value1", "value2", "value3"),
+    *("at", "bound0", "bound1", "bound2", "bound3"),
+)
+"""Of a series its least value and where it stands, its highest bound and where that stands (NONE:
+there is none). Of violations, `row` is the one that should not be there, `at` the earlier one
+that it contradicts; of one that stands for others, too, `value0` is how many these are."""
+
+LINES: Final = pa.schema([pa.field(name, pa.int64()) for name in LINE])
+
+
+@dataclass(frozen=True)
+class LogPlan:
+    """The stays of one log, by row.
+
+    Attributes:
+        first: the first row of each.
+        session, era: of each; see Stay.
+        view: the code of each one's view, where it is known.
+        is_known: whether it is, or that there is none.
+        daemons: codes of its daemons' names; None if they are not known.
+    """
+
+    first: Ints
+    session: list[int]
+    era: list[int]
+    view: list[int | None]
+    is_known: list[bool]
+    daemons: list[Ints | None]
+
+
+Plan = dict[int, LogPlan]
+"""By the code of the log."""
+
+
+def examine(block: pa.Table, plan: Plan) -> pa.RecordBatch:
+    """What is wrong in a block, and the ends that it leaves.
+
+    Args:
+        block: the columns NUMBERS and `context`.
+        plan: the stays of all logs.
+
+    Returns:
+        rows of LINES.
+    """
+    columns = {name: block[name].to_numpy() for name in NUMBERS}
+    columns["context"] = np.arange(block.num_rows)  # where it stands
+    log, row = columns["log"], columns["row"]
+    follows = (log[1:] == log[:-1]) & (row[1:] == row[:-1] + 1)
+    if not follows.all() and ((log[1:] == log[:-1]) & (row[1:] <= row[:-1])).any():
+        order = np.lexsort((row, log))
+        columns = {name: column[order] for name, column in columns.items()}
+        log, row = columns["log"], columns["row"]
+        follows = (log[1:] == log[:-1]) & (row[1:] == row[:-1] + 1)
+    contexts = _Contexts(block["context"])
+    lines = _Lines()
+    edges = [0, *(np.flatnonzero(~follows) + 1).tolist(), len(row)]
+    for begin, end in pairwise(edges):
+        code = int(log[begin])
+        lines.span(code, int(row[begin]), int(row[end - 1]))
+        for start, stop, at in _stays(plan.get(code), row[begin:end]):
+            part = slice(begin + start, begin + stop)
+            piece = _Piece(
+                {name: column[part] for name, column in columns.items()}, contexts, lines
+            )
+            piece.examine(plan.get(code), at)
+    return lines.batch()
+
+
+def _stays(plan: LogPlan | None, rows: Ints) -> Iterator[tuple[int, int, int]]:
+    """Where pieces begin and end, and in which of the log's stays they are."""
+    if plan is None:
+        yield 0, len(rows), NONE
+        return
+    inner = plan.first[(plan.first > rows[0]) & (plan.first <= rows[-1])]
+    edges = [0, *np.searchsorted(rows, inner).tolist(), len(rows)]
+    for start, stop in pairwise(edges):
+        if start < stop:
+            yield start, stop, int(np.searchsorted(plan.first, rows[start], side="right")) - 1
+
+
+class _Contexts:
+    """The lists of numbers of a block."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        lists = column.combine_chunks()
+        if isinstance(lists, pa.ChunkedArray):
+            lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.nulls(0, lists.type)
+        offsets = np.asarray(lists.offsets).astype(np.int64)
+        self.start = offsets[:-1]
+        self.size = np.diff(offsets)
+        self.size[np.asarray(lists.is_null())] = 0
+        self.values = np.asarray(lists.values)
+
+
+@dataclass
+class _Lines:
+    """What is told, as it is found."""
+
+    parts: list[Ints] = field(default_factory=list)
+
+    def add(self, what: What, log: int, columns: Sequence[Any], part: int = 0) -> None:
+        """Lines from the column `key` on; what is not given is NONE."""
+        count = max(
+            (len(column) for column in columns if isinstance(column, np.ndarray)), default=1
+        )
+        lines = np.full((count, len(LINE)), NONE, np.int64)
+        lines[:, 0], lines[:, 1], lines[:, 2] = what, log, part
+        for at, column in enumerate(columns, 3):
+            lines[:, at] = column
+        self.parts.append(lines)
+
+    def span(self, log: int, first: int, last: int) -> None:
+        """Rows that follow each other."""
+        self.add(What.SPAN, log, [0, first, first, 0, 0, 0, last, last, 0, 0, 0])
+
+    def broken(self, what: What, log: int, rows: Ints, earlier: Ints | int = NONE) -> None:
+        """Rows that should not stand where they do."""
+        if not len(rows):
+            return
+        shown = min(len(rows), SHOWN)
+        for_others = np.ones(shown, np.int64)
+        for_others[-1] += len(rows) - shown
+        at = earlier if isinstance(earlier, int) else earlier[:shown]
+        self.add(what, log, [0, rows[:shown], for_others, 0, 0, 0, at])
+
+    def batch(self) -> pa.RecordBatch:
+        """All of it."""
+        table = np.concatenate(self.parts) if self.parts else np.empty((0, len(LINE)), np.int64)
+        return pa.RecordBatch.from_arrays([pa.array(column) for column in table.T], schema=LINES)
+
+
+class _Piece:
+    """Rows that follow each other in one stay."""
+
+    def __init__(self, columns: dict[str, Ints], contexts: _Contexts, lines: _Lines) -> None:
+        self._columns = columns
+        self._contexts = contexts
+        self._lines = lines
+        self._log = int(columns["log"][0])
+        self._row = columns["row"]
+        self._code = columns["code"]
+
+    def examine(self, plan: LogPlan | None, at: int) -> None:
+        """Look at all that can be decided, and leave the ends of the rest."""
+        session, era = (NONE, NONE) if plan is None else (plan.session[at], plan.era[at])
+        self._examine_numbers(session)
+        if plan is not None:
+            self._examine_views(plan, at)
+        self._examine_positions(era)
+        self._examine_causes(era)
+
+    def _examine_views(self, plan: LogPlan, at: int) -> None:
+        placed = ((self._code >= RELIABLE) & (self._code <= GROUP_VIEW)).astype(bool)
+        if plan.is_known[at]:
+            view = plan.view[at]
+            wrong = placed if view is None else placed & (self._columns["view"] != view)
+            self._lines.broken(What.WRONG_VIEW, self._log, self._row[wrong])
+        daemons = plan.daemons[at]
+        if daemons is not None:
+            foreign = (self._code <= SAFE) & ~np.isin(self._columns["daemon"], daemons)
+            self._lines.broken(What.FOREIGN_SENDER, self._log, self._row[foreign])
+
+    def _examine_numbers(self, session: int) -> None:
+        """A sender's numbers rise."""
+        at = np.flatnonzero((self._code >= FIFO) & (self._code <= SAFE))
+        if not len(at):
+            return
+        sender = self._columns["sender"][at]
+        order = np.argsort(sender, kind="stable")
+        at, sender = at[order], sender[order]
+        row, number = self._row[at], self._columns["number"][at]
+        same = sender[1:] == sender[:-1]
+        falls = same & (number[1:] <= number[:-1])
+        self._lines.broken(What.BROKEN_FIFO, self._log, row[1:][falls], row[:-1][falls])
+        cuts = np.flatnonzero(~same)
+        first, last = np.concatenate(([0], cuts + 1)), np.concatenate((cuts, [len(at) - 1]))
+        columns = [sender[first], row[first], number[first], 0, 0, 0]
+        columns += [row[last], number[last], 0, 0, 0]
+        self._lines.add(What.FIFO, self._log, columns, session)
+
+    def _examine_positions(self, era: int) -> None:
+        """Positions of what is agreed rise."""
+        at = np.flatnonzero((self._code >= AGREED) & (self._code <= GROUP_VIEW))
+        if not len(at):
+            return
+        row = self._row[at]
+        keys = [self._columns[name][at] for name in KEY]
+        is_view = self._code[at] == GROUP_VIEW
+        rises = is_view[1:] & is_view[:-1]  # one event may change several groups
+        for key in reversed(keys):
+            rises = (key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & rises)
+        self._lines.broken(What.BROKEN_AGREED, self._log, row[1:][~rises], row[:-1][~rises])
+        keys[-1] = 2 * keys[-1]  # a group view may have the place of the one before, also there
+        first = [*(key[0] for key in keys[:-1]), keys[-1][0] + is_view[0]]
+        ends = [row[0], *first, row[-1], *(key[-1] for key in keys)]
+        self._lines.add(What.AGREED, self._log, [0, *ends], era)
+
+    # ---- causes ----
+
+    def _examine_causes(self, era: int) -> None:
+        """Nothing comes behind what it caused."""
+        place = self._columns["context"]
+        size = self._contexts.size[place]
+        lower = (self._code >= RELIABLE) & (self._code < AGREED)
+        bound = (self._code >= CAUSAL) & (self._code <= SAFE) & (size > 3)
+        placed = int(np.count_nonzero((self._code >= RELIABLE) & (self._code <= SAFE)))
+        known = int(np.count_nonzero((self._code >= RELIABLE) & (self._code <= SAFE) & (size > 0)))
+        self._lines.add(What.COUNTS, self._log, [0, len(self._row), known, placed - known])
+        if not known:
+            return
+        self._examine_packets(era, lower & (size > 0), bound, size)
+        self._examine_stamps(era, bound)
+
+    def _value(self, chosen: Ints | NDArray[np.bool_], at: int) -> Ints:
+        """One number of each context."""
+        start = self._contexts.start[self._columns["context"][chosen]]
+        values: Ints = self._contexts.values[start + at]
+        return values
+
+    def _examine_packets(
+        self, era: int, lower: NDArray[np.bool_], bound: NDArray[np.bool_], size: Ints
+    ) -> None:
+        """Below AGREED: packets of each ring, and V."""
+        packet = np.full(len(self._row), NONE, np.int64)
+        packet[lower] = self._value(lower, 0)
+        ring = self._columns["ring"]
+        rings = set(np.unique(ring[lower]).tolist())
+        rings |= set(range(int(size[bound].max()) - 3 if bound.any() else 0))
+        for one in sorted(rings):
+            heard = np.full(len(self._row), NONE, np.int64)
+            has = bound & (size > 3 + one)
+            heard[has] = self._value(has, 3 + one)
+            self._series(
+                *(What.CAUSES, What.BROKEN_CAUSES, era, one),
+                *([packet], lower & (ring == one)),
+                *([heard], has & (heard > NONE)),
+            )
+
+    def _examine_stamps(self, era: int, bound: NDArray[np.bool_]) -> None:
+        """AGREED and above: stamps and A."""
+        agreed = (self._code >= AGREED) & (self._code <= GROUP_VIEW)
+        last = [np.full(len(self._row), NONE, np.int64) for _ in range(2)]
+        for at, column in enumerate(last, 1):
+            column[bound] = self._value(bound, at)
+        stamps = [self._columns["stamp"], self._columns["ring"]]
+        self._series(
+            *(What.AGREED_CAUSES, What.BROKEN_CAUSES, era, 0), *(stamps, agreed), *(last, bound)
+        )
+
+    def _series(
+        self,
+        what: What,
+        broken: What,
+        part: int,
+        key: int,
+        values: list[Ints],
+        has_value: NDArray[np.bool_],
+        bounds: list[Ints],
+        has_bound: NDArray[np.bool_],
+    ) -> None:
+        """Each value is above all bounds in rows before it."""
+        value_at, bound_at = np.flatnonzero(has_value), np.flatnonzero(has_bound)
+        if not len(value_at) and not len(bound_at):
+            return
+        value, bound = _ranked([v[value_at] for v in values], [b[bound_at] for b in bounds])
+        line: list[Any] = [NONE] * 10
+        if len(value_at):
+            least = value_at[int(np.argmin(value))]
+            line[: 1 + len(values)] = [self._row[least], *(v[least] for v in values)]
+        if len(bound_at):
+            most = bound_at[int(np.argmax(bound))]
+            line[5 : 6 + len(bounds)] = [self._row[most], *(b[most] for b in bounds)]
+        self._lines.add(what, self._log, [key, *line], part)
+        if len(value_at) and len(bound_at):
+            highest = np.maximum.accumulate(bound)
+            before = np.searchsorted(bound_at, value_at, side="left") - 1
+            wrong = (before >= 0) & (value <= highest[before])
+            first = np.searchsorted(highest, value[wrong], side="left")
+            self._lines.broken(
+                broken, self._log, self._row[value_at[wrong]], self._row[bound_at[first]]
+            )
+
+
+def _ranked(values: list[Ints], bounds: list[Ints]) -> tuple[Ints, Ints]:
+    """Numbers that compare as pairs do; single ones are these themselves."""
+    if len(values) == 1:
+        return values[0], bounds[0]
+    count = len(values[0])
+    high, low = (np.concatenate(pair) for pair in zip(values, bounds, strict=True))
+    order = np.lexsort((low, high))
+    high, low = high[order], low[order]
+    rises = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.concatenate(([0], np.cumsum(rises)))
+    return rank[:count], rank[count:]

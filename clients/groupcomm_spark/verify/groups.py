@@ -1,0 +1,171 @@
+"""Views of groups and of daemons: few rows, compared on the driver."""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Final
+
+from groupcomm_log.stays import FIRST, NEVER, Key
+from groupcomm_spark.verify.cells import Views
+from groupcomm_spark.verify.stays import FOR_EVER, Change, Stay, are_together
+from groupcomm_spark.verify.verdict import DAEMONS_VIEW, GROUP_VIEW, VS_SET, Violation
+
+BEGIN: Final[Key] = (0, 0, 0, 0)
+"""Where views of groups stand with which a view of daemons begins."""
+
+
+def check_groups(stays: Sequence[Stay], views: Views) -> Iterator[Violation]:
+    """What is wrong with views of groups."""
+    for stay in stays:
+        yield from _check_stay(stay)
+    for peers in views.values():
+        yield from _compare(peers)
+
+
+# ---- of one log ----
+
+
+def _check_stay(stay: Stay) -> Iterator[Violation]:
+    members: dict[str, tuple[str, ...]] = {}
+    for change in stay.changes:
+        for name, why in _contradictions(stay, change, members.get(change.group)):
+            yield Violation(name, (stay.log,), change.row, f"{_told(change)}: {why}")
+        members[change.group] = change.members
+    if stay.start == FIRST and stay.next_view is not None:
+        for group in sorted(stay.joined):
+            if group not in members:
+                why = f"in view {stay.view} {stay.member} was told of no view of {group}"
+                yield Violation(GROUP_VIEW, (stay.log,), stay.first, why)
+
+
+def _contradictions(
+    stay: Stay, change: Change, before: tuple[str, ...] | None
+) -> Iterator[tuple[str, str]]:
+    """Names of rules that it breaks, and why."""
+    members, changed = change.members, change.changed
+    joins, network = change.cause == "join", change.cause == "network"
+    if before is not None and not network:
+        wanted = [*before, *changed] if joins else [name for name in before if name not in changed]
+        if list(members) != wanted:
+            yield GROUP_VIEW, f"the view before had {' '.join(before)}"
+    elif not network and any((name in members) is not joins for name in changed):
+        yield GROUP_VIEW, "who has changed is" + (" not" if joins else " still") + " a member"
+    if stay.member and stay.member not in members and stay.member not in changed:
+        yield GROUP_VIEW, f"{stay.member} was told of it and is no member"
+    strangers = [name for name in members if _daemon(name) not in (stay.daemons or ())]
+    if stay.daemons is not None and strangers:
+        yield GROUP_VIEW, f"the daemon of {' '.join(strangers)} is not in the view"
+    if not stay.member:
+        return
+    if network:
+        if stay.member not in change.vs_set or not set(change.vs_set) <= set(members):
+            yield VS_SET, f"{stay.member} comes along with members, itself among them"
+        return
+    came = [stay.member] if joins and stay.member in changed else _without(members, changed)
+    if stay.member in members and list(change.vs_set) != came:
+        yield VS_SET, f"along came {' '.join(came)}"
+
+
+def _without(members: tuple[str, ...], changed: tuple[str, ...]) -> list[str]:
+    return [name for name in members if name not in changed]
+
+
+def _daemon(member: str) -> str:
+    return member.rpartition("#")[2].partition("/")[0]
+
+
+# ---- of several ----
+
+
+def _compare(peers: Sequence[Stay]) -> Iterator[Violation]:
+    for one, other in combinations(peers, 2):
+        start, end = max(one.start, other.start), _end(one, other)
+        if start == NEVER:
+            continue
+        mine, theirs = (
+            {
+                (each.key, each.group): each
+                for each in stay.changes
+                if start <= each.key <= end and each.group in one.joined & other.joined
+            }
+            for stay in (one, other)
+        )
+        for key in sorted({*mine, *theirs}):
+            yield from _compare_changes(one, other, mine.get(key), theirs.get(key))
+
+
+def _end(one: Stay, other: Stay) -> Key:
+    """Up to where both have all that is agreed."""
+    return NEVER if are_together(one, other) else min(one.regular_end, other.regular_end)
+
+
+def _compare_changes(
+    one: Stay, other: Stay, mine: Change | None, theirs: Change | None
+) -> Iterator[Violation]:
+    if mine is None or theirs is None:
+        has, lacks, change = (one, other, mine) if mine is not None else (other, one, theirs)
+        assert change is not None
+        if change.key == BEGIN and lacks.next_view is None and lacks.regular_end <= BEGIN:
+            return  # it ended before it was told
+        why = f"{_told(change)}: {lacks.log} lacks it"
+        yield Violation(GROUP_VIEW, (has.log, lacks.log), change.row, why)
+        return
+    logs = one.log, other.log
+    if (mine.members, mine.changed, mine.cause) != (theirs.members, theirs.changed, theirs.cause):
+        why = f"{_told(mine)}; in {other.log} row {theirs.row}: {_told(theirs)}"
+        yield Violation(GROUP_VIEW, logs, mine.row, why)
+    elif (other.member in mine.vs_set or one.member in theirs.vs_set) and (
+        mine.vs_set != theirs.vs_set
+    ):
+        why = (
+            f"{_told(mine)}, along came {' '.join(mine.vs_set)}; in {other.log} row {theirs.row}:"
+            f" {' '.join(theirs.vs_set)}"
+        )
+        yield Violation(VS_SET, logs, mine.row, why)
+
+
+def _told(change: Change) -> str:
+    place = f"{change.view}/{'.'.join(map(str, change.key))}"
+    changed = f"{change.cause} {' '.join(change.changed)}".rstrip()
+    return f"{place} {change.group}: {changed}, members {' '.join(change.members)}"
+
+
+# ---- views of daemons ----
+
+
+def check_daemons(stays: Sequence[Stay]) -> Iterator[Violation]:
+    """What is wrong with views of daemons."""
+    first: dict[str, Stay] = {}
+    for stay, before in zip(stays, [None, *stays[:-1]], strict=True):
+        if stay.view is None or stay.daemons is None or stay.is_behind_gap:
+            continue
+        told = f"view {stay.view} of {' '.join(stay.daemons)}"
+        one = first.setdefault(stay.view, stay)
+        if (one.daemons, one.majority) != (stay.daemons, stay.majority):
+            why = f"{told} ({stay.majority}); in {one.log} {' '.join(one.daemons or ())}"
+            logs = stay.log, one.log
+            yield Violation(DAEMONS_VIEW, logs, stay.first, f"{why} ({one.majority})")
+        if stay.member and _daemon(stay.member) not in stay.daemons:
+            why = f"{told}: the daemon of {stay.member} is not in it"
+            yield Violation(DAEMONS_VIEW, (stay.log,), stay.first, why)
+        if before is not None and _follows(before, stay) and not _is_above(stay, before):
+            why = f"{told}: the view before was {before.view}"
+            yield Violation(DAEMONS_VIEW, (stay.log,), stay.first, why)
+        if stay.transition not in (FOR_EVER, stay.first) and stay.end <= stay.transition:
+            why = f"{told}: its regular part is over behind its end"
+            yield Violation(DAEMONS_VIEW, (stay.log,), stay.first, why)
+
+
+def _follows(before: Stay, stay: Stay) -> bool:
+    same = (before.log, before.session) == (stay.log, stay.session)
+    return same and before.view is not None
+
+
+def _is_above(stay: Stay, before: Stay) -> bool:
+    return _order(stay.view) > _order(before.view)
+
+
+def _order(view: str | None) -> tuple[int, str, int]:
+    """Ids of views compare by counter, daemon, incarnation."""
+    counter, _, rest = (view or "").partition(".")
+    daemon, _, incarnation = rest.rpartition(".")
+    return int(counter or 0), daemon, int(incarnation or "0", 16)

@@ -1,0 +1,248 @@
+"""Logs cut into stays: what one session of a recorder was told in one view of daemons.
+
+The same cut as `groupcomm_log.stays` makes, which knows what is promised to a recorder and from
+when on; here for many logs at once, from the few rows that are no messages.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from groupcomm_log.schema import GAP, MESSAGE
+from groupcomm_log.stays import FIRST, KEY, NEVER, Key
+from groupcomm_spark.logs import LOG
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Row = Mapping[str, Any]
+
+FOR_EVER: Final = 2**63 - 1
+"""Behind every row."""
+
+ROWS_LOST: Final = "rows lost"
+"""The kind of an event that no recorder wrote: rows are known to be missing from here on."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A group view, as one session was told."""
+
+    row: int
+    view: str
+    key: Key
+    group: str
+    members: tuple[str, ...]
+    changed: tuple[str, ...]
+    cause: str
+    vs_set: tuple[str, ...]
+
+
+@dataclass
+class Stay:
+    """What one session was told in one view of daemons, or in a part of it.
+
+    Attributes:
+        number: among all stays of all logs.
+        log: where it is written.
+        session: which of the log's, from 0.
+        era: stays of one session in one view, parted by gaps, share it.
+        member: the session's name; empty if its beginning was removed from the log.
+        view: of daemons; None while there is none, or it is not known behind a gap.
+        daemons: in the view; None if they are not known.
+        view_code, daemon_codes: hashes of these, as the JVM makes them.
+        first, end: rows: the first, and behind the last.
+        joined: the groups it is a member of, at the end.
+        start: behind it nothing of the agreed order is missing; NEVER while it has not joined.
+        next_view: that it came to from this one; None if it was not told of one.
+        came_along: members that come to the next view with it, as far as it was told.
+        transition: the row from which on the view is transitional.
+        regular_end: the last of the agreed order that came in the regular part of the view.
+        changes: group views.
+        is_behind_gap: `start` is the first of the agreed order that comes.
+    """
+
+    number: int
+    log: str
+    session: int
+    era: int
+    member: str
+    view: str | None
+    first: int
+    start: Key = NEVER
+    joined: set[str] = field(default_factory=set)
+    daemons: tuple[str, ...] | None = None
+    majority: str | None = None
+    view_code: int | None = None
+    daemon_codes: tuple[int, ...] = ()
+    end: int = FOR_EVER
+    next_view: str | None = None
+    came_along: frozenset[str] | None = None
+    transition: int = FOR_EVER
+    regular_end: Key = FIRST
+    changes: list[Change] = field(default_factory=list)
+    is_behind_gap: bool = False
+
+    @property
+    def is_throughout(self) -> bool:
+        """Whether it was a member in all of the view, and came to the next one."""
+        return self.start == FIRST and self.next_view is not None
+
+
+def are_together(one: Stay, other: Stay) -> bool:
+    """Whether both went on from their view to the same next one, as one.
+
+    They may come to the same view from the same one and have parted in between, in a view that
+    programs were never told of; then neither is in the other's `vs_set`.
+    """
+    if one.next_view is None or one.next_view != other.next_view:
+        return False
+    told = [
+        theirs.member in mine.came_along
+        for mine, theirs in ((one, other), (other, one))
+        if mine.came_along is not None
+    ]
+    return any(told) or not told
+
+
+def read_events(logs: "DataFrame") -> list[dict[str, Any]]:
+    """The rows that are no messages, by log and row, with the hashes that the JVM makes."""
+    from pyspark.sql.functions import col, expr, xxhash64  # noqa: PLC0415 - an extra
+
+    columns = ("row", "kind", "view", *KEY, "sender", "groups")
+    found = (
+        logs.filter(col("kind") != MESSAGE)
+        .select(
+            *(LOG, *columns, "members", "changed", "cause", "vs_set"),
+            xxhash64(LOG).alias("log_code"),
+            xxhash64("view").alias("view_code"),
+            expr("transform(members, name -> xxhash64(name))").alias("member_codes"),
+        )
+        .toArrow()
+        .to_pylist()
+    )
+    return sorted(found, key=lambda row: (row[LOG], row["row"]))
+
+
+def cut_stays(
+    events: Iterable[Row], lost: Mapping[str, Sequence[tuple[int, int]]] | None = None
+) -> list[Stay]:
+    """The stays of all logs.
+
+    Args:
+        events: see `read_events`.
+        lost: per log, first and last of rows that are known to be missing.
+    """
+    by_log: dict[str, list[Row]] = {}
+    for row in events:
+        by_log.setdefault(row[LOG], []).append(row)
+    stays: list[Stay] = []
+    for log, rows in by_log.items():
+        gaps = [{"kind": ROWS_LOST, "row": first} for first, _ in (lost or {}).get(log, ())]
+        cutter = _Cutter(log, stays)
+        for row in sorted([*rows, *gaps], key=lambda row: row["row"]):
+            cutter.event(row)
+    return stays
+
+
+class _Cutter:
+    def __init__(self, log: str, stays: list[Stay]) -> None:
+        self._stays = stays
+        self._stay = Stay(len(stays), log, -1, 0, "", None, first=0)
+        stays.append(self._stay)
+
+    def event(self, row: Row) -> None:
+        """Take a row that is no message."""
+        match row["kind"]:
+            case "gap" if row["sender"] is not None:
+                self._cut(row, session=self._stay.session + 1, member=row["sender"], view=None)
+            case "gap" | "rows lost":
+                self._gap(row)
+            case "daemons":
+                self._next_view(row)
+            case "transition":
+                self._stay.transition = min(self._stay.transition, row["row"])
+            case "view":
+                self._group_view(row)
+
+    def _cut(self, row: Row, **new: Any) -> Stay:
+        old = self._stay
+        old.end = row["row"]
+        self._stay = Stay(
+            **{
+                **{"number": len(self._stays), "log": old.log, "session": old.session},
+                **{"era": old.era + 1, "member": old.member, "first": row["row"], **new},
+            }
+        )
+        self._stays.append(self._stay)
+        return old
+
+    def _gap(self, row: Row) -> None:
+        """What comes behind it is of the same session; of which view, the next row tells."""
+        old = self._stay
+        if old.view is None and not old.joined:
+            return
+        is_known = row["kind"] == GAP and row["cause"] == "overrun"
+        self._cut(row, view=old.view if is_known else None, era=old.era + (not is_known))
+        new = self._stay
+        new.joined, new.is_behind_gap = set(old.joined), True
+        if is_known:
+            new.daemons, new.majority = old.daemons, old.majority
+            new.view_code, new.daemon_codes = old.view_code, old.daemon_codes
+            if old.transition != FOR_EVER:
+                new.transition = row["row"]
+
+    def _next_view(self, row: Row) -> None:
+        old = self._cut(row, view=row["view"])
+        if old.view is not None or old.is_behind_gap:
+            old.next_view = row["view"]
+        new = self._stay
+        new.joined = set(old.joined)
+        new.start = FIRST if new.joined else NEVER
+        new.daemons, new.majority = tuple(row["members"]), row["cause"]
+        new.view_code, new.daemon_codes = row["view_code"], tuple(row["member_codes"])
+
+    def _group_view(self, row: Row) -> None:
+        stay = self._stay
+        change = Change(
+            row=row["row"],
+            view=row["view"],
+            key=tuple(row[name] for name in KEY),
+            group=row["groups"][0],
+            members=tuple(row["members"]),
+            changed=tuple(row["changed"]),
+            cause=row["cause"],
+            vs_set=tuple(row["vs_set"]),
+        )
+        if change.cause == "join" and stay.member in change.changed:
+            stay.joined.add(change.group)
+            stay.start = change.key
+            stay.is_behind_gap = False
+        elif stay.is_behind_gap and stay.start == NEVER:
+            stay.start = change.key
+        if change.cause == "network" and not stay.changes:
+            self._tell_before(stay, frozenset(change.vs_set))
+        stay.changes.append(change)
+        if row["row"] < stay.transition:
+            stay.regular_end = max(stay.regular_end, change.key)
+
+    def _tell_before(self, stay: Stay, came_along: frozenset[str]) -> None:
+        """Who came along from the view before is told by the first group view of this one."""
+        before = self._stays[stay.number - 1] if stay.number else stay
+        if before.log == stay.log and before.next_view == stay.view:
+            before.came_along = came_along
+
+
+def read_lost_rows(logs: "DataFrame", events: Iterable[Row]) -> dict[str, list[tuple[int, int]]]:
+    """Per log, the ranges of rows that gaps tell to be missing."""
+    from pyspark.sql.functions import col  # noqa: PLC0415 - an extra
+
+    told: dict[str, list[tuple[int, int]]] = {}
+    if any(row["kind"] == GAP and row["cause"] == "damage" for row in events):
+        gaps = logs.filter((col("kind") == GAP) & (col("cause") == "damage"))
+        for row in gaps.select(LOG, "data").collect():
+            rows = json.loads(bytes(row["data"])).get("rows")
+            if rows is not None:
+                told.setdefault(row[LOG], []).append((rows[0], rows[1]))
+    return told
