@@ -18,7 +18,7 @@ COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e
 """Okabe and Ito's, which people with any colour vision tell apart."""
 
 WIDTH, HEIGHT = 380, 330
-LEFT, RIGHT, TOP, BOTTOM = 62, 14, 64, 50
+LEFT, RIGHT, TOP, BOTTOM = 62, 22, 64, 50
 LEGEND_HEIGHT: Final = 30
 TICKS: Final = 5
 

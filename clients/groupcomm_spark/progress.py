@@ -63,4 +63,5 @@ class Progress:
                 if info is not None:
                     done += info.numCompletedTasks
                     total += info.numTasks
-            self._tell(f"{stage}: {done} of {total} tasks, {time.monotonic() - began:.0f} s")
+            far = f"{done} of {total} tasks" if total else "planning"
+            self._tell(f"{stage}: {far}, {time.monotonic() - began:.0f} s")

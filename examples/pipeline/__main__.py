@@ -26,7 +26,7 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--to", type=Path, default=Path("build/spark"), metavar="DIR", help="(build/spark)")
     add("--seconds", type=float, default=20.0, metavar="S", help="that the vehicle runs (20)")
-    add("--loss", type=float, default=0.08, metavar="P", help="of its datagrams are lost (0.08)")
+    add("--loss", type=float, default=0.05, metavar="P", help="of its datagrams are lost (0.05)")
     return parser
 
 

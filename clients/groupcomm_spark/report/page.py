@@ -21,7 +21,7 @@ ROWS: Final = 50
 _STYLE: Final = """\
 body{font-family:system-ui,sans-serif;margin:2em auto;max-width:76em;padding:0 1em;color:#222}
 h1{margin-bottom:.2em}h2{margin-top:2em;border-bottom:1px solid #ddd;padding-bottom:.2em}
-svg{max-width:100%;height:auto}.told{color:#555}.none{color:#777;font-style:italic}
+svg{max-width:100%;height:auto;vertical-align:top}.told{color:#555}.none{color:#777;font-style:italic}
 .cards{display:flex;flex-wrap:wrap;gap:1em;margin:1em 0}
 .card{border:1px solid #ddd;border-radius:.5em;padding:.6em 1em;min-width:8em}
 .card b{display:block;font-size:1.5em}
