@@ -23,15 +23,13 @@ _LOOPBACK: Final = "127.0.0.1"
 
 _LOGGING: Final = Path(__file__).parent / "log4j2.properties"
 
-_TRUST_ARROW: Final = "-Darrow.enable_unsafe_memory_access=true"
-"""Arrow looks at each access to a value whether it is within its batch: a seventh of the time that
-Spark takes for rows from Python. Batches come from pyarrow, and are whole."""
+_JAVA: Final = "-Darrow.enable_unsafe_memory_access=true -XX:+UseParallelGC"
+"""Arrow would look at each access to a value whether it is within its batch, but batches come from
+pyarrow, and are whole. And a job wants its work done, not short pauses."""
 
 _CONFIG: Final = {
-    "spark.driver.extraJavaOptions": (
-        f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_TRUST_ARROW}"
-    ),
-    "spark.executor.extraJavaOptions": _TRUST_ARROW,
+    "spark.driver.extraJavaOptions": (f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JAVA}"),
+    "spark.executor.extraJavaOptions": _JAVA,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",

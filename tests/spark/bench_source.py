@@ -29,6 +29,9 @@ from tests.log.make import QuickDisk
 from tests.spark.standalone import standalone
 
 BATCH: Final = 2000
+TEN: Final = (
+    *("epoch", "row", "received", "stamp", "ring", "sender", "number", "level", "type", "data"),
+)
 PAYLOAD_BYTES: Final = 100
 _LEVELS: Final = ("FIFO", "CAUSAL", "AGREED", "AGREED", "SAFE")
 
@@ -103,6 +106,7 @@ def measure(master: str, folder: Path, rounds: int) -> dict[str, float]:
         "source": lambda: run_batch("groupcomm"),
         "source without payload": lambda: run_batch("groupcomm", payload="false"),
         "source, counted by sender": lambda: count("groupcomm"),
+        "source, ten columns": lambda: run_batch("groupcomm", columns=",".join(TEN)),
         "source, three columns": lambda: run_batch("groupcomm", columns="row,sender,level"),
         "stream": run_stream,
     }
