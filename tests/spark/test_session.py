@@ -84,7 +84,7 @@ def test_doctor_finds_a_java_and_starts_spark() -> None:
     assert status == 0, messages
     told = json.loads(output)
     assert [each["check"] for each in told["findings"]] == [
-        *("pyspark", "pyarrow", "pandas", "java", "session")
+        *("pyspark", "pyarrow", "pandas", "java", "session", "format")
     ]
     assert told["problem"] == 0, told
 

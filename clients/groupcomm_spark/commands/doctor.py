@@ -43,7 +43,7 @@ def examine(master: str | None = None, *, try_it: bool = True) -> Iterator[Findi
     found = [*map(_check_package, *zip(*NEEDED, strict=True)), _check_java()]
     yield from found
     if try_it and all(finding.grade is not Grade.PROBLEM for finding in found):
-        yield _check_session(master)
+        yield from _check_session(master)
 
 
 def _check_package(name: str, least: tuple[int, ...], above: tuple[int, ...] | None) -> Finding:
@@ -70,13 +70,14 @@ def _check_java() -> Finding:
     return ok("java", f"{java.version}, of {java.origin}: {java.home}")
 
 
-def _check_session(master: str | None) -> Finding:
+def _check_session(master: str | None) -> Iterator[Finding]:
+    where = master or LOCAL
     try:
         spark = open_session(master, name="groupcomm spark doctor")
         rows = spark.range(ROWS).count()
-        version = spark.version
+        yield ok("session", f"Spark {spark.version} at {where} has counted {rows} rows")
+        columns = spark.read.format("groupcomm").load("/").columns  # nothing is read yet
+        yield ok("format", f"groupcomm is known, with {len(columns)} columns")
         spark.stop()
     except Exception as error:  # whatever it is, it is the finding
-        return problem("session", plain(error), "see docs/spark.md, Running it")
-    assert rows == ROWS
-    return ok("session", f"Spark {version} at {master or LOCAL} has counted {rows} rows")
+        yield problem("session", plain(error), "see docs/spark.md, Running it")
