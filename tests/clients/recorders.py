@@ -4,14 +4,19 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Thread
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import trio
 
 from groupcomm.events import Cause, GroupView
-from groupcomm_client import Connection
+from groupcomm.level import LEVELS
+from groupcomm_client import Connection, connect
+from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_log.reader import LogReader
 
 PATIENCE_S = 20.0
 
@@ -108,3 +113,72 @@ async def until_joined(connection: Connection) -> None:
         async for event in connection:
             if isinstance(event, GroupView) and event.cause is Cause.JOIN and not event.own:
                 return
+
+
+def read_rows(folder: Path, kind: str = "message") -> list[dict[str, Any]]:
+    """The rows of one kind, in order; all of the log must be whole."""
+    found = [row for batch in LogReader(folder).batches() for row in batch.to_pylist()]
+    return [row for row in found if row["kind"] == kind]
+
+
+async def until_recorded(folder: Path, data: bytes) -> None:
+    """Wait until a message is in the log."""
+    with trio.fail_after(PATIENCE_S):
+        while data not in [row["data"] for row in read_rows(folder)]:
+            await trio.sleep(0.05)
+
+
+async def send_all_levels(sender: Connection) -> None:
+    """Some messages of each level, and wait until their place in the order is known."""
+    for number in range(50):
+        for level in LEVELS:
+            await sender.multicast("g", b"%d" % number, level=level)
+    await sender.multicast("g", b"in this view", ordered=True)
+
+
+async def end_both(
+    sender: Connection, folder: Path, left: RecorderProcess, right: RecorderProcess
+) -> None:
+    """End both recorders once they have written what was sent before."""
+    await sender.multicast("g", b"last")
+    for name, recorder in (("a", left), ("b", right)):
+        await until_recorded(folder / name, b"last")
+        status, error = await recorder.end()
+        assert status == 0, error
+
+
+class Pair(NamedTuple):
+    """Daemons a and b that can be parted, and a program at each."""
+
+    cluster: RunningCluster
+    one: Connection
+    other: Connection
+
+
+@asynccontextmanager
+async def recorded_pair(folder: Path) -> AsyncIterator[Pair]:
+    """Both daemons are recorded, in the folders a and b; behind the block the logs are whole."""
+    with (
+        RunningCluster(2, relay=True) as cluster,
+        RecorderProcess(Path(cluster.address("a")), folder / "a") as left,
+        RecorderProcess(Path(cluster.address("b")), folder / "b") as right,
+    ):
+        async with connect(cluster.address("a")) as one, connect(cluster.address("b")) as other:
+            for recorder in (left, right):
+                await recorder.until_row(2)
+            yield Pair(cluster, one, other)
+            await end_both(one, folder, left, right)
+
+
+async def part_and_merge(pair: Pair) -> None:
+    """Traffic of all levels before, while they are apart, and behind that."""
+    cluster, *senders = pair
+    await send_all_levels(pair.one)
+    cluster.partition("a", "b")
+    for sender in senders:
+        await send_all_levels(sender)
+    cluster.settle("a")
+    cluster.heal()
+    cluster.settle()
+    for sender in senders:
+        await send_all_levels(sender)

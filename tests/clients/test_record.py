@@ -4,37 +4,32 @@ import json
 import resource
 from pathlib import Path
 from random import randbytes
-from typing import Any
 
 import pytest
 import trio
 
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm_client import Connection, connect
+from groupcomm_client import connect
 from groupcomm_client.cli import main
 from groupcomm_client.local_cluster import LocalCluster
-from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_log.check import look_at
 from groupcomm_log.diff import compare
 from groupcomm_log.errors import Damage
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import PLACE
 from groupcomm_log.writer import LogWriter
-from tests.clients.recorders import PATIENCE_S, RecorderProcess, until_joined
+from tests.clients.recorders import (
+    PATIENCE_S,
+    RecorderProcess,
+    end_both,
+    part_and_merge,
+    read_rows,
+    recorded_pair,
+    send_all_levels,
+    until_joined,
+    until_recorded,
+)
 from tests.clients.shell import NO_PAUSES
-
-
-def rows(folder: Path, kind: str = "message") -> list[dict[str, Any]]:
-    """The rows of one kind, in order; all of the log must be whole."""
-    found = [row for batch in LogReader(folder).batches() for row in batch.to_pylist()]
-    return [row for row in found if row["kind"] == kind]
-
-
-async def until_recorded(folder: Path, data: bytes) -> None:
-    """Wait until a message is in the log."""
-    with trio.fail_after(PATIENCE_S):
-        while data not in [row["data"] for row in rows(folder)]:
-            await trio.sleep(0.05)
 
 
 async def test_what_is_delivered_is_in_the_log(tmp_path: Path) -> None:
@@ -53,7 +48,7 @@ async def test_what_is_delivered_is_in_the_log(tmp_path: Path) -> None:
             ordered = await ann.multicast("g", b"once more", ordered=True)
             await again.until_row(13)
             assert (await again.end())[0] == 0
-    found = rows(log)
+    found = read_rows(log)
     assert sorted(row["level"] for row in found[:6]) == sorted(level.name for level in LEVELS)
     for row in found[:6]:
         assert (row["groups"], row["type"]) == (["g", "other"], 7)
@@ -66,13 +61,13 @@ async def test_what_is_delivered_is_in_the_log(tmp_path: Path) -> None:
     assert found[7]["number"] == found[6]["number"] + 1
     view, *place = ordered.position
     assert [found[7][name] for name in PLACE] == [str(view), *place]
-    assert [row["cause"] for row in rows(log, "gap")] == ["begin", "restart"]
+    assert [row["cause"] for row in read_rows(log, "gap")] == ["begin", "restart"]
     assert {row["epoch"] for row in found[:6]} == {1}
     assert {row["epoch"] for row in found[6:]} == {2}
-    joined, _ = (view for view in rows(log, "view") if view["cause"] == "join")
+    joined, _ = (view for view in read_rows(log, "view") if view["cause"] == "join")
     assert joined["members"][1:] == joined["changed"] == joined["vs_set"]
     assert joined["members"][0].startswith("#ann#a/")
-    assert rows(log, "daemons")[0]["members"] == ["a"]
+    assert read_rows(log, "daemons")[0]["members"] == ["a"]
     assert look_at(log).is_whole
 
 
@@ -99,26 +94,8 @@ async def record_through_a_change(cluster: LocalCluster, folder: Path) -> None:
             await end_both(one, folder, left, right)
 
 
-async def end_both(
-    sender: Connection, folder: Path, left: RecorderProcess, right: RecorderProcess
-) -> None:
-    """End both recorders once they have written what was sent before."""
-    await sender.multicast("g", b"last")
-    for name, recorder in (("a", left), ("b", right)):
-        await until_recorded(folder / name, b"last")
-        status, error = await recorder.end()
-        assert status == 0, error
-
-
 def fail(damage: Damage) -> None:
     raise AssertionError(damage)
-
-
-async def send_all_levels(sender: Connection) -> None:
-    for number in range(50):
-        for level in LEVELS:
-            await sender.multicast("g", b"%d" % number, level=level)
-    await sender.multicast("g", b"in this view", ordered=True)
 
 
 async def test_two_recorders_agree_and_log_diff_tells(
@@ -142,24 +119,8 @@ async def test_two_recorders_agree_and_log_diff_tells(
 
 
 async def test_two_recorders_agree_though_they_were_apart(tmp_path: Path) -> None:
-    with (
-        RunningCluster(2, relay=True) as cluster,
-        RecorderProcess(Path(cluster.address("a")), tmp_path / "a") as left,
-        RecorderProcess(Path(cluster.address("b")), tmp_path / "b") as right,
-    ):
-        async with connect(cluster.address("a")) as one, connect(cluster.address("b")) as other:
-            for recorder in (left, right):
-                await recorder.until_row(2)
-            await send_all_levels(one)
-            cluster.partition("a", "b")
-            for sender in (one, other):
-                await send_all_levels(sender)
-            cluster.settle("a")
-            cluster.heal()
-            cluster.settle()
-            for sender in (one, other):
-                await send_all_levels(sender)
-            await end_both(one, tmp_path, left, right)
+    async with recorded_pair(tmp_path) as pair:
+        await part_and_merge(pair)
     found = compare(tmp_path / "a", tmp_path / "b", fail)
     assert found.differences == []
     assert found.views >= 2
@@ -196,7 +157,7 @@ async def test_it_outlasts_its_daemon_and_marks_the_gap(tmp_path: Path, how: str
                 await sender.multicast("g", b"behind")
                 await until_recorded(log, b"behind")
                 assert (await recorder.end())[0] == 0
-    gaps = rows(log, "gap")
+    gaps = read_rows(log, "gap")
     assert [gap["cause"] for gap in gaps] == ["begin", "reconnect"]
     why = "connection to the daemon was lost" if how == "kill" else "is being stopped"
     assert why in json.loads(gaps[1]["data"])["why"]
@@ -226,10 +187,10 @@ async def test_on_a_full_disk_it_goes_on_and_marks_what_it_could_not_keep(tmp_pa
     assert status == 1
     missing = int(error.split()[1])
     assert f"{missing} messages are missing, as gaps in the log say" in error
-    found = rows(log)
+    found = read_rows(log)
     assert len(found) == 301 - missing < 301
     assert found[-1]["data"] == b"behind"
-    gaps = [gap for gap in rows(log, "gap") if gap["cause"] == "overrun"]
+    gaps = [gap for gap in read_rows(log, "gap") if gap["cause"] == "overrun"]
     assert sum(json.loads(gap["data"])["messages"] for gap in gaps) == missing
     assert look_at(log).is_whole
 

@@ -11,10 +11,9 @@ from groupcomm.clocks.stamp import Position, Stamp, ViewId
 from groupcomm.events import CausalContext, DaemonView, MemberId, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.sim.oracles.contexts import Contexts
-from groupcomm_client import Connection, connect
-from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_client import Connection
 from groupcomm_log.reader import LogReader
-from tests.clients.recorders import PATIENCE_S, RecorderProcess
+from tests.clients.recorders import recorded_pair
 
 VIEW = ViewId(1, "a", 2)
 SENDER = MemberId("#ann#a", 1)
@@ -61,33 +60,16 @@ async def talk(*connections: Connection) -> None:
             nursery.start_soon(send, connection)
 
 
-async def until_recorded(folder: Path, data: bytes) -> None:
-    with trio.fail_after(PATIENCE_S):
-        while data not in [row["data"] for row in read(folder)]:
-            await trio.sleep(0.05)
-
-
 async def test_a_log_shows_that_causal_order_was_kept_also_through_a_partition(
     tmp_path: Path,
 ) -> None:
-    with (
-        RunningCluster(2, relay=True) as cluster,
-        RecorderProcess(Path(cluster.address("a")), tmp_path / "a") as left,
-        RecorderProcess(Path(cluster.address("b")), tmp_path / "b") as right,
-    ):
-        async with connect(cluster.address("a")) as one, connect(cluster.address("b")) as other:
-            for recorder in (left, right):
-                await recorder.until_row(2)
-            await talk(one, other)
-            cluster.partition("a", "b")
-            await talk(one, other)
-            cluster.heal()
-            cluster.settle()
-            await talk(one, other)
-            await one.multicast("g", b"last")
-            for name, recorder in (("a", left), ("b", right)):
-                await until_recorded(tmp_path / name, b"last")
-                assert (await recorder.end())[0] == 0
+    async with recorded_pair(tmp_path) as (cluster, one, other):
+        await talk(one, other)
+        cluster.partition("a", "b")
+        await talk(one, other)
+        cluster.heal()
+        cluster.settle()
+        await talk(one, other)
     for name in "ab":
         check(read(tmp_path / name))
 

@@ -12,15 +12,19 @@ from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import Connection, connect
 from groupcomm_client.cli import main
 from groupcomm_client.local_cluster import LocalCluster
-from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import ROWS, SCHEMA
 from groupcomm_log.writer import LogWriter
 from groupcomm_spark.verify.folders import verify_folders
 from groupcomm_spark.verify.job import verify
-from tests.clients.recorders import RecorderProcess, until_joined
+from tests.clients.recorders import (
+    RecorderProcess,
+    end_both,
+    part_and_merge,
+    recorded_pair,
+    until_joined,
+)
 from tests.clients.shell import NO_PAUSES
-from tests.clients.test_record import end_both, send_all_levels
 from tests.log.make import QuickDisk
 from tests.spark.faults import FAULTS, KEEPS_NUMBERS
 
@@ -118,24 +122,8 @@ def test_faults_in_recorded_logs_are_found(spark: SparkSession, folders: list[Pa
 
 
 async def test_who_were_apart_keep_what_they_promise(spark: SparkSession, tmp_path: Path) -> None:
-    with (
-        RunningCluster(2, relay=True) as cluster,
-        RecorderProcess(Path(cluster.address("a")), tmp_path / "a") as left,
-        RecorderProcess(Path(cluster.address("b")), tmp_path / "b") as right,
-    ):
-        async with connect(cluster.address("a")) as one, connect(cluster.address("b")) as other:
-            for recorder in (left, right):
-                await recorder.until_row(2)
-            await send_all_levels(one)
-            cluster.partition("a", "b")
-            for sender in (one, other):
-                await send_all_levels(sender)
-            cluster.settle("a")
-            cluster.heal()
-            cluster.settle()
-            for sender in (one, other):
-                await send_all_levels(sender)
-            await end_both(one, tmp_path, left, right)
+    async with recorded_pair(tmp_path) as pair:
+        await part_and_merge(pair)
     verdict = verify_folders(spark, [tmp_path / "a", tmp_path / "b"])
     assert verdict.violations == []
     assert verdict.compared["SAFE"] >= 50
