@@ -21,14 +21,17 @@ MEMORY: Final = "2g"
 
 _LOOPBACK: Final = "127.0.0.1"
 
-_LOGGING: Final = Path(__file__).parent / "log4j2.properties"
+QUIET: Final = (
+    f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
+)
+"""An option of Java: Spark itself logs nothing."""
 
 _JAVA: Final = "-Darrow.enable_unsafe_memory_access=true -XX:+UseParallelGC"
 """Arrow would look at each access to a value whether it is within its batch, but batches come from
 pyarrow, and are whole. And a job wants its work done, not short pauses."""
 
 _CONFIG: Final = {
-    "spark.driver.extraJavaOptions": (f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JAVA}"),
+    "spark.driver.extraJavaOptions": f"{QUIET} {_JAVA}",
     "spark.executor.extraJavaOptions": _JAVA,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

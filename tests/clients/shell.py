@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-PATIENCE_S = 60.0
+PATIENCE_S = 20.0
 
 NO_PAUSES = "[timing]\ntoken_timeout_s = 10"
 """Settings of a daemon that stays in its view though the machine is busy with other things."""

@@ -5,12 +5,17 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from groupcomm_spark.session import open_session
+from groupcomm_spark.session import QUIET, open_session
+
+FEW_ROWS = {
+    "spark.sql.shuffle.partitions": "2",
+    # To compile well takes longer than all of these tests need.
+    "spark.driver.extraJavaOptions": f"{QUIET} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    few = {"spark.sql.shuffle.partitions": "2"}  # there are few rows
-    session = open_session("local[2]", name="groupcomm tests", config=few)
+    session = open_session("local[2]", name="groupcomm tests", config=FEW_ROWS)
     yield session
     session.stop()

@@ -14,7 +14,6 @@ from groupcomm_client.doctor.finding import Grade
 from groupcomm_spark import java
 from groupcomm_spark.commands.doctor import examine
 from groupcomm_spark.errors import plain
-from tests.clients.shell import Shell
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -79,10 +78,10 @@ def test_doctor_tells_what_is_missing(capsys: pytest.CaptureFixture[str]) -> Non
     assert told["ok"] == 3
 
 
-def test_doctor_finds_a_java_and_starts_spark() -> None:
-    status, output, messages = Shell("nowhere").run("spark", "doctor", "--json")
-    assert status == 0, messages
-    told = json.loads(output)
+@pytest.mark.usefixtures("spark")
+def test_doctor_finds_a_java_and_tries_spark(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["spark", "doctor", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
     assert [each["check"] for each in told["findings"]] == [
         *("pyspark", "pyarrow", "pandas", "java", "session", "format")
     ]

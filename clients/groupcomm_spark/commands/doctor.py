@@ -71,13 +71,17 @@ def _check_java() -> Finding:
 
 
 def _check_session(master: str | None) -> Iterator[Finding]:
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
+
     where = master or LOCAL
+    was_there = SparkSession.getActiveSession() is not None  # and belongs to somebody else
     try:
         spark = open_session(master, name="groupcomm spark doctor")
         rows = spark.range(ROWS).count()
         yield ok("session", f"Spark {spark.version} at {where} has counted {rows} rows")
         columns = spark.read.format("groupcomm").load("/").columns  # nothing is read yet
         yield ok("format", f"groupcomm is known, with {len(columns)} columns")
-        spark.stop()
+        if not was_there:
+            spark.stop()
     except Exception as error:  # whatever it is, it is the finding
         yield problem("session", plain(error), "see docs/spark.md, Running it")
