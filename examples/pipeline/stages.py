@@ -27,7 +27,7 @@ ALARMS: Final = "alarms"
 START_S: Final = 120.0
 """Spark needs some seconds, and more where others want the processors."""
 
-REST_S: Final = 30.0
+REST_S: Final = 60.0
 """Behind the vehicle's end telemetry has so long for its last windows."""
 
 BEHIND_S: Final = 4.0
@@ -130,7 +130,9 @@ class Watch:
             if not self._watching.is_set():
                 raise StageFailed(f"telemetry does not start within {START_S:g} s")
             yield
-            await self._until_told(datetime.now().astimezone())
+            await self._until_told(process, datetime.now().astimezone())
+            if process.poll() is not None:
+                raise StageFailed("telemetry has ended too early; it says why above")
             process.send_signal(signal.SIGTERM)
             await process.wait()
             nursery.cancel_scope.cancel()
@@ -162,10 +164,14 @@ class Watch:
                 if isinstance(event, Message) and event.data.startswith(b'{"alarm"'):
                     self.heard.append(json.loads(event.data))
 
-    async def _until_told(self, end: datetime) -> None:
-        with trio.move_on_after(REST_S):
-            while self.last_end is None or (end - self.last_end).total_seconds() > BEHIND_S:
+    async def _until_told(self, process: trio.Process, end: datetime) -> None:
+        with trio.move_on_after(REST_S) as patience:
+            while process.poll() is None and (
+                self.last_end is None or (end - self.last_end).total_seconds() > BEHIND_S
+            ):
                 await trio.sleep(0.1)
+        if patience.cancelled_caught:
+            raise StageFailed(f"telemetry has not told its last windows within {REST_S:g} s")
 
 
 async def lines_of(stream: trio.abc.ReceiveStream) -> AsyncIterator[bytes]:

@@ -220,3 +220,28 @@ def test_what_is_wrong_in_the_file_is_told(tmp_path: Path, text: str, why: str) 
 def test_a_file_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["spark", "telemetry", "log", "--kinds", "nothing.toml"]) == 1
     assert "nothing.toml" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("why", "tries"), [("Python worker failed to connect back.", 2), ("no such thing", 1)]
+)
+def test_a_python_process_of_spark_that_starts_slowly_is_tried_again(
+    kinds_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    why: str,
+    tries: int,
+) -> None:
+    tried: list[int] = []
+
+    def watch(*_: Any) -> None:
+        tried.append(len(tried))
+        if len(tried) == 1:
+            raise RuntimeError(why)
+
+    monkeypatch.setattr("groupcomm_spark.commands.telemetry._watch_once", watch)
+    assert main(["spark", "telemetry", "log", "--kinds", str(kinds_file)]) == (tries == 1)
+    assert len(tried) == tries
+    told = "did not start within 10 s; again" if tries == 2 else "no such thing"
+    assert told in capsys.readouterr().err

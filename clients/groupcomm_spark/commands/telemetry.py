@@ -6,8 +6,9 @@ import signal
 import sys
 import tempfile
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from groupcomm.errors import ConfigError
 from groupcomm.names import check_group
@@ -15,11 +16,18 @@ from groupcomm_spark.commands.options import add_spark_options, session_of, tell
 from groupcomm_spark.telemetry.judge import Window, judge
 from groupcomm_spark.telemetry.kinds import Kinds, read_kinds
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 NAME: Final = "telemetry"
 HELP: Final = "watch a log while it is written: rates, gaps, bandwidth, late messages, alarms"
 EXAMPLE: Final = (
     "groupcomm spark telemetry vehicle-log --kinds examples/vehicle/telemetry.toml --to alarms"
 )
+
+ATTEMPTS: Final = 3
+SLOW_START: Final = "failed to connect back"
+"""What Spark says of a Python process that takes more than 10 s to start, as on a busy host."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -58,32 +66,56 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"--every-s is {options.every_s:g}; it must be above 0")
     group = None if options.to is None else check_group(options.to)
 
-    # ruff: noqa: PLC0415 - an extra
-    from groupcomm_spark.telemetry.queries import Alarms, Pace, await_queries, start_queries
-
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    tell = teller(options)
     with ExitStack() as stack:
         checkpoint = options.checkpoint or Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="groupcomm-"))
         )
-        spark = session_of(options)
-        queries = start_queries(
-            spark,
-            options.folder,
-            kinds,
-            checkpoint.absolute(),
-            lambda window: _show(window, kinds, as_json=options.json),
-            alarms=None if group is None else Alarms(group=group, address=options.address),
-            pace=Pace(every_s=options.every_s, available_now=options.available_now),
+        watch = partial(
+            _watch_once, options, kinds, group, checkpoint.absolute(), session_of(options)
         )
-        tell(f"watching {options.folder}" + (f", alarms to {group}" if group else ""))
-        await_queries(
-            queries,
-            options.duration_s,
-            lambda count: tell(f"{count} messages came too late for their window"),
-        )
+        for _ in range(ATTEMPTS - 1):
+            try:
+                watch()
+                return 0
+            except Exception as error:
+                if SLOW_START not in str(error):
+                    raise
+                teller(options)("a Python process of Spark did not start within 10 s; again")
+        watch()
     return 0
+
+
+def _watch_once(
+    options: argparse.Namespace,
+    kinds: Kinds,
+    group: str | None,
+    checkpoint: Path,
+    spark: "SparkSession",
+) -> None:
+    from groupcomm_spark.telemetry.queries import (  # noqa: PLC0415 - an extra
+        Alarms,
+        Pace,
+        await_queries,
+        start_queries,
+    )
+
+    tell = teller(options)
+    queries = start_queries(
+        spark,
+        options.folder,
+        kinds,
+        checkpoint,
+        lambda window: _show(window, kinds, as_json=options.json),
+        alarms=None if group is None else Alarms(group=group, address=options.address),
+        pace=Pace(every_s=options.every_s, available_now=options.available_now),
+    )
+    tell(f"watching {options.folder}" + (f", alarms to {group}" if group else ""))
+    await_queries(
+        queries,
+        options.duration_s,
+        lambda count: tell(f"{count} messages came too late for their window"),
+    )
 
 
 def _show(window: Window, kinds: Kinds, *, as_json: bool) -> None:
