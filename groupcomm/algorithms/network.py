@@ -35,7 +35,9 @@ class Network:
         process = self.processes[sender]
         step = process.send(data, destinations)
         messages = [packet.message for packet in step.packets if packet.message is not None]
-        sent = next((m for m in (*messages, *step.deliveries) if m.sender == sender), None)
+        told = (*messages, *step.deliveries, *process.waiting)
+        own = [m for m in told if m.sender == sender and m not in self.history.sent]
+        sent = max(own, key=lambda m: m.number, default=None)
         if sent is not None:
             self.history.send(sent)
         self._take(process, step)

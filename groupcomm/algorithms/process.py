@@ -114,7 +114,10 @@ class Process(ABC):
     @property
     @abstractmethod
     def waiting(self) -> tuple[Message, ...]:
-        """Messages that were received and may not be delivered yet."""
+        """Messages for this process, sent or received by it, that may not be delivered yet.
+
+        One that its sender may not even pass on yet is among them, whoever it is for.
+        """
 
     def _message(self, data: bytes, destinations: Iterable[Name] | None) -> Message:
         """The next message."""
