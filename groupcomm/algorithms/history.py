@@ -26,15 +26,31 @@ class Broken(NamedTuple):
     why: str
 
 
+class Event(NamedTuple):
+    """A sending or a delivery.
+
+    Attributes:
+        process: where it was.
+        message: what was sent or delivered.
+        sends: whether it was sent.
+    """
+
+    process: Name
+    message: Message
+    sends: bool
+
+
 class History:
     """Events in the order in which they happened.
 
     Attributes:
+        events: all of them.
         sent: messages, in the order of their sending.
         delivered: by process, in the order of delivery.
     """
 
     def __init__(self) -> None:
+        self.events: list[Event] = []
         self.sent: list[Message] = []
         self.delivered: dict[Name, list[Message]] = {}
         self._causes: dict[Message, frozenset[Message]] = {}
@@ -43,12 +59,14 @@ class History:
     def send(self, message: Message) -> None:
         """Note a sending: all that its sender had sent or delivered may have caused it."""
         known = self._known.get(message.sender, frozenset())
+        self.events.append(Event(message.sender, message, sends=True))
         self.sent.append(message)
         self._causes[message] = known
         self._known[message.sender] = known | {message}
 
     def deliver(self, process: Name, message: Message) -> None:
         """Note a delivery; with a message its causes are known, too."""
+        self.events.append(Event(process, message, sends=False))
         self.delivered.setdefault(process, []).append(message)
         known = self._known.get(process, frozenset())
         self._known[process] = known | self._causes[message] | {message}
