@@ -63,6 +63,32 @@ def test_a_wish_that_the_token_overtakes_wakes_it() -> None:
     assert network.history.delivered == {name: [r1] for name in "pqr"}
 
 
+def test_a_wish_that_comes_late_does_not_undo_a_later_one() -> None:
+    """p hears of r's second message before its first, which has its number by then."""
+    network, processes = ring("pqr")
+
+    def bring(channel: str, stamp: object) -> None:
+        network.bring(
+            next(e for e in network.ready if (e[0] + e[1], e[2:]) == (channel, (None, stamp)))
+        )
+
+    network.send("r", b"")
+    network.send("q", b"")
+    bring("rq", 1)
+    bring("qp", 1)
+    bring("pq", (0, (0, 0, 0)))
+    bring("qr", (1, (0, 1, 0)))
+    network.send("p", b"")
+    bring("pr", 1)
+    network.send("r", b"")
+    bring("rp", 2)
+    bring("rp", 1)
+    bring("rp", (2, (0, 1, 1)))
+    assert not processes["p"].holds_token
+    network.bring_all()
+    assert not network.history.missing
+
+
 def test_the_order_of_numbers_is_that_of_the_token_and_not_of_the_sendings() -> None:
     network, _ = ring("pqr")
     r1, q1 = network.send("r", b""), network.send("q", b"")
