@@ -1,0 +1,10 @@
+"""bus1: a local bus whose peers have queues, and on which nothing locks all of them.
+
+::
+
+    queue       one peer's queue: a clock, messages by their stamps, and blocks between them
+    multicast   what a multicast does to the queues, one step a call
+
+Source: D. Herrmann, T. Gundersen, "bus1: kernel message bus", Linux RFC patches, 2016; message
+order. Queues here are objects in memory; a thread may stop between any two steps.
+"""
