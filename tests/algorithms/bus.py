@@ -37,7 +37,6 @@ class Run:
         self.under_way: dict[Message, Multicast[Message]] = {}
         self.public: set[Message] = set()
         self.stamps: dict[str, list[Stamp]] = {name: [] for name in peers}
-        self.held_back = 0
 
     def start(
         self, sender: str, to: Sequence[str], blocking: Blocking = Blocking.AT_CLOCK
@@ -79,7 +78,6 @@ class Run:
     def take(self, peer: str) -> Message | None:
         taken = self.queues[peer].take()
         if taken is None:
-            self.held_back += len(self.queues[peer]) > 0
             return None
         stamp, message = taken
         self.stamps[peer].append(stamp)
