@@ -3,6 +3,7 @@
 It decides from definitions, and knows no stamps.
 """
 
+from collections.abc import Iterable
 from itertools import combinations
 from typing import NamedTuple
 
@@ -56,9 +57,13 @@ class History:
         self._causes: dict[Message, frozenset[Message]] = {}
         self._known: dict[Name, frozenset[Message]] = {}
 
-    def send(self, message: Message) -> None:
-        """Note a sending: all that its sender had sent or delivered may have caused it."""
-        known = self._known.get(message.sender, frozenset())
+    def send(self, message: Message, told: Iterable[Message] = ()) -> None:
+        """Note a sending: all that its sender had sent or delivered may have caused it.
+
+        Args:
+            told: what its sender had heard of by other ways, with all that this had heard of.
+        """
+        known = self._known.get(message.sender, frozenset()).union(told)
         self.events.append(Event(message.sender, message, sends=True))
         self.sent.append(message)
         self._causes[message] = known
