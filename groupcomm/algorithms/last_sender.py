@@ -34,7 +34,8 @@ class CauseStamp(NamedTuple):
     def concurrent_with(self, other: "CauseStamp") -> bool:
         """Whether the two show that neither message may have caused the other.
 
-        They do if two senders name the same cause. Others may be concurrent, too.
+        They do if two senders name the same cause, and causal order has held so far: who has
+        delivered an effect first may name its cause after it. Others may be concurrent, too.
         """
         return self.sender != other.sender and self[2:] == other[2:]
 

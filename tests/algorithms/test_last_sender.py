@@ -1,10 +1,12 @@
 """One cause in the stamp: right along a chain, wrong where there are two."""
 
+from collections.abc import Iterable
+
 from hypothesis import given
 
 from groupcomm.algorithms.last_sender import CauseStamp, LastSender
 from groupcomm.algorithms.network import Network
-from groupcomm.algorithms.process import Order
+from groupcomm.algorithms.process import Name, Order, Step
 from tests.algorithms.counterexample import Steps, counterexample
 from tests.algorithms.schedules import assert_keeps, play, schedules
 from tests.algorithms.turns import are_concurrent, play_in_turn
@@ -50,3 +52,21 @@ def test_the_cause_that_is_not_named_comes_late() -> None:
 def test_what_names_the_same_cause_is_concurrent() -> None:
     assert CauseStamp("p", 1, "r", 1).concurrent_with(CauseStamp("q", 1, "r", 1))
     assert not CauseStamp("p", 1, "r", 1).concurrent_with(CauseStamp("q", 1, "p", 1))
+
+
+@given(schedules)
+def test_what_stamps_show_is_right_as_long_as_causal_order_holds(steps: Steps) -> None:
+    stamps: dict[str, CauseStamp] = {}
+
+    class Watched(LastSender):
+        def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
+            step = super().send(data, destinations)
+            stamps[str(step.deliveries[0])] = step.packets[0].stamp
+            return step
+
+    history = play(Watched, steps).history
+    held = not history.broken(Order.CAUSAL)
+    for one in history.sent if held else ():
+        for other in history.sent:
+            if stamps[str(one)].concurrent_with(stamps[str(other)]):
+                assert are_concurrent(history, one, other)
