@@ -59,3 +59,18 @@ def test_equal_numbers_are_a_sign_of_concurrency() -> None:
     assert NumberStamp(1, "p").concurrent_with(NumberStamp(1, "q"))
     assert not NumberStamp(1, "p").concurrent_with(NumberStamp(2, "q"))
     assert not NumberStamp(1, "p").concurrent_with(NumberStamp(1, "p"))
+
+
+def test_what_is_concurrent_with_a_buffered_message_is_refused() -> None:
+    network = Network(GlobalIdOrError(name, "pqrs") for name in "pqrs")
+    network.send("p", b"")
+    for packet in network.under_way[:2]:
+        network.bring(packet)
+    network.send("q", b"")
+    network.send("r", b"")
+    q_to_s, r_to_s = (
+        next(each for each in network.under_way if each[:2] == (name, "s")) for name in "qr"
+    )
+    network.bring(q_to_s)  # waits for p1
+    with pytest.raises(ConcurrentMessage, match="s has received r1"):
+        network.bring(r_to_s)

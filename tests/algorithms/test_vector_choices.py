@@ -101,3 +101,18 @@ def test_paths_part_and_join() -> None:
 def test_paths_do_not_keep_a_total_order() -> None:
     network = counterexample(lambda steps: play(VectorPaths, steps), Order.TOTAL)
     assert concurrent_pairs(network.history)
+
+
+def test_what_is_concurrent_with_a_buffered_message_is_refused() -> None:
+    network = Network(VectorOrError(name, "pqrs") for name in "pqrs")
+    network.send("p", b"")
+    for packet in network.under_way[:2]:
+        network.bring(packet)
+    network.send("q", b"")
+    network.send("r", b"")
+    q_to_s, r_to_s = (
+        next(each for each in network.under_way if each[:2] == (name, "s")) for name in "qr"
+    )
+    network.bring(q_to_s)  # waits for p1
+    with pytest.raises(ConcurrentMessage, match="s has received r1"):
+        network.bring(r_to_s)
