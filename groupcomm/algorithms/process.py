@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
+from groupcomm.clocks.vector import VectorClock
 from groupcomm.errors import LocalProtocolError
 
 Name = str
@@ -51,7 +52,8 @@ class Packet(NamedTuple):
     Attributes:
         source, destination: from whom, to whom.
         message: the user's message that it carries; None if it carries none.
-        stamp: what the algorithm adds: numbers, names, and tuples, lists and dicts of these.
+        stamp: what the algorithm adds: numbers, names, and tuples, lists, dicts and vector clocks
+            of these.
     """
 
     source: Name
@@ -151,7 +153,7 @@ def size_of(stamp: Any) -> int:
             return 8
         case str():
             return 1 + len(stamp.encode())
-        case Mapping():
+        case Mapping() | VectorClock():
             return sum(size_of(key) + size_of(value) for key, value in stamp.items())
         case list() | tuple() | set() | frozenset():
             return sum(map(size_of, stamp))
