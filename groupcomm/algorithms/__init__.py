@@ -23,5 +23,19 @@ For broadcast, from the naive to the right one::
     vector_paths      concurrent messages as paths that part and join
     vector_session    members that come and go
 
+For one order of all messages::
+
+    lamport_clocks    clocks alone, which give none; tick_lines draws what they do give
+    acknowledged      Lamport's stamps, acknowledged by everybody
+    sequencer         one process numbers
+    token_ring        who holds the token numbers
+    site_horizons     a stamp waits until nothing lower can come
+    bus1              queues with blocks, and nothing that locks all of them
+
+And what is built on clocks::
+
+    mutual_exclusion  central_scheduler, lamport_mutex, and a judge
+    replicated_queue  clocks that survive restarts, and some that do not
+
 docs/algorithms.md names the algorithms, their sources, and what each of them claims.
 """
