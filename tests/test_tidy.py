@@ -48,7 +48,7 @@ LAYERS = (
     {"session"},
     {"core"},
     {"trace"},
-    {"sim"},
+    {"sim", "algorithms"},
 )
 """Bottom up. A layer imports only what stands below it, and those of one row not each other."""
 

@@ -95,6 +95,14 @@ class VectorClock(Generic[Member]):
         """How this vector stands to `other`; a member that one of them lacks counts 0 there."""
         return relate(self._counts, other._counts, 0)
 
+    def concurrent_with(self, other: "VectorClock[Member]") -> bool:
+        """Whether neither may have caused the other, of two messages with these stamps."""
+        return self.compare(other) is Relation.CONCURRENT
+
+    def items(self) -> Iterable[tuple[Member, int]]:
+        """Members and their counts."""
+        return self._counts.items()
+
     def deliverable(self, stamp: "VectorClock[Member]", sender: Member) -> bool:
         """Whether a message is next: the sender's next broadcast, and all its causes are here.
 

@@ -1,0 +1,41 @@
+"""The classic ordering algorithms, each a small state machine behind one interface.
+
+::
+
+    process     what all of them are: a process that sends, receives and delivers
+    network     a network in memory: packets under way, and whoever chooses the next one
+    history     what was sent and delivered, and which order held
+    buffering   what those have in common that hold messages back until they are next
+
+For unicast, or for any destinations::
+
+    pair_numbers           numbers between two
+    message_history        names of all that came before; plain, and without what is implied
+    schiper_eggli_sandoz   a vector, and what is known to have been sent to whom
+
+For broadcast, from the naive to the right one::
+
+    real_time         the time of sending
+    global_id         one number for all
+    last_sender       the last message that was received
+    vector            counts of what came from each (Birman, Schiper, Stephenson)
+    vector_choices    concurrent messages refused, or delivered at once
+    vector_paths      concurrent messages as paths that part and join
+    vector_session    members that come and go
+
+For one order of all messages::
+
+    lamport_clocks    clocks alone, which give none; tick_lines draws what they do give
+    acknowledged      Lamport's stamps, acknowledged by everybody
+    sequencer         one process numbers
+    token_ring        who holds the token numbers
+    site_horizons     a stamp waits until nothing lower can come
+    bus1              queues with blocks, and nothing that locks all of them
+
+And what is built on clocks::
+
+    mutual_exclusion  central_scheduler, lamport_mutex, and a judge
+    replicated_queue  clocks that survive restarts, and some that do not
+
+docs/algorithms.md names the algorithms, their sources, and what each of them claims.
+"""

@@ -1,0 +1,12 @@
+"""bus1: a local bus whose peers have queues, and on which nothing locks all of them.
+
+::
+
+    queue       one peer's queue: a clock, messages by their stamps, and blocks between them
+    multicast   what a multicast does to the queues, one step a call
+    nodes       nodes that belong to peers, handles to them, and their destruction
+    process     the same steps as packets, to compare with the other algorithms
+
+Source: D. Herrmann, T. Gundersen, "bus1: kernel message bus", Linux RFC patches, 2016; message
+order. Queues here are objects in memory; a thread may stop between any two steps.
+"""

@@ -1,0 +1,163 @@
+"""What a bus1 multicast does to queues: a list of steps, each on one queue.
+
+Source: see the package. (1) Put a block on every destination at its clock, and take the maximum of
+these; (2) synchronise the sender to it; (3) tick the sender: that is the stamp; (4) synchronise
+every destination to the stamp; (5) queue the message at each and lift its block. Costs two
+operations a destination that are O(log n) in its queue, and some that are O(1).
+
+Why it is right. A message can be taken somewhere only when all of its destinations are at its stamp
+at least. So what is started after that, for whatever reason, has a higher stamp wherever both go
+(causality). And a message with a higher stamp that is taken somewhere before the lower one's block
+was put there would have pushed that block above itself (consistency).
+
+Promised is one order of any two messages for all who get both, and causes before effects for all
+who get both. Not promised is that one order of *all* messages agrees with the time at which they
+were sent: m is sent, then n to another peer, and a third message that was under way all the time
+may come before m there and after n here.
+"""
+
+import enum
+from collections.abc import Sequence
+from typing import Generic, NamedTuple
+
+from groupcomm.algorithms.bus1.queue import Block, Item, Queue, Stamp
+from groupcomm.errors import LocalProtocolError
+
+
+class Blocking(enum.Enum):
+    """Where blocks are put."""
+
+    AT_CLOCK = enum.auto()  # of each destination
+    AT_ESTIMATE = enum.auto()  # at the sender's clock, synchronised first: holds back less
+    NONE = enum.auto()  # a unicast: nobody else receives it, so it may come late
+
+
+class What(enum.Enum):
+    """Is done in a step."""
+
+    READ = enum.auto()  # a destination's clock
+    BLOCK = enum.auto()
+    SYNCHRONISE_SENDER = enum.auto()
+    TICK = enum.auto()
+    SYNCHRONISE = enum.auto()  # a destination
+    QUEUE = enum.auto()
+
+
+class Step(NamedTuple, Generic[Item]):
+    """One operation.
+
+    Attributes:
+        what: which.
+        queue: the only one that it touches.
+    """
+
+    what: What
+    queue: Queue[Item]
+
+
+class Multicast(Generic[Item]):
+    """A message on its way; `do` each step that is `ready`, in any order, until there is none.
+
+    Attributes:
+        sender: queue whose clock gives the stamp.
+        destinations: queues; the sender may be among them.
+        item: the message.
+        blocking: see there.
+        stamp: None before the tick.
+    """
+
+    def __init__(
+        self,
+        sender: Queue[Item],
+        destinations: Sequence[Queue[Item]],
+        item: Item,
+        blocking: Blocking = Blocking.AT_CLOCK,
+    ) -> None:
+        """Touches no queue.
+
+        Raises:
+            LocalProtocolError: there is no destination, or more than one and no block.
+        """
+        if not destinations or (blocking is Blocking.NONE and len(destinations) > 1):
+            raise LocalProtocolError(
+                f"a message to {len(destinations)} queues with {blocking.name}:"
+                " send to one at least, and without blocks to one only"
+            )
+        self.sender = sender
+        self.destinations = list(dict.fromkeys(destinations))
+        self.item = item
+        self.blocking = blocking
+        self.stamp: Stamp | None = None
+        self._read: set[Queue[Item]] = set()
+        self._blocks: dict[Queue[Item], Block[Item]] = {}
+        self._highest = self._sender_at = -1  # of the destinations; the sender, once it was told
+        self._synchronised: set[Queue[Item]] = set()
+        self._queued: set[Queue[Item]] = set()
+
+    @property
+    def ready(self) -> list[Step[Item]]:
+        """The steps that may be done now; none of them waits for another one."""
+        if self.stamp is not None:
+            return self._after_tick()
+        if self.blocking is not Blocking.AT_CLOCK and (unread := self._without(self._read)):
+            return [Step(What.READ, queue) for queue in unread]
+        unblocked = [] if self.blocking is Blocking.NONE else self._without(self._blocks)
+        if self._sender_at < self._highest and not (self._blocks and unblocked):
+            return [Step(What.SYNCHRONISE_SENDER, self.sender)]
+        if unblocked:
+            return [Step(What.BLOCK, queue) for queue in unblocked]
+        return [Step(What.TICK, self.sender)]
+
+    def _after_tick(self) -> list[Step[Item]]:
+        # Not one is queued before all are synchronised: a receiver could tell somebody, whose
+        # message would then have a lower stamp at a destination that is behind.
+        if late := self._without(self._synchronised):
+            return [Step(What.SYNCHRONISE, queue) for queue in late]
+        return [Step(What.QUEUE, queue) for queue in self._without(self._queued)]
+
+    def _without(
+        self, done: set[Queue[Item]] | dict[Queue[Item], Block[Item]]
+    ) -> list[Queue[Item]]:
+        return [queue for queue in self.destinations if queue not in done]
+
+    def do(self, step: Step[Item]) -> None:
+        """Do one step.
+
+        Raises:
+            LocalProtocolError: it is not ready.
+        """
+        if step not in self.ready:
+            raise LocalProtocolError(f"{step.what.name} at queue {step.queue.id} is not its turn")
+        queue = step.queue
+        match step.what:
+            case What.READ:
+                self._highest = max(self._highest, queue.clock)
+                self._read.add(queue)
+            case What.BLOCK:
+                block = self._blocks[queue] = queue.block(max(self._sender_at, 0))
+                self._highest = max(self._highest, block.at)
+            case What.SYNCHRONISE_SENDER:
+                self._sender_at = queue.synchronise(self._highest)
+            case What.TICK:
+                self._tick()
+            case What.SYNCHRONISE:
+                assert self.stamp is not None
+                queue.synchronise(self.stamp.value)
+                self._synchronised.add(queue)
+            case What.QUEUE:
+                assert self.stamp is not None
+                queue.put(self.stamp, self.item, self._blocks.get(queue))
+                self._queued.add(queue)
+
+    def _tick(self) -> None:
+        self.stamp = Stamp(self.sender.tick(), self.sender.id)
+
+    def finish(self) -> None:
+        """Do all the steps that are left, as a sender does that nobody interrupts."""
+        while ready := self.ready:
+            self.do(ready[0])
+
+    @property
+    def finished(self) -> bool:
+        """Whether it is queued everywhere."""
+        return not self.ready

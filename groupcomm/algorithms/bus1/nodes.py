@@ -1,0 +1,184 @@
+"""bus1's nodes and handles: what messages are sent to, and how it dies for all in one order.
+
+Source: see the package. A node belongs to a peer; who holds a handle of it may send to it, and may
+pass the handle on in a message. Destroying a node takes a stamp from its owner's queue, and is
+announced to all holders as a message with this stamp. So a message to the node is delivered if its
+stamp is lower and refused if it is higher; a handle in a message is installed or invalid, by the
+same rule and so for all receivers alike; and after the announcement nobody receives the handle.
+
+How: a message registers its receivers at the nodes that it carries before it puts its first block.
+So the destruction, up to its tick, knows everybody who may get a handle by a lower stamp, and
+blocks him, too. Whoever registers after the tick is synchronised to it, and is too late everywhere.
+Messages here always use blocks: a unicast that comes late could bring a handle after its end.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from groupcomm.algorithms.bus1.multicast import Blocking, Multicast
+from groupcomm.algorithms.bus1.queue import Queue, Stamp
+from groupcomm.errors import LocalProtocolError
+
+
+class Node:
+    """What its owner made, and others hold handles of; `Peer.node` makes them.
+
+    Attributes:
+        owner: the peer that receives what is sent to it.
+        registered: peers that hold a handle, or are to get one by a message under way.
+        destroyed: the stamp of its destruction; None while it lives.
+        dying: the destruction that has begun.
+    """
+
+    def __init__(self, owner: "Peer") -> None:
+        self.owner = owner
+        self.registered = [owner]
+        self.destroyed: Stamp | None = None
+        self.dying: Destruction | None = None
+
+    def alive_at(self, stamp: Stamp) -> bool:
+        """Whether a message with this stamp is ordered before its destruction."""
+        return self.destroyed is None or stamp < self.destroyed
+
+    def register(self, peer: "Peer") -> None:
+        """Note, before the tick, who will have to be told of the destruction."""
+        if peer not in self.registered:
+            self.registered.append(peer)
+        if self.dying is not None and peer.queue not in self.dying.destinations:
+            self.dying.destinations.append(peer.queue)
+
+
+class Sent(NamedTuple):
+    """What a queue holds for a message.
+
+    Attributes:
+        data: the user's.
+        to: nodes that it is sent to.
+        handles: of these nodes are passed to every receiver.
+    """
+
+    data: bytes
+    to: tuple[Node, ...]
+    handles: tuple[Node, ...] = ()
+
+
+class Ended(NamedTuple):
+    """What a queue holds for a destruction."""
+
+    node: Node
+
+
+class Received(NamedTuple):
+    """A message, as one peer receives it.
+
+    Attributes:
+        data: the user's.
+        to: the peer's nodes that it is for and that live.
+        handles: those passed; None where one is invalid.
+    """
+
+    data: bytes
+    to: tuple[Node, ...]
+    handles: tuple[Node | None, ...]
+
+
+class Destroyed(NamedTuple):
+    """The announcement that a node which the peer held a handle of is no more."""
+
+    node: Node
+
+
+class Destruction(Multicast[Sent | Ended]):
+    """The steps of an announcement; destinations may be added up to the tick."""
+
+    def __init__(self, node: Node) -> None:
+        queues = [peer.queue for peer in node.registered]
+        super().__init__(node.owner.queue, queues, Ended(node))
+        self.node = node
+
+    def _tick(self) -> None:
+        super()._tick()
+        self.node.destroyed = self.stamp
+
+
+class Peer:
+    """One peer of the bus.
+
+    Attributes:
+        queue: its own.
+        handles: nodes that it may send to.
+    """
+
+    def __init__(self, queue_id: int, clock: int = 0) -> None:
+        self.queue: Queue[Sent | Ended] = Queue(queue_id, clock)
+        self.handles: set[Node] = set()
+
+    def node(self) -> Node:
+        """Make a node, and hold its first handle."""
+        node = Node(self)
+        self.handles.add(node)
+        return node
+
+    def send(
+        self,
+        data: bytes,
+        to: Sequence[Node],
+        handles: Sequence[Node] = (),
+        blocking: Blocking = Blocking.AT_CLOCK,
+    ) -> Multicast[Sent | Ended]:
+        """Begin to send to nodes; the caller does the steps.
+
+        Raises:
+            LocalProtocolError: this peer has no handle of a node, or wants no blocks.
+        """
+        if unknown := [node for node in (*to, *handles) if node not in self.handles]:
+            raise LocalProtocolError(
+                f"peer {self.queue.id} has no handle of {len(unknown)} of these nodes;"
+                " it never got one, or the node was destroyed"
+            )
+        if blocking is Blocking.NONE:
+            raise LocalProtocolError("messages to nodes need blocks; NONE is for plain queues")
+        owners = list(dict.fromkeys(node.owner for node in to))
+        for node in handles:
+            if node.destroyed is not None:
+                self.queue.synchronise(node.destroyed.value)
+            else:
+                for owner in owners:
+                    node.register(owner)
+        queues = [owner.queue for owner in owners]
+        return Multicast(self.queue, queues, Sent(data, tuple(to), tuple(handles)), blocking)
+
+    def destroy(self, node: Node) -> Destruction:
+        """Begin to destroy a node; the caller does the steps.
+
+        Raises:
+            LocalProtocolError: it is another peer's, or was destroyed before.
+        """
+        if node.owner is not self:
+            raise LocalProtocolError(
+                f"peer {self.queue.id} cannot destroy a node of peer {node.owner.queue.id}"
+            )
+        if node.dying is not None:
+            raise LocalProtocolError("this node is being destroyed, or was; do it once")
+        node.dying = Destruction(node)
+        return node.dying
+
+    def take(self) -> Received | Destroyed | None:
+        """Take out what is next; messages to nodes that were destroyed before them are refused."""
+        while (taken := self.queue.take()) is not None:
+            stamp, item = taken
+            if isinstance(item, Ended):
+                if item.node in self.handles:
+                    self.handles.remove(item.node)
+                    return Destroyed(item.node)
+            elif (received := self._receive(stamp, item)) is not None:
+                return received
+        return None
+
+    def _receive(self, stamp: Stamp, sent: Sent) -> Received | None:
+        mine = [node for node in sent.to if node.owner is self and node.alive_at(stamp)]
+        if not mine:
+            return None
+        handles = tuple(node if node.alive_at(stamp) else None for node in sent.handles)
+        self.handles.update(node for node in handles if node is not None)
+        return Received(sent.data, tuple(mine), handles)

@@ -1,0 +1,73 @@
+"""A central scheduler: it grants the resource in the order in which requests come to it.
+
+Source: L. Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System", CACM 21(7),
+1978, section "Ordering the Events Totally", which shows that this is not enough.
+
+Rule: the scheduler is the first member by name. A process asks it, is told when it may, and tells
+it when it has done; three packets a use. One at a time has the resource, and everybody gets it; but
+not in the order of the requests: one that is asked for later, by somebody who knows of an earlier
+one, may be there first, over channels that keep their order, too.
+"""
+
+import enum
+from collections import deque
+from collections.abc import Iterable
+
+from groupcomm.algorithms.mutual_exclusion import Claimant
+from groupcomm.algorithms.process import Name, Packet, Step
+
+
+class Kind(enum.IntEnum):
+    """What a packet without a message says."""
+
+    REQUEST = 1  # to the scheduler
+    GRANT = 2  # from it
+    RELEASE = 3  # to it
+
+
+class CentralScheduler(Claimant):
+    """A stamp is a `Kind`; messages of users have none."""
+
+    def __init__(self, me: Name, members: Iterable[Name]) -> None:
+        super().__init__(me, members)
+        self.scheduler = self.members[0]
+        self._queue: deque[Name] = deque()  # this and the next are used by the scheduler only
+        self._holder: Name | None = None
+
+    def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
+        """See `Process.send`; the scheduler does not heed it."""
+        message = self._message(data, destinations)
+        own = (message,) if self.me in message.destinations else ()
+        return Step(self._fan_out(message, None, message.destinations), own)
+
+    def receive(self, packet: Packet) -> Step:
+        """Deliver a user's message; or what the scheduler is told, or tells."""
+        if packet.message is not None:
+            return Step(deliveries=(packet.message,))
+        if packet.stamp == Kind.GRANT:
+            return Step(deliveries=self._granted())
+        return self._schedule(packet.source, packet.stamp)
+
+    def _ask(self) -> Step:
+        return self._tell_scheduler(Kind.REQUEST)
+
+    def _give_back(self) -> Step:
+        return self._tell_scheduler(Kind.RELEASE)
+
+    def _tell_scheduler(self, kind: Kind) -> Step:
+        if self.me == self.scheduler:
+            return self._schedule(self.me, kind)
+        return Step(self._fan_out(None, kind, [self.scheduler]))
+
+    def _schedule(self, name: Name, kind: Kind) -> Step:
+        """Queue a request or note a release; then grant what is first, if nobody holds it."""
+        if kind == Kind.REQUEST:
+            self._queue.append(name)
+        else:
+            self._holder = None
+        if self._holder is not None or not self._queue:
+            return Step()
+        self._holder = self._queue.popleft()
+        if self._holder == self.me:
+            return Step(deliveries=self._granted())
+        return Step(self._fan_out(None, Kind.GRANT, [self._holder]))

@@ -1,0 +1,85 @@
+"""Lamport's mutual exclusion: every process sorts all requests, and knows when its own is first.
+
+Source: L. Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System", CACM 21(7),
+1978, section "Ordering the Events Totally", rules 1 to 5.
+
+Rule: (1) a request goes to everybody with its clock, and into the own queue; (2) who gets it queues
+it and answers with a later clock; (3) a process has the resource when its request is the first of
+its queue by (clock, process) and something later has come from everybody; (4) a release goes to
+everybody, and the request out of the own queue, (5) and out of that of whoever gets the release.
+Three times as many packets a use as there are others.
+
+Over channels that keep their order one at a time has the resource, requests are granted in the
+order of their stamps, and all are. A request that may have caused another has the lower clock, as
+messages of users carry clocks, too. One that goes past these clocks (a telephone) takes its cause
+with it unseen: the paper's anomalous behaviour.
+"""
+
+import enum
+from collections.abc import Iterable
+
+from groupcomm.algorithms.mutual_exclusion import Claimant
+from groupcomm.algorithms.process import Message, Name, Packet, Step
+from groupcomm.clocks.lamport import LamportClock
+
+
+class Kind(enum.IntEnum):
+    """What a packet is."""
+
+    REQUEST = 1
+    ANSWER = 2
+    RELEASE = 3
+    MESSAGE = 4  # of a user
+
+
+class LamportMutex(Claimant):
+    """A stamp is (kind, clock)."""
+
+    needs_fifo = True
+
+    def __init__(self, me: Name, members: Iterable[Name]) -> None:
+        super().__init__(me, members)
+        self._clock = LamportClock()
+        self._latest = {name: 0 for name in self.members if name != me}  # clock that came last
+        self._queue: dict[Name, int] = {}  # the clock of the request that each has
+
+    def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
+        """See `Process.send`."""
+        message = self._message(data, destinations)
+        stamp = Kind.MESSAGE, self._clock.send()
+        own = (message,) if self.me in message.destinations else ()
+        return Step(self._fan_out(message, stamp, message.destinations), own)
+
+    def receive(self, packet: Packet) -> Step:
+        """Follow the clock, keep the queue, and see whether the own request has its turn."""
+        kind, clock = packet.stamp
+        self._hear(packet.source, clock)
+        packets: tuple[Packet, ...] = ()
+        if kind == Kind.REQUEST:
+            self._queue[packet.source] = clock
+            packets = self._fan_out(None, (Kind.ANSWER, self._clock.send()), [packet.source])
+        elif kind == Kind.RELEASE:
+            self._queue.pop(packet.source, None)
+        said = () if packet.message is None else (packet.message,)
+        return Step(packets, said + self._turn())
+
+    def _hear(self, source: Name, clock: int) -> None:
+        self._latest[source] = clock
+        self._clock.receive(clock)
+
+    def _ask(self) -> Step:
+        clock = self._queue[self.me] = self._clock.send()
+        return Step(self._fan_out(None, (Kind.REQUEST, clock), self.members), self._turn())
+
+    def _give_back(self) -> Step:
+        del self._queue[self.me]
+        return Step(self._fan_out(None, (Kind.RELEASE, self._clock.send()), self.members))
+
+    def _turn(self) -> tuple[Message, ...]:
+        """The grant, if rule 3 holds now and did not before."""
+        if self.wish is None or self.holds:
+            return ()
+        own = self._queue[self.me], self.me
+        first = all((clock, name) >= own for name, clock in self._queue.items())
+        later = all((clock, name) > own for name, clock in self._latest.items())
+        return self._granted() if first and later else ()

@@ -1,0 +1,68 @@
+"""The last message received as the stamp: right for one cause, and not for two.
+
+Source: none claims it. It is the first thing that comes to mind to shorten a message history: a
+message need name only its latest cause, because that one names its own. This holds along a chain of
+messages. It fails as soon as a process has received two messages of which neither may have caused
+the other. Broadcasts only; over any channels.
+
+Each process counts what it has delivered of each sender. A stamp is the sender of the message that
+its own sender delivered last, and that count of it; own messages are delivered, too, when they are
+sent. A receiver waits until its own count of that sender is as high. To ask for an equal count
+would be too much: a receiver that is ahead would wait for ever.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from groupcomm.algorithms.buffering import Buffering, Received
+from groupcomm.algorithms.process import Name, Step
+
+
+class CauseStamp(NamedTuple):
+    """What a message carries: who sent it, and its latest cause.
+
+    Attributes:
+        sender, number: of the message.
+        cause, cause_number: the same of what its sender delivered last; "" and 0 if nothing.
+    """
+
+    sender: Name
+    number: int
+    cause: Name
+    cause_number: int
+
+    def concurrent_with(self, other: "CauseStamp") -> bool:
+        """Whether the two show that neither message may have caused the other.
+
+        They do if two senders name the same cause, and causal order has held so far: who has
+        delivered an effect first may name its cause after it. Others may be concurrent, too.
+        """
+        return self.sender != other.sender and self[2:] == other[2:]
+
+
+class LastSender(Buffering):
+    """Names one cause. It claims nothing, since nothing keeps others away."""
+
+    def __init__(self, me: Name, members: Iterable[Name]) -> None:
+        super().__init__(me, members)
+        self._counts = dict.fromkeys(self.members, 0)
+        self._last: Name = ""
+
+    def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
+        """See `Process.send`; the sender delivers at once."""
+        message = self._broadcast(data, destinations)
+        cause_number = self._counts.get(self._last, 0)
+        stamp = CauseStamp(self.me, message.number, self._last, cause_number)
+        self._deliver_from(self.me)
+        return Step(self._fan_out(message, stamp, self.members), (message,))
+
+    def _is_next(self, received: Received) -> bool:
+        stamp: CauseStamp = received.stamp
+        return self._counts.get(stamp.cause, 0) >= stamp.cause_number
+
+    def _count(self, received: Received) -> None:
+        self._deliver_from(received.message.sender)
+
+    def _deliver_from(self, sender: Name) -> None:
+        self._counts[sender] += 1
+        self._last = sender

@@ -1,0 +1,130 @@
+"""Message history: a stamp names all messages that may have caused this one, or the few that do.
+
+Source: the plain form is folklore, as in the Isis of K. Birman and T. Joseph, "Reliable
+Communication in the Presence of Failures", ACM TOCS 5(1), 1987, whose messages carried their causes
+themselves. The compressed one follows A. Kshemkalyani and M. Singhal, "Necessary and Sufficient
+Conditions on Information for Causal Message Ordering", Distributed Computing 11(2), 1998. Both keep
+causal order, so FIFO order too, for any destinations over any channels, and deliver alike.
+
+A message waits at q for all in its stamp that are for q. So a stamp says for whom a message is.
+What a process has not seen itself it knows from the stamps of what it has: these go into its own.
+
+Plain stamps grow without end. Compressed ones leave out what is implied, destination by
+destination. That x is for q need not be said any more by those who know that
+
+1. q has delivered x, or
+2. a later message y, which x may have caused, was sent to q, too: whoever waits for y waits for x.
+
+Unlike the paper's, these stamps are not the shortest possible: of what a process does not know, it
+cannot tell whether it never heard of it or need not have said it, so some of it is said in vain.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from groupcomm.algorithms.buffering import Buffering, Received
+from groupcomm.algorithms.process import Message, Name, Order, Step
+
+Id = tuple[Name, int]
+"""Sender and number of a message."""
+
+Entries = dict[Id, tuple[Name, ...]]
+"""By message, for whom it is, as far as that need be said."""
+
+
+class HistoryStamp(NamedTuple):
+    """What a message carries.
+
+    Attributes:
+        id: of the message.
+        before: all that may have caused it, and for whom that is.
+    """
+
+    id: Id
+    before: Entries
+
+    def concurrent_with(self, other: "HistoryStamp") -> bool:
+        """Whether neither message may have caused the other."""
+        return self.id != other.id and self.id not in other.before and other.id not in self.before
+
+
+class ShortStamp(NamedTuple):
+    """What a message of the compressed form carries.
+
+    Attributes:
+        before: messages that must be delivered first by those who stand there, if it is for them.
+    """
+
+    before: Entries
+
+
+class MessageHistory(Buffering):
+    """Sends all that it knows of."""
+
+    claims = frozenset({Order.FIFO, Order.CAUSAL})
+
+    def __init__(self, me: Name, members: Iterable[Name]) -> None:
+        super().__init__(me, members)
+        self._known: Entries = {}
+        self._delivered: set[Id] = set()
+
+    def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
+        """See `Process.send`; to itself, the sender delivers at once."""
+        message = self._message(data, destinations)
+        packets = self._fan_out(message, self._stamp(message), message.destinations)
+        own = (message,) if self.me in message.destinations else ()
+        self._delivered.update(each[:2] for each in own)
+        self._learn(message, self._known)
+        return Step(packets, own)
+
+    def _stamp(self, message: Message) -> HistoryStamp | ShortStamp:
+        return HistoryStamp(message[:2], self._known.copy())
+
+    def _is_next(self, received: Received) -> bool:
+        awaited = (id for id, to in received.stamp.before.items() if self.me in to)
+        return self._delivered.issuperset(awaited)
+
+    def _count(self, received: Received) -> None:
+        self._delivered.add(received.message[:2])
+        self._learn(received.message, received.stamp.before)
+
+    def _learn(self, message: Message, before: Entries) -> None:
+        """Note a message that is sent or delivered here, and what may have caused it."""
+        self._known |= {**before, message[:2]: message.destinations}
+
+
+class CompressedHistory(MessageHistory):
+    """Sends what is not implied by something else.
+
+    Two of its stamps alone do not tell whether their messages are concurrent.
+    """
+
+    def __init__(self, me: Name, members: Iterable[Name]) -> None:
+        super().__init__(me, members)
+        self._heard: set[Id] = set()  # all that was in `_known` at any time
+
+    def _stamp(self, message: Message) -> ShortStamp:
+        return ShortStamp(self._known.copy())
+
+    def _learn(self, message: Message, before: Entries) -> None:
+        to = {self.me, *message.destinations}
+        # Rules 1 and 2; the latter not of what is concurrent with the message.
+        implied = {id: set(left) - to for id, left in before.items()}
+        known = self._merged(implied)
+        # The sender had it at once.
+        known[message[:2]] = set(message.destinations) - {self.me, message.sender}
+        self._known = {id: tuple(sorted(to)) for id, to in known.items() if to}
+        self._heard |= known.keys()
+
+    def _merged(self, others: dict[Id, set[Name]]) -> dict[Id, set[Name]]:
+        """What need be said as far as this process and others know.
+
+        What either of them left out, though it had it once, is implied.
+        """
+        merged = {id: set(to) for id, to in self._known.items()}
+        for id, to in others.items():
+            if id in merged:
+                merged[id] &= to
+            elif id not in self._heard:
+                merged[id] = to
+        return merged

@@ -1,0 +1,89 @@
+"""Real time as the stamp: right if clocks agree and no message takes longer than is waited.
+
+Source: F. Cristian, H. Aghili, R. Strong, D. Dolev, "Atomic Broadcast: From Simple Message
+Diffusion to Byzantine Agreement", FTCS 1985, reduced to its clocks. Broadcasts only; any channels.
+
+A message carries the time of its sending. Everybody, the sender too, delivers it when its own clock
+is `wait` later, in the order of the stamps. If all clocks show the same and every message takes
+less than `wait`, the order is total and causal. Neither is known to a process, which is why nothing
+is claimed:
+
+1. no receiver can know that an earlier message is still under way, and it comes too late;
+2. a clock that is behind gives an effect an earlier time than its cause.
+
+A message that comes too late is delivered at once.
+"""
+
+from bisect import insort
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from groupcomm.algorithms.buffering import Buffering, Received
+from groupcomm.algorithms.process import Name, Packet, Step
+from groupcomm.errors import LocalProtocolError
+
+
+class TimeStamp(NamedTuple):
+    """What a message carries; stamps sort by time, then by sender and number.
+
+    Attributes:
+        time: of its sender's clock, in microseconds.
+        sender, number: of the message.
+    """
+
+    time: int
+    sender: Name
+    number: int
+
+    def concurrent_with(self, other: "TimeStamp") -> bool:
+        """Whether the two show that neither message may have caused the other.
+
+        They do if clocks agree, `wait` is not 0 and the times are the same. Others may be
+        concurrent, too.
+        """
+        return self.time == other.time and self.sender != other.sender
+
+
+class RealTime(Buffering):
+    """Waits by its clock, which the caller sets.
+
+    Attributes:
+        now: its clock, in microseconds.
+        wait: from sending to delivery, in microseconds; longer than any message takes, or so one
+            hopes.
+    """
+
+    def __init__(self, me: Name, members: Iterable[Name], *, wait: int = 0, now: int = 0) -> None:
+        super().__init__(me, members)
+        self.wait = wait
+        self.now = now
+
+    def set_clock(self, now: int) -> Step:
+        """The clock shows `now`; deliver what is due.
+
+        Raises:
+            LocalProtocolError: that is before what it showed.
+        """
+        if now < self.now:
+            raise LocalProtocolError(f"the clock of {self.me} shows {self.now}, {now} is before it")
+        self.now = now
+        return Step(deliveries=tuple(self._take_next()))
+
+    def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
+        """See `Process.send`; the sender waits as all others."""
+        message = self._broadcast(data, destinations)
+        stamp = TimeStamp(self.now, self.me, message.number)
+        packets = self._fan_out(message, stamp, self.members)
+        return Step(packets, self.receive(Packet(self.me, self.me, message, stamp)).deliveries)
+
+    def receive(self, packet: Packet) -> Step:
+        """Put it in its place, and deliver what is due."""
+        assert packet.message is not None
+        insort(self._buffer, Received(packet.message, packet.stamp), key=lambda one: one.stamp)
+        return Step(deliveries=tuple(self._take_next()))
+
+    def _is_next(self, received: Received) -> bool:
+        return bool(received.stamp.time + self.wait <= self.now)
+
+    def _count(self, received: Received) -> None:
+        """Nothing is counted."""

@@ -1,0 +1,94 @@
+"""Sequencer: everybody sends to one process, which numbers the messages and broadcasts them.
+
+Source: M. F. Kaashoek, A. S. Tanenbaum, "Group Communication in the Amoeba Distributed Operating
+System", ICDCS 1991 (the PB method); X. Defago, A. Schiper, P. Urban, "Total Order Broadcast and
+Multicast Algorithms", ACM Computing Surveys 36(4), 2004, section on fixed sequencers.
+
+Rule: the sequencer is the first member by name. It gives each message the next number; everybody,
+the sender, too, delivers in the order of the numbers, without gaps. A message costs one packet to
+the sequencer and one to each other member; the sequencer is a bottleneck, and all ends with it.
+
+`Sequencer` numbers messages as they come: a total order and no other, for two messages of a sender
+may change places on their way to it; and the first may have caused the second. Nothing else can go
+wrong: whoever delivers a message does so when it has its number. So `SenderSequencer`, which lets a
+message wait until all earlier ones of its sender have their numbers, keeps all three orders over
+any channels, and so does `Sequencer` over channels that keep theirs.
+"""
+
+from collections.abc import Iterable
+
+from groupcomm.algorithms.numbered import Numbered
+from groupcomm.algorithms.process import Message, Name, Order, Packet, Process, Step
+
+
+class Sequencer(Process):
+    """A packet to the sequencer has no stamp, one from it a number.
+
+    Who is no destination gets the number alone, for there must be no gaps.
+    """
+
+    claims = frozenset({Order.TOTAL})
+
+    def __init__(self, me: Name, members: Iterable[Name]) -> None:
+        super().__init__(me, members)
+        self.sequencer = self.members[0]
+        self._numbered = Numbered(me)
+        self._last = 0  # number given last; used by the sequencer only
+
+    def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
+        """See `Process.send`."""
+        message = self._message(data, destinations)
+        if self.me == self.sequencer:
+            return self._on_submitted(message)
+        return Step((Packet(self.me, self.sequencer, message, None),))
+
+    def receive(self, packet: Packet) -> Step:
+        """Number what was sent to the sequencer; deliver what has its number."""
+        if packet.stamp is None:
+            assert packet.message is not None
+            return self._on_submitted(packet.message)
+        return Step(deliveries=self._numbered.add(packet.stamp, packet.message))
+
+    def _on_submitted(self, message: Message) -> Step:
+        """Number a message that has come to the sequencer, or wait."""
+        return self._number(message)
+
+    def _number(self, message: Message) -> Step:
+        self._last += 1
+        packets: list[Packet] = []
+        for name in self.members:
+            content = message if name in message.destinations else None
+            packets += self._fan_out(content, self._last, [name])
+        return Step(tuple(packets), self._numbered.add(self._last, message))
+
+    @property
+    def waiting(self) -> tuple[Message, ...]:
+        """See `Process.waiting`; of its own messages only the sequencer knows."""
+        return self._numbered.waiting
+
+
+class SenderSequencer(Sequencer):
+    """Numbers the messages of each sender in the order in which they were sent."""
+
+    claims = frozenset(Order)
+
+    def __init__(self, me: Name, members: Iterable[Name]) -> None:
+        super().__init__(me, members)
+        self._counted = dict.fromkeys(self.members, 0)  # messages of each that have their numbers
+        self._early: dict[tuple[Name, int], Message] = {}
+
+    def _on_submitted(self, message: Message) -> Step:
+        sender = message.sender
+        self._early[sender, message.number] = message
+        packets: tuple[Packet, ...] = ()
+        deliveries: tuple[Message, ...] = ()
+        while following := self._early.pop((sender, self._counted[sender] + 1), None):
+            self._counted[sender] += 1
+            step = self._number(following)
+            packets, deliveries = packets + step.packets, deliveries + step.deliveries
+        return Step(packets, deliveries)
+
+    @property
+    def waiting(self) -> tuple[Message, ...]:
+        """See `Process.waiting`; at the sequencer also what waits for its number."""
+        return self._numbered.waiting + tuple(self._early.values())

@@ -1,0 +1,91 @@
+"""Ring with a token: who holds the token numbers its messages; all deliver by number.
+
+Source: Y. Amir, L. E. Moser, P. M. Melliar-Smith, D. A. Agarwal, P. Ciarfella, "The Totem
+Single-Ring Ordering and Membership Protocol", ACM TOCS 13(4), 1995. This is a teaching form of what
+orders a site of the daemon (groupcomm/ring): nothing is lost here, so there are no retransmissions,
+no window and no flow control, and a view never changes.
+
+Rule: the token goes from member to member in the order of names, from the last to the first. It
+carries the number given last, and of each member how many of its messages have a number. Its holder
+gives its waiting messages the next numbers, in the order of their sending, and multicasts them. A
+member that has something to send and not the token asks all others, naming how many of its messages
+it wants to have numbered; the holder of the token lets it rest unless it knows of such a wish, and
+so it always comes to rest. A wish that is overtaken by the token wakes it where it rests.
+
+Keeps all three orders over any channels: what was delivered had a number, and the token that
+numbers what follows has been told of it.
+"""
+
+from collections.abc import Iterable
+
+from groupcomm.algorithms.numbered import Numbered
+from groupcomm.algorithms.process import Message, Name, Order, Packet, Process, Step
+
+Token = tuple[int, tuple[int, ...]]
+"""The number given last; how many messages of each member have one, in the order of `members`."""
+
+
+class TokenRing(Process):
+    """A numbered message has an integer stamp; without a message that is a wish, a pair the token.
+
+    All members get every message, as all daemons of a site do.
+    """
+
+    claims = frozenset(Order)
+
+    def __init__(self, me: Name, members: Iterable[Name]) -> None:
+        super().__init__(me, members)
+        self._place = self.members.index(me)
+        self._numbered = Numbered(me)
+        self._unsent: list[Message] = []
+        self._wanted = [0] * len(self.members)  # how many messages each wants to have numbered
+        # It rests with the first member until somebody has something to send.
+        self._token: Token | None = (0, tuple(self._wanted)) if self._place == 0 else None
+
+    @property
+    def holds_token(self) -> bool:
+        """Whether the token rests here."""
+        return self._token is not None
+
+    def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
+        """See `Process.send`; without the token the message waits for it."""
+        message = self._message(data, destinations)
+        self._unsent.append(message)
+        self._wanted[self._place] = message.number
+        if self._token is None:
+            return Step(self._fan_out(None, message.number, self.members))
+        return self._use(self._token)
+
+    def receive(self, packet: Packet) -> Step:
+        """A message, a wish or the token."""
+        if packet.message is not None:
+            return Step(deliveries=self._numbered.add(packet.stamp, packet.message))
+        if isinstance(packet.stamp, tuple):
+            return self._use(packet.stamp)
+        source = self.members.index(packet.source)
+        self._wanted[source] = max(self._wanted[source], packet.stamp)
+        return Step() if self._token is None else self._use(self._token)
+
+    def _use(self, token: Token) -> Step:
+        """Number what waits here, then pass the token on, or let it rest."""
+        last, counts = token
+        packets: list[Packet] = []
+        deliveries: list[Message] = []
+        for message in self._unsent:
+            last += 1
+            packets += self._fan_out(message, last, self.members)
+            deliveries += self._numbered.add(last, message)
+        own = counts[self._place] + len(self._unsent)
+        self._unsent = []
+        counts = (*counts[: self._place], own, *counts[self._place + 1 :])
+        self._token = last, counts
+        if any(wanted > count for wanted, count in zip(self._wanted, counts, strict=True)):
+            following = self.members[(self._place + 1) % len(self.members)]
+            packets.append(Packet(self.me, following, None, self._token))
+            self._token = None
+        return Step(tuple(packets), tuple(deliveries))
+
+    @property
+    def waiting(self) -> tuple[Message, ...]:
+        """See `Process.waiting`; those that wait for the token last."""
+        return self._numbered.waiting + tuple(self._unsent)

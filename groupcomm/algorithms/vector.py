@@ -1,0 +1,45 @@
+"""Vector stamps: causal broadcast in which a message waits for its causes and for nothing else.
+
+Source: K. Birman, A. Schiper, P. Stephenson, "Lightweight Causal and Atomic Group Multicast", ACM
+TOCS 9(3), 1991, section 5. It keeps causal order, so FIFO order too, over channels that keep none.
+
+Each process counts its own broadcasts and those that it has delivered from each other. To send, it
+raises its own count and attaches a copy of all. A message from p is next at q if its count of p is
+one above q's and no other count is above q's. That its other counts may be below is what lets q
+deliver concurrent messages in any order: one vector has many successors, and these are next
+together. Two messages are concurrent if neither vector is below the other; `concurrent_with` of
+the stamps tells. So nothing has to be done about them here; `vector_choices` has what else one can
+do, and what is lost by it.
+"""
+
+from collections.abc import Iterable
+
+from groupcomm.algorithms.buffering import Buffering, Received
+from groupcomm.algorithms.process import Name, Order, Step
+from groupcomm.clocks.vector import VectorClock
+
+
+class Vector(Buffering):
+    """The rule of Birman, Schiper and Stephenson; broadcasts only."""
+
+    claims = frozenset({Order.FIFO, Order.CAUSAL})
+
+    def __init__(self, me: Name, members: Iterable[Name]) -> None:
+        super().__init__(me, members)
+        self._clock = VectorClock(self.members)
+
+    def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
+        """See `Process.send`; the sender delivers at once, since it has had all the causes."""
+        message = self._broadcast(data, destinations)
+        self._clock.tick(self.me)
+        return Step(self._fan_out(message, self._stamp(), self.members), (message,))
+
+    def _stamp(self) -> VectorClock[Name]:
+        """A copy: the clock counts on while the message is under way."""
+        return self._clock.copy()
+
+    def _is_next(self, received: Received) -> bool:
+        return self._clock.deliverable(received.stamp, received.message.sender)
+
+    def _count(self, received: Received) -> None:
+        self._clock.tick(received.message.sender)

@@ -1,0 +1,31 @@
+"""The smallest schedule in which something goes wrong, the same one in every run."""
+
+from collections.abc import Callable
+from random import Random
+
+from hypothesis import Phase, find, settings
+from hypothesis import strategies as st
+
+from groupcomm.algorithms.network import Network
+from groupcomm.algorithms.process import Order
+
+Steps = list[tuple[int, int, int]]
+
+few = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5), st.integers(1, 7)), max_size=12)
+"""As `schedules`, but short: a counterexample is, and is made small in less time."""
+
+
+def counterexample(play: Callable[[Steps], Network], order: Order) -> Network:
+    """A run in which a promise is broken, as small as Hypothesis finds one.
+
+    Raises:
+        NoSuchExample: it finds none.
+    """
+    return play(smallest(lambda steps: bool(play(steps).history.broken(order))))
+
+
+def smallest(condition: Callable[[Steps], bool]) -> Steps:
+    """A schedule of which something is true."""
+    # Nobody reads the explanation of what is found on purpose; it takes longer than all else.
+    phases = settings(max_examples=2000, phases=[Phase.generate, Phase.shrink])
+    return find(few, condition, settings=phases, random=Random(0))

@@ -1,0 +1,42 @@
+"""Schedules in which processes take turns, so that no two messages are concurrent."""
+
+from collections.abc import Sequence
+
+from groupcomm.algorithms.history import History
+from groupcomm.algorithms.network import Network
+from groupcomm.algorithms.process import Message
+from tests.algorithms.schedules import NAMES, Make
+
+
+def play_in_turn(make: Make, steps: Sequence[tuple[int, int, int]]) -> Network:
+    """As `play`, for three; who is to send and has not delivered all that was sent does not."""
+    names = NAMES[:3]
+    network = Network(make(name, names) for name in names)
+    for what, which, _ in steps:
+        sender = names[which % 3]
+        up_to_date = len(network.history.delivered.get(sender, ())) == len(network.history.sent)
+        if not what and up_to_date:
+            network.send(sender, b"")
+        elif ready := network.ready:
+            network.bring(ready[which % len(ready)])
+    for _, which, _ in steps:
+        if ready := network.ready:
+            network.bring(ready[which % len(ready)])
+    network.bring_all()
+    return network
+
+
+def are_concurrent(history: History, one: Message, other: Message) -> bool:
+    """Whether neither may have caused the other; from definitions, not from stamps."""
+    apart = one not in history.causes(other) and other not in history.causes(one)
+    return apart and one != other
+
+
+def concurrent_pairs(history: History) -> list[tuple[Message, Message]]:
+    """All pairs of messages that are concurrent, each pair once."""
+    return [
+        (one, other)
+        for at, one in enumerate(history.sent)
+        for other in history.sent[:at]
+        if are_concurrent(history, one, other)
+    ]
