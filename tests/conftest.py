@@ -1,5 +1,6 @@
 """Settings of all tests."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # How long an example takes says something of the machine, and nothing of what is tested.
@@ -7,3 +8,9 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that share a process take longest, and begin first: others run beside them."""
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
