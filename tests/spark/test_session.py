@@ -88,6 +88,18 @@ def test_doctor_finds_a_java_and_tries_spark(capsys: pytest.CaptureFixture[str])
     assert told["problem"] == 0, told
 
 
+@pytest.mark.parametrize("verb", ["verify", "report", "telemetry"])
+def test_without_spark_a_command_tells_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    more = ["--kinds", "kinds.toml"] if verb == "telemetry" else []
+    assert main(["spark", verb, "log", *more]) == 2
+    assert "not installed: pyspark, pyarrow, pandas; get all with: pip install" in (
+        capsys.readouterr().err
+    )
+
+
 def test_packages_of_the_wrong_version_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda name: "3.5.1")
     found = {each.check: each for each in examine(try_it=False)}

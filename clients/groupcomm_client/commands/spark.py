@@ -7,6 +7,7 @@ from groupcomm.errors import GroupCommError
 from groupcomm_log.errors import LogError
 from groupcomm_spark.commands import doctor, report, telemetry, verify
 from groupcomm_spark.errors import plain
+from groupcomm_spark.session import need_spark
 
 NAME: Final = "spark"
 HELP: Final = "work on logs with Spark: verify them, report on them, watch them"
@@ -29,6 +30,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do what the inner verb says."""
+    if options.name != doctor.NAME:  # which tells what is missing, beside all else
+        need_spark()
     try:
         return int(options.run_spark(options))
     except (GroupCommError, LogError, OSError):
