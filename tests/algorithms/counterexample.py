@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from random import Random
+from typing import TypeVar
 
 from hypothesis import Phase, find, settings
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.process import Order
 
+T = TypeVar("T")
 Steps = list[tuple[int, int, int]]
 
 few = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5), st.integers(1, 7)), max_size=12)
@@ -26,6 +28,18 @@ def counterexample(play: Callable[[Steps], Network], order: Order) -> Network:
 
 def smallest(condition: Callable[[Steps], bool]) -> Steps:
     """A schedule of which something is true."""
+    return smallest_of(few, condition)
+
+
+def smallest_of(strategy: st.SearchStrategy[T], condition: Callable[[T], bool]) -> T:
+    """A small example of which something is true, be it one in a thousand.
+
+    Hypothesis borrows constants of the modules that are loaded, so what it draws depends on the
+    tests that ran before, and no number of tries is exact: it may try far more often than it needs.
+
+    Raises:
+        NoSuchExample: it finds none.
+    """
     # Nobody reads the explanation of what is found on purpose; it takes longer than all else.
-    phases = settings(max_examples=2000, phases=[Phase.generate, Phase.shrink])
-    return find(few, condition, settings=phases, random=Random(0))
+    phases = settings(max_examples=50_000, phases=[Phase.generate, Phase.shrink])
+    return find(strategy, condition, settings=phases, random=Random(0))

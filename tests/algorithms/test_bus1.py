@@ -5,7 +5,7 @@ from math import log2
 from typing import Any
 
 import pytest
-from hypothesis import find, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.algorithms.bus1.multicast import Blocking, Multicast, Step, What
@@ -13,6 +13,7 @@ from groupcomm.algorithms.bus1.queue import Queue, Stamp
 from groupcomm.algorithms.process import Message, Order
 from groupcomm.errors import LocalProtocolError
 from tests.algorithms.bus import PEERS, Bus, Run, play, schedules
+from tests.algorithms.counterexample import smallest_of
 
 Events = list[tuple[int, int, int]]
 
@@ -300,12 +301,12 @@ def test_schedules_that_break_a_plain_fifo_are_found(order: Order) -> None:
     def breaks(events: Events) -> bool:
         return bool(play(events, way=plain, queue=Fifo).history.broken(order))
 
-    assert breaks(find(schedules, breaks))
+    assert breaks(smallest_of(schedules, breaks))
 
 
 stories = st.tuples(
-    st.lists(st.integers(0, 5), min_size=3, max_size=3),  # clocks
-    st.lists(st.integers(0, 2), max_size=12),  # steps of a's multicast to all
+    st.lists(st.sampled_from([0, 5]), min_size=3, max_size=3),  # clocks
+    st.lists(st.integers(0, 2), min_size=4, max_size=12),  # steps of a's multicast to all
     st.sampled_from(PEERS),  # who then takes, and tells
     st.sampled_from(PEERS),  # whom, who sends
     st.sampled_from(PEERS),  # to this one
@@ -331,7 +332,7 @@ def test_a_story_that_reveals_the_known_bug_is_found() -> None:
     def breaks(story: Story) -> bool:
         return bool(tell(story, Hasty).history.broken(Order.CAUSAL))
 
-    found = find(stories, breaks)
+    found = smallest_of(stories, breaks)
     assert breaks(found)
     assert not tell(found, Multicast).history.broken(Order.CAUSAL)
 
@@ -378,7 +379,7 @@ def test_one_order_of_all_may_contradict_the_time_of_sending() -> None:
 
 
 def test_such_a_contradiction_is_found() -> None:
-    found = find(
+    found = smallest_of(
         st.tuples(
             st.lists(st.integers(0, 9), min_size=4, max_size=4),
             st.integers(0, 6),
