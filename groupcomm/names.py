@@ -61,6 +61,11 @@ def split_private(name: str) -> tuple[str, str]:
     return parts[1], parts[2]
 
 
+def daemon_of(member: str) -> str:
+    """The daemon in ``#user#daemon/connection``, as a member is written."""
+    return member.rpartition("/")[0].rpartition("#")[2]
+
+
 @lru_cache(maxsize=1024)
 def daemon_number(name: str) -> int:
     """The 64 bits that stand for a daemon's name in the head of a datagram."""

@@ -4,7 +4,7 @@ Every column may be null, integers are signed 64 bits, times are microseconds UT
 pandas, DuckDB and others all take.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -54,6 +54,11 @@ the row before and the row behind may be missing."""
 
 ROWS: Final = pa.schema([field for field in SCHEMA if field.name not in OFFSET])
 """The columns that a recorder gives."""
+
+
+def schema_of(names: Iterable[str]) -> pa.Schema:
+    """Some of the columns, in this order."""
+    return pa.schema([SCHEMA.field(name) for name in names])
 
 
 class Offset(NamedTuple):

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from groupcomm_log.errors import LogError
 from groupcomm_log.reader import LogReader, OnDamage
-from groupcomm_log.schema import SCHEMA
+from groupcomm_log.schema import SCHEMA, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,7 +81,7 @@ def _read_one(
     sealed = [str(segment.path) for segment in segments if not segment.is_live]
     parts = [spark.read.parquet(*sealed).select(*columns)] if sealed else []
     if batches or not sealed:  # Spark makes no frame of a table without batches
-        schema = pa.schema([SCHEMA.field(name) for name in columns])
+        schema = schema_of(columns)
         table = pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema)], schema)
         parts.append(spark.createDataFrame(table))
     return reduce(_union, parts).select(lit(label).alias(LOG), *columns)

@@ -30,15 +30,11 @@ class Progress:
     Args:
         spark: that does the work.
         tell: who is told.
-
-    Attributes:
-        seconds: that each stage took.
     """
 
     def __init__(self, spark: "SparkSession", tell: Say) -> None:
         self._tracker = spark.sparkContext.statusTracker()
         self._tell = tell
-        self.seconds: dict[str, float] = {}
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
@@ -52,8 +48,7 @@ class Progress:
         finally:
             over.set()
             watcher.join()
-        self.seconds[stage] = time.monotonic() - began
-        self._tell(f"{stage}: done in {self.seconds[stage]:.1f} s")
+        self._tell(f"{stage}: done in {time.monotonic() - began:.1f} s")
 
     def _watch(self, stage: str, began: float, over: Event) -> None:
         while not over.wait(INTERVAL_S):

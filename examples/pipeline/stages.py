@@ -19,6 +19,7 @@ from groupcomm.errors import GroupCommError
 from groupcomm.events import Message
 from groupcomm_client import connect
 from groupcomm_client.cli import main as groupcomm
+from groupcomm_client.lines import lines_of
 from groupcomm_client.recording.beside import recorded
 
 KINDS: Final = Path(__file__).parents[1] / "vehicle" / "telemetry.toml"
@@ -172,15 +173,6 @@ class Watch:
                 await trio.sleep(0.1)
         if patience.cancelled_caught:
             raise StageFailed(f"telemetry has not told its last windows within {REST_S:g} s")
-
-
-async def lines_of(stream: trio.abc.ReceiveStream) -> AsyncIterator[bytes]:
-    """The lines of a stream, without their ends."""
-    rest = b""
-    async for chunk in stream:
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
 
 
 def verify(*logs: Path) -> None:

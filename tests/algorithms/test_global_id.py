@@ -9,7 +9,7 @@ from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.process import Order
 from tests.algorithms.counterexample import Steps, counterexample
 from tests.algorithms.schedules import assert_keeps, play, schedules
-from tests.algorithms.turns import concurrent_pairs, play_in_turn
+from tests.algorithms.turns import beside_a_buffered_message, concurrent_pairs, play_in_turn
 
 
 @pytest.mark.parametrize("make", [GlobalId, GlobalIdOrError])
@@ -62,15 +62,6 @@ def test_equal_numbers_are_a_sign_of_concurrency() -> None:
 
 
 def test_what_is_concurrent_with_a_buffered_message_is_refused() -> None:
-    network = Network(GlobalIdOrError(name, "pqrs") for name in "pqrs")
-    network.send("p", b"")
-    for packet in network.under_way[:2]:
-        network.bring(packet)
-    network.send("q", b"")
-    network.send("r", b"")
-    q_to_s, r_to_s = (
-        next(each for each in network.under_way if each[:2] == (name, "s")) for name in "qr"
-    )
-    network.bring(q_to_s)  # waits for p1
+    network, r_to_s = beside_a_buffered_message(GlobalIdOrError)
     with pytest.raises(ConcurrentMessage, match="s has received r1"):
         network.bring(r_to_s)

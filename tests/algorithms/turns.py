@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from groupcomm.algorithms.history import History
 from groupcomm.algorithms.network import Network
-from groupcomm.algorithms.process import Message
+from groupcomm.algorithms.process import Message, Packet
 from tests.algorithms.schedules import NAMES, Make
 
 
@@ -40,3 +40,18 @@ def concurrent_pairs(history: History) -> list[tuple[Message, Message]]:
         for other in history.sent[:at]
         if are_concurrent(history, one, other)
     ]
+
+
+def beside_a_buffered_message(make: Make) -> tuple[Network, Packet]:
+    """At s a message of q waits for p's; one of r, concurrent with it, is on its way there."""
+    network = Network(make(name, "pqrs") for name in "pqrs")
+    network.send("p", b"")
+    for packet in network.under_way[:2]:
+        network.bring(packet)
+    network.send("q", b"")
+    network.send("r", b"")
+    q_to_s, r_to_s = (
+        next(each for each in network.under_way if each[:2] == (name, "s")) for name in "qr"
+    )
+    network.bring(q_to_s)
+    return network, r_to_s

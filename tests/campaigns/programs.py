@@ -10,6 +10,7 @@ from typing import Any, Final
 import trio
 
 from groupcomm.errors import GroupCommError
+from groupcomm_client.lines import lines_of
 
 LOOK_S: Final = 0.01
 PATIENCE_S: Final = 60.0
@@ -64,12 +65,10 @@ class Program:
 
     async def _read(self, process: trio.Process, ended: trio.Event) -> None:
         assert process.stdout is not None
-        rest = b""
         try:
             async with process.stdout:
-                async for chunk in process.stdout:
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    self.told += [json.loads(line) for line in lines]
+                async for line in lines_of(process.stdout):
+                    self.told.append(json.loads(line))
         finally:
             ended.set()
 

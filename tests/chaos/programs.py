@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 import trio
 
+from groupcomm_client.lines import lines_of
 from groupcomm_client.local_cluster import LocalDaemon
 
 PROGRAM: Final = Path(__file__).with_name("program.py")
@@ -104,13 +105,10 @@ class ProgramProcess:
 
     async def _read(self, process: trio.Process, ended: trio.Event) -> None:
         assert process.stdout is not None
-        rest = b""
         try:
             async with process.stdout:
-                async for chunk in process.stdout:
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    for line in lines:
-                        self._note(json.loads(line))
+                async for line in lines_of(process.stdout):
+                    self._note(json.loads(line))
         finally:
             ended.set()
 

@@ -12,6 +12,7 @@ from typing import Final
 import trio
 
 from groupcomm.errors import GroupCommError
+from groupcomm_client.lines import lines_of
 
 START_S: Final = 20.0
 
@@ -82,16 +83,13 @@ class _Recorder:
 
     async def _listen(self, process: trio.Process) -> None:
         assert process.stdout is not None
-        rest = b""
         async with process.stdout as output:
-            async for chunk in output:
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    told = json.loads(line)
-                    if told["event"] == "joined":
-                        self._joined.set()
-                    elif told["event"] in {"trouble", "damage"}:
-                        print(f"recorder at {self._name}: {told['text']}", file=sys.stderr)
+            async for line in lines_of(output):
+                told = json.loads(line)
+                if told["event"] == "joined":
+                    self._joined.set()
+                elif told["event"] in {"trouble", "damage"}:
+                    print(f"recorder at {self._name}: {told['text']}", file=sys.stderr)
 
 
 async def _end(process: trio.Process) -> None:

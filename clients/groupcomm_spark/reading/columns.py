@@ -2,22 +2,16 @@
 
 from collections.abc import Sequence
 
-import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from groupcomm.errors import ConfigError
-from groupcomm_log.schema import SCHEMA
-
-
-def arrow_schema(names: Sequence[str]) -> pa.Schema:
-    """Some of the columns, in this order."""
-    return pa.schema([SCHEMA.field(name) for name in names])
+from groupcomm_log.schema import SCHEMA, schema_of
 
 
 def spark_schema(names: Sequence[str]) -> StructType:
-    """The same as Spark has it."""
-    return from_arrow_schema(arrow_schema(names))
+    """Some of the columns, in this order, as Spark has them."""
+    return from_arrow_schema(schema_of(names))
 
 
 def names_of(schema: StructType) -> tuple[str, ...]:

@@ -12,9 +12,8 @@ from groupcomm_log.errors import Damage, LogDamaged, LogRemoved
 from groupcomm_log.live import read_frames
 from groupcomm_log.names import Segment, list_segments
 from groupcomm_log.recovery import lost_rows
-from groupcomm_log.schema import GAP, MESSAGE, OFFSET
+from groupcomm_log.schema import GAP, MESSAGE, OFFSET, schema_of
 from groupcomm_log.sealed import check_sealed, read_sealed
-from groupcomm_spark.reading.columns import arrow_schema
 from groupcomm_spark.reading.options import ReadOptions
 from groupcomm_spark.reading.planning import Part
 
@@ -34,7 +33,7 @@ def read_parts(
     """
     wanted = _Wanted(options)
     needed = list(dict.fromkeys([*columns, *wanted.columns, *OFFSET]))
-    schema = arrow_schema(columns)
+    schema = schema_of(columns)
     batches = (
         wanted.of(batch).select(columns)
         for part in parts

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from groupcomm.names import daemon_of
 from groupcomm_log.schema import MESSAGE
 from groupcomm_spark.logs import LOG
 from groupcomm_spark.progress import Progress, Say, quiet
@@ -173,11 +174,6 @@ def _count_delays(
         key = Key(level, groups, sender, site_of(sender, known, sites))
         found.delays.setdefault(key, Counter())[at] += count
         found.backwards += backwards
-
-
-def daemon_of(sender: str) -> str:
-    """The daemon in ``#user#daemon/connection``."""
-    return sender.rpartition("/")[0].rpartition("#")[2]
 
 
 def site_of(sender: str, ring: int | None, sites: Mapping[str, str]) -> str:

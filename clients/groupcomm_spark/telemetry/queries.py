@@ -71,9 +71,8 @@ def start_queries(
     pace = pace or Pace()
 
     def show_all(batch: "DataFrame", _: int) -> None:
-        rows = batch.orderBy("start").toArrow().to_pylist()
-        for row in rows:
-            show(to_window(row))
+        for window in sorted(map(to_window, batch.toArrow().to_pylist())):
+            show(window)
 
     windows = windows_of(_rows(spark, log), kinds)
     writers = [("windows", windows.writeStream.foreachBatch(show_all))]

@@ -26,13 +26,11 @@ class Files:
         violations: damage.
         damaged: files that cannot be trusted.
         lost: per log, first and last of the rows that they held.
-        bytes: that were read.
     """
 
     violations: list[Violation] = field(default_factory=list)
     damaged: list[Path] = field(default_factory=list)
     lost: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    bytes: int = 0
 
 
 def check_files(spark: "SparkSession", folders: Sequence[Path]) -> Files:
@@ -51,7 +49,6 @@ def check_files(spark: "SparkSession", folders: Sequence[Path]) -> Files:
         segments = LogReader(folder).segments()
         sealed += [(log, segment) for segment in segments if not segment.is_live]
         for segment in segments:
-            found.bytes += segment.path.stat().st_size
             if segment.is_live:
                 _check_live(folder, log, segment, found)
         for path in sorted(folder.glob(f"{DAMAGED}*")):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Final
 
+from groupcomm.names import daemon_of
 from groupcomm_log.stays import FIRST, NEVER, Key
 from groupcomm_spark.verify.cells import Views
 from groupcomm_spark.verify.stays import FOR_EVER, Change, Stay, are_together
@@ -51,7 +52,7 @@ def _contradictions(
         yield GROUP_VIEW, "who has changed is" + (" not" if joins else " still") + " a member"
     if stay.member and stay.member not in members and stay.member not in changed:
         yield GROUP_VIEW, f"{stay.member} was told of it and is no member"
-    strangers = [name for name in members if _daemon(name) not in (stay.daemons or ())]
+    strangers = [name for name in members if daemon_of(name) not in (stay.daemons or ())]
     if stay.daemons is not None and strangers:
         yield GROUP_VIEW, f"the daemon of {' '.join(strangers)} is not in the view"
     if not stay.member:
@@ -67,10 +68,6 @@ def _contradictions(
 
 def _without(members: tuple[str, ...], changed: tuple[str, ...]) -> list[str]:
     return [name for name in members if name not in changed]
-
-
-def _daemon(member: str) -> str:
-    return member.rpartition("#")[2].partition("/")[0]
 
 
 # ---- of several ----
@@ -144,7 +141,7 @@ def check_daemons(stays: Sequence[Stay]) -> Iterator[Violation]:
             why = f"{told} ({stay.majority}); in {one.log} {' '.join(one.daemons or ())}"
             logs = stay.log, one.log
             yield Violation(DAEMONS_VIEW, logs, stay.first, f"{why} ({one.majority})")
-        if stay.member and _daemon(stay.member) not in stay.daemons:
+        if stay.member and daemon_of(stay.member) not in stay.daemons:
             why = f"{told}: the daemon of {stay.member} is not in it"
             yield Violation(DAEMONS_VIEW, (stay.log,), stay.first, why)
         if before is not None and _follows(before, stay) and not _is_above(stay, before):

@@ -1,6 +1,6 @@
 """The rules that one log alone can break, on all rows of all logs."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -9,7 +9,16 @@ import pyarrow as pa
 from groupcomm_log.schema import MESSAGE, VIEW
 from groupcomm_log.stays import KEY
 from groupcomm_spark.logs import LOG
-from groupcomm_spark.verify.blocks import CODES, GROUP_VIEW, NUMBERS, OTHER, LogPlan, Plan, examine
+from groupcomm_spark.verify.blocks import (
+    CODES,
+    GROUP_VIEW,
+    LINE,
+    NUMBERS,
+    OTHER,
+    LogPlan,
+    Plan,
+    examine,
+)
 from groupcomm_spark.verify.stays import Stay
 
 if TYPE_CHECKING:
@@ -47,14 +56,8 @@ def _is_known(stay: Stay) -> bool:
 
 def examine_rows(logs: "DataFrame", plan: Plan) -> pa.Table:
     """Look at all rows; the lines of all blocks (see `blocks`)."""
-    schema = ", ".join(f"{field} long" for field in _lines())
+    schema = ", ".join(f"{field} long" for field in LINE)
     return _numbers(logs).mapInArrow(_examiner(plan), schema).toArrow()
-
-
-def _lines() -> Sequence[str]:
-    from groupcomm_spark.verify.blocks import LINE  # noqa: PLC0415
-
-    return LINE
 
 
 def _examiner(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
