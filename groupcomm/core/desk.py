@@ -13,26 +13,19 @@ from groupcomm.core.backlog import Backlog
 from groupcomm.core.probe import Probe
 from groupcomm.core.seat import ClientBytes, ClientInput, ClientOpened, Seat
 from groupcomm.core.subscriptions import Subscriptions
-from groupcomm.core.told_causes import ToldCauses
-from groupcomm.core.traffic import Traffic
+from groupcomm.core.teller import Teller
 from groupcomm.core.user_names import UserNames
 from groupcomm.errors import BadDatagram, LocalProtocolError, SessionError
-from groupcomm.events import DaemonView, GroupView, MemberId
+from groupcomm.events import DaemonView, MemberId
 from groupcomm.groups.table import GroupTable
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon import DaemonSession, Hello, Query, SessionLimits, State, Submit
 from groupcomm.session.frames import (
-    encode_abort,
-    encode_answer,
-    encode_delivery,
     encode_ordered,
-    encode_undeliverable,
 )
-from groupcomm.session.view_frame import encode_view
 from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle
-from groupcomm.wire.raw import Raw
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
@@ -42,17 +35,15 @@ RECORD_HEAD_BYTES = 14
 """Of a bundle's record, besides its body, its user's name and its targets."""
 
 
-class Desk:
+class Desk(Teller):
     """All local sessions.
 
     Attributes:
         sessions: by connection number, until their streams have ended.
         backlog, subscriptions: bundles that want a number, and what they pass before.
-        ready: connections with new output.
         closed: connections to be closed once their output is taken.
         limits: of sessions that begin from now on.
         queries: connections and what they ask about this daemon; the shell answers.
-        traffic: counts of what sessions gave and got.
     """
 
     def __init__(
@@ -73,6 +64,7 @@ class Desk:
             limits: caps on sessions.
             probe: an observer for traces.
         """
+        super().__init__()
         self._view: DaemonView | None = None
         self._daemon = daemon
         self._closing = ""  # why nobody is admitted any more
@@ -80,19 +72,14 @@ class Desk:
         self.limits = limits
         self._probe = probe
         self._last = first_connection
-        self._seats: dict[int, Seat] = {}
         self._names = UserNames()
         self._unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
         self.sessions: dict[int, DaemonSession] = {}
-        self._causes = ToldCauses()
-        self._blocking: dict[int, DaemonSession] = {}  # perhaps not any more
         self.backlog = Backlog()
         self.subscriptions = Subscriptions(self.backlog)
-        self.ready: dict[int, None] = {}
         self.closed: list[int] = []
         self.queries: list[tuple[int, str]] = []
-        self.traffic = Traffic()
 
     # ---- views ----
 
@@ -133,6 +120,11 @@ class Desk:
         """Whether no session waits for anything any more."""
         return not self._seats
 
+    def principal_of(self, connection: int) -> str:
+        """Whose session this is; "" if there is none any more."""
+        seat = self._seats.get(connection)
+        return "" if seat is None else seat.principal
+
     def open(self) -> int:
         """The number for a client that connects now; never given twice."""
         self._last += 1
@@ -146,7 +138,7 @@ class Desk:
         if isinstance(event, ClientOpened):
             session = DaemonSession(connection, limits=self.limits)
             self.sessions[connection] = session
-            self._seats[connection] = Seat(session)
+            self._seats[connection] = Seat(session, event.principal)
         elif isinstance(event, ClientBytes):
             self._read(connection, event.data)
         else:
@@ -208,7 +200,8 @@ class Desk:
         bundle = request.bundle
         if bundle.privates:
             if bundle.index == 0:
-                seat.targets = self._targets(bundle)
+                assert self._table is not None, "a session submits before any view"
+                seat.targets = self._table.targets(bundle.groups)
             bundle.targets = seat.targets  # later fragments go to whom the first one meant
         assert seat.member is not None, "a session submits before its hello"
         whole = 1 if bundle.kind == _FRAGMENT else bundle.count
@@ -221,13 +214,6 @@ class Desk:
             self._unreliable.append(bundle)
         else:
             self.subscriptions.admit(bundle)
-
-    def _targets(self, bundle: Bundle) -> tuple[int, ...]:
-        """Whom the private names mean now; a name's next owner must not get the message."""
-        assert self._table is not None, "a session submits before any view"
-        names = self._table.names
-        found = [names.get(group) for group in bundle.groups if group[0] == "#"]
-        return tuple(member.id.connection if member else 0 for member in found)
 
     def _leave(self, seat: Seat, code: int, reason: str) -> None:
         """End a session; what it has submitted stays sent.
@@ -269,6 +255,12 @@ class Desk:
             seat.session.close_slow(what)
             self._leave(seat, Code.CONNECTION_CLOSED, what)
 
+    def dismiss(self, connection: int, code: int, reason: str) -> None:
+        """End the session of a client that may not stay."""
+        seat = self._seats.get(connection)
+        if seat is not None:
+            self._leave(seat, code, reason)
+
     # ---- towards the ring ----
 
     @property
@@ -303,64 +295,6 @@ class Desk:
             self._push(seat, (encode_ordered(bundle.message, position, transitional),))
 
     # ---- the audience of the groups ----
-
-    def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
-        """Hand a bundle to sessions; encoded once for all of them."""
-        unreliable = bundle.level == _UNRELIABLE
-        packet = bundle.packet
-        parts = None if unreliable else (packet.time, packet.ring, bundle.place)
-        frame = encode_delivery(sender.name, sender.connection, parts, bundle.body)
-        receivers = list(connections)
-        self.traffic.deliver(bundle, len(receivers))
-        if self._causes.wanted and not unreliable:
-            receivers, asked = self._causes.split(receivers)
-            if asked:
-                self._push_all(asked, *self._causes.before(frame, bundle))
-        for connection in receivers:
-            seat = self._seats.get(connection)
-            if seat is not None:
-                self._push(seat, frame, unreliable)
-
-    def _push(self, seat: Seat, frame: tuple[Raw, ...], droppable: bool = False) -> None:
-        if seat.gone:
-            return
-        if not seat.welcomed:
-            seat.early.append((frame, droppable))
-            return
-        session = seat.session
-        self.ready[session.connection] = None
-        if not session.push(*frame, droppable=droppable) and not seat.leaving:
-            self._leave(seat, Code.CONNECTION_CLOSED, "the client was too slow")
-        if session.blocks:
-            self._blocking[session.connection] = session
-
-    def is_blocked(self) -> bool:
-        """Whether all senders are to wait for a client of this daemon."""
-        if self._blocking:
-            self._blocking = {n: s for n, s in self._blocking.items() if s.blocks}
-        return bool(self._blocking)
-
-    def show_view(self, connections: Iterable[int], view: GroupView) -> None:
-        """Tell sessions of a group view."""
-        self._push_all(connections, encode_view(view))
-
-    def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
-        """Tell sessions that no more fragments of a message will come."""
-        self._push_all(connections, encode_abort(sender, message))
-
-    def bounce(self, connection: int, message: int, target: str, position: Position) -> None:
-        """Tell a sender that its private message came too late for the target."""
-        self._push_all([connection], encode_undeliverable(message, target, position))
-
-    def _push_all(self, connections: Iterable[int], *frame: Raw) -> None:
-        for connection in connections:
-            seat = self._seats.get(connection)
-            if seat is not None:
-                self._push(seat, frame)
-
-    def answer(self, connection: int, data: bytes) -> None:
-        """Answer the oldest query of a session."""
-        self._push_all([connection], encode_answer(data))
 
     def connected(self, connection: int, member: MemberId) -> None:
         """A local session is known everywhere from here on."""

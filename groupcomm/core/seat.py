@@ -14,9 +14,14 @@ _FRAGMENT = BundleKind.FRAGMENT
 
 @attrs.frozen
 class ClientOpened:
-    """A client has connected; its number came from `Desk.open`."""
+    """A client has connected; its number came from `Desk.open`.
+
+    Attributes:
+        principal: whose session it will be; "" if nobody asked.
+    """
 
     connection: int
+    principal: str = ""
 
 
 @attrs.frozen
@@ -47,14 +52,16 @@ class Seat:
         "member",
         "numbered",
         "ordered",
+        "principal",
         "session",
         "targets",
         "user",
         "welcomed",
     )
 
-    def __init__(self, session: DaemonSession) -> None:
+    def __init__(self, session: DaemonSession, principal: str = "") -> None:
         self.session = session
+        self.principal = principal
         self.user = ""
         self.member: MemberId | None = None  # since its CONNECT waits for a number
         self.welcomed = False  # its CONNECT is ordered

@@ -90,6 +90,11 @@ class GroupTable:
                 del self.local[group]
         self.digest ^= _digest(group, member.id)
 
+    def targets(self, groups: tuple[str, ...]) -> tuple[int, ...]:
+        """Whom the private names mean now; a name's next owner must not get the message."""
+        found = [self.names.get(group) for group in groups if group[0] == "#"]
+        return tuple(member.id.connection if member else 0 for member in found)
+
     def member_ids(self, group: str) -> tuple[MemberId, ...]:
         """The members of a group; empty if there is no such group."""
         return tuple(member.id for member in self.groups.get(group, ()))

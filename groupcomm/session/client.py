@@ -88,6 +88,7 @@ class ClientSession:
         *,
         start_message: int = 0,
         causes: bool = False,
+        token: str = "",
         reassembly_cap_bytes: int = REASSEMBLY_CAP_BYTES,
     ) -> None:
         """Greet the daemon.
@@ -96,6 +97,7 @@ class ClientSession:
             user: 1 to 255 bytes of UTF-8 without ``#``.
             start_message: the first message gets the next number.
             causes: ask to be told the causes of messages; an older daemon tells none.
+            token: proves to the daemon who this is; only ever over TLS.
             reassembly_cap_bytes: above it the session ends, as it could keep no promise.
 
         Raises:
@@ -109,7 +111,7 @@ class ClientSession:
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._bundler = Bundler()
         self._inbox = Inbox(reassembly_cap_bytes)
-        self._bundler.add_frame(encode_hello(user, Capability.CAUSES if causes else 0))
+        self._bundler.add_frame(encode_hello(user, Capability.CAUSES if causes else 0, token))
 
     @property
     def last_number(self) -> int:

@@ -45,6 +45,7 @@ _AGREED: Final = int(ServiceLevel.AGREED)
 _BUNDLE: Final = int(FrameKind.BUNDLE)
 _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
+_JOIN: Final = int(BundleKind.JOIN)
 _FROM_CLIENTS: Final = frozenset(
     map(int, (BundleKind.MESSAGES, BundleKind.FRAGMENT, BundleKind.JOIN, BundleKind.LEAVE))
 )
@@ -142,6 +143,7 @@ class DaemonSession:
         backlog_bytes: sizes of submitted bundles; the core takes a bundle's size off when it
             numbers or drops it.
         dropped: UNRELIABLE bundles that the client was too slow for.
+        taken, joins: how many requests have come: messages, joins and leaves; of them joins.
         too_slow: it was closed because its output went above the cap.
         bundle_limit: what WELCOME has told; 0 before.
     """
@@ -157,7 +159,9 @@ class DaemonSession:
         "bundle_limit",
         "connection",
         "dropped",
+        "joins",
         "state",
+        "taken",
         "too_slow",
         "user",
     )
@@ -167,7 +171,7 @@ class DaemonSession:
         self.user = ""
         self.state = State.NEW
         self.backlog_bytes = 0
-        self.dropped = 0
+        self.dropped = self.taken = self.joins = 0
         self.too_slow = False
         self.bundle_limit = 0
         self._limits = limits
@@ -223,7 +227,7 @@ class DaemonSession:
     def _on_hello(self, frame: bytes) -> Hello:
         if frame[0] != FrameKind.HELLO:
             raise SessionError(Code.ILLEGAL_SESSION, "the first frame is not a HELLO")
-        version, capabilities, user = decode_hello_untrusted(frame)
+        version, capabilities, user, _ = decode_hello_untrusted(frame)
         if version != PROTOCOL_VERSION:
             raise SessionError(
                 Code.REJECT_VERSION,
@@ -275,6 +279,8 @@ class DaemonSession:
                 )
             more = bundle.count - 1 if bundle.kind == _MESSAGES else 0
             self._last = bundle.message + more
+            self.taken += 1 + more
+            self.joins += bundle.kind == _JOIN
         ends = bundle.kind != _FRAGMENT or bundle.index == bundle.count - 1
         self._fragment = None if ends else bundle
 

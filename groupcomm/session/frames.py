@@ -9,7 +9,7 @@ Positions here lack their view: it is the one that the last VIEWID frame has ann
 
 import enum
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import BadDatagram
@@ -88,21 +88,37 @@ Parts = tuple[int, int, int]
 # ---- client to daemon ----
 
 
-def encode_hello(user: str, capabilities: int = 0) -> bytes:
-    """The first frame of a client: version, `Capability` bits, its user's name."""
-    return _frame(_HELLO.pack(FrameKind.HELLO, PROTOCOL_VERSION, capabilities) + _text(user))
+class HelloFrame(NamedTuple):
+    """What a HELLO says; a token proves over TLS who the client is, others send none."""
+
+    version: int
+    capabilities: int
+    user: str
+    token: str
 
 
-def decode_hello_untrusted(frame: bytes) -> tuple[int, int, str]:
-    """Version, capabilities and user's name; of an unknown version 0 and an empty name.
+def encode_hello(user: str, capabilities: int = 0, token: str = "") -> bytes:
+    """The first frame of a client: version, `Capability` bits, its user's name, its token."""
+    head = _HELLO.pack(FrameKind.HELLO, PROTOCOL_VERSION, capabilities)
+    return _frame(head + _text(user) + (_text(token) if token else b""))
+
+
+def decode_hello_untrusted(frame: bytes) -> HelloFrame:
+    """What a client says first; of an unknown version nothing but that.
 
     Bits that no `Capability` has are those of a later client, which can do without them.
     """
     _check(frame, _HELLO.size)
     _, version, capabilities = _HELLO.unpack_from(frame)
     if version != PROTOCOL_VERSION:
-        return version, 0, ""
-    return version, capabilities, _last_text(frame, _HELLO.size)
+        return HelloFrame(version, 0, "", "")
+    end = _HELLO.size + 1 + frame[_HELLO.size] if len(frame) > _HELLO.size else 0
+    if not 0 < end < len(frame):
+        return HelloFrame(version, capabilities, _last_text(frame, _HELLO.size), "")
+    token = _last_text(frame, end)
+    if not token:
+        raise BadDatagram("token", "an empty one")
+    return HelloFrame(version, capabilities, _utf8(frame[_HELLO.size + 1 : end]), token)
 
 
 def encode_bundle_head(size: int, ordered: bool) -> bytes:

@@ -145,6 +145,7 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     hello = to_client.pop("hello")
     yield "session.frames.hello", hello[4:]
     yield "session.frames.hello", frames.encode_hello("ann", 2**32 - 1)[4:]
+    yield "session.frames.hello", frames.encode_hello("ann", 0, "sensor-7:secret")[4:]
     yield "session.frames.query", frames.encode_query("members zürich")[4:]
     for name, frame in to_client.items():
         yield f"session.frames.{name}", frame[4:]

@@ -101,11 +101,11 @@ def _body(value: bundle.Bundle, raw: bytes) -> bytes:
     )
 
 
-def _hello(value: tuple[int, int, str]) -> bytes:
-    version, capabilities, user = value
+def _hello(value: frames.HelloFrame) -> bytes:
+    version, capabilities, user, token = value
     if version != frames.PROTOCOL_VERSION:
         raise BadDatagram("version", str(version))  # of another version nothing more is known
-    return frames.encode_hello(user, capabilities)
+    return frames.encode_hello(user, capabilities, token)
 
 
 def _opened(raw: bytes) -> None:

@@ -71,16 +71,21 @@ def only_frame(data: bytes) -> bytes:
     return frame
 
 
-@given(user=NAMES, capabilities=U32)
-def test_hello_comes_back(user: str, capabilities: int) -> None:
-    frame = only_frame(frames.encode_hello(user, capabilities))
-    assert frames.decode_hello_untrusted(frame) == (1, capabilities, user)
+@given(user=NAMES, capabilities=U32, token=st.just("") | NAMES)
+def test_hello_comes_back(user: str, capabilities: int, token: str) -> None:
+    frame = only_frame(frames.encode_hello(user, capabilities, token))
+    assert frames.decode_hello_untrusted(frame) == (1, capabilities, user, token)
+
+
+def test_a_hello_with_an_empty_token_is_refused() -> None:
+    with pytest.raises(BadDatagram, match="token"):
+        frames.decode_hello_untrusted(only_frame(frames.encode_hello("ann")) + b"\0")
 
 
 def test_a_hello_of_another_version_may_look_otherwise_behind_it() -> None:
     frame = bytearray(only_frame(frames.encode_hello("ann")))
     frame[1] = 2
-    assert frames.decode_hello_untrusted(bytes(frame) + b"more") == (2, 0, "")
+    assert frames.decode_hello_untrusted(bytes(frame) + b"more") == (2, 0, "", "")
 
 
 @given(member=MEMBERS, limit=st.integers(frames.MIN_BUNDLE_LIMIT, 2**32 - 1))

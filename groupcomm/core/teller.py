@@ -1,0 +1,105 @@
+"""The teller: what this daemon's sessions are told, by the half of the desk that speaks.
+
+Pure. Frames are encoded once for all who get them; what comes before a session's WELCOME waits.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.core.seat import Seat
+from groupcomm.core.told_causes import ToldCauses
+from groupcomm.core.traffic import Traffic
+from groupcomm.events import GroupView, MemberId
+from groupcomm.level import ServiceLevel
+from groupcomm.session.codes import Code
+from groupcomm.session.daemon import DaemonSession
+from groupcomm.session.frames import (
+    encode_abort,
+    encode_answer,
+    encode_delivery,
+    encode_undeliverable,
+)
+from groupcomm.session.view_frame import encode_view
+from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.raw import Raw
+
+_UNRELIABLE = ServiceLevel.UNRELIABLE
+
+
+class Teller(ABC):
+    """Speaks to all local sessions.
+
+    Attributes:
+        ready: connections with new output.
+        traffic: counts of what sessions gave and got.
+    """
+
+    def __init__(self) -> None:
+        self._seats: dict[int, Seat] = {}
+        self._causes = ToldCauses()
+        self._blocking: dict[int, DaemonSession] = {}  # perhaps not any more
+        self.ready: dict[int, None] = {}
+        self.traffic = Traffic()
+
+    @abstractmethod
+    def _leave(self, seat: Seat, code: int, reason: str) -> None:
+        """End a session."""
+
+    def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
+        """Hand a bundle to sessions; encoded once for all of them."""
+        unreliable = bundle.level == _UNRELIABLE
+        packet = bundle.packet
+        parts = None if unreliable else (packet.time, packet.ring, bundle.place)
+        frame = encode_delivery(sender.name, sender.connection, parts, bundle.body)
+        receivers = list(connections)
+        self.traffic.deliver(bundle, len(receivers))
+        if self._causes.wanted and not unreliable:
+            receivers, asked = self._causes.split(receivers)
+            if asked:
+                self._push_all(asked, *self._causes.before(frame, bundle))
+        for connection in receivers:
+            seat = self._seats.get(connection)
+            if seat is not None:
+                self._push(seat, frame, unreliable)
+
+    def _push(self, seat: Seat, frame: tuple[Raw, ...], droppable: bool = False) -> None:
+        if seat.gone:
+            return
+        if not seat.welcomed:
+            seat.early.append((frame, droppable))
+            return
+        session = seat.session
+        self.ready[session.connection] = None
+        if not session.push(*frame, droppable=droppable) and not seat.leaving:
+            self._leave(seat, Code.CONNECTION_CLOSED, "the client was too slow")
+        if session.blocks:
+            self._blocking[session.connection] = session
+
+    def is_blocked(self) -> bool:
+        """Whether all senders are to wait for a client of this daemon."""
+        if self._blocking:
+            self._blocking = {n: s for n, s in self._blocking.items() if s.blocks}
+        return bool(self._blocking)
+
+    def show_view(self, connections: Iterable[int], view: GroupView) -> None:
+        """Tell sessions of a group view."""
+        self._push_all(connections, encode_view(view))
+
+    def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
+        """Tell sessions that no more fragments of a message will come."""
+        self._push_all(connections, encode_abort(sender, message))
+
+    def bounce(self, connection: int, message: int, target: str, position: Position) -> None:
+        """Tell a sender that its private message came too late for the target."""
+        self._push_all([connection], encode_undeliverable(message, target, position))
+
+    def _push_all(self, connections: Iterable[int], *frame: Raw) -> None:
+        for connection in connections:
+            seat = self._seats.get(connection)
+            if seat is not None:
+                self._push(seat, frame)
+
+    def answer(self, connection: int, data: bytes) -> None:
+        """Answer the oldest query of a session."""
+        self._push_all([connection], encode_answer(data))

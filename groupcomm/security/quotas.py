@@ -1,0 +1,107 @@
+"""Quotas: how much one principal may use of its daemon, over all its connections.
+
+Pure. ``now`` is in seconds on one monotonic clock. What has come is charged afterwards, and who is
+in debt is not read until it is paid: no program is refused anything for being fast. Of groups and
+connections, where waiting helps nobody, what is too much is refused.
+"""
+
+from typing import Final
+
+import attrs
+
+from groupcomm.errors import ConfigError
+
+BURST_S: Final = 1.0
+"""So many seconds of its rate a principal may use at once after a silence."""
+
+
+@attrs.frozen(kw_only=True)
+class Quotas:
+    """Limits of each principal; None: none.
+
+    Attributes:
+        messages_per_s: messages, joins and leaves.
+        bytes_per_s: of all that its connections send, frames included.
+        joins_per_s: joins.
+        groups: memberships of all its sessions together, with those asked for.
+        connections: at one time.
+    """
+
+    messages_per_s: float | None = None
+    bytes_per_s: float | None = None
+    joins_per_s: float | None = None
+    groups: int | None = None
+    connections: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        for name, value in attrs.asdict(self).items():
+            if value is not None and not value > 0:
+                raise ConfigError(f"clients.quotas.{name} is {value}; it must be above 0")
+
+    @property
+    def limit_rates(self) -> bool:
+        """Whether anything is charged."""
+        rates = (self.messages_per_s, self.bytes_per_s, self.joins_per_s)
+        return any(rate is not None for rate in rates)
+
+
+class Bucket:
+    """One rate: credit grows with time up to a burst, and may become debt."""
+
+    __slots__ = ("_at", "_credit", "_rate")
+
+    def __init__(self, rate: float, now: float) -> None:
+        self._rate = rate
+        self._credit = rate * BURST_S
+        self._at = now
+
+    def is_full(self, now: float) -> bool:
+        """Whether nothing of the last burst is missing."""
+        return self._grown(now) >= self._rate * BURST_S
+
+    def charge(self, amount: float, now: float) -> None:
+        """Take so much."""
+        self._credit = min(self._grown(now), self._rate * BURST_S) - amount
+        self._at = now
+
+    def debt_s(self, now: float) -> float:
+        """Seconds until all debt is paid; 0 if there is none."""
+        return max(0.0, -self._grown(now) / self._rate)
+
+    def _grown(self, now: float) -> float:
+        return self._credit + (now - self._at) * self._rate
+
+
+class Account:
+    """What one principal has used.
+
+    Attributes:
+        connections: that it has now.
+    """
+
+    __slots__ = ("_buckets", "connections")
+
+    def __init__(self, quotas: Quotas, now: float) -> None:
+        self.connections = 0
+        self.limit(quotas, now)
+
+    def limit(self, quotas: Quotas, now: float) -> None:
+        """These quotas hold from now on; debts are forgotten."""
+        rates = (quotas.messages_per_s, quotas.bytes_per_s, quotas.joins_per_s)
+        self._buckets = [None if rate is None else Bucket(rate, now) for rate in rates]
+
+    def is_idle(self, now: float) -> bool:
+        """Whether it may be forgotten: no connection, and all credit is there again."""
+        return not self.connections and all(
+            bucket is None or bucket.is_full(now) for bucket in self._buckets
+        )
+
+    def charge(self, now: float, *, messages: int, size: int, joins: int) -> None:
+        """Take what a connection has sent."""
+        for bucket, amount in zip(self._buckets, (messages, size, joins), strict=True):
+            if bucket is not None:
+                bucket.charge(amount, now)
+
+    def debt_s(self, now: float) -> float:
+        """Seconds until all is paid; until then none of the principal's connections is read."""
+        return max((bucket.debt_s(now) for bucket in self._buckets if bucket), default=0.0)
