@@ -22,14 +22,16 @@ from groupcomm_client.aio_stream import AioStream
 from groupcomm_client.connecting import ADMISSION_S, open_connection
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Conversation
+from groupcomm_client.credentials import Credentials, StrPath
 from groupcomm_client.loops import Step, Target, targets_of
 from groupcomm_client.staying import StayingConnection
+from groupcommd.tls_socket import AnySocket
 
 
 class AsyncioLoop:
     """See `groupcomm_client.loops.Loop`."""
 
-    def connection(self, socket_: socket.socket, conversation: Conversation) -> Connection:
+    def connection(self, socket_: AnySocket, conversation: Conversation) -> Connection:
         """See `Loop`."""
         return Connection(AioStream(socket_, conversation), conversation, self)
 
@@ -38,7 +40,17 @@ class AsyncioLoop:
         loop = asyncio.get_running_loop()
         return targets_of(await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
-    async def writable(self, socket_: socket.socket) -> None:
+    async def readable(self, socket_: AnySocket) -> None:
+        """See `Loop`."""
+        loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+        loop.add_reader(socket_, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_reader(socket_)
+
+    async def writable(self, socket_: AnySocket) -> None:
         """See `Loop`."""
         loop = asyncio.get_running_loop()
         ready = asyncio.Event()
@@ -93,6 +105,10 @@ async def connect(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    ca: StrPath | None = None,
+    certificate: StrPath | None = None,
+    key: StrPath | None = None,
+    token: StrPath | None = None,
 ) -> AsyncIterator[Connection]:
     """Open a session for the length of a block; see `groupcomm_client.connect`.
 
@@ -102,8 +118,9 @@ async def connect(
         LocalProtocolError: not a user's name.
         ConfigError: no trace can be written there.
     """
+    credentials = Credentials.of(ca, certificate, key, token)
     connection = await open_connection(
-        AsyncioLoop(), address, user, timeout_s, trace, causes=causes
+        AsyncioLoop(), address, user, timeout_s, trace, causes=causes, credentials=credentials
     )
     try:
         yield connection
@@ -119,6 +136,10 @@ async def stay_connected(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    ca: StrPath | None = None,
+    certificate: StrPath | None = None,
+    key: StrPath | None = None,
+    token: StrPath | None = None,
 ) -> AsyncIterator[StayingConnection]:
     """As `connect`, with a new session when one ends; see `groupcomm_client.stay_connected`.
 
@@ -126,7 +147,10 @@ async def stay_connected(
         CannotConnect: there is no first session.
         SessionEnded: the daemon refuses it for good.
     """
-    staying = StayingConnection(AsyncioLoop(), address, user, trace, causes=causes)
+    credentials = Credentials.of(ca, certificate, key, token)
+    staying = StayingConnection(
+        AsyncioLoop(), address, user, trace, causes=causes, credentials=credentials
+    )
     await staying.open(timeout_s)
     try:
         yield staying

@@ -4,18 +4,18 @@ The loop watches the socket for what comes only while somebody waits for it.
 """
 
 import asyncio
-import socket
 from collections.abc import Callable
 
 from groupcomm_client.conversation import Conversation, Ready
 from groupcomm_client.gathering import Gathering
 from groupcomm_client.stream import read_some, write_some
+from groupcommd.tls_socket import AnySocket
 
 
 class AioStream(Gathering):
     """A socket and the conversation on it; see `groupcomm_client.connection.Stream`."""
 
-    def __init__(self, socket_: socket.socket, conversation: Conversation) -> None:
+    def __init__(self, socket_: AnySocket, conversation: Conversation) -> None:
         """Take over a connected non-blocking socket; in a running loop."""
         super().__init__()
         self._loop = asyncio.get_running_loop()

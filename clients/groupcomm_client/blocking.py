@@ -22,6 +22,7 @@ from groupcomm_client.blocking_connection import BlockingConnection
 from groupcomm_client.blocking_loop import ThreadLoop, run
 from groupcomm_client.blocking_staying import BlockingStayingConnection, stay_connected
 from groupcomm_client.connecting import ADMISSION_S
+from groupcomm_client.credentials import Credentials, StrPath
 
 __all__ = [
     "BlockingConnection",
@@ -40,10 +41,22 @@ def connect(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    ca: StrPath | None = None,
+    certificate: StrPath | None = None,
+    key: StrPath | None = None,
+    token: StrPath | None = None,
 ) -> Iterator[BlockingConnection]:
     """Open a session for the length of a block; see `groupcomm_client.connect`."""
     connection = open_connection(
-        address, user=user, timeout_s=timeout_s, trace=trace, causes=causes
+        address,
+        user=user,
+        timeout_s=timeout_s,
+        trace=trace,
+        causes=causes,
+        ca=ca,
+        certificate=certificate,
+        key=key,
+        token=token,
     )
     try:
         yield connection
@@ -58,6 +71,10 @@ def open_connection(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    ca: StrPath | None = None,
+    certificate: StrPath | None = None,
+    key: StrPath | None = None,
+    token: StrPath | None = None,
 ) -> BlockingConnection:
     """Open a session; `BlockingConnection.close` ends it.
 
@@ -67,5 +84,8 @@ def open_connection(
         LocalProtocolError: not a user's name.
         ConfigError: no trace can be written there.
     """
-    made = connecting.open_connection(ThreadLoop(), address, user, timeout_s, trace, causes=causes)
+    credentials = Credentials.of(ca, certificate, key, token)
+    made = connecting.open_connection(
+        ThreadLoop(), address, user, timeout_s, trace, causes=causes, credentials=credentials
+    )
     return run(made).blocking

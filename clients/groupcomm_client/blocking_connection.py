@@ -2,7 +2,6 @@
 
 import json
 import math
-import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Self
@@ -17,12 +16,13 @@ from groupcomm_client.connection import GOODBYE_S
 from groupcomm_client.conversation import Conversation, Received
 from groupcomm_client.facts import Facts
 from groupcomm_client.patience import move_on_after
+from groupcommd.tls_socket import AnySocket
 
 
 class BlockingConnection(Facts):
     """One session; made by `connect`. Calls wait for ever unless they are given a time."""
 
-    def __init__(self, socket_: socket.socket, conversation: Conversation) -> None:
+    def __init__(self, socket_: AnySocket, conversation: Conversation) -> None:
         """Take over a connected non-blocking socket; nothing has been said on it yet."""
         self.conversation = conversation
         self._stream = BlockingStream(socket_, conversation)

@@ -24,6 +24,7 @@ from groupcomm_client.patience import (
     seconds_left,
     wait_for_socket,
 )
+from groupcommd.tls_socket import AnySocket
 
 _Value = TypeVar("_Value")
 
@@ -118,7 +119,7 @@ class AwaitedConnection(Facts):
 class ThreadLoop:
     """See `groupcomm_client.loops.Loop`."""
 
-    def connection(self, socket_: socket.socket, conversation: Conversation) -> AwaitedConnection:
+    def connection(self, socket_: AnySocket, conversation: Conversation) -> AwaitedConnection:
         """See `Loop`."""
         return AwaitedConnection(BlockingConnection(socket_, conversation))
 
@@ -126,7 +127,12 @@ class ThreadLoop:
         """See `Loop`."""
         return targets_of(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
-    async def writable(self, socket_: socket.socket) -> None:
+    async def readable(self, socket_: AnySocket) -> None:
+        """See `Loop`."""
+        while not wait_for_socket(socket_, select.POLLIN):
+            check_time()
+
+    async def writable(self, socket_: AnySocket) -> None:
         """See `Loop`."""
         while not wait_for_socket(socket_, select.POLLOUT):
             check_time()

@@ -13,6 +13,7 @@ from groupcomm.session.codes import Code
 from groupcomm_client.blocking_loop import ThreadLoop, run
 from groupcomm_client.connecting import ADMISSION_S
 from groupcomm_client.conversation import Received
+from groupcomm_client.credentials import Credentials, StrPath
 from groupcomm_client.patience import move_on_after
 from groupcomm_client.sessions import Reconnected
 from groupcomm_client.staying import StayingConnection
@@ -113,6 +114,10 @@ def stay_connected(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    ca: StrPath | None = None,
+    certificate: StrPath | None = None,
+    key: StrPath | None = None,
+    token: StrPath | None = None,
 ) -> Iterator[BlockingStayingConnection]:
     """As `connect`, with a new session when one ends; see `groupcomm_client.stay_connected`.
 
@@ -120,7 +125,10 @@ def stay_connected(
         CannotConnect: there is no first session.
         SessionEnded: the daemon refuses it for good.
     """
-    staying = StayingConnection(ThreadLoop(), address, user, trace, causes=causes)
+    credentials = Credentials.of(ca, certificate, key, token)
+    staying = StayingConnection(
+        ThreadLoop(), address, user, trace, causes=causes, credentials=credentials
+    )
     run(staying.open(timeout_s))
     connection = BlockingStayingConnection(staying)
     try:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from groupcomm_client.conversation import Conversation, Ready
 from groupcomm_client.patience import check_time, seconds_left, wait_for_socket
 from groupcomm_client.stream import read_some, write_some
+from groupcommd.tls_socket import AnySocket
 
 
 class BlockingStream:
@@ -28,7 +29,7 @@ class BlockingStream:
         lock: to be held by whoever uses the conversation.
     """
 
-    def __init__(self, socket_: socket.socket, conversation: Conversation) -> None:
+    def __init__(self, socket_: AnySocket, conversation: Conversation) -> None:
         self._socket = socket_
         self._conversation = conversation
         self.lock = threading.Condition(threading.Lock())

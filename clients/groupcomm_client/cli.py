@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, LocalProtocolError
 from groupcomm_client.commands import (
     bench,
+    certs,
     chat,
     check,
     daemon,
@@ -31,6 +32,7 @@ from groupcomm_client.commands import (
     status,
     story,
     sub,
+    tokens,
     top,
     watch,
 )
@@ -87,7 +89,21 @@ def make_parser() -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
-        *(demo, daemon, keygen, pub, sub, chat, watch, status, groups, members, latency),
+        *(
+            demo,
+            daemon,
+            keygen,
+            certs,
+            tokens,
+            pub,
+            sub,
+            chat,
+            watch,
+            status,
+            groups,
+            members,
+            latency,
+        ),
         *(top, bench, doctor, record, log, replay, spark, relay, story, simulate, check),
     ):
         verb = verbs.add_parser(

@@ -5,10 +5,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
+from groupcomm.errors import SessionEnded
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Conversation
+from groupcomm_client.credentials import Credentials, StrPath
 from groupcomm_client.loops import Loop, TrioLoop
-from groupcomm_client.targets import default_address, not_admitted, open_socket
+from groupcomm_client.targets import TLS, default_address, not_admitted, open_socket
+from groupcommd.tls_socket import TlsSocket
 
 ADMISSION_S: Final = 10.0
 """Longer than any view change: being admitted is ordered among all daemons."""
@@ -35,6 +38,10 @@ async def connect(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    ca: StrPath | None = None,
+    certificate: StrPath | None = None,
+    key: StrPath | None = None,
+    token: StrPath | None = None,
 ) -> AsyncIterator[Connection]:
     """Open a session for the length of a block, and end it in order.
 
@@ -46,22 +53,32 @@ async def connect(
                 print(event)
 
     Args:
-        address: of the daemon: the path of its socket, or ``host:port``; None for what
-            ``GROUPCOMM_ADDRESS`` says, else the daemon of this user on this host.
+        address: of the daemon: the path of its socket, ``host:port``, or ``tls://host:port``; None
+            for what ``GROUPCOMM_ADDRESS`` says, else the daemon of this user on this host.
         user: the name to be known by, unique at the daemon; None for a random one.
         timeout_s: seconds until it must be admitted.
         trace: a folder in which all that the session asks for and is told is written down, for
             ``groupcomm check`` (docs/trace.md).
         causes: have `Message.causes` say what each message depends on; a daemon of an older
             release does not tell.
+        ca: PEM file of those who sign daemons' certificates; None for what ``GROUPCOMM_CA`` says,
+            else for those whom the system trusts. It and the next ones are for TLS only.
+        certificate, key: PEM files by which this program proves who it is; None for those in
+            ``GROUPCOMM_CERTIFICATE`` and ``GROUPCOMM_KEY``, if any.
+        token: proves it, too; a str is the token, a path its file; None for that in
+            ``GROUPCOMM_TOKEN``, if any.
 
     Raises:
-        CannotConnect: there is no daemon, or it does not admit this session in time.
+        CannotConnect: there is no daemon, it does not admit this session in time, or one side
+            does not trust the other.
         SessionEnded: the daemon refuses it; the code tells why.
-        LocalProtocolError: not a user's name.
-        ConfigError: no trace can be written there.
+        LocalProtocolError: not a user's name, or a token without TLS.
+        ConfigError: no trace can be written there, or a file for TLS cannot be used.
     """
-    connection = await open_connection(TrioLoop(), address, user, timeout_s, trace, causes=causes)
+    credentials = Credentials.of(ca, certificate, key, token)
+    connection = await open_connection(
+        TrioLoop(), address, user, timeout_s, trace, causes=causes, credentials=credentials
+    )
     try:
         yield connection
     finally:
@@ -76,16 +93,25 @@ async def open_connection(
     trace: Path | None,
     *,
     causes: bool = False,
+    credentials: Credentials | None = None,
 ) -> _Made:
     """A connection that was admitted; `connect` says what may be given and raised."""
     where = address or default_address()
-    conversation = Conversation(user, trace, causes=causes)
+    credentials = credentials or Credentials.of()
+    token = credentials.token_for(tls=where.startswith(TLS))
+    conversation = Conversation(user, trace, causes=causes, token=token)
     connection: _Made | None = None
 
     async def be_admitted() -> None:
         nonlocal connection
-        connection = loop.connection(await open_socket(where, loop), conversation)
-        await connection.greet()
+        end = await open_socket(where, loop, credentials)
+        connection = loop.connection(end, conversation)
+        try:
+            await connection.greet()
+        except SessionEnded:
+            if isinstance(end, TlsSocket) and end.fault is not None:  # it tells more
+                raise credentials.explain(where, end.fault) from None
+            raise
 
     try:
         if not await loop.within(timeout_s, be_admitted):

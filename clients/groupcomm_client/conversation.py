@@ -56,7 +56,12 @@ class Conversation:
     """
 
     def __init__(
-        self, user: str | None, trace: Path | None = None, *, causes: bool = False
+        self,
+        user: str | None,
+        trace: Path | None = None,
+        *,
+        causes: bool = False,
+        token: str = "",
     ) -> None:
         """Begin it; nothing has been said yet.
 
@@ -64,11 +69,12 @@ class Conversation:
             user: its name; None for a random one.
             trace: the folder for a trace of it; None for no trace.
             causes: ask to be told the causes of messages.
+            token: proves who this is; "" for none.
 
         Raises:
             LocalProtocolError: not a user's name.
         """
-        self._session = ClientSession(user or random_user(), causes=causes)
+        self._session = ClientSession(user or random_user(), causes=causes, token=token)
         self._groups: dict[str, GroupView] = {}
         self._requests = Requests()
         self._trace_folder = trace

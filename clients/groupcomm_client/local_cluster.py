@@ -92,6 +92,11 @@ class LocalDaemon:
         return str(json.loads(self._ports.read_text())["tcp"])
 
     @property
+    def tls(self) -> str:
+        """The same on TLS."""
+        return str(json.loads(self._ports.read_text())["tls"])
+
+    @property
     def pid(self) -> int:
         """Of its process."""
         assert self._process is not None

@@ -14,6 +14,7 @@ import trio
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Conversation
 from groupcomm_client.stream import SessionStream
+from groupcommd.tls_socket import AnySocket
 
 Step = Callable[[], Awaitable[object]]
 """Something to be done, and to be waited for."""
@@ -27,13 +28,16 @@ Made_co = TypeVar("Made_co", covariant=True)
 class Loop(Protocol[Made_co]):
     """The ways in which one kind of programs waits; `Made_co` is its connection."""
 
-    def connection(self, socket_: socket.socket, conversation: Conversation) -> Made_co:
+    def connection(self, socket_: AnySocket, conversation: Conversation) -> Made_co:
         """A connection on a connected non-blocking socket; nothing has been said on it yet."""
 
     async def look_up(self, host: str, port: int) -> list[Target]:
         """The addresses of a host, the best first; raises OSError if there is none."""
 
-    async def writable(self, socket_: socket.socket) -> None:
+    async def readable(self, socket_: AnySocket) -> None:
+        """Wait until a socket is."""
+
+    async def writable(self, socket_: AnySocket) -> None:
         """Wait until a socket is."""
 
     async def sleep(self, seconds: float) -> None:
@@ -60,7 +64,7 @@ def targets_of(found: list[Any]) -> list[Target]:
 class TrioLoop:
     """See `Loop`."""
 
-    def connection(self, socket_: socket.socket, conversation: Conversation) -> Connection:
+    def connection(self, socket_: AnySocket, conversation: Conversation) -> Connection:
         """See `Loop`."""
         return Connection(SessionStream(socket_, conversation), conversation, self)
 
@@ -69,7 +73,11 @@ class TrioLoop:
         found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return targets_of(found)
 
-    async def writable(self, socket_: socket.socket) -> None:
+    async def readable(self, socket_: AnySocket) -> None:
+        """See `Loop`."""
+        await trio.lowlevel.wait_readable(socket_)
+
+    async def writable(self, socket_: AnySocket) -> None:
         """See `Loop`."""
         await trio.lowlevel.wait_writable(socket_)
 

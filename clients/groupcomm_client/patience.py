@@ -2,12 +2,13 @@
 
 import math
 import select
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
+
+from groupcommd.tls_socket import AnySocket
 
 _end: Final = ContextVar("end", default=math.inf)  # each thread has its own; of time.monotonic
 
@@ -46,7 +47,7 @@ def check_time() -> None:
         raise TimeIsUp
 
 
-def wait_for_socket(socket_: socket.socket, events: int) -> int:
+def wait_for_socket(socket_: AnySocket, events: int) -> int:
     """What of some events of `select.poll` has come; 0 if nothing has when time is up."""
     if socket_.fileno() < 0:  # closed by another thread
         return select.POLLHUP

@@ -129,6 +129,10 @@ class RunningCluster:
         """Where programs connect to a daemon."""
         return str(self._local[name].unix)
 
+    def tls_address(self, name: str) -> str:
+        """The same on TLS, if it was configured."""
+        return f"tls://{self._local[name].tls}"
+
     def pid(self, name: str) -> int:
         """The process of a daemon."""
         return self._local[name].pid

@@ -15,12 +15,15 @@ from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
 from groupcomm_client.connecting import ADMISSION_S, Greeter, open_connection
 from groupcomm_client.conversation import Received, random_user
+from groupcomm_client.credentials import Credentials
 from groupcomm_client.loops import Loop
 
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 5.0
 
-FOR_GOOD: Final = frozenset((Code.OK, Code.REJECT_NAME, Code.REJECT_VERSION, Code.ILLEGAL_MESSAGE))
+FOR_GOOD: Final = frozenset(
+    (Code.OK, Code.REJECT_NAME, Code.REJECT_VERSION, Code.REJECT_AUTH, Code.ILLEGAL_MESSAGE)
+)
 """Ends that were asked for, and refusals that no further attempt changes."""
 
 
@@ -108,6 +111,7 @@ class Sessions:
         trace: Path | None,
         *,
         causes: bool = False,
+        credentials: Credentials | None = None,
     ) -> None:
         self.groups: dict[str, None] = {}
         self.told: deque[Received | Reconnected] = deque()
@@ -116,6 +120,7 @@ class Sessions:
         self._user = user or random_user()
         self._trace = trace
         self._causes = causes
+        self._credentials = credentials
         self._session: Session | None = None
         self._renewing = loop.lock()
         self.closed = False
@@ -187,5 +192,11 @@ class Sessions:
 
     async def _connect(self, timeout_s: float) -> Session:
         return await open_connection(
-            self._loop, self._address, self._user, timeout_s, self._trace, causes=self._causes
+            self._loop,
+            self._address,
+            self._user,
+            timeout_s,
+            self._trace,
+            causes=self._causes,
+            credentials=self._credentials,
         )

@@ -18,6 +18,7 @@ from groupcomm.session.codes import Code
 from groupcomm_client.connecting import ADMISSION_S
 from groupcomm_client.connection import GOODBYE_S, Turns
 from groupcomm_client.conversation import Received
+from groupcomm_client.credentials import Credentials, StrPath
 from groupcomm_client.loops import Loop, TrioLoop
 from groupcomm_client.sessions import Reconnected, Session, Sessions
 
@@ -33,8 +34,11 @@ class StayingConnection:
         trace: Path | None,
         *,
         causes: bool = False,
+        credentials: Credentials | None = None,
     ) -> None:
-        self._sessions = Sessions(loop, address, user, trace, causes=causes)
+        self._sessions = Sessions(
+            loop, address, user, trace, causes=causes, credentials=credentials
+        )
         self._loop = loop
         self._turns = Turns(loop)
         self._last: Position | None = None
@@ -206,6 +210,10 @@ async def stay_connected(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    ca: StrPath | None = None,
+    certificate: StrPath | None = None,
+    key: StrPath | None = None,
+    token: StrPath | None = None,
 ) -> AsyncIterator[StayingConnection]:
     """As `connect`, for the length of a block; a session that ends is replaced by a new one.
 
@@ -214,14 +222,17 @@ async def stay_connected(
     `Reconnected` stands where something may be missing.
 
     Args:
-        address, user, trace, causes: see `connect`.
+        address, user, trace, causes, ca, certificate, key, token: see `connect`.
         timeout_s: seconds until the first session must be admitted.
 
     Raises:
         CannotConnect: there is no first session.
         SessionEnded: the daemon refuses it for good.
     """
-    staying = StayingConnection(TrioLoop(), address, user, trace, causes=causes)
+    credentials = Credentials.of(ca, certificate, key, token)
+    staying = StayingConnection(
+        TrioLoop(), address, user, trace, causes=causes, credentials=credentials
+    )
     await staying.open(timeout_s)
     try:
         yield staying

@@ -5,7 +5,6 @@ it is cancelled another takes over. Nothing is read while nobody waits, so what 
 read stays with its daemon. A task of its own runs only to write what nobody waits for any more.
 """
 
-import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -14,6 +13,7 @@ import trio
 
 from groupcomm_client.conversation import Conversation, Ready
 from groupcomm_client.gathering import Gathering
+from groupcommd.tls_socket import AnySocket
 
 READ_BYTES: Final = 65_536
 MAX_READS: Final = 4
@@ -30,7 +30,7 @@ class SessionStream(Gathering):
         conversation: not greeted yet.
     """
 
-    def __init__(self, socket_: socket.socket, conversation: Conversation) -> None:
+    def __init__(self, socket_: AnySocket, conversation: Conversation) -> None:
         super().__init__()
         self._socket = socket_
         self._conversation = conversation
@@ -114,7 +114,7 @@ class SessionStream(Gathering):
         return done
 
 
-def read_some(socket_: socket.socket, conversation: Conversation) -> bool:
+def read_some(socket_: AnySocket, conversation: Conversation) -> bool:
     """Feed a conversation what has come, and say whether anything has; never waits."""
     come = False
     for _ in range(MAX_READS):
@@ -132,7 +132,7 @@ def read_some(socket_: socket.socket, conversation: Conversation) -> bool:
 
 
 def write_some(
-    socket_: socket.socket, conversation: Conversation, unsent: memoryview
+    socket_: AnySocket, conversation: Conversation, unsent: memoryview
 ) -> tuple[memoryview, bool]:
     """Write what a socket takes; what of `unsent` is left then, and whether nothing waits."""
     try:

@@ -1,15 +1,25 @@
-"""Where a daemon is: from what a user writes to a connected socket."""
+"""Where a daemon is: from what a user writes to a connected socket, over TLS if it says so."""
 
 import errno
 import os
 import socket
+import ssl
 from pathlib import Path
 from typing import Any, Final
 
 from groupcomm.errors import CannotConnect
+from groupcomm_client.credentials import Credentials
 from groupcomm_client.loops import Loop, Target
-from groupcommd.addresses import DEFAULT_HOST, DEFAULT_PORT, SOCKET_NAME, runtime_folder
+from groupcommd.addresses import (
+    DEFAULT_HOST,
+    DEFAULT_PORT,
+    SOCKET_NAME,
+    TLS_PORT,
+    runtime_folder,
+)
+from groupcommd.tls_socket import AnySocket, TlsSocket, Wants
 
+TLS: Final = "tls://"
 ADDRESS_VARIABLE: Final = "GROUPCOMM_ADDRESS"
 
 BUFFER_BYTES: Final = 1024 * 1024
@@ -25,16 +35,50 @@ def default_address() -> str:
     return str(path) if path.exists() else f"{DEFAULT_HOST}:{DEFAULT_PORT}"
 
 
-async def open_socket(address: str, loop: Loop[Any]) -> socket.socket:
+async def open_socket(
+    address: str, loop: Loop[Any], credentials: Credentials | None = None
+) -> AnySocket:
     """A connected non-blocking socket; all addresses of a name are tried in turn.
 
     Args:
-        address: the path of a socket, ``host:port``, ``host`` or ``[host]:port``.
+        address: the path of a socket, ``host:port``, ``host`` or ``[host]:port``, and for TLS
+            ``tls://`` before it.
         loop: how to wait.
+        credentials: what is needed for TLS.
 
     Raises:
-        CannotConnect: nobody listens there.
+        CannotConnect: nobody listens there, or either side does not trust the other.
+        ConfigError: the files of the credentials do not do.
     """
+    if not address.startswith(TLS):
+        return await _open_plain(address, loop)
+    host, port = _host_and_port(address.removeprefix(TLS), TLS_PORT)
+    if "/" in host:
+        raise _refused(address, [f"{host} is no host: an address is tls://HOST:PORT"])
+    credentials = credentials or Credentials.of()
+    context = credentials.context()
+    below = await _open_plain(f"[{host}]:{port}", loop, address)
+    try:
+        return await _shake_hands(TlsSocket(below, context, host=host), loop)
+    except ssl.SSLError as error:
+        below.close()
+        raise credentials.explain(address, error) from None
+    except OSError as error:
+        below.close()
+        raise _refused(address, [error.strerror or str(error)]) from None
+    except BaseException:
+        below.close()
+        raise
+
+
+async def _shake_hands(tls: TlsSocket, loop: Loop[Any]) -> TlsSocket:
+    while (wants := tls.handshake()) is not Wants.NOTHING:
+        await (loop.readable(tls) if wants is Wants.READABLE else loop.writable(tls))
+    return tls
+
+
+async def _open_plain(address: str, loop: Loop[Any], shown: str = "") -> socket.socket:
+    shown = shown or address
     failures: list[str] = []
     try:
         for family, target in await _targets(address, loop):
@@ -44,7 +88,7 @@ async def open_socket(address: str, loop: Loop[Any]) -> socket.socket:
                 failures.append(error.strerror or str(error))
     except (OSError, UnicodeError) as error:  # the name is not known
         failures.append(getattr(error, "strerror", None) or str(error))
-    raise _refused(address, failures)
+    raise _refused(shown, failures)
 
 
 async def _targets(address: str, loop: Loop[Any]) -> list[Target]:
@@ -56,10 +100,10 @@ async def _targets(address: str, loop: Loop[Any]) -> list[Target]:
     return await loop.look_up(host, port)
 
 
-def _host_and_port(address: str) -> tuple[str, int]:
+def _host_and_port(address: str, default: int = DEFAULT_PORT) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or (":" in host and not host.endswith("]")):
-        host, port = address, str(DEFAULT_PORT)
+        host, port = address, str(default)
     return host.strip("[]"), int(port)
 
 

@@ -10,6 +10,7 @@ import attrs
 from groupcomm.errors import ConfigError
 
 DEFAULT_PORT: Final = 4803
+TLS_PORT: Final = 4804
 DEFAULT_HOST: Final = "127.0.0.1"
 SOCKET_NAME: Final = "groupcomm.sock"
 

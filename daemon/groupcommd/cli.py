@@ -12,8 +12,10 @@ import attrs
 import trio
 
 from groupcomm.errors import ConfigError, GroupCommError
+from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import DaemonConfig, read_config, through_relay
 from groupcommd.description import describe
+from groupcommd.doors import read_keeper
 from groupcommd.logs import set_up_logs
 from groupcommd.memory import GarbageCollection, keep_memory
 from groupcommd.ready import tell_systemd
@@ -82,6 +84,8 @@ def run(options: argparse.Namespace) -> int:
     """Check the configuration, or serve until the daemon is told to leave."""
     config = _configure(options)
     if options.check:
+        if config.tls is not None:
+            read_keeper(config.tls)
         print(json.dumps(describe(config), indent=2))
         return 0
     set_up_logs(as_json=options.json_log, verbose=options.verbose)
@@ -102,8 +106,12 @@ def _configure(options: argparse.Namespace) -> DaemonConfig:
     if options.port is not None:
         own = attrs.evolve(config.addresses[config.name], port=options.port)
         tcp = attrs.evolve(config.tcp, port=options.port) if config.tcp is not None else None
+        tls = config.tls
+        if tls is not None:
+            port = tls_beside(own).port
+            tls = attrs.evolve(tls, address=attrs.evolve(tls.address, port=port))
         addresses = {**config.addresses, config.name: own}
-        config = attrs.evolve(config, addresses=addresses, tcp=tcp)
+        config = attrs.evolve(config, addresses=addresses, tcp=tcp, tls=tls)
     if options.via is not None:
         config = through_relay(config, options.via)
     return attrs.evolve(config, trace=options.trace)

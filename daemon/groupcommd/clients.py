@@ -15,8 +15,14 @@ import trio
 
 from groupcomm.core import DaemonCore
 from groupcomm.core.seat import ClientBytes, ClientGone, ClientInput, ClientOpened
+from groupcomm.security.quotas import Quotas
+from groupcomm.session.codes import Code
 from groupcomm.session.daemon import State
+from groupcomm.session.frames import encode_closed
 from groupcomm.wire.raw import Raw
+from groupcommd.allowances import Allowances
+from groupcommd.doors import Door, Guest, Refusals, Refused
+from groupcommd.tls_socket import AnySocket
 
 HELLO_S: Final = 5.0
 """A client that has not said who it is after so long is cut off."""
@@ -24,16 +30,11 @@ HELLO_S: Final = 5.0
 LINGER_S: Final = 5.0
 """A client that takes nothing any more is cut off so long after its session's end."""
 
-MAX_GREETING: Final = 512
-"""Connections that have not said hello; beyond it the oldest of them is cut off."""
-
 READ_BYTES: Final = 65_536
 MAX_READS: Final = 4
 """Of one turn; what is left makes the socket readable again at once."""
 
 WRITE_BYTES: Final = 256 * 1024
-BUFFER_BYTES: Final = 1024 * 1024
-"""Asked for with unix sockets: what a client is to get goes there in few pieces."""
 
 MAX_PARTS: Final = 1024
 """Of one write: the system takes no more (IOV_MAX)."""
@@ -51,17 +52,33 @@ class Connection:
         number: of its session.
         socket: non-blocking.
         scope: cancels the task that reads it.
+        principal: whose it is.
+        charged: requests and joins of its session that were charged already.
+        unpaid: bytes that were read since.
         pending: parts of what was taken from the session, not yet written.
         writing: a task waits until its socket takes more.
         closing: the core is done with it; what is pending is still written.
     """
 
-    __slots__ = ("closing", "number", "pending", "scope", "socket", "writing")
+    __slots__ = (
+        "charged",
+        "closing",
+        "number",
+        "pending",
+        "principal",
+        "scope",
+        "socket",
+        "unpaid",
+        "writing",
+    )
 
-    def __init__(self, number: int, socket_: socket.socket) -> None:
+    def __init__(self, number: int, guest: Guest, scope: trio.CancelScope) -> None:
         self.number = number
-        self.socket = socket_
-        self.scope = trio.CancelScope()
+        self.socket: AnySocket = guest.socket
+        self.scope = scope
+        self.principal = guest.principal
+        self.charged = (0, 0)
+        self.unpaid = 0
         self.pending: list[Raw] = []
         self.writing = False
         self.closing = False
@@ -74,29 +91,38 @@ class Clients:
         core: has the sessions.
         nursery: for one task a connection.
         turn: has the core take what was fed; never raises.
+        quotas: of each principal.
 
     Attributes:
         inputs: what clients did, for the core's next step.
-        refused: connections that were cut off before they said hello.
+        refusals: of those that were cut off before their session began.
+        allowances: what principals have used.
     """
 
-    def __init__(self, core: DaemonCore, nursery: trio.Nursery, turn: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        core: DaemonCore,
+        nursery: trio.Nursery,
+        turn: Callable[[], None],
+        quotas: Quotas | None = None,
+    ) -> None:
         self._core = core
         self._nursery = nursery
         self._turn = turn
         self._open: dict[int, Connection] = {}
-        self._greeting: dict[int, Connection] = {}
         self._paused: dict[int, trio.Event] = {}
         self.inputs: list[ClientInput] = []
-        self.refused = 0
+        self.refusals = Refusals()
+        self.allowances = Allowances(quotas or Quotas())
 
     def __len__(self) -> int:
         return len(self._open)
 
     # ---- accept ----
 
-    async def listen(self, listener: socket.socket) -> None:
+    async def listen(self, door: Door) -> None:
         """Take connections for ever."""
+        listener = door.listener
         while True:
             await trio.lowlevel.wait_readable(listener)
             try:
@@ -109,54 +135,73 @@ class Clients:
                     await trio.sleep(ACCEPT_PAUSE_S)
                 continue
             accepted.setblocking(False)
-            if accepted.family == socket.AF_UNIX:
-                accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
-            else:
-                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._nursery.start_soon(self._serve, accepted)
+            self._nursery.start_soon(self._serve, accepted, door)
 
-    async def _serve(self, accepted: socket.socket) -> None:
+    async def _serve(self, accepted: socket.socket, door: Door) -> None:
         """Handle one connection from its begin to its end."""
-        connection = Connection(self._core.desk.open(), accepted)
-        number = connection.number
-        self._open[number] = self._greeting[number] = connection
-        self._cut_oldest()
-        self.inputs.append(ClientOpened(number))
+        number, scope = self._core.desk.open(), trio.CancelScope()
+        if door.enter(number, scope):
+            self.refusals.note("half-open", "too many others had not said who they are, either")
         try:
-            with connection.scope:
-                await self._read_hello(connection)
+            with scope:
+                with trio.move_on_after(HELLO_S) as patience:
+                    guest = await door.admit(accepted)
+                    connection = self._open_session(number, guest, scope)
+                    await self._read_hello(connection)
+                if patience.cancelled_caught:
+                    self.refusals.note("slow", f"it has not said who it is in {HELLO_S:g} s")
+                    return
+                door.half_open.pop(number, None)
                 await self._read(connection)
+        except Refused as refused:
+            self.refusals.note(refused.why, str(refused))
         except OSError:
             pass  # the client is gone, however that came
         except Exception:
             _log.exception("connection %d ends: an error of this daemon", number)
         finally:
-            self._greeting.pop(number, None)
-            self._paused.pop(number, None)
-            del self._open[number]
+            door.half_open.pop(number, None)
             trio.lowlevel.notify_closing(accepted)
             accepted.close()
+            self._close_session(number)
+
+    def _open_session(self, number: int, guest: Guest, scope: trio.CancelScope) -> Connection:
+        """The core hears of a client from here on.
+
+        Raises:
+            Refused: its principal has as many connections as it may have.
+        """
+        if not self.allowances.open(guest.principal):
+            text = f"{guest.principal} has as many connections as it may have: close others first"
+            with suppress(OSError):
+                guest.socket.send(encode_closed(Code.REJECT_QUOTA, text))
+            raise Refused("quota", text)
+        connection = self._open[number] = Connection(number, guest, scope)
+        self.inputs.append(ClientOpened(number, guest.principal))
+        if guest.first:
+            self.inputs.append(ClientBytes(number, guest.first))
+            self._turn()
+        _log.debug("connection %d is of %s", number, guest.principal)
+        return connection
+
+    def _close_session(self, number: int) -> None:
+        connection = self._open.pop(number, None)
+        if connection is not None:
+            self._paused.pop(number, None)
+            self.allowances.close(connection.principal)
             self.inputs.append(ClientGone(number))
             self._turn()
-
-    def _cut_oldest(self) -> None:
-        if len(self._greeting) > MAX_GREETING:
-            oldest = self._greeting.pop(next(iter(self._greeting)))
-            self.refused += 1
-            oldest.scope.cancel()
 
     # ---- read ----
 
     async def _read_hello(self, connection: Connection) -> None:
-        sessions, number = self._core.desk.sessions, connection.number
-        with trio.move_on_after(HELLO_S) as patience:
-            while (session := sessions.get(number)) is None or session.state is State.NEW:
-                if not await self._read_once(connection):
-                    return
-        self._greeting.pop(number, None)
-        if patience.cancelled_caught:
-            self.refused += 1
-            connection.scope.cancel()
+        while self._is_greeting(connection):
+            if not await self._read_once(connection):
+                return
+
+    def _is_greeting(self, connection: Connection) -> bool:
+        session = self._core.desk.sessions.get(connection.number)
+        return session is None or session.state is State.NEW
 
     async def _read(self, connection: Connection) -> None:
         while await self._read_once(connection):
@@ -168,18 +213,39 @@ class Clients:
     async def _read_once(self, connection: Connection) -> bool:
         """Feed what the client has sent; False at its end."""
         await trio.lowlevel.wait_readable(connection.socket)
+        metered = self.allowances.metered and not self._is_greeting(connection)
+        if metered and not connection.closing:
+            await self.allowances.wait(connection.principal)
         more = True
         with suppress(BlockingIOError):
             for _ in range(MAX_READS):
                 data = connection.socket.recv(READ_BYTES)
                 more = bool(data)
+                connection.unpaid += len(data)
                 if more and not connection.closing:  # what comes after the end is nobody's
                     self.inputs.append(ClientBytes(connection.number, data))
                 if len(data) < READ_BYTES:
                     break
         if self.inputs:
             self._turn()
+        if metered:
+            self._charge(connection)
         return more
+
+    def _charge(self, connection: Connection) -> None:
+        """What has come counts for the principal."""
+        session = self._core.desk.sessions.get(connection.number)
+        if session is None or connection.closing:
+            return
+        messages, joins = connection.charged
+        connection.charged = session.taken, session.joins
+        size, connection.unpaid = connection.unpaid, 0
+        self.allowances.charge(
+            connection.principal,
+            messages=session.taken - messages,
+            size=size,
+            joins=session.joins - joins,
+        )
 
     # ---- write ----
 

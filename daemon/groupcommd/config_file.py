@@ -17,7 +17,9 @@ from cattrs.v import format_exception
 from groupcomm.config.core import CoreConfig, Windows
 from groupcomm.config.presets import PRESETS
 from groupcomm.errors import ConfigError
+from groupcomm.security.access import Access
 from groupcomm.security.keys import KeyRing
+from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon import SessionLimits
 from groupcommd.addresses import (
     DEFAULT_HOST,
@@ -27,6 +29,15 @@ from groupcommd.addresses import (
     parse_address,
     runtime_folder,
     state_folder,
+)
+from groupcommd.client_tables import (
+    ClientsTable,
+    RuleTable,
+    Texts,
+    read_access,
+    read_limits,
+    read_tcp,
+    read_tls,
 )
 from groupcommd.key_file import read_key_file
 from groupcommd.site_tables import (
@@ -40,22 +51,9 @@ from groupcommd.site_tables import (
     read_daemons,
     read_multicast,
 )
+from groupcommd.tls import TlsConfig
 
 DEFAULT_NAME: Final = "local"
-
-
-@attrs.frozen(kw_only=True)
-class ClientsTable:
-    """``[clients]``: where programs connect, and what one of them may make the daemon keep."""
-
-    unix: str | None = None
-    tcp: str | None = None
-    slow_receivers: str = "drop"
-    block_bytes: int = 4 * 1024 * 1024
-    block_s: float = 10.0
-    output_cap_bytes: int = SessionLimits().output_cap_bytes
-    unreliable_drop_bytes: int = SessionLimits().unreliable_drop_bytes
-    backlog_cap_bytes: int = SessionLimits().backlog_cap_bytes
 
 
 @attrs.frozen(kw_only=True)
@@ -76,6 +74,7 @@ class File:
     timing: dict[str, float] = attrs.field(factory=dict)
     windows: dict[str, int] = attrs.field(factory=dict)
     clients: ClientsTable = attrs.field(factory=ClientsTable)
+    access: list[RuleTable] = attrs.field(factory=list)
 
 
 @attrs.frozen(kw_only=True)
@@ -92,7 +91,11 @@ class DaemonConfig:
         limits: caps on sessions.
         block_s: a client that all senders have waited for so long is cut off.
         unix: path of the socket for local clients.
-        tcp: address for clients; None for none.
+        unix_for: who may connect there: "owner", "group" or "all".
+        tcp: address for clients of this host; None for none.
+        tls: how clients of other hosts connect; None: they do not.
+        quotas: of each principal.
+        access: who may do what.
         state_dir: the folder of its restart count.
         insecure: it may run without keys beyond loopback.
         spin: it never sleeps, so that nothing has to wake it.
@@ -108,7 +111,11 @@ class DaemonConfig:
     limits: SessionLimits = attrs.field(factory=SessionLimits)
     block_s: float = ClientsTable().block_s
     unix: Path
+    unix_for: str = "owner"
     tcp: Address | None = None
+    tls: TlsConfig | None = None
+    quotas: Quotas = attrs.field(factory=Quotas)
+    access: Access = attrs.field(factory=Access)
     state_dir: Path
     insecure: bool = False
     spin: bool = False
@@ -149,10 +156,14 @@ def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) 
         further={daemon: found[1:] for daemon, found in daemons.items() if found[1:]},
         multicast=read_multicast(sites, name),
         keys=read_key_file(base / Path(file.key_file).expanduser()) if file.key_file else None,
-        limits=_limits(file.clients),
+        limits=read_limits(file.clients),
         block_s=file.clients.block_s,
         unix=base / Path(file.clients.unix or runtime_folder() / SOCKET_NAME).expanduser(),
-        tcp=_tcp(file.clients, addresses[name]),
+        unix_for=file.clients.unix_for,
+        tcp=read_tcp(file.clients, addresses[name]),
+        tls=read_tls(file.clients, addresses[name], base),
+        quotas=file.clients.quotas,
+        access=read_access(file.access),
         state_dir=_state_dir(state_dir, base, file.state_dir, name),
         insecure=file.insecure,
         spin=file.spin,
@@ -225,6 +236,7 @@ def _parse(path: Path) -> File:
     converter.register_structure_hook(str, _strict(str))
     converter.register_structure_hook(float, _number)
     converter.register_structure_hook_func(lambda kind: kind == Where, _where)
+    converter.register_structure_hook_func(lambda kind: kind == Texts, _texts)
     try:
         return converter.structure(table, File)
     except BaseValidationError as error:
@@ -235,7 +247,8 @@ def _parse(path: Path) -> File:
 
 
 def _in_words(error: BaseException, wanted: type | None) -> str:
-    return str(error) if type(error) is ValueError else format_exception(error, wanted)
+    own = type(error) in (ValueError, ConfigError)
+    return str(error) if own else format_exception(error, wanted)
 
 
 def _strict(wanted: type) -> Any:
@@ -256,6 +269,14 @@ def _where(value: object, _: object) -> Where:
     if not isinstance(value, str):
         raise ValueError(f"is {value!r}; it must be an address, or a list of addresses")
     return value
+
+
+def _texts(value: object, _: object) -> Texts:
+    """A text, or a list of them."""
+    texts = (value,) if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(each, str) for each in texts):
+        raise ValueError(f"is {value!r}; it must be a text, or a list of texts")
+    return tuple(texts)
 
 
 def _number(value: object, _: object) -> float:
@@ -291,37 +312,6 @@ def _changed(table: str, base: Any, changes: Mapping[str, float]) -> Any:
         if key not in known:
             raise ConfigError(f"{table}: {key} is no key; there are: {', '.join(known)}")
     return attrs.evolve(base, **changes)
-
-
-def _limits(clients: ClientsTable) -> SessionLimits:
-    policies = ("drop", "disconnect", "block")
-    if clients.slow_receivers not in policies:
-        raise ConfigError(
-            f"clients.slow_receivers is {clients.slow_receivers!r}; it must be one of"
-            f" {', '.join(policies)}"
-        )
-    drops = clients.slow_receivers == "drop"
-    cap = clients.output_cap_bytes
-    return SessionLimits(
-        unreliable_drop_bytes=clients.unreliable_drop_bytes if drops else cap,
-        output_cap_bytes=cap,
-        backlog_cap_bytes=clients.backlog_cap_bytes,
-        block_bytes=clients.block_bytes if clients.slow_receivers == "block" else None,
-    )
-
-
-def _tcp(clients: ClientsTable, own: Address) -> Address | None:
-    if clients.tcp == "off":
-        return None
-    if clients.tcp is None:
-        return Address(DEFAULT_HOST, own.port) if own.is_loopback else None
-    address = parse_address(clients.tcp, "clients.tcp")
-    if not address.is_loopback:
-        raise ConfigError(
-            f"clients.tcp is {address}; it must be a loopback address, or off, until clients can"
-            " prove who they are"
-        )
-    return address
 
 
 def _check_safety(config: DaemonConfig) -> None:

@@ -8,24 +8,33 @@ from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcommd.addresses import Address
+from groupcommd.private_files import ENTER_BY, folder_fault
 
 BACKLOG: Final = 1024
 MAX_PATH_BYTES: Final = 107
 """Of a unix socket's path on Linux."""
 
 
-def listen_unix(path: Path) -> socket.socket:
+_MODES: Final = {"owner": 0o600, "group": 0o660, "all": 0o666}
+
+
+def listen_unix(path: Path, opened_for: str = "owner") -> socket.socket:
     """Listen on a path, in a folder of its owner only; what is left of a dead daemon is replaced.
 
+    Args:
+        path: of the socket.
+        opened_for: who may connect: "owner", "group" or "all" users of this host.
+
     Raises:
-        ConfigError: the path is too long, or another daemon listens there.
+        ConfigError: the path is too long, another daemon listens there, or others may do in the
+            folder what they must not.
         OSError: it cannot be made.
     """
     if len(os.fsencode(path)) + len(".new") > MAX_PATH_BYTES:
         raise ConfigError(
             f"clients.unix is {path}; a socket's path may have {MAX_PATH_BYTES - 4} bytes"
         )
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make_folder(path.parent, opened_for)
     if _is_alive(path):
         raise ConfigError(f"clients.unix is {path}; another daemon listens there")
     temporary = path.with_name(path.name + ".new")
@@ -33,13 +42,21 @@ def listen_unix(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         listener.bind(str(temporary))
-        temporary.chmod(0o600)
+        temporary.chmod(_MODES[opened_for])
         listener.listen(BACKLOG)
         temporary.rename(path)  # from here on, and not before, it can be connected to
     except OSError:
         listener.close()
         raise
     return listener
+
+
+def _make_folder(path: Path, opened_for: str) -> None:
+    if not path.exists():
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.chmod(0o700 | ENTER_BY[opened_for])
+    if fault := folder_fault(path, path.stat(), opened_for):
+        raise ConfigError(f"clients.unix is {path}/...: {fault}")
 
 
 def listen_tcp(address: Address) -> socket.socket:

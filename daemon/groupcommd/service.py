@@ -17,9 +17,11 @@ import trio
 from groupcomm.core import DaemonCore
 from groupcomm.core.probe import Probe
 from groupcomm.membership.states import State
+from groupcomm.session.codes import Code
 from groupcomm.trace.events import Fail, Left
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
+from groupcommd.doors import read_keeper
 from groupcommd.flight import FlightRecorder
 from groupcommd.networks import Networks
 from groupcommd.sockets import Sockets
@@ -31,7 +33,7 @@ from groupcommd.watch import Watch
 WALL_INTERVAL_S = 1.0
 """Between looks at the wall clock."""
 
-_RELOADED = frozenset(("limits", "block_s"))
+_RELOADED = frozenset(("limits", "block_s", "quotas"))
 
 LINGER_S = 1.0
 """A daemon that has left waits for its clients to read what is theirs."""
@@ -58,6 +60,7 @@ class Service:
     Attributes:
         core: of this start.
         clients: their connections, while `run` runs.
+        reloads: how often the configuration was read again.
     """
 
     def __init__(
@@ -87,13 +90,14 @@ class Service:
         self._state = state
         self._udp = sockets.udp
         self._networks = sockets.udp if isinstance(sockets.udp, Networks) else None
-        self._listeners = sockets.listeners
+        self._sockets = sockets
         self._timer = trio.CancelScope()
         self._scope = trio.CancelScope()
         self._storing = False
         self._error: Exception | None = None
         self._end = End.LEFT
         self._lingers = False
+        self.reloads = 0
         self._started = time.monotonic()
         self._watch = Watch(self.core)
         self._blocks_since: dict[int, float] = {}  # clients that all senders wait for
@@ -107,9 +111,9 @@ class Service:
         with self._scope:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                self.clients = Clients(self.core, nursery, self.turn)
-                for listener in self._listeners:
-                    nursery.start_soon(self.clients.listen, listener)
+                self.clients = Clients(self.core, nursery, self.turn, self._config.quotas)
+                for door in self._sockets.doors:
+                    nursery.start_soon(self.clients.listen, door)
                 for source in self._udp.sockets:
                     nursery.start_soon(self._receive, source)
                 nursery.start_soon(self._compare_clocks)
@@ -134,13 +138,23 @@ class Service:
         self.turn()
 
     def reload(self, config: DaemonConfig) -> None:
-        """Take over what can change while it runs, and say what cannot."""
+        """Take over what can change while it runs, and say what cannot.
+
+        Raises:
+            ConfigError: files for TLS cannot be used any more; then nothing has changed.
+        """
+        tls = self._renew_door(config)
         names = attrs.fields_dict(DaemonConfig)
         changed = [n for n in names if getattr(config, n) != getattr(self._config, n)]
-        self._config = attrs.evolve(self._config, limits=config.limits, block_s=config.block_s)
+        reloaded = _RELOADED | {"tls"} if tls else _RELOADED
+        taken = [name for name in changed if name in reloaded]
+        left = [name for name in changed if name not in reloaded]
+        news = {name: getattr(config, name) for name in taken}
+        self._config = attrs.evolve(self._config, **news)
+        self.reloads += 1
         self.core.desk.limits = config.limits
-        taken = [name for name in changed if name in _RELOADED]
-        left = [name for name in changed if name not in _RELOADED]
+        self.clients.allowances.renew(config.quotas)
+        self._end_revoked()
         _log.info(
             "configuration read again: %s",
             f"new for clients that connect from now on: {', '.join(taken)}"
@@ -150,6 +164,23 @@ class Service:
         )
         if left:
             _log.warning("only a restart changes: %s", ", ".join(left))
+
+    def _renew_door(self, config: DaemonConfig) -> bool:
+        """Read the files for TLS again; False if where it listens is another place."""
+        door, old, new = self._sockets.tls_door, self._config.tls, config.tls
+        if door is None or old is None or new is None or new.address != old.address:
+            return False
+        door.keeper = read_keeper(new)
+        return True
+
+    def _end_revoked(self) -> None:
+        """Sessions that came by a token which counts no more are over."""
+        door, desk = self._sockets.tls_door, self.core.desk
+        for number in list(desk.sessions):
+            kind, _, name = desk.principal_of(number).partition(":")
+            if kind == "token" and door is not None and not door.admits_token(name):
+                desk.dismiss(number, Code.REJECT_AUTH, "its token was revoked or has expired")
+        self.turn()
 
     def dump(self) -> Path | None:
         """Write the flight recorder's events next to the state; where, or None if that failed."""
@@ -250,7 +281,7 @@ class Service:
 
     def _answer(self) -> None:
         desk = self.core.desk
-        parts = Parts(self._config, self.core, self.clients, self._udp, self._started)
+        parts = Parts(self._config, self.core, self.clients, self._udp, self._started, self.reloads)
         queries, desk.queries = desk.queries, []
         for connection, question in queries:
             desk.answer(connection, answer(parts, question))

@@ -12,6 +12,7 @@ from typing import Self, TypeVar
 from groupcomm.errors import ConfigError
 from groupcommd.addresses import Address
 from groupcommd.config_file import DaemonConfig
+from groupcommd.doors import Door, TlsDoor, loopback_door, read_keeper, unix_door
 from groupcommd.listeners import close_unix, listen_tcp, listen_unix
 from groupcommd.networks import Networks
 from groupcommd.udp import UdpSocket
@@ -24,8 +25,10 @@ class Sockets:
 
     Attributes:
         udp: towards the other daemons; over several networks if the daemon has several addresses.
-        listeners: for clients.
+        doors: for clients.
         tcp: where clients connect by TCP; None if they do not.
+        tls: where they connect by TLS; None if they do not.
+        tls_door: the door there.
     """
 
     def __init__(self, config: DaemonConfig) -> None:
@@ -35,20 +38,24 @@ class Sockets:
             ConfigError: an address cannot be used; the text names it.
         """
         self.udp: UdpSocket | Networks
-        self.listeners: list[socket.socket] = []
+        self.doors: list[Door] = []
         self.tcp: Address | None = None
+        self.tls: Address | None = None
+        self.tls_door: TlsDoor | None = None
         with ExitStack() as stack:
             self.udp = _open(_udp_addresses(config), lambda: _open_udp(config))
             stack.callback(self.udp.close)
-            unix = _open(str(config.unix), lambda: listen_unix(config.unix))
+            unix = _open(str(config.unix), lambda: listen_unix(config.unix, config.unix_for))
             stack.callback(close_unix, unix, config.unix)
-            self.listeners.append(unix)
-            wanted = config.tcp
-            if wanted is not None:
-                tcp = _open(f"TCP {wanted}", lambda: listen_tcp(wanted))
-                stack.callback(tcp.close)
-                self.listeners.append(tcp)
-                self.tcp = Address(*tcp.getsockname()[:2])
+            self.doors.append(unix_door(unix))
+            if config.tcp is not None:
+                tcp, self.tcp = _listen(config.tcp, stack)
+                self.doors.append(loopback_door(tcp))
+            if config.tls is not None:
+                keeper = read_keeper(config.tls)
+                tls, self.tls = _listen(config.tls.address, stack)
+                self.tls_door = TlsDoor(tls, keeper)
+                self.doors.append(self.tls_door)
             self._stack = stack.pop_all()
         self._unix = config.unix
 
@@ -69,11 +76,19 @@ class Sockets:
             "udp": str(self.udp.address),
             "unix": str(self._unix),
             "tcp": str(self.tcp) if self.tcp else None,
+            "tls": str(self.tls) if self.tls else None,
             "pid": os.getpid(),
         }
         temporary = path.with_name(path.name + ".new")
         temporary.write_text(json.dumps(found) + "\n")
         temporary.rename(path)
+
+
+def _listen(wanted: Address, stack: ExitStack) -> tuple[socket.socket, Address]:
+    """A socket that listens for TCP until the stack ends, and where it does."""
+    listener = _open(f"TCP {wanted}", lambda: listen_tcp(wanted))
+    stack.callback(listener.close)
+    return listener, Address(*listener.getsockname()[:2])
 
 
 def _udp_addresses(config: DaemonConfig) -> str:

@@ -28,6 +28,7 @@ class Parts:
     clients: Clients
     udp: UdpSocket | Networks
     started: float  # by time.monotonic
+    reloads: int = 0
 
 
 def answer(parts: Parts, question: str) -> bytes:
@@ -70,6 +71,7 @@ def status(parts: Parts) -> dict[str, Any]:
         "pid": os.getpid(),
         "listens": str(parts.udp.address),
         "restarts": core.start.incarnation.restarts,
+        "reloads": parts.reloads,
         "uptime_s": round(time.monotonic() - parts.started, 1),
         "state": core.state.name.lower(),
         "view": str(view.id) if view is not None else None,
@@ -88,7 +90,9 @@ def status(parts: Parts) -> dict[str, Any]:
         "ring": _ring(core),
         "sessions": _sessions(core),
         "connections": len(parts.clients),
-        "connections_refused": parts.clients.refused,
+        "connections_refused": parts.clients.refusals.counts.total(),
+        "refused": dict(parts.clients.refusals.counts),
+        "principals": parts.clients.allowances.connections(),
         "messages": {
             "taken": core.desk.traffic.taken,
             "taken_bytes": core.desk.traffic.taken_bytes,
@@ -176,6 +180,7 @@ def _sessions(core: DaemonCore) -> list[dict[str, Any]]:
     return [
         {
             "user": session.user,
+            "principal": core.desk.principal_of(number),
             "connection": number,
             "output_bytes": session.output_bytes,
             "backlog_bytes": session.backlog_bytes,

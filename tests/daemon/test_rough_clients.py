@@ -15,7 +15,7 @@ from groupcomm.events import Message
 from groupcomm.session.frames import encode_hello
 from groupcomm_client import Connection, connect
 from groupcomm_client.local_cluster import LocalCluster
-from groupcommd.clients import MAX_GREETING
+from groupcommd.doors import MAX_GREETING
 
 
 @pytest.fixture

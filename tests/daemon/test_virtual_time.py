@@ -86,7 +86,7 @@ async def test_who_does_not_say_hello_is_cut_off(
         with raw(daemons) as client:
             client.send(encode_hello("max")[:5])
             assert HELLO_S <= await ended_after(client) < HELLO_S + 0.1
-        assert daemons["a"].service.clients.refused == 1
+        assert daemons["a"].service.clients.refusals.counts["slow"] == 1
 
 
 async def test_who_does_not_close_its_end_is_cut_off(

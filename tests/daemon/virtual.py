@@ -15,7 +15,8 @@ import trio
 import trio.testing
 
 from groupcommd.config_file import DaemonConfig, read_config
-from groupcommd.listeners import listen_unix
+from groupcommd.doors import Door, TlsDoor, read_keeper, unix_door
+from groupcommd.listeners import listen_tcp, listen_unix
 from groupcommd.service import Service
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import Record, StateDir
@@ -108,7 +109,8 @@ class FakeSockets:
     """Stands for `Sockets`."""
 
     udp: FakeUdp
-    listeners: list[socket.socket]
+    doors: list[Door]
+    tls_door: TlsDoor | None = None
 
 
 @attrs.define
@@ -117,6 +119,7 @@ class Daemon:
 
     service: Service
     unix: Path
+    tls: str
 
     @property
     def members(self) -> str:
@@ -174,15 +177,21 @@ async def _serve(
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     name, listener = config.name, listen_unix(config.unix)
+    doors, tls_door = [unix_door(listener)], None
+    if config.tls is not None:
+        tls_door = TlsDoor(listen_tcp(config.tls.address), read_keeper(config.tls))
+        doors.append(tls_door)
     udp = daemons.network.ends[name] = FakeUdp(daemons.network, name)
     state = QuickState(config.state_dir)
-    service = Service(config, state, cast(Sockets, FakeSockets(udp, [listener])))
-    daemons.all[name] = Daemon(service, config.unix)
+    service = Service(config, state, cast(Sockets, FakeSockets(udp, doors, tls_door)))
+    port = tls_door.listener.getsockname()[1] if tls_door is not None else 0
+    daemons.all[name] = Daemon(service, config.unix, f"tls://127.0.0.1:{port}")
     try:
         task_status.started()
         await service.run()
     finally:
         del daemons.network.ends[name]
         udp.close()
-        listener.close()
+        for door in doors:
+            door.listener.close()
         state.close()

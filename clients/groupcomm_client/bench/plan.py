@@ -33,6 +33,7 @@ class Plan:
         warm_up_s: how long the load lasts before that.
         bundling: whether senders give messages by the iterable, or await each one singly.
         unix: whether programs use unix sockets, else TCP.
+        tls: whether programs use TLS, if not unix sockets.
         encryption: whether daemons encrypt datagrams, else they carry a checksum.
         packet_bytes: of one datagram between daemons.
         spin: whether daemons never sleep.
@@ -56,6 +57,7 @@ class Plan:
     warm_up_s: float = 1.0
     bundling: bool = True
     unix: bool = True
+    tls: bool = False
     encryption: bool = True
     packet_bytes: int = 60_000
     spin: bool = False
@@ -78,6 +80,11 @@ class Plan:
             raise ConfigError(f"size is {self.size}; a message has {MAX_MESSAGE_BYTES} at most")
         if not self.duration_s > 0:
             raise ConfigError(f"duration_s is {self.duration_s}; it must be above 0")
+
+    @property
+    def way(self) -> str:
+        """By what programs connect, as it is told."""
+        return "unix" if self.unix else "TLS" if self.tls else "TCP"
 
     @property
     def is_timed(self) -> bool:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeAlias
@@ -18,7 +18,8 @@ from groupcomm.errors import GroupCommError
 from groupcomm_client.bench.figures import CpuUse, Figures, figures_of
 from groupcomm_client.bench.plan import Plan
 from groupcomm_client.bench.sites import members_of, topology_of
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_client.bench.tls import over_tls
+from groupcomm_client.local_cluster import LocalCluster, LocalDaemon
 from groupcomm_client.relay import Relay
 from groupcomm_client.topology import Topology
 from groupcommd.config_file import read_addresses
@@ -96,7 +97,10 @@ async def open_daemons(plan: Plan) -> AsyncIterator[tuple[list[str], list[int]]]
     """Daemons of this host for some runs: where programs connect, and their processes."""
     topology = topology_of(plan)
     settings = f'preset = "local"\npacket_bytes = {plan.packet_bytes}\ntiming = {_TIMING}\n'
-    with TemporaryDirectory(prefix="groupcomm-") as folder:
+    with TemporaryDirectory(prefix="groupcomm-") as folder, ExitStack() as stack:
+        clients = _CLIENTS
+        if plan.tls:
+            clients += "\n" + stack.enter_context(over_tls(Path(folder)))
         if plan.encryption:
             key = Path(folder) / "bench.key"
             write_key_file(key)
@@ -107,7 +111,7 @@ async def open_daemons(plan: Plan) -> AsyncIterator[tuple[list[str], list[int]]]
         cluster = LocalCluster(
             topology.daemons,
             settings + topology.settings(plan.packet_bytes),
-            clients=_CLIENTS,
+            clients=clients,
             options=("--via", str(via)) if plan.sites > 1 else (),
             tcp=not plan.unix,
             sites=topology.sites,
@@ -115,9 +119,15 @@ async def open_daemons(plan: Plan) -> AsyncIterator[tuple[list[str], list[int]]]
         async with _relaying(cluster, topology, via), cluster:
             await cluster.settle(topology.daemons)
             members = [cluster[name] for name in members_of(plan)]
-            addresses = [str(each.unix) if plan.unix else each.tcp for each in members]
+            addresses = [_address(each, plan) for each in members]
             async with _idle(plan, addresses):
                 yield addresses, [each.pid for each in cluster.daemons.values()]
+
+
+def _address(daemon: LocalDaemon, plan: Plan) -> str:
+    if plan.unix:
+        return str(daemon.unix)
+    return f"tls://{daemon.tls}" if plan.tls else daemon.tcp
 
 
 @asynccontextmanager

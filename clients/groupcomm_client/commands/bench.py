@@ -81,6 +81,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--unix", action="store_true", help="programs use unix sockets (so)")
     way.add_argument("--tcp", action="store_true", help="programs use TCP")
+    way.add_argument("--tls", action="store_true", help="programs use TLS, with tokens")
     parser.add_argument(
         "--floor",
         action="store_true",
@@ -124,7 +125,8 @@ def run(options: argparse.Namespace) -> int:
         rate=options.rate,
         duration_s=options.duration_s,
         bundling=options.bundling == "on",
-        unix=not options.tcp,
+        unix=not (options.tcp or options.tls),
+        tls=options.tls,
         encryption=options.encryption == "on",
         packet_bytes=options.packet_bytes,
         spin=options.spin,
@@ -163,7 +165,7 @@ def _tell(figures: Figures) -> None:
     print(machine())
     print(
         f"{plan.daemons or 'running'} daemons, {plan.senders} senders, {plan.receivers} receivers,"
-        f" {plan.size} bytes, {plan.level.name}, {'unix' if plan.unix else 'TCP'},"
+        f" {plan.size} bytes, {plan.level.name}, {plan.way},"
         f" {'encrypted' if plan.encryption else 'not encrypted'},"
         f" {'bundled' if plan.bundling else 'one by one'},"
         f" {'as many as pass' if not plan.rate else f'{plan.rate:g}/s'}"

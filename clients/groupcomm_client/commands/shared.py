@@ -6,7 +6,7 @@ import json
 import sys
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.errors import ConfigError
@@ -16,6 +16,13 @@ from groupcomm_client.connecting import connect
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Received
 
+_FOR_TLS: Final = {
+    "ca": "whom to trust; else $GROUPCOMM_CA, else whom the system trusts",
+    "certificate": "this program's; else $GROUPCOMM_CERTIFICATE",
+    "key": "of that certificate; else $GROUPCOMM_KEY",
+    "token-file": "holds this program's token; else $GROUPCOMM_TOKEN is the token",
+}
+
 LEVEL_NAMES = tuple(level.name.lower() for level in LEVELS)
 
 
@@ -24,9 +31,11 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--address",
         metavar="WHERE",
-        help="of the daemon: a socket's path or HOST:PORT; else $GROUPCOMM_ADDRESS, else the"
-        " daemon of this user",
+        help="of the daemon: a socket's path, HOST:PORT or tls://HOST:PORT; else"
+        " $GROUPCOMM_ADDRESS, else the daemon of this user",
     )
+    for name, what in _FOR_TLS.items():
+        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"TLS: {what}")
     parser.add_argument(
         "--trace",
         type=Path,
@@ -40,7 +49,16 @@ def connect_as_told(
     options: argparse.Namespace, *, causes: bool = False
 ) -> AbstractAsyncContextManager[Connection]:
     """Connect as the options say; `causes`: be told them."""
-    return connect(options.address, user=options.user, trace=options.trace, causes=causes)
+    return connect(
+        options.address,
+        user=options.user,
+        trace=options.trace,
+        causes=causes,
+        ca=options.ca,
+        certificate=options.certificate,
+        key=options.key,
+        token=options.token_file,
+    )
 
 
 def add_level_option(parser: argparse.ArgumentParser) -> None:

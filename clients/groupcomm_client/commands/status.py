@@ -33,9 +33,13 @@ def run(options: argparse.Namespace) -> int:
         print(f"sessions  {len(found['sessions'])} of {found['connections']} connections")
         for session in found["sessions"]:
             print(
-                f"          {session['user']}: {session['output_bytes']} bytes to read,"
+                f"          {session['user']} of {session['principal'] or 'nobody known'}:"
+                f" {session['output_bytes']} bytes to read,"
                 f" {session['backlog_bytes']} to send, {session['dropped']} dropped"
             )
+        if found["refused"]:
+            reasons = ", ".join(f"{why} {n}" for why, n in sorted(found["refused"].items()))
+            print(f"refused   {found['connections_refused']} programs: {reasons}")
         print(
             f"datagrams {sent['sent']} sent, {sent['received']} received,"
             f" {sum(sent['rejected'].values())} rejected"

@@ -14,6 +14,7 @@ from groupcomm.errors import ConfigError
 from groupcomm.security.keys import KeyRing
 from groupcomm_client.doctor.finding import Finding, ok, problem, warning
 from groupcommd.config_file import DaemonConfig, read_config
+from groupcommd.private_files import ENTER_BY
 from groupcommd.udp import BUFFER_BYTES
 
 WRITTEN_AT_S: Final = 1_735_689_600
@@ -132,12 +133,12 @@ def check_clock(
 def check_folders(config: DaemonConfig) -> list[Finding]:
     """The folders of the socket and of the state."""
     return [
-        _check_folder("socket folder", config.unix.parent, "clients.unix"),
-        _check_folder("state folder", config.state_dir, "state_dir"),
+        _check_folder("socket folder", config.unix.parent, "clients.unix", config.unix_for),
+        _check_folder("state folder", config.state_dir, "state_dir", "all"),
     ]
 
 
-def _check_folder(check: str, path: Path, key: str) -> Finding:
+def _check_folder(check: str, path: Path, key: str, opened_for: str) -> Finding:
     """It is there, or can be made; the daemon can write to it, and others cannot."""
     there = next(p for p in (path, *path.absolute().parents) if p.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
@@ -150,6 +151,9 @@ def _check_folder(check: str, path: Path, key: str) -> Finding:
     if mode & 0o022:
         remedy = f"others could put their own files there: chmod go-w {path}"
         return problem(check, f"{path}: others may write there (mode {mode:o})", remedy)
+    if mode & 0o011 & ~ENTER_BY[opened_for]:
+        remedy = f'chmod 700 {path}, or say that others may: clients.unix_for = "group" or "all"'
+        return problem(check, f"{path}: others may enter it (mode {mode:o})", remedy)
     if found.st_uid != os.geteuid():
         remedy = "run the doctor as the user of the daemon"
         return warning(check, f"{path} belongs to user {found.st_uid}", remedy)

@@ -88,7 +88,8 @@ def SP_connect_timeout(
     """Open a session.
 
     Args:
-        spread_name: ``port``, ``port@host``, a socket's path, or nothing for the user's daemon.
+        spread_name: ``port``, ``port@host``, a socket's path, ``tls://host:port`` (with files and
+            token as the environment says), or nothing for the user's daemon.
         private_name: to be known by; nothing for a random one.
         priority: ignored, as by Spread.
         group_membership: whether membership messages are wanted.
@@ -127,7 +128,7 @@ def SP_kill(mbox: int) -> None:
 
 
 def _address(spread_name: str) -> str | None:
-    if not spread_name or "/" in spread_name:
+    if not spread_name or "/" in spread_name:  # a path, or tls://host:port
         return spread_name or None
     port, at, host = spread_name.partition("@")
     if not port.isdigit() or (at and not host):

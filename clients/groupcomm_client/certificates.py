@@ -1,0 +1,157 @@
+"""A small certificate authority in a folder: ``ca.pem``, ``ca.key``, and what it has issued.
+
+For a first try, and for plants that have no other. Keys are of curve P-256, never locked with a
+password, and readable by their owner only.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from groupcomm.errors import ConfigError
+from groupcommd.private_files import open_private, write_private
+
+BACKDATED: Final = timedelta(minutes=5)
+"""Clocks of other hosts may be late."""
+
+MAX_NAME: Final = 64
+"""Letters of a common name (RFC 5280, A.1)."""
+
+
+def make_authority(folder: Path, days: float) -> tuple[Path, Path]:
+    """Make a folder with a new authority; the paths of its certificate and its key.
+
+    Raises:
+        ConfigError: there is one already.
+        OSError: it cannot be written.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _named("groupcomm CA")
+    built = (
+        _dated(subject, subject, key, days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return _write(folder, "ca", built, key)
+
+
+def issue(folder: Path, name: str, hosts: Sequence[str], days: float) -> tuple[Path, Path]:
+    """Issue a certificate; the paths of it and of its key.
+
+    Args:
+        folder: of the authority.
+        name: whose it is; the first name in it, so a program is known as ``cert:NAME``.
+        hosts: names and addresses of a daemon's host.
+        days: how long it is valid.
+
+    Raises:
+        ConfigError: there is no authority, or a certificate of this name.
+        OSError: it cannot be written.
+    """
+    if not name or len(name) > MAX_NAME or not name.isascii() or "/" in name or name == "ca":
+        raise ConfigError(f"certs: {name!r} is no name: 1 to {MAX_NAME} ASCII letters without /")
+    signer, signing_key = _authority(folder)
+    key = ec.generate_private_key(ec.SECP256R1())
+    both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    try:
+        names = x509.SubjectAlternativeName([x509.DNSName(name), *map(_general_name, hosts)])
+        subject = _named(name)
+    except ValueError as error:
+        raise ConfigError(f"certs: a name that cannot be: {error}") from None
+    built = (
+        _dated(subject, signer.subject, key, days)
+        .add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(both), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()),
+            critical=False,
+        )
+        .sign(signing_key, hashes.SHA256())
+    )
+    return _write(folder, name, built, key)
+
+
+def _authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    try:
+        certificate = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
+        with open_private(folder / "ca.key", "certs") as file:
+            key = serialization.load_pem_private_key(file.read(), password=None)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"certs: {error.filename} is missing; make an authority first: groupcomm certs init"
+            f" {folder}"
+        ) from None
+    except (ValueError, TypeError):
+        raise ConfigError(f"certs: {folder}: ca.pem and ca.key hold no authority") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ConfigError(f"certs: {folder}/ca.key was not made by groupcomm certs init")
+    return certificate, key
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _dated(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: float
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    public = key.public_key()
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATED)
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+    )
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _write(
+    folder: Path, name: str, built: x509.Certificate, key: ec.EllipticCurvePrivateKey
+) -> tuple[Path, Path]:
+    certificate, private = folder / f"{name}.pem", folder / f"{name}.key"
+    if certificate.exists():
+        raise ConfigError(f"{certificate} exists, and is left as it is: choose another name")
+    text = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    write_private(private, text.decode())
+    certificate.write_bytes(built.public_bytes(serialization.Encoding.PEM))
+    return certificate, private

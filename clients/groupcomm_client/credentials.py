@@ -1,0 +1,149 @@
+"""By what a program knows its daemon over TLS, and the daemon the program."""
+
+import os
+import ssl
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+
+from groupcomm.errors import CannotConnect, ConfigError, LocalProtocolError
+
+CA_VARIABLE: Final = "GROUPCOMM_CA"
+CERTIFICATE_VARIABLE: Final = "GROUPCOMM_CERTIFICATE"
+KEY_VARIABLE: Final = "GROUPCOMM_KEY"
+TOKEN_VARIABLE: Final = "GROUPCOMM_TOKEN"
+
+StrPath = str | os.PathLike[str]
+
+_NOT_SIGNED: Final = frozenset((18, 19, 20, 21))
+"""Numbers of OpenSSL: self-signed, or by somebody who is not trusted."""
+
+_NOT_NOW: Final = frozenset((9, 10))
+_OTHER_NAME: Final = frozenset((62, 63, 64))
+
+
+@attrs.frozen(kw_only=True)
+class Credentials:
+    """What was given to `connect`, and what the environment has in place of what was not.
+
+    Attributes:
+        ca: PEM file of those who sign daemons' certificates; None for those of the system.
+        certificate, key: PEM files of this program; None: it has none.
+        token: of this program; "" if it has none.
+        insists: the program itself has given the token, so it must be sent.
+    """
+
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    token: str = attrs.field(default="", repr=False)
+    insists: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        ca: StrPath | None = None,
+        certificate: StrPath | None = None,
+        key: StrPath | None = None,
+        token: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Take what is given, else what the environment says; a path of a token is read.
+
+        Raises:
+            ConfigError: the file of a token cannot be read.
+        """
+        insists = token is not None
+        if token is None:
+            token = os.environ.get(TOKEN_VARIABLE, "")
+        elif not isinstance(token, str):
+            try:
+                token = Path(token).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(f"the token cannot be read: {error}") from None
+        return cls(
+            ca=_path(ca, CA_VARIABLE),
+            certificate=_path(certificate, CERTIFICATE_VARIABLE),
+            key=_path(key, KEY_VARIABLE),
+            token=token.strip(),
+            insists=insists,
+        )
+
+    def token_for(self, *, tls: bool) -> str:
+        """What to send over a connection with TLS or without; a token goes over TLS only.
+
+        Raises:
+            LocalProtocolError: the program has given a token, and it cannot be sent.
+        """
+        if self.insists and not tls:
+            raise LocalProtocolError(
+                "a token is sent over TLS only, so that nobody else learns it: connect to"
+                " tls://HOST:PORT, or give no token"
+            )
+        return self.token if tls else ""
+
+    def context(self) -> ssl.SSLContext:
+        """How this program speaks TLS: 1.3 and nothing older.
+
+        Raises:
+            ConfigError: a file does not hold what it should, or cannot be read.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        try:
+            if self.ca is None:
+                context.load_default_certs()
+            else:
+                context.load_verify_locations(self.ca)
+        except OSError as error:
+            raise ConfigError(f"ca {self.ca}: {_reason(error)}") from None
+        if self.certificate is not None:
+            try:
+                context.load_cert_chain(self.certificate, self.key)
+            except OSError as error:
+                what = f"certificate {self.certificate}, key {self.key or 'in the same file'}"
+                raise ConfigError(f"{what}: {_reason(error)}") from None
+        return context
+
+    def explain(self, address: str, error: ssl.SSLError) -> CannotConnect:
+        """What a user is told when TLS fails: who, why, and what to do."""
+        return CannotConnect(f"cannot connect to {address}: {self._why(error)}")
+
+    def _why(self, error: ssl.SSLError) -> str:
+        ca = f"ca {self.ca}" if self.ca else "the system's certificates, as no ca is given"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            if error.verify_code in _OTHER_NAME:
+                return (
+                    f"the daemon's certificate is for another host ({error.verify_message}):"
+                    " connect to a name that it has, or issue one with groupcomm certs issue --host"
+                )
+            if error.verify_code in _NOT_NOW:
+                return f"the daemon's certificate: {error.verify_message}: have a new one issued"
+            if error.verify_code in _NOT_SIGNED:
+                return (
+                    f"the daemon's certificate is not signed by {ca}: give the ca.pem of whoever"
+                    " has issued it as ca"
+                )
+            return f"the daemon's certificate: {error.verify_message}"
+        reason = error.reason or str(error)
+        if "UNKNOWN_CA" in reason or "CERTIFICATE" in reason:
+            return (
+                f"the daemon does not take certificate {self.certificate} ({reason}): it must be"
+                " valid, and signed by the ca in the daemon's clients.tls.ca"
+            )
+        if "WRONG_VERSION_NUMBER" in reason or "PACKET_LENGTH" in reason:
+            return (
+                "no TLS is spoken there: the port for TLS is another one, see clients.tls.address"
+            )
+        return f"TLS failed ({reason}): is that a daemon's port for TLS 1.3?"
+
+
+def _path(given: StrPath | None, variable: str) -> str | None:
+    found = os.environ.get(variable) if given is None else os.fspath(given)
+    return os.path.expanduser(found) if found else None  # noqa: PTH111 - ssl takes no Path
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"not in PEM, or they do not belong together ({error.reason or error})"
+    return error.strerror or str(error)

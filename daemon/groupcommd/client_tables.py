@@ -1,0 +1,147 @@
+"""``[clients]`` and ``[[access]]`` of a configuration: programs, and what they may do."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import attrs
+
+from groupcomm.errors import ConfigError
+from groupcomm.security.access import VERBS, Access, Rule
+from groupcomm.security.quotas import Quotas
+from groupcomm.session.daemon import SessionLimits
+from groupcommd.addresses import DEFAULT_HOST, Address, parse_address
+from groupcommd.private_files import ENTER_BY
+from groupcommd.tls import TlsConfig
+
+Texts: TypeAlias = tuple[str, ...]
+"""In a file one text may stand for a list of one."""
+
+_POLICIES: Final = ("drop", "disconnect", "block")
+
+
+@attrs.frozen(kw_only=True)
+class TlsTable:
+    """``[clients.tls]``: programs of other hosts."""
+
+    certificate: str
+    key: str
+    ca: str | None = None
+    address: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ClientsTable:
+    """``[clients]``: where programs connect, and what one of them may make the daemon keep."""
+
+    unix: str | None = None
+    unix_for: str = "owner"
+    tcp: str | None = None
+    tls: TlsTable | None = None
+    tokens: str | None = None
+    quotas: Quotas = attrs.field(factory=Quotas)
+    slow_receivers: str = "drop"
+    block_bytes: int = 4 * 1024 * 1024
+    block_s: float = 10.0
+    output_cap_bytes: int = SessionLimits().output_cap_bytes
+    unreliable_drop_bytes: int = SessionLimits().unreliable_drop_bytes
+    backlog_cap_bytes: int = SessionLimits().backlog_cap_bytes
+
+    def __attrs_post_init__(self) -> None:
+        _check_one_of("slow_receivers", self.slow_receivers, _POLICIES)
+        _check_one_of("unix_for", self.unix_for, tuple(ENTER_BY))
+
+
+@attrs.frozen(kw_only=True)
+class RuleTable:
+    """One ``[[access]]``: who may do what with which groups."""
+
+    who: Texts
+    may: Texts
+    groups: Texts = ("*",)
+
+
+def _check_one_of(key: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise ConfigError(f"clients.{key} is {value!r}; it must be one of {', '.join(allowed)}")
+
+
+def read_limits(clients: ClientsTable) -> SessionLimits:
+    """Caps on sessions."""
+    drops = clients.slow_receivers == "drop"
+    cap = clients.output_cap_bytes
+    return SessionLimits(
+        unreliable_drop_bytes=clients.unreliable_drop_bytes if drops else cap,
+        output_cap_bytes=cap,
+        backlog_cap_bytes=clients.backlog_cap_bytes,
+        block_bytes=clients.block_bytes if clients.slow_receivers == "block" else None,
+    )
+
+
+def read_tcp(clients: ClientsTable, own: Address) -> Address | None:
+    """Where programs of this host connect without TLS; None for nowhere."""
+    if clients.tcp == "off":
+        return None
+    if clients.tcp is None:
+        return Address(DEFAULT_HOST, own.port) if own.is_loopback else None
+    address = parse_address(clients.tcp, "clients.tcp")
+    if not address.is_loopback:
+        raise ConfigError(
+            f"clients.tcp is {address}; without TLS it must be a loopback address, or off: programs"
+            " of other hosts connect by [clients.tls]"
+        )
+    return address
+
+
+def read_tls(clients: ClientsTable, own: Address, base: Path) -> TlsConfig | None:
+    """How programs of other hosts connect; None: they do not.
+
+    Args:
+        clients: the table.
+        own: the daemon's address; without one told, programs use the port after its own.
+        base: the folder that paths are relative to.
+    """
+    table = clients.tls
+    if table is None:
+        if clients.tokens is not None:
+            raise ConfigError("clients.tokens is set, and clients.tls is not: tokens need TLS")
+        return None
+    if table.ca is None and clients.tokens is None:
+        raise ConfigError(
+            "clients.tls has no ca and there is no clients.tokens: nobody could prove who he is"
+        )
+    address = tls_beside(own)
+    if table.address is not None:
+        address = parse_address(table.address, "clients.tls.address", address.port)
+    return TlsConfig(
+        address=address,
+        certificate=base / Path(table.certificate).expanduser(),
+        key=base / Path(table.key).expanduser(),
+        ca=base / Path(table.ca).expanduser() if table.ca else None,
+        tokens=base / Path(clients.tokens).expanduser() if clients.tokens else None,
+    )
+
+
+def tls_beside(own: Address) -> Address:
+    """The address for TLS if none is told: the port after the daemon's."""
+    return attrs.evolve(own, port=own.port + 1 if 0 < own.port < 65535 else 0)
+
+
+def read_access(tables: Sequence[RuleTable]) -> Access:
+    """The rules, checked.
+
+    Raises:
+        ConfigError: one of them makes no sense; its number is told, from 1.
+    """
+    rules: list[Rule] = []
+    for number, table in enumerate(tables, 1):
+        if unknown := [word for word in table.may if word not in VERBS]:
+            raise ConfigError(
+                f"access, rule {number}: may has {unknown[0]!r}; there are: {', '.join(VERBS)}"
+            )
+        verbs = frozenset(VERBS[word] for word in table.may)
+        try:
+            rules.append(Rule(table.who, table.groups, verbs))
+        except ConfigError as error:
+            raise ConfigError(f"access, rule {number}: {error}") from None
+    return Access(tuple(rules))

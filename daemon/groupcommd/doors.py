@@ -1,0 +1,307 @@
+"""Doors: the listeners for programs, each with its way of finding out who comes in.
+
+Nothing of the core is reachable before: of a program that comes by TLS the handshake and its first
+frame, a HELLO, are looked at here; of others the system tells, or nobody needs to.
+"""
+
+import logging
+import pwd
+import socket
+import ssl
+import struct
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
+
+import attrs
+import trio
+
+from groupcomm.errors import BadDatagram, ConfigError, GroupCommError
+from groupcomm.security.access import LOCAL, MAX_PRINCIPAL_BYTES
+from groupcomm.session.codes import Code
+from groupcomm.session.frame_reader import FrameReader
+from groupcomm.session.frames import (
+    HELLO_FRAME_BYTES,
+    FrameKind,
+    decode_hello_untrusted,
+    encode_closed,
+)
+from groupcommd.tls import TlsConfig, server_context
+from groupcommd.tls_socket import AnySocket, TlsSocket, Wants
+from groupcommd.token_file import TokenBook
+
+MAX_GREETING: Final = 512
+"""Programs of this host that have not said hello; beyond it the oldest of them is cut off."""
+
+MAX_HALF_OPEN: Final = 64
+"""The same of those that come by TCP: nobody knows yet who they are."""
+
+REFUSED_S: Final = 1.0
+"""So long a refused program may take to read why; a reset would overtake the reason."""
+
+BUFFER_BYTES: Final = 1024 * 1024
+"""Asked for with unix sockets: what a program is to get goes there in few pieces."""
+
+_CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid: see unix(7), SO_PEERCRED
+_HANDSHAKE: Final = b"\x16"
+"""The first byte of whoever speaks TLS (RFC 8446, 5.1)."""
+
+_NAMED: Final = ("DNS", "email", "URI")
+_log = logging.getLogger("groupcommd")
+
+
+class Refused(GroupCommError):
+    """A program is not let in.
+
+    Attributes:
+        why: one word for the counters.
+        code: what it is told, if it can be told anything.
+    """
+
+    def __init__(self, why: str, text: str, code: Code = Code.REJECT_AUTH) -> None:
+        super().__init__(text)
+        self.why = why
+        self.code = code
+
+
+@attrs.frozen
+class Guest:
+    """A program that is let in.
+
+    Attributes:
+        socket: what its session goes over.
+        principal: whose session it is.
+        first: what was read of the session's bytes already.
+    """
+
+    socket: AnySocket
+    principal: str
+    first: bytes = b""
+
+
+class Door:
+    """A listener of programs whose principal is known at once.
+
+    Args:
+        listener: accepts them.
+        most: so many may be half-open at one time.
+        identify: whose a connection is.
+
+    Attributes:
+        half_open: those that have not said hello, by connection number, the oldest first.
+    """
+
+    def __init__(
+        self, listener: socket.socket, most: int, identify: Callable[[socket.socket], str]
+    ) -> None:
+        self.listener = listener
+        self.half_open: dict[int, trio.CancelScope] = {}
+        self._most = most
+        self._identify = identify
+
+    def enter(self, number: int, scope: trio.CancelScope) -> bool:
+        """One more is half-open; whether the oldest had to go for it."""
+        self.half_open[number] = scope
+        if len(self.half_open) <= self._most:
+            return False
+        self.half_open.pop(next(iter(self.half_open))).cancel()
+        return True
+
+    async def admit(self, accepted: socket.socket) -> Guest:
+        """Find out who somebody is.
+
+        Raises:
+            Refused: it may not come in.
+            OSError: it has gone.
+        """
+        return Guest(accepted, self._identify(accepted))
+
+
+def unix_door(listener: socket.socket) -> Door:
+    """Programs of this host; the system tells whose they are."""
+    return Door(listener, MAX_GREETING, _identify_peer)
+
+
+def loopback_door(listener: socket.socket) -> Door:
+    """Programs of this host of which nobody knows more."""
+    return Door(listener, MAX_HALF_OPEN, _identify_local)
+
+
+def _identify_local(accepted: socket.socket) -> str:
+    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return LOCAL
+
+
+def _identify_peer(accepted: socket.socket) -> str:
+    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+    raw = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return unix_principal(_CREDENTIALS.unpack(raw)[1])
+
+
+@lru_cache(maxsize=1024)
+def unix_principal(uid: int) -> str:
+    """``unix:`` and the name of a user, or the number of one without a name."""
+    try:
+        return f"unix:{pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"unix:{uid}"
+
+
+@attrs.frozen
+class Keeper:
+    """By what a door for TLS knows its programs.
+
+    Attributes:
+        context: of TLS.
+        tokens: that count; None: none does.
+    """
+
+    context: ssl.SSLContext
+    tokens: TokenBook | None
+
+
+def read_keeper(config: TlsConfig) -> Keeper:
+    """Read what the files of a configuration hold now.
+
+    Raises:
+        ConfigError: a file cannot be read or does not hold what it should, or others may read it.
+    """
+    try:
+        tokens = TokenBook(config.tokens) if config.tokens is not None else None
+        return Keeper(server_context(config), tokens)
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror or error}"
+        raise ConfigError(f"clients.tls: {what}; make the files with: groupcomm certs") from None
+
+
+class TlsDoor(Door):
+    """Programs from anywhere, which prove who they are by a certificate or a token.
+
+    Args:
+        listener: accepts them.
+        keeper: knows them; may be replaced.
+        most: see `Door`.
+    """
+
+    def __init__(self, listener: socket.socket, keeper: Keeper, most: int = MAX_HALF_OPEN) -> None:
+        super().__init__(listener, most, _identify_local)
+        self.keeper = keeper
+
+    def admits_token(self, name: str) -> bool:
+        """Whether a token of this name counts."""
+        tokens = self.keeper.tokens
+        return tokens is not None and tokens.knows(name, datetime.now(UTC))
+
+    async def admit(self, accepted: socket.socket) -> Guest:
+        """See `Door`: the handshake, the first frame, and who that is."""
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tls = TlsSocket(accepted, self.keeper.context)
+        await trio.lowlevel.wait_readable(accepted)
+        if accepted.recv(1, socket.MSG_PEEK) not in (_HANDSHAKE, b""):
+            text = "this port speaks TLS: connect to tls://HOST:PORT"
+            accepted.send(encode_closed(Code.REJECT_AUTH, text))
+            await _say_last(accepted, accepted)
+            raise Refused("tls", "TLS: what it has sent is something else")
+        try:
+            await _shake_hands(tls)
+        except ssl.SSLError as error:
+            await _say_last(accepted, accepted)
+            raise Refused("tls", f"TLS: {error.reason or error}") from None
+        try:
+            frame, first = await _read_frame(tls)
+            return Guest(tls, self._principal(tls, frame), first)
+        except Refused as refused:
+            with suppress(OSError):
+                tls.send(encode_closed(refused.code, str(refused)))
+            await _say_last(tls, accepted)
+            raise
+
+    def _principal(self, tls: TlsSocket, frame: bytes) -> str:
+        if tls.names is not None:
+            return certificate_principal(tls.names)
+        try:
+            token = decode_hello_untrusted(frame).token
+        except BadDatagram as error:
+            raise Refused("hello", f"no HELLO: {error}", Code.NET_ERROR) from None
+        tokens = self.keeper.tokens
+        if tokens is None:
+            raise Refused("certificate", "this daemon wants a certificate, and got none")
+        if not token:
+            raise Refused("token", "this daemon wants a certificate or a token, and got none")
+        name = tokens.name_of(token, datetime.now(UTC))
+        if name is None:
+            raise Refused("token", "the token is wrong, was revoked or has expired")
+        return f"token:{name}"
+
+
+def certificate_principal(names: tuple[tuple[str, str], ...]) -> str:
+    """``cert:`` and the first name in a certificate's subjectAltName that is no address.
+
+    Raises:
+        Refused: it has none.
+    """
+    name = next((name for kind, name in names if kind in _NAMED), "")
+    principal = f"cert:{name}"
+    if not name or len(principal.encode()) > MAX_PRINCIPAL_BYTES:
+        raise Refused("certificate", "the certificate has no name in its subjectAltName")
+    return principal
+
+
+async def _shake_hands(tls: TlsSocket) -> None:
+    while (wants := tls.handshake()) is not Wants.NOTHING:
+        if wants is Wants.READABLE:
+            await trio.lowlevel.wait_readable(tls)
+        else:
+            await trio.lowlevel.wait_writable(tls)
+
+
+async def _read_frame(tls: TlsSocket) -> tuple[bytes, bytes]:
+    """The first frame, and all that was read."""
+    reader, read = FrameReader(HELLO_FRAME_BYTES), b""
+    while True:
+        try:
+            data = tls.recv(HELLO_FRAME_BYTES)
+        except BlockingIOError:
+            await trio.lowlevel.wait_readable(tls)
+            continue
+        if not data:
+            raise ConnectionResetError("it has gone before its HELLO")
+        read += data
+        try:
+            frame = next(iter(reader.feed(data)), None)
+        except BadDatagram as error:
+            raise Refused("hello", f"no HELLO: {error}", Code.NET_ERROR) from None
+        if frame is not None and frame[0] != FrameKind.HELLO:
+            raise Refused("hello", "the first frame is not a HELLO", Code.ILLEGAL_SESSION)
+        if frame is not None:
+            return frame, read
+
+
+async def _say_last(end: AnySocket, below: socket.socket) -> None:
+    """Let a refused program read why: what it still sends is thrown away meanwhile."""
+    with suppress(OSError):
+        end.shutdown(socket.SHUT_WR)
+        with trio.move_on_after(REFUSED_S):
+            while True:
+                await trio.lowlevel.wait_readable(below)
+                if not below.recv(HELLO_FRAME_BYTES):
+                    return
+
+
+class Refusals:
+    """How many programs were not let in, by reason; in the log at most one line a second each."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._told: dict[str, float] = {}
+
+    def note(self, why: str, text: str) -> None:
+        """One more."""
+        self.counts[why] += 1
+        now = trio.current_time()
+        if now >= self._told.get(why, -1.0) + 1.0:
+            self._told[why] = now
+            _log.warning("a program is not let in: %s", text, extra={"refused": why})

@@ -1,0 +1,167 @@
+"""Token files: the tokens by which programs prove over TLS who they are.
+
+TOML, readable by its owner only: for each name a salt, the SHA-256 of salt and token, and perhaps
+a time from which it counts no more. A token is shown once, when it is made. It has 256 random bits,
+so nobody can try them all, and a slow hash such as scrypt would add nothing but a way to keep the
+daemon busy: whoever is not known yet has it compute one hash for each attempt.
+"""
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from groupcomm.errors import ConfigError
+from groupcommd.private_files import open_private, write_private
+
+SECRET_BYTES: Final = 32
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_HEX: Final = re.compile(r"[0-9a-f]{64}")
+
+
+@attrs.frozen
+class Token:
+    """What is kept of one.
+
+    Attributes:
+        salt: 32 bytes.
+        digest: SHA-256 of salt and secret.
+        expires: from then on it counts no more; None for never.
+    """
+
+    salt: bytes = attrs.field(repr=False)
+    digest: bytes = attrs.field(repr=False)
+    expires: datetime | None = None
+
+    def is_valid(self, now: datetime) -> bool:
+        """Whether it has not expired."""
+        return self.expires is None or now < self.expires
+
+
+_NOBODY: Final = Token(bytes(32), bytes(32))
+"""Compared with where a name is unknown, so that the time taken tells nobody which names exist."""
+
+Tokens = dict[str, Token]
+
+
+def add_token(path: Path, name: str, expires: datetime | None = None) -> str:
+    """Make a token, and the file if there is none; the token, which nothing else can tell.
+
+    Raises:
+        ConfigError: there is one of this name, or it is no name; the file is as before.
+        OSError: the file cannot be written.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"token name {name!r}: 1 to 64 letters, digits, dots, dashes are allowed")
+    tokens = read_tokens(path) if path.exists() else {}
+    if name in tokens:
+        raise ConfigError(f"{path} has a token of {name!r}: remove it first, or choose another")
+    secret, salt = secrets.token_urlsafe(SECRET_BYTES), secrets.token_bytes(SECRET_BYTES)
+    tokens[name] = Token(salt, _digest(salt, secret), expires)
+    _write(path, tokens)
+    return f"{name}:{secret}"
+
+
+def remove_token(path: Path, name: str) -> None:
+    """Revoke a token.
+
+    Raises:
+        ConfigError: there is none of this name.
+        OSError: the file cannot be read or written.
+    """
+    tokens = read_tokens(path)
+    if tokens.pop(name, None) is None:
+        raise ConfigError(f"{path} has no token of {name!r}; groupcomm tokens list {path} tells")
+    _write(path, tokens)
+
+
+def read_tokens(path: Path) -> Tokens:
+    """Read a file.
+
+    Raises:
+        ConfigError: others may read it, or it does not hold tokens.
+        OSError: it cannot be read.
+    """
+    with open_private(path, "clients.tokens") as file:
+        try:
+            table = tomllib.load(file)
+            return {name: _structure(each) for name, each in table["tokens"].items()}
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise ConfigError(
+                f"clients.tokens {path}: it does not hold tokens; make one with: groupcomm tokens"
+            ) from None
+
+
+def _structure(found: dict[str, Any]) -> Token:
+    salt, digest, expires = found["salt"], found["sha256"], found.get("expires")
+    right = found.keys() <= {"salt", "sha256", "expires"}
+    right &= bool(_HEX.fullmatch(salt) and _HEX.fullmatch(digest))
+    if not right or not (expires is None or (isinstance(expires, datetime) and expires.tzinfo)):
+        raise ValueError
+    return Token(bytes.fromhex(salt), bytes.fromhex(digest), expires)
+
+
+def _write(path: Path, tokens: Tokens) -> None:
+    lines = ["# Tokens of programs, hashed: made and revoked by groupcomm tokens.", "[tokens]"]
+    for name, token in tokens.items():
+        lines += [f'[tokens."{name}"]', f'salt = "{token.salt.hex()}"']
+        lines.append(f'sha256 = "{token.digest.hex()}"')
+        if token.expires is not None:
+            lines.append(f"expires = {token.expires.astimezone(UTC).isoformat()}")
+    write_private(path, "\n".join([*lines, ""]), exist_ok=True)
+
+
+def _digest(salt: bytes, secret: str) -> bytes:
+    return hashlib.sha256(salt + secret.encode()).digest()
+
+
+class TokenBook:
+    """The tokens of a file, read again when it has changed.
+
+    A file that went wrong while the daemon runs lets nobody in until it is mended.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read it.
+
+        Raises:
+            ConfigError, OSError: see `read_tokens`.
+        """
+        self._path = path
+        self._seen = self._look()
+        self._tokens = read_tokens(path)
+
+    def name_of(self, token: str, now: datetime) -> str | None:
+        """Whose token this is; None if it is wrong, revoked or expired."""
+        self._refresh()
+        name, _, secret = token.partition(":")
+        known = self._tokens.get(name)
+        digest = _digest((known or _NOBODY).salt, secret)
+        right = hmac.compare_digest(digest, (known or _NOBODY).digest)
+        return name if right and known is not None and known.is_valid(now) else None
+
+    def knows(self, name: str, now: datetime) -> bool:
+        """Whether there is a valid token of this name."""
+        self._refresh()
+        token = self._tokens.get(name)
+        return token is not None and token.is_valid(now)
+
+    def _refresh(self) -> None:
+        try:
+            seen = self._look()
+            if seen != self._seen:
+                self._seen = seen
+                self._tokens = read_tokens(self._path)
+        except (ConfigError, OSError):
+            self._seen, self._tokens = None, {}
+
+    def _look(self) -> tuple[int, ...] | None:
+        found = os.stat(self._path)  # noqa: PTH116 - beside the other calls of os
+        return found.st_mtime_ns, found.st_ino, found.st_size, found.st_mode
