@@ -9,6 +9,7 @@
        +- BadDatagram         bytes that do not decode
        +- SessionError        a client's request failed
           +- CannotConnect    there is no daemon, or it does not answer
+          +- AccessRefused    the rules of the daemon do not allow it
           +- SessionEnded     the session is over
              +- OrderUnknown  it was over before the order of a message was known
 
@@ -61,6 +62,22 @@ class CannotConnect(SessionError):
 
     def __init__(self, text: str) -> None:
         super().__init__(-2, text)
+
+
+class AccessRefused(SessionError):
+    """The rules of the daemon, or a quota, do not allow this; the session goes on.
+
+    Attributes:
+        verb: what is not allowed, such as ``"join"``.
+        group: with which group or private name; "" if with none.
+        principal: as whom the daemon knows the session.
+    """
+
+    def __init__(self, verb: str, group: str, principal: str, text: str) -> None:
+        super().__init__(-14, text)
+        self.verb = verb
+        self.group = group
+        self.principal = principal
 
 
 class SessionEnded(SessionError):

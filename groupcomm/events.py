@@ -140,6 +140,40 @@ class Undeliverable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     position: Position
 
 
+class Refused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The rules of the daemon, or a quota, do not allow what was asked for; the session goes on.
+
+    Attributes:
+        number: of the first message, or of the join, that was refused: nobody else heard of it.
+            0: the session may not be in the group any more, and leaves it.
+        count: of the messages.
+        verb: what it may not do: ``join``, ``send`` or ``unicast``.
+        group: with this group, or private name.
+        principal: as whom the daemon knows it.
+        level: of the messages.
+        quota: not a rule forbids it, but ``clients.quotas.groups``.
+    """
+
+    number: int
+    count: int
+    verb: str
+    group: str
+    principal: str
+    level: ServiceLevel = ServiceLevel.AGREED
+    quota: bool = False
+
+    def __str__(self) -> str:
+        if self.quota:
+            return (
+                f"{self.principal} may not {self.verb} {self.group!r}: it is in as many groups as"
+                " it may be; leave another one first"
+            )
+        return (
+            f"{self.principal} may not {self.verb} {self.group!r}: no rule of the daemon allows it;"
+            " ask its operator for one ([[access]] in its configuration)"
+        )
+
+
 class Transition(msgspec.Struct, frozen=True, gc=False):
     """The regular part of a view is over; until the next DaemonView all is transitional.
 
@@ -188,6 +222,7 @@ Event: TypeAlias = (
     | GroupView
     | Ordered
     | Undeliverable
+    | Refused
     | Transition
     | DaemonView
     | Answer
@@ -207,6 +242,7 @@ __all__ = [
     "Message",
     "Ordered",
     "Position",
+    "Refused",
     "Stamp",
     "Transition",
     "Undeliverable",

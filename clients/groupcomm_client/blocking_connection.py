@@ -1,6 +1,5 @@
 """One session without an event loop: calls wait, and threads may share it."""
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,7 +12,7 @@ from groupcomm.session.codes import Code
 from groupcomm.session.parts import in_parts
 from groupcomm_client.blocking_stream import BlockingStream
 from groupcomm_client.connection import GOODBYE_S
-from groupcomm_client.conversation import Conversation, Received
+from groupcomm_client.conversation import Conversation, Received, read_answer
 from groupcomm_client.facts import Facts
 from groupcomm_client.patience import move_on_after
 from groupcommd.tls_socket import AnySocket
@@ -198,8 +197,7 @@ class BlockingConnection(Facts):
         with self._lock:
             answer = self.conversation.ask(question)
         self._stream.exchange(answer.has_come)
-        found: dict[str, Any] = json.loads(answer.come)
-        return found
+        return read_answer(answer.come)
 
     # ---- the end ----
 

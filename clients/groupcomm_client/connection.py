@@ -3,7 +3,6 @@
 Every call is safe to cancel: what has come is kept for the next one.
 """
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Literal, Protocol, Self, overload
@@ -13,7 +12,7 @@ from groupcomm.events import GroupView, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
 from groupcomm.session.parts import SOME_BYTES, in_parts
-from groupcomm_client.conversation import Conversation, Ready, Received
+from groupcomm_client.conversation import Conversation, Ready, Received, read_answer
 from groupcomm_client.facts import Facts
 
 GOODBYE_S: Final = 2.0
@@ -91,6 +90,7 @@ class Connection(Facts):
 
         Raises:
             LocalProtocolError: a bad name, or it has joined already.
+            AccessRefused: the rules of the daemon, or a quota, do not allow it.
             SessionEnded: the session is over.
         """
         answer = self.conversation.join(group)
@@ -182,6 +182,8 @@ class Connection(Facts):
             SessionEnded: the session is over.
             OrderUnknown: it ended before the place was known: the message may have been
                 delivered, or not.
+            AccessRefused: with `ordered`, the rules of the daemon do not allow it; without, an
+                event of class Refused tells.
         """
         await self._admit()
         number = self.conversation.send(
@@ -266,12 +268,12 @@ class Connection(Facts):
         or ``configuration``.
 
         Raises:
+            AccessRefused: the daemon's rules do not allow it.
             SessionEnded: the session is over.
         """
         answer = self.conversation.ask(question)
         await self._stream.exchange(answer.has_come)
-        found: dict[str, Any] = json.loads(answer.come)
-        return found
+        return read_answer(answer.come)
 
     # ---- the end ----
 

@@ -5,14 +5,15 @@ what they have read, and make their callers wait until something is so. All else
 I/O but for the trace.
 """
 
+import json
 import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
-from groupcomm.errors import SessionEnded
+from groupcomm.errors import AccessRefused, SessionEnded
 from groupcomm.events import (
     Answer,
     Closed,
@@ -23,6 +24,7 @@ from groupcomm.events import (
     MemberId,
     Message,
     Ordered,
+    Refused,
     Transition,
     Undeliverable,
 )
@@ -32,11 +34,23 @@ from groupcomm.trace.session import SessionTrace
 from groupcomm_client.pending import Pending, Requests
 from groupcommd.trace_file import TraceFile, now_us, trace_session
 
-Received = Message | GroupView | Undeliverable | Transition | DaemonView
+Received = Message | GroupView | Undeliverable | Refused | Transition | DaemonView
 """What programs receive."""
 
 Ready = Callable[[], bool]
 """Whether what was asked for has come."""
+
+
+def read_answer(data: bytes) -> dict[str, Any]:
+    """What a daemon has answered.
+
+    Raises:
+        AccessRefused: that this may not be asked.
+    """
+    found: dict[str, Any] = json.loads(data)
+    if "refused" in found and "error" in found:
+        raise AccessRefused(**found["refused"], text=found["error"])
+    return found
 
 
 def random_user() -> str:
@@ -284,8 +298,18 @@ class Conversation:
             case DaemonView():
                 self._views_waiting += 1
                 self.events.append(event)
+            case Refused():
+                self._note_refused(event)
+                self.events.append(event)
             case Undeliverable() | Transition():
                 self.events.append(event)
+
+    def _note_refused(self, event: Refused) -> None:
+        if event.number:
+            self._seen_back = max(self._seen_back, event.number + event.count - 1)
+            self._requests.refused(event)
+        if event.verb == "join":
+            self.asked.discard(event.group)
 
     def _note_members(self, view: GroupView) -> None:
         if self.member in view.members:

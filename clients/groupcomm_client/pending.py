@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from groupcomm.errors import OrderUnknown, SessionEnded
-from groupcomm.events import Answer, GroupView, Ordered
+from groupcomm.errors import AccessRefused, OrderUnknown, SessionEnded
+from groupcomm.events import Answer, GroupView, Ordered, Refused
 
 _Value = TypeVar("_Value")
 
@@ -16,22 +16,35 @@ class Pending(Generic[_Value]):
 
     Attributes:
         value: None until it has come.
+        refused: why it will never come.
     """
 
-    __slots__ = ("value",)
+    __slots__ = ("refused", "value")
 
     def __init__(self) -> None:
         self.value: _Value | None = None
+        self.refused: Refused | None = None
 
     def has_come(self) -> bool:
-        """Whether it is there."""
-        return self.value is not None
+        """Whether it is there, or will never be."""
+        return self.value is not None or self.refused is not None
 
     @property
     def come(self) -> _Value:
-        """It, which must be there."""
+        """It, which must be there.
+
+        Raises:
+            AccessRefused: what was asked for is not allowed.
+        """
+        if self.refused is not None:
+            raise access_refused(self.refused)
         assert self.value is not None
         return self.value
+
+
+def access_refused(event: Refused) -> AccessRefused:
+    """The error of who waits for what was refused."""
+    return AccessRefused(event.verb, event.group, event.principal, str(event))
 
 
 class Requests:
@@ -81,6 +94,17 @@ class Requests:
         """The answer to the oldest question has come."""
         if self._answers:
             self._answers.popleft().value = event.data
+
+    def refused(self, event: Refused) -> None:
+        """What was asked for is not allowed."""
+        for number in range(event.number, event.number + event.count):
+            if number in self._orders:
+                self._orders[number].refused = event
+        for number, pending in self._changes.get(event.group, ()):
+            if number == event.number:
+                pending.refused = event
+                self._changes[event.group].remove((number, pending))
+                break
 
     def changed(self, view: GroupView) -> int:
         """The session's own join or leave was carried out: the request's number, 0 if unknown."""

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import attrs
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.errors import CannotConnect, SessionEnded
+from groupcomm.errors import AccessRefused, CannotConnect, SessionEnded
 from groupcomm.events import DaemonView, GroupView, MemberId, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
@@ -178,7 +178,10 @@ class Sessions:
         new = await self._connect(ADMISSION_S)
         try:
             for group in list(self.groups):
-                await new.join(group)
+                try:
+                    await new.join(group)
+                except AccessRefused:  # not any more; its events tell so
+                    del self.groups[group]
             self._check_open()
         except BaseException:
             new.close_socket()

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, overload
 import attrs
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.errors import LocalProtocolError, OrderUnknown, SessionEnded
+from groupcomm.errors import AccessRefused, LocalProtocolError, OrderUnknown, SessionEnded
 from groupcomm.events import DaemonView, GroupView, MemberId, Ordered
 from groupcomm.session.codes import Code
 from groupcomm_client.connecting import ADMISSION_S
@@ -78,6 +78,7 @@ class StayingConnection:
 
         Raises:
             LocalProtocolError: a bad name, or it has joined already.
+            AccessRefused: the rules of the daemon do not allow it.
             SessionEnded: no session follows.
         """
         known = group in self._sessions.groups
@@ -88,9 +89,9 @@ class StayingConnection:
                 await session.join(group)
             except SessionEnded as error:
                 session = await self._sessions.renew(session, error)
-            except LocalProtocolError:
+            except (LocalProtocolError, AccessRefused):
                 if not known:
-                    del self._sessions.groups[group]
+                    self._sessions.groups.pop(group, None)
                 raise
             if group in session.groups:
                 return

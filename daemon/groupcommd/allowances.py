@@ -1,8 +1,13 @@
 """Allowances: what the principals of a daemon's programs have used of their quotas."""
 
+from typing import Final
+
 import trio
 
 from groupcomm.security.quotas import Account, Quotas
+
+LEAST_WAIT_S: Final = 0.001
+"""Less may be nothing to a clock, however often it is waited for."""
 
 
 class Allowances:
@@ -58,7 +63,7 @@ class Allowances:
         wait_s = account.debt_s(trio.current_time())
         self.waits += wait_s > 0
         while wait_s > 0:
-            await trio.sleep(wait_s)
+            await trio.sleep(max(wait_s, LEAST_WAIT_S))
             wait_s = account.debt_s(trio.current_time())
 
     def connections(self) -> dict[str, int]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 import trio
 
-from groupcomm.core import DaemonCore
+from groupcomm.core import DaemonCore, RulesChanged
 from groupcomm.core.probe import Probe
 from groupcomm.membership.states import State
 from groupcomm.session.codes import Code
@@ -33,7 +33,7 @@ from groupcommd.watch import Watch
 WALL_INTERVAL_S = 1.0
 """Between looks at the wall clock."""
 
-_RELOADED = frozenset(("limits", "block_s", "quotas"))
+_RELOADED = frozenset(("limits", "block_s", "quotas", "access"))
 
 LINGER_S = 1.0
 """A daemon that has left waits for its clients to read what is theirs."""
@@ -87,6 +87,7 @@ class Service:
             limits=config.limits,
             probe=probe,
         )
+        self.core.desk.govern(config.access, config.quotas.groups)
         self._state = state
         self._udp = sockets.udp
         self._networks = sockets.udp if isinstance(sockets.udp, Networks) else None
@@ -155,6 +156,8 @@ class Service:
         self.core.desk.limits = config.limits
         self.clients.allowances.renew(config.quotas)
         self._end_revoked()
+        self.clients.inputs.append(RulesChanged(config.access, config.quotas.groups))
+        self.turn()
         _log.info(
             "configuration read again: %s",
             f"new for clients that connect from now on: {', '.join(taken)}"
@@ -180,7 +183,6 @@ class Service:
             kind, _, name = desk.principal_of(number).partition(":")
             if kind == "token" and door is not None and not door.admits_token(name):
                 desk.dismiss(number, Code.REJECT_AUTH, "its token was revoked or has expired")
-        self.turn()
 
     def dump(self) -> Path | None:
         """Write the flight recorder's events next to the state; where, or None if that failed."""
@@ -220,10 +222,17 @@ class Service:
         while True:
             await trio.sleep(WALL_INTERVAL_S)
             self.core.observe_wall(trio.current_time(), time.time())
+            self._tell_news()
             self._watch.look_at_load()
             self._watch.look_at_ways()
             if self.core.desk.limits.block_bytes is not None:
                 self._cut_off_who_blocks(trio.current_time())
+
+    def _tell_news(self) -> None:
+        """Say who had to leave a group, and whom other daemons let in that this one would not."""
+        news = self.core.desk.guard.news
+        while news:
+            _log.warning("access: %s", news.popleft())
 
     def _cut_off_who_blocks(self, now: float) -> None:
         """Senders wait for a slow client, but not for ever."""
@@ -284,7 +293,7 @@ class Service:
         parts = Parts(self._config, self.core, self.clients, self._udp, self._started, self.reloads)
         queries, desk.queries = desk.queries, []
         for connection, question in queries:
-            desk.answer(connection, answer(parts, question))
+            desk.answer(connection, answer(parts, question, desk.principal_of(connection)))
 
     def _look_after(self) -> None:
         """What a step may ask for besides datagrams."""

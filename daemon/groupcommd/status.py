@@ -10,7 +10,9 @@ import attrs
 import trio
 
 from groupcomm.core import DaemonCore
+from groupcomm.groups.table import Member
 from groupcomm.membership.peers import Peer
+from groupcomm.security.access import Verb
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
@@ -31,20 +33,31 @@ class Parts:
     reloads: int = 0
 
 
-def answer(parts: Parts, question: str) -> bytes:
-    """Answer a question as JSON; one that is none with an error."""
+def answer(parts: Parts, question: str, principal: str) -> bytes:
+    """Answer a principal's question as JSON; one that is none, or not allowed, with an error."""
     word, _, rest = question.partition(" ")
-    if word == "status" and not rest:
-        found: dict[str, Any] = status(parts)
+    access = parts.core.desk.guard.access
+    verb = Verb.SEE_MEMBERS if word == "members" else Verb.ADMIN
+    asks = verb is Verb.ADMIN or access.restricts
+    if asks and not (access.may(principal, verb, rest) or access.may(principal, Verb.ADMIN)):
+        found: dict[str, Any] = {
+            "error": f"{principal} may not ask for {question[:80]!r}: no rule of the daemon allows"
+            f" it {verb.word}; ask its operator for one ([[access]] in its configuration)",
+            "refused": {"verb": verb.word, "group": rest, "principal": principal},
+        }
+    elif word == "status" and not rest:
+        found = status(parts)
     elif word == "groups" and not rest:
         found = {"groups": groups(parts.core)}
     elif word == "configuration" and not rest:
         found = describe(parts.config)
     elif word == "members" and rest:
-        found = {"group": rest, "members": members(parts.core, rest)}
+        known = members(parts.core, rest)
+        names, principals = [m.id.name for m in known], {m.id.name: m.principal for m in known}
+        found = {"group": rest, "members": names, "principals": principals}
     else:
-        known = "status, groups, members GROUP or configuration"
-        found = {"error": f"{question[:80]!r}: ask for {known}"}
+        questions = "status, groups, members GROUP or configuration"
+        found = {"error": f"{question[:80]!r}: ask for {questions}"}
     return json.dumps(found, ensure_ascii=False).encode()
 
 
@@ -56,11 +69,11 @@ def groups(core: DaemonCore) -> dict[str, int]:
     return {name: len(table.groups[name]) for name in sorted(table.groups)}
 
 
-def members(core: DaemonCore, group: str) -> list[str]:
+def members(core: DaemonCore, group: str) -> list[Member]:
     """The members of a group, in the order in which they joined; empty if there is none."""
     if core.operation is None or not core.operation.delivery.complete:
         return []
-    return [member.name for member in core.operation.delivery.groups.table.member_ids(group)]
+    return list(core.operation.delivery.groups.table.groups.get(group, ()))
 
 
 def status(parts: Parts) -> dict[str, Any]:
@@ -89,6 +102,11 @@ def status(parts: Parts) -> dict[str, Any]:
         },
         "ring": _ring(core),
         "sessions": _sessions(core),
+        "access": {
+            "rules": len(core.desk.guard.access.rules),
+            "refused": dict(core.desk.guard.refused),
+            "foreign": core.desk.guard.foreign,
+        },
         "connections": len(parts.clients),
         "connections_refused": parts.clients.refusals.counts.total(),
         "refused": dict(parts.clients.refusals.counts),

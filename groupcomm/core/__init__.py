@@ -1,7 +1,7 @@
 """One whole daemon as a state machine: the only part that a shell drives."""
 
 from groupcomm.core.daemon import DaemonCore, Transmission
-from groupcomm.core.seat import ClientBytes, ClientGone, ClientInput, ClientOpened
+from groupcomm.core.seat import ClientBytes, ClientGone, ClientInput, ClientOpened, RulesChanged
 
 __all__ = [
     "ClientBytes",
@@ -9,5 +9,6 @@ __all__ = [
     "ClientInput",
     "ClientOpened",
     "DaemonCore",
+    "RulesChanged",
     "Transmission",
 ]

@@ -198,6 +198,7 @@ class Delivery:
         self.wanted.begin(self.announcements.whole)
         self._begun()
         self.groups.begin(self.announcements)
+        self._desk.review()  # a merge brings members whom other daemons have let in
         early, self._early = self._early, []
         for bundle in early:
             self.release(bundle)

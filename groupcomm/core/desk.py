@@ -11,21 +11,22 @@ from collections.abc import Iterable
 from groupcomm.clocks.stamp import Position
 from groupcomm.core.backlog import Backlog
 from groupcomm.core.probe import Probe
-from groupcomm.core.seat import ClientBytes, ClientInput, ClientOpened, Seat
+from groupcomm.core.seat import ClientBytes, ClientInput, ClientOpened, RulesChanged, Seat
 from groupcomm.core.subscriptions import Subscriptions
 from groupcomm.core.teller import Teller
 from groupcomm.core.user_names import UserNames
 from groupcomm.errors import BadDatagram, LocalProtocolError, SessionError
 from groupcomm.events import DaemonView, MemberId
-from groupcomm.groups.table import GroupTable
+from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
+from groupcomm.security.access import Access
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon import DaemonSession, Hello, Query, SessionLimits, State, Submit
 from groupcomm.session.frames import (
     encode_ordered,
 )
-from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle
+from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle, leave_bundle
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
@@ -133,16 +134,17 @@ class Desk(Teller):
     # ---- what clients do ----
 
     def feed(self, event: ClientInput) -> None:
-        """Take one thing that a client did."""
-        connection = event.connection
-        if isinstance(event, ClientOpened):
-            session = DaemonSession(connection, limits=self.limits)
-            self.sessions[connection] = session
-            self._seats[connection] = Seat(session, event.principal)
-        elif isinstance(event, ClientBytes):
-            self._read(connection, event.data)
+        """Take one thing that a client did, or what changes for all."""
+        if isinstance(event, ClientBytes):
+            self._read(event.connection, event.data)
+        elif isinstance(event, ClientOpened):
+            session = DaemonSession(event.connection, limits=self.limits)
+            self.sessions[event.connection] = session
+            self._seats[event.connection] = Seat(session, event.principal)
+        elif isinstance(event, RulesChanged):
+            self.govern(event.access, event.most_groups)
         else:
-            self._end(connection)
+            self._end(event.connection)
 
     def _read(self, connection: int, data: bytes) -> None:
         seat = self._seats.get(connection)
@@ -155,6 +157,7 @@ class Desk(Teller):
                 elif isinstance(request, Hello):
                     if request.causes:
                         self._causes.wanted.add(connection)
+                    seat.takes_refusals = request.refusals
                     self._greet(seat, request.user)
                 elif isinstance(request, Query):
                     self.queries.append((connection, request.text))
@@ -192,12 +195,15 @@ class Desk(Teller):
         self._order_control(seat, BundleKind.CONNECT)
 
     def _order_control(self, seat: Seat, kind: BundleKind) -> None:
-        bundle = control_bundle(kind)
+        bundle = control_bundle(kind, seat.principal if kind == BundleKind.CONNECT else "")
         bundle.address(seat.session.connection, seat.user, ())
         self.subscriptions.admit(bundle)
 
     def _submit(self, seat: Seat, request: Submit) -> None:
         bundle = request.bundle
+        asks = self.guard.access.restricts or bundle.kind > _FRAGMENT
+        if (asks or seat.refused == bundle.message) and not self._admits(seat, bundle):
+            return
         if bundle.privates:
             if bundle.index == 0:
                 assert self._table is not None, "a session submits before any view"
@@ -213,6 +219,45 @@ class Desk(Teller):
         if bundle.level == _UNRELIABLE:
             self._unreliable.append(bundle)
         else:
+            self.subscriptions.admit(bundle)
+
+    def _admits(self, seat: Seat, bundle: Bundle) -> bool:
+        """Whether a bundle is allowed; if not it is dropped, and its session told once."""
+        refused = self.guard.judge(seat, bundle)
+        if refused is None:
+            return True
+        seat.session.backlog_bytes -= bundle.size
+        if bundle.index == 0:
+            self.refuse(seat, refused)
+        return False
+
+    # ---- rules ----
+
+    def govern(self, access: Access, most_groups: int | None) -> None:
+        """These rules hold from now on: who may not be in a group any more has to leave it."""
+        self.guard.access, self.guard.most_groups = access, most_groups
+        for seat in self._seats.values():
+            seat.allowed.clear()
+        self.review()
+
+    def review(self) -> None:
+        """Look at all members of all groups by the rules."""
+        if self._table is not None and self.guard.access.restricts:
+            for member in list(self._table.sessions.values()):
+                for group in list(member.groups):
+                    self.entered(member, group)
+
+    def entered(self, member: Member, group: str) -> None:
+        """A session of any daemon is a member; an own one that may not be has to leave."""
+        if self.guard.may_be_in(member.principal, group):
+            return
+        seat = self._seats.get(member.id.connection)
+        if seat is None or seat.member != member.id:
+            self.guard.note_foreign(member, group)
+        elif not seat.leaving and group not in seat.expelled:
+            self.refuse(seat, self.guard.expel(seat, group))
+            bundle = leave_bundle(group)
+            bundle.address(member.id.connection, seat.user, ())
             self.subscriptions.admit(bundle)
 
     def _leave(self, seat: Seat, code: int, reason: str) -> None:
@@ -280,7 +325,7 @@ class Desk(Teller):
     def numbered(self, bundle: Bundle) -> bool:
         """A bundle has its number; True if its session waits for the position."""
         seat = self._seats.get(bundle.session)
-        if seat is None or not bundle.groups:  # only what a client submits has groups
+        if seat is None or not bundle.message:  # only what a client submits has a number
             return False
         return seat.is_numbered(bundle)
 
@@ -313,6 +358,7 @@ class Desk(Teller):
     def disconnected(self, connection: int, member: MemberId) -> None:
         """A local session has ended for everybody; its name may be used again."""
         seat = self._seats.pop(connection)
+        self.guard.forget(seat)
         if seat.session.state is not State.CLOSED:
             self._close(seat, Code.OK, "the session has ended")
         follower = self._names.free(seat.user)

@@ -5,6 +5,7 @@ from typing import TypeAlias
 import attrs
 
 from groupcomm.events import MemberId
+from groupcomm.security.access import Access
 from groupcomm.session.daemon import DaemonSession
 from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.raw import Raw
@@ -39,21 +40,34 @@ class ClientGone:
     connection: int
 
 
-ClientInput: TypeAlias = ClientOpened | ClientBytes | ClientGone
+@attrs.frozen
+class RulesChanged:
+    """Other rules hold for all sessions from now on; see `Desk.govern`."""
+
+    access: Access
+    most_groups: int | None
+
+
+ClientInput: TypeAlias = ClientOpened | ClientBytes | ClientGone | RulesChanged
 
 
 class Seat:
     """One session and how far it has come."""
 
     __slots__ = (
+        "allowed",
         "early",
+        "expelled",
         "gone",
+        "groups",
         "leaving",
         "member",
         "numbered",
         "ordered",
         "principal",
+        "refused",
         "session",
+        "takes_refusals",
         "targets",
         "user",
         "welcomed",
@@ -70,6 +84,11 @@ class Seat:
         self.early: list[tuple[tuple[Raw, ...], bool]] = []  # frames delivered before the welcome
         self.targets: tuple[int, ...] = ()  # whom the private names of its last message mean
         self.ordered: set[int] = set()  # messages whose positions it waits for
+        self.takes_refusals = False  # it understands REFUSED frames
+        self.allowed: set[tuple[str, ...]] = set()  # destinations that the rules allow
+        self.refused = 0  # the message in fragments that they did not allow
+        self.groups: set[str] = set()  # joined, or asked to
+        self.expelled: set[str] = set()  # had to leave
         self.numbered: list[Bundle] = []  # fragments of the message whose last one has no number
 
     @property

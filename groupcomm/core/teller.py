@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from groupcomm.clocks.stamp import Position
+from groupcomm.core.guard import Guard, alone
 from groupcomm.core.seat import Seat
 from groupcomm.core.told_causes import ToldCauses
 from groupcomm.core.traffic import Traffic
-from groupcomm.events import GroupView, MemberId
+from groupcomm.events import GroupView, MemberId, Refused
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon import DaemonSession
@@ -20,6 +21,7 @@ from groupcomm.session.frames import (
     encode_delivery,
     encode_undeliverable,
 )
+from groupcomm.session.refused_frame import encode_refused
 from groupcomm.session.view_frame import encode_view
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.raw import Raw
@@ -33,6 +35,7 @@ class Teller(ABC):
     Attributes:
         ready: connections with new output.
         traffic: counts of what sessions gave and got.
+        guard: what they may do.
     """
 
     def __init__(self) -> None:
@@ -41,6 +44,7 @@ class Teller(ABC):
         self._blocking: dict[int, DaemonSession] = {}  # perhaps not any more
         self.ready: dict[int, None] = {}
         self.traffic = Traffic()
+        self.guard = Guard()
 
     @abstractmethod
     def _leave(self, seat: Seat, code: int, reason: str) -> None:
@@ -83,8 +87,28 @@ class Teller(ABC):
         return bool(self._blocking)
 
     def show_view(self, connections: Iterable[int], view: GroupView) -> None:
-        """Tell sessions of a group view."""
+        """Tell sessions of a group view; those that may not see members, of themselves alone."""
+        if self.guard.access.restricts:
+            connections = self._show_blind(connections, view)
         self._push_all(connections, encode_view(view))
+
+    def _show_blind(self, connections: Iterable[int], view: GroupView) -> list[int]:
+        """Tell sessions that may not see members; the others."""
+        seeing: list[int] = []
+        for connection in connections:
+            seat = self._seats.get(connection)
+            if seat is None or self.guard.may_see(seat, view.group):
+                seeing.append(connection)
+            else:
+                self._push(seat, (encode_view(alone(view, seat.member)),))
+        return seeing
+
+    def refuse(self, seat: Seat, refused: Refused) -> None:
+        """Tell a session what it may not do; a client that does not understand that is cut off."""
+        if seat.takes_refusals:
+            self._push(seat, (encode_refused(refused),))
+        else:
+            self._leave(seat, Code.ILLEGAL_GROUP, str(refused))
 
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         """Tell sessions that no more fragments of a message will come."""

@@ -6,7 +6,7 @@ position (view, 0).
 """
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -15,9 +15,12 @@ from groupcomm.config.view import MAX_DAEMONS
 from groupcomm.errors import LocalProtocolError
 from groupcomm.groups.table import GroupTable
 from groupcomm.names import check_group, check_user, private_name
+from groupcomm.security.access import MAX_PRINCIPAL_BYTES
 from groupcomm.wire.bundle import Bundle, body_payload, state_bundle
 from groupcomm.wire.membership import Name, Number
 from groupcomm.wire.raw import Raw
+
+Principal: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_PRINCIPAL_BYTES)]
 
 _USER = "state"
 """Stands for the session in the records of announcements, which no session sends."""
@@ -29,13 +32,15 @@ class Announcement(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_
     `completed`: key of the last view whose group table it completed; empty before the first.
     `together`: number and random id of the daemons that came along with it ever since.
     `sessions`: connection number and user's name of each. `groups`: each group with its members'
-    connection numbers, in the order in which they joined.
+    connection numbers, in the order in which they joined. `principals`: whose the sessions are, of
+    those that belong to somebody, by connection number.
     """
 
     completed: Annotated[bytes, Meta(max_length=16)]
     together: Annotated[tuple[tuple[Number, Number], ...], Meta(max_length=MAX_DAEMONS)]
     sessions: tuple[tuple[Number, Name], ...]
     groups: tuple[tuple[Name, tuple[Number, ...]], ...]
+    principals: tuple[tuple[Number, Principal], ...] = ()
 
 
 NOTHING = Announcement(b"", (), (), ())
@@ -50,7 +55,8 @@ def announce(
     if table is None:
         return Announcement(completed, tuple(together), (), ())
     groups = ((g, tuple(table.local[g])) for g in sorted(table.local))
-    return Announcement(completed, tuple(together), tuple(table.own_sessions()), tuple(groups))
+    sessions, principals = tuple(table.own_sessions()), tuple(table.own_principals())
+    return Announcement(completed, tuple(together), sessions, tuple(groups), principals)
 
 
 def cut_announcement(announcement: Announcement, room: int) -> list[Bundle]:
@@ -87,6 +93,8 @@ def decode_announcement(body: bytes, daemon: str) -> Announcement:
         len(connections) == len(users) == len(announcement.sessions)
         and len(names) == len(announcement.groups)
         and connections.issuperset(members)
+        and connections.issuperset(number for number, _ in announcement.principals)
+        and len(dict(announcement.principals)) == len(announcement.principals)
         and all(len(set(group)) == len(group) > 0 for _, group in announcement.groups)
     )
     return announcement if true else NOTHING

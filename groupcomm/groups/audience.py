@@ -5,6 +5,7 @@ from typing import Protocol
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import GroupView, MemberId
+from groupcomm.groups.table import Member
 from groupcomm.wire.bundle import Bundle
 
 
@@ -31,6 +32,9 @@ class Audience(Protocol):
 
     def joined(self, group: str) -> None:
         """A local session's join is ordered, whatever came of it."""
+
+    def entered(self, member: Member, group: str) -> None:
+        """A session, local or not, has joined a group."""
 
     def left(self, group: str) -> None:
         """A local session has left a group."""

@@ -17,7 +17,7 @@ from groupcomm.groups.fragments import OpenMessages
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
-from groupcomm.wire.bundle import SELF_DISCARD, Bundle, BundleKind
+from groupcomm.wire.bundle import SELF_DISCARD, Bundle, BundleKind, principal_of
 
 _AGREED = ServiceLevel.AGREED
 _FRAGMENT = BundleKind.FRAGMENT
@@ -68,9 +68,11 @@ class Groups:
         for daemon, name in enumerate(self._names):
             announced = announcements.whole[daemon]
             members: dict[int, Member] = {}
+            principals = dict(announced.principals)
             for connection, user in announced.sessions:
                 session = MemberId(private_name(user, name), connection)
-                members[connection] = table.connect(daemon, session)
+                principal = principals.get(connection, "")
+                members[connection] = table.connect(daemon, session, principal)
                 self._highest[daemon] = max(self._highest[daemon], connection)
             for group, connections in announced.groups:
                 for connection in connections:
@@ -226,7 +228,7 @@ class Groups:
 
     def _connect(self, daemon: int, bundle: Bundle) -> None:
         member_id = self.sender(bundle)
-        self.table.connect(daemon, member_id)
+        self.table.connect(daemon, member_id, principal_of(bundle))
         self._highest[daemon] = max(self._highest[daemon], bundle.session)
         if daemon == self._me:
             self._audience.connected(bundle.session, member_id)
@@ -243,6 +245,7 @@ class Groups:
             before = self.table.member_ids(group)
             self.table.join(member, group)
             self._show(bundle, group, Cause.JOIN, member, before)
+            self._audience.entered(member, group)
         else:
             self.table.leave(member, group)
             self._show(bundle, group, Cause.LEAVE, member, self.table.member_ids(group))

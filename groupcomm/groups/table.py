@@ -16,14 +16,16 @@ class Member:
     Attributes:
         daemon: index of its daemon in the view.
         id: its identity as clients see it.
+        principal: whose session it is, as its daemon says; "" if nobody asked.
         groups: the groups it is in, in the order in which it joined.
     """
 
-    __slots__ = ("daemon", "groups", "id")
+    __slots__ = ("daemon", "groups", "id", "principal")
 
-    def __init__(self, daemon: int, member_id: MemberId) -> None:
+    def __init__(self, daemon: int, member_id: MemberId, principal: str = "") -> None:
         self.daemon = daemon
         self.id = member_id
+        self.principal = principal
         self.groups: dict[str, None] = {}
 
 
@@ -53,9 +55,14 @@ class GroupTable:
         own = (key for key in self.sessions if key[0] == self._me)
         return [(c, split_private(self.sessions[d, c].id.name)[0]) for d, c in sorted(own)]
 
-    def connect(self, daemon: int, member_id: MemberId) -> Member:
+    def own_principals(self) -> list[tuple[int, str]]:
+        """Connection number and principal of each session of this daemon that has one."""
+        own = [(key[1], m.principal) for key, m in self.sessions.items() if key[0] == self._me]
+        return sorted((number, principal) for number, principal in own if principal)
+
+    def connect(self, daemon: int, member_id: MemberId, principal: str = "") -> Member:
         """Enter a session."""
-        member = Member(daemon, member_id)
+        member = Member(daemon, member_id, principal)
         self.sessions[daemon, member_id.connection] = member
         self.names[member_id.name] = member
         self.digest ^= _digest("", member_id)

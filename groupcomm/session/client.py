@@ -13,6 +13,7 @@ from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.events import Answer, Closed, Event, Transition
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_group, check_user
+from groupcomm.security.access import Verb
 from groupcomm.session.bundler import Bundler
 from groupcomm.session.codes import Code
 from groupcomm.session.frame_reader import FrameReader
@@ -32,6 +33,7 @@ from groupcomm.session.frames import (
     encode_query,
 )
 from groupcomm.session.inbox import Inbox
+from groupcomm.session.refused_frame import decode_refused_untrusted
 from groupcomm.session.view_frame import decode_view_untrusted
 from groupcomm.wire.bundle import (
     SELF_DISCARD,
@@ -51,6 +53,7 @@ _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _DELIVER: Final = int(FrameKind.DELIVER)
 _CAUSES: Final = int(FrameKind.CAUSES)
+_FATES: Final = frozenset((FrameKind.ORDERED, FrameKind.UNDELIVERABLE, FrameKind.REFUSED))
 
 
 class State(enum.Enum):
@@ -111,7 +114,8 @@ class ClientSession:
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._bundler = Bundler()
         self._inbox = Inbox(reassembly_cap_bytes)
-        self._bundler.add_frame(encode_hello(user, Capability.CAUSES if causes else 0, token))
+        capabilities = Capability.REFUSALS | (Capability.CAUSES if causes else 0)
+        self._bundler.add_frame(encode_hello(user, capabilities, token))
 
     @property
     def last_number(self) -> int:
@@ -315,10 +319,8 @@ class ClientSession:
             view = decode_view_untrusted(frame, self._inbox.announced)
             self._inbox.group_changed(view)
             events.append(view)
-        elif kind == FrameKind.ORDERED:
-            events.append(decode_ordered_untrusted(frame, self._inbox.announced))
-        elif kind == FrameKind.UNDELIVERABLE:
-            events.append(decode_undeliverable_untrusted(frame, self._inbox.announced))
+        elif kind in _FATES:
+            events.append(self._fate(frame))
         elif kind == FrameKind.ABORT:
             self._inbox.drop(*decode_abort_untrusted(frame))
         elif kind == FrameKind.VIEWID:
@@ -335,6 +337,17 @@ class ClientSession:
             self._end(decode_closed_untrusted(frame), events)
         else:
             raise BadDatagram("kind", f"a frame of kind {kind}")
+
+    def _fate(self, frame: bytes) -> Event:
+        """What became of a request."""
+        if frame[0] == FrameKind.ORDERED:
+            return decode_ordered_untrusted(frame, self._inbox.announced)
+        if frame[0] == FrameKind.UNDELIVERABLE:
+            return decode_undeliverable_untrusted(frame, self._inbox.announced)
+        refused = decode_refused_untrusted(frame)
+        if refused.verb == Verb.JOIN.word:
+            self._joined.discard(refused.group)
+        return refused
 
     def _on_welcome(self, frame: bytes, events: list[Event]) -> None:
         connected = decode_welcome_untrusted(frame)

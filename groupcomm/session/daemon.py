@@ -80,13 +80,15 @@ class Hello:
     Attributes:
         user: its name.
         causes: it wants a CAUSES frame before each DELIVER frame with a position.
+        refusals: it understands REFUSED frames.
     """
 
-    __slots__ = ("causes", "user")
+    __slots__ = ("causes", "refusals", "user")
 
-    def __init__(self, user: str, causes: bool) -> None:
+    def __init__(self, user: str, capabilities: int) -> None:
         self.user = user
-        self.causes = causes
+        self.causes = bool(capabilities & Capability.CAUSES)
+        self.refusals = bool(capabilities & Capability.REFUSALS)
 
 
 class Submit:
@@ -239,7 +241,7 @@ class DaemonSession:
         except LocalProtocolError as error:
             raise SessionError(Code.REJECT_NAME, str(error)) from None
         self.state = State.GREETED
-        return Hello(user, bool(capabilities & Capability.CAUSES))
+        return Hello(user, capabilities)
 
     def _on_bundle(self, frame: bytes) -> Submit:
         if len(frame) < BUNDLE_BODY_OFFSET or frame[1] > 1:

@@ -57,11 +57,13 @@ class FrameKind(enum.IntEnum):
     TRANSITION = 24
     ANSWER = 25
     CAUSES = 26
+    REFUSED = 27
 
 
 class Capability(enum.IntFlag):
     """What a client asks for in its HELLO; a daemon ignores what it does not know."""
 
+    REFUSALS = 2  # be told by REFUSED frames what is not allowed; else that ends the session
     CAUSES = 1  # be told the causes of what is delivered, by CAUSES frames
 
 

@@ -3,7 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from groupcomm.core import ClientBytes, ClientGone, ClientInput, ClientOpened, DaemonCore
+from groupcomm.core import (
+    ClientBytes,
+    ClientGone,
+    ClientInput,
+    ClientOpened,
+    DaemonCore,
+    RulesChanged,
+)
 from groupcomm.core.desk import Desk
 from groupcomm.sim.clients import Client
 from groupcomm.sim.loop import Loop
@@ -100,7 +107,8 @@ class Connections:
     def _pause_and_resume(self, inputs: Sequence[ClientInput]) -> None:
         """Read only from clients whose sessions take more."""
         sessions = self._core.desk.sessions
-        for number in sorted({event.connection for event in inputs} | self._paused):
+        heard = {event.connection for event in inputs if not isinstance(event, RulesChanged)}
+        for number in sorted(heard | self._paused):
             session = sessions.get(number)
             reading = session is None or session.reading
             if reading == (number in self._paused):

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from groupcomm.errors import BadDatagram
 from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm.names import MAX_NAME_BYTES
 from groupcomm.wire.destinations import (
     decode_groups_untrusted,
     decode_user_untrusted,
@@ -52,6 +53,8 @@ _COUNT = struct.Struct("!H")
 _U64 = struct.Struct("!Q")
 
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
+_CONNECT: Final = int(BundleKind.CONNECT)
+_LEAVE: Final = int(BundleKind.LEAVE)
 _STATE: Final = int(BundleKind.STATE)
 _SUBSCRIBE: Final = int(BundleKind.SUBSCRIBE)
 _UNSUBSCRIBE: Final = int(BundleKind.UNSUBSCRIBE)
@@ -201,9 +204,24 @@ def encode_body_head(
     return _BODY.pack(kind, level, flags, message, index, count, len(names)) + names
 
 
-def control_bundle(kind: int) -> Bundle:
-    """A CONNECT or DISCONNECT; daemons make these for their clients, without a number."""
-    return Bundle(kind, _AGREED, 0, 0, 0, 1, (), 0, encode_body(kind, _AGREED, 0, 0, (), b""))
+def control_bundle(kind: int, principal: str = "") -> Bundle:
+    """A CONNECT or DISCONNECT; daemons make these for their clients, without a number.
+
+    A CONNECT says whose session it is, if anybody knows.
+    """
+    body = encode_body(kind, _AGREED, 0, 0, (), principal.encode())
+    return Bundle(kind, _AGREED, 0, 0, 0, 1, (), 0, body)
+
+
+def leave_bundle(group: str) -> Bundle:
+    """A LEAVE that a daemon makes for a client that may not be in a group any more."""
+    body = encode_body(_LEAVE, _AGREED, 0, 0, (group,), b"")
+    return Bundle(_LEAVE, _AGREED, 0, 0, 0, 1, (group,), 0, body)
+
+
+def principal_of(bundle: Bundle) -> str:
+    """Whose session a CONNECT begins; "" if nobody knows."""
+    return bytes(body_payload(bundle.body)).decode()
 
 
 def state_bundle(payload: bytes, index: int, count: int) -> Bundle:
@@ -285,12 +303,24 @@ def _check_subscription(bundle: Bundle, size: int) -> None:
 
 
 def _check_control(bundle: Bundle, size: int) -> None:
+    if bundle.kind == _CONNECT and size:
+        _check_principal(bundle, size)
+        size = 0
     if bundle.level != _AGREED or bundle.flags or bundle.count != 1 or size:
         raise BadDatagram("bundle", f"{bundle!r} is no control bundle, payload {size} bytes")
     groups = bundle.groups
     named = bundle.kind in (BundleKind.JOIN, BundleKind.LEAVE)
     if len(groups) != named or (named and groups[0][0] == "#"):
         raise BadDatagram("bundle", f"control of kind {bundle.kind} with the groups {groups}")
+
+
+def _check_principal(bundle: Bundle, size: int) -> None:
+    if size > MAX_NAME_BYTES:
+        raise BadDatagram("bundle", f"a principal of {size} bytes")
+    try:
+        principal_of(bundle)
+    except UnicodeDecodeError:
+        raise BadDatagram("name", "a principal that is not UTF-8") from None
 
 
 # ---- records ----

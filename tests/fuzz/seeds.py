@@ -11,10 +11,10 @@ from msgspec import structs
 
 from groupcomm.clocks.stamp import Position, Stamp, ViewId
 from groupcomm.config.view import Incarnation
-from groupcomm.events import CausalContext, Cause, DaemonView, GroupView, MemberId
+from groupcomm.events import CausalContext, Cause, DaemonView, GroupView, MemberId, Refused
 from groupcomm.groups.announcement import NOTHING, Announcement, cut_announcement
 from groupcomm.security.sealing import SUITE_NONE, Sealer
-from groupcomm.session import causes_frame, frames, view_frame
+from groupcomm.session import causes_frame, frames, refused_frame, view_frame
 from groupcomm.wire.bundle import body_payload
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.destinations import encode_groups
@@ -130,7 +130,12 @@ def _membership() -> Iterator[tuple[str, bytes]]:
         yield "wire.control.control", packet.encode()
     yield "membership.flood", b"\2" + bytes((3, 4, 5, 2, 40, 1, 2, 3)) * 2 + bytes(range(200))
     sessions, groups = ((1, "ann"), (2, "größe")), (("g", (2, 1)),)
-    for brought in (NOTHING, Announcement(KEY, ((7, 8),), sessions, groups)):
+    principals = ((1, "unix:ann"), (2, "token:größe"))
+    for brought in (
+        NOTHING,
+        Announcement(KEY, ((7, 8),), sessions, groups),
+        Announcement(KEY, ((7, 8),), sessions, groups, principals),
+    ):
         (bundle,) = cut_announcement(brought, 1000)
         yield "groups.announcement", bytes(body_payload(bundle.body)) + b"\0\7"
 
@@ -153,6 +158,11 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     causes = causes_frame.encode_causes(_CAUSES)
     for context in (_CAUSES, CausalContext(7, None, ())):
         yield "session.causes_frame.causes", causes_frame.encode_causes(context)[4:]
+    for refused in (
+        Refused(number=7, count=3, verb="send", group="größe", principal="cert:ann"),
+        Refused(number=0, count=1, verb="join", group="g", principal="", quota=True),
+    ):
+        yield "session.refused_frame.refused", refused_frame.encode_refused(refused)[4:]
     yield "session.frame_reader", b"\x05" + hello + frames.encode_bye()
     told = [frame for name, frame in to_client.items() if name != "closed"]
     yield (

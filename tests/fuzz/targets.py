@@ -22,7 +22,7 @@ from groupcomm.groups.announcement import Announcements, cut_announcement
 from groupcomm.membership.flood import MAX_UNFINISHED, Flood
 from groupcomm.security.replay import ReplayWindow
 from groupcomm.security.sealing import SUITE_NONE, Opener, Sealer
-from groupcomm.session import causes_frame, frames, view_frame
+from groupcomm.session import causes_frame, frames, refused_frame, view_frame
 from groupcomm.session.client import ClientSession
 from groupcomm.session.daemon import DaemonSession, SessionLimits
 from groupcomm.session.frame_reader import FrameReader
@@ -293,6 +293,9 @@ TARGETS: Final[dict[str, Target]] = {
     ),
     "session.causes_frame.causes": _frame(
         causes_frame.decode_causes_untrusted, causes_frame.encode_causes
+    ),
+    "session.refused_frame.refused": _frame(
+        refused_frame.decode_refused_untrusted, refused_frame.encode_refused
     ),
     "session.frame_reader": _pieces,
     "session.client": _client,

@@ -10,6 +10,7 @@ from typing import BinaryIO, Final
 
 import trio
 
+from groupcomm.events import Refused
 from groupcomm_client.commands.shared import (
     add_connection_options,
     add_level_option,
@@ -17,6 +18,7 @@ from groupcomm_client.commands.shared import (
     level_of,
 )
 from groupcomm_client.connection import Connection
+from groupcomm_client.pending import access_refused
 
 NAME: Final = "pub"
 HELP: Final = "send each line of a file or of standard input to a group"
@@ -50,6 +52,9 @@ async def _run(options: argparse.Namespace) -> int:
     with file:
         async with connect_as_told(options) as connection:
             count = await _send(connection, options, file)
+    for event in connection.take_waiting():  # the last of them came with the answer to goodbye
+        if isinstance(event, Refused):
+            raise access_refused(event)
     if options.json:
         print(json.dumps({"sent": count, "seconds": round(time.monotonic() - started, 3)}))
     return 0

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.errors import ConfigError
-from groupcomm.events import DaemonView, GroupView, Message, Transition, Undeliverable
+from groupcomm.events import DaemonView, GroupView, Message, Refused, Transition, Undeliverable
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client.connecting import connect
 from groupcomm_client.connection import Connection
@@ -119,6 +119,14 @@ def describe(event: Received) -> dict[str, Any]:
             }
         case Transition():
             return {"event": "transition", "view": str(event.view)}
+        case Refused():
+            return {
+                "event": "refused",
+                "verb": event.verb,
+                "group": event.group,
+                "principal": event.principal,
+                "quota": event.quota,
+            }
         case Undeliverable():
             return {
                 "event": "undeliverable",
@@ -157,5 +165,7 @@ def tell(event: Received, *, as_json: bool) -> None:
             print(f"daemons: {', '.join(event.daemons)}", flush=True)
         case Transition():
             print("transition: until the next view, others may lack what follows", flush=True)
+        case Refused():
+            print(f"refused: {event}", file=sys.stderr, flush=True)
         case Undeliverable():
             print(f"undeliverable: {event.target} has gone", file=sys.stderr, flush=True)

@@ -3,7 +3,7 @@
 import argparse
 from typing import Final
 
-from groupcomm.events import DaemonView, GroupView, Message, Transition, Undeliverable
+from groupcomm.events import DaemonView, GroupView, Message, Refused, Transition, Undeliverable
 from groupcomm_client.commands import follow
 
 NAME: Final = "sub"
@@ -20,5 +20,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print until enough has come."""
-    everything = (Message, GroupView, DaemonView, Transition, Undeliverable)
-    return follow.run(options, everything if options.views else (Message,), (Message,))
+    everything = (Message, GroupView, DaemonView, Transition, Undeliverable, Refused)
+    shown = everything if options.views else (Message, Refused)
+    return follow.run(options, shown, (Message,))

@@ -16,6 +16,7 @@ from groupcomm.events import (
     DaemonView,
     GroupView,
     Message,
+    Refused,
     Transition,
     Undeliverable,
 )
@@ -98,7 +99,7 @@ def _runs(events: Sequence[Received | Gap]) -> Iterable[list[Message] | _Other]:
         if run:
             yield run
             run = []
-        if not isinstance(event, Undeliverable):  # a recorder sends nothing
+        if not isinstance(event, Undeliverable | Refused):  # a recorder sends nothing
             yield event
     if run:
         yield run

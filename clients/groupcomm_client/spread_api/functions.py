@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from groupcomm.errors import CannotConnect, LocalProtocolError, SessionError
+from groupcomm.errors import AccessRefused, CannotConnect, LocalProtocolError, SessionError
 from groupcomm.names import check_group
 from groupcomm_client.blocking import open_connection
 from groupcomm_client.connecting import ADMISSION_S
@@ -165,6 +165,8 @@ def _errors(mbox: int) -> Iterator[None]:
         yield
     except LocalProtocolError as error:
         raise SpreadError(ILLEGAL_SESSION, str(error)) from None
+    except AccessRefused as error:
+        raise SpreadError(ILLEGAL_GROUP, str(error)) from None
     except SessionError as error:
         with _lock:
             gone = _mailboxes.pop(mbox, None)

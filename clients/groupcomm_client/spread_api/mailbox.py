@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.events import Cause, GroupView, MemberId, Message, Transition
+from groupcomm.events import Cause, GroupView, MemberId, Message, Refused, Transition
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.conversation import Received
 from groupcomm_client.spread_api.constants import (
@@ -16,6 +16,7 @@ from groupcomm_client.spread_api.constants import (
     CAUSED_BY_LEAVE,
     CAUSED_BY_NETWORK,
     REG_MEMB_MESS,
+    REJECT_MESS,
     SERVICE_OF,
     TRANSITION_MESS,
 )
@@ -137,6 +138,8 @@ class Mailbox:
                     service, event.sender.name, event.groups, event.type, False, event.data
                 )
             )
+        elif isinstance(event, Refused):
+            self._waiting.append(self._refused(event))
         elif self._membership and isinstance(event, GroupView):
             self._waiting.append(self._view(event))
         elif self._membership and isinstance(event, Transition):
@@ -145,6 +148,12 @@ class Mailbox:
                 self._waiting.append(
                     Received_message(TRANSITION_MESS, group, (), 0, False, b"", info)
                 )
+
+    def _refused(self, event: Refused) -> Received_message:
+        """As Spread gives back what its access control refuses; the text says why."""
+        asked = CAUSED_BY_JOIN if event.verb == "join" else SERVICE_OF[event.level]
+        text, me = str(event).encode(), self.connection.member.name
+        return Received_message(asked | REJECT_MESS, me, (event.group,), 0, False, text)
 
     def _view(self, view: GroupView) -> Received_message:
         me = self.connection.member

@@ -31,16 +31,16 @@ class Clients:
         self.step()
         assert self.core.state is State.OPERATIONAL
 
-    def start(self, user: str, *, causes: bool = False) -> int:
+    def start(self, user: str, *, causes: bool = False, principal: str = "") -> int:
         """A client that has not yet said hello."""
         connection = self.core.desk.open()
         self.sessions[connection] = ClientSession(user, causes=causes)
-        self.step(ClientOpened(connection))
+        self.step(ClientOpened(connection, principal))
         return connection
 
-    def connect(self, user: str, *, causes: bool = False) -> int:
+    def connect(self, user: str, *, causes: bool = False, principal: str = "") -> int:
         """A client that is admitted."""
-        connection = self.start(user, causes=causes)
+        connection = self.start(user, causes=causes, principal=principal)
         self.talk(connection)
         return connection
 

@@ -83,11 +83,11 @@ class Cluster:
                 self.config, start, keys=None, now=self.now, wall=1000 + self.now + ahead_s
             )
 
-    def connect(self, name: str, user: str) -> Program:
+    def connect(self, name: str, user: str, principal: str = "") -> Program:
         """A client that is admitted."""
         program = Program(self.cores[name], user)
         self.programs.append(program)
-        self.step(name, [], [ClientOpened(program.connection)])
+        self.step(name, [], [ClientOpened(program.connection, principal)])
         self.run(0.1)
         return program
 

@@ -6,6 +6,7 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.events import GroupView, MemberId
 from groupcomm.groups.groups import Groups
+from groupcomm.groups.table import Member
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import (
     Bundle,
@@ -59,6 +60,9 @@ class Audience:
 
     def joined(self, group: str) -> None:
         self.joins.append(group)
+
+    def entered(self, member: Member, group: str) -> None:
+        """See `Audience`."""
 
     def left(self, group: str) -> None:
         self.leaves.append(group)

@@ -1,0 +1,157 @@
+"""The guard: what sessions of this daemon may do, by its rules and quotas.
+
+Pure. Each daemon keeps the rules for its own sessions. Principals come with CONNECT, so all daemons
+know whose sessions the others have, and can tell when another one let somebody join who may not by
+their own rules; they do not undo it, as the tables of all must be equal.
+"""
+
+from collections import Counter, deque
+from typing import Final
+
+import msgspec
+
+from groupcomm.core.seat import Seat
+from groupcomm.events import GroupView, MemberId, Refused
+from groupcomm.groups.table import Member
+from groupcomm.level import LEVELS
+from groupcomm.security.access import Access, Verb
+from groupcomm.wire.bundle import Bundle, BundleKind
+
+MAX_KNOWN: Final = 256
+"""Lists of destinations of one session that were found to be allowed."""
+
+MAX_NEWS: Final = 64
+"""Lines for the log that wait for the shell."""
+
+_FRAGMENT = int(BundleKind.FRAGMENT)
+_JOIN = int(BundleKind.JOIN)
+_LEAVE = int(BundleKind.LEAVE)
+
+
+class Guard:
+    """What is allowed now.
+
+    Attributes:
+        access: the rules.
+        most_groups: of each principal; None for any number.
+        refused: how often each verb was refused, by its word.
+        foreign: how many joins at other daemons these rules would have refused.
+        news: what the log should say, the oldest first.
+    """
+
+    __slots__ = ("_memberships", "access", "foreign", "most_groups", "news", "refused")
+
+    def __init__(self) -> None:
+        self.access = Access()
+        self.most_groups: int | None = None
+        self.refused: Counter[str] = Counter()
+        self.foreign = 0
+        self.news: deque[str] = deque(maxlen=MAX_NEWS)
+        self._memberships: Counter[str] = Counter()  # of principals, with those asked for
+
+    def judge(self, seat: Seat, bundle: Bundle) -> Refused | None:
+        """Whether a session may submit a bundle, decided for each of its destinations."""
+        if bundle.kind == _JOIN:
+            return self._judge_join(seat, bundle)
+        if bundle.kind == _LEAVE:
+            self._forget(seat, bundle.groups[0])
+            return None
+        if bundle.kind == _FRAGMENT and bundle.index:  # as it was decided when it began
+            return self._again(seat, bundle) if seat.refused == bundle.message else None
+        if bundle.groups in seat.allowed or not self.access.restricts:
+            return None
+        for name in bundle.groups:
+            verb = Verb.UNICAST if name[0] == "#" else Verb.SEND
+            if not self.access.may(seat.principal, verb, name):
+                return self._refuse(seat, bundle, verb, name)
+        if len(seat.allowed) >= MAX_KNOWN:
+            seat.allowed.clear()
+        seat.allowed.add(bundle.groups)
+        return None
+
+    def _again(self, seat: Seat, bundle: Bundle) -> Refused:
+        """One more fragment of a message that was refused; nobody is told again."""
+        return Refused(number=bundle.message, count=1, verb="", group="", principal=seat.principal)
+
+    def _judge_join(self, seat: Seat, bundle: Bundle) -> Refused | None:
+        (group,) = bundle.groups
+        if not self.access.may(seat.principal, Verb.JOIN, group):
+            return self._refuse(seat, bundle, Verb.JOIN, group)
+        most, already = self.most_groups, group in seat.groups
+        if most is not None and not already and self._memberships[seat.principal] >= most:
+            return self._refuse(seat, bundle, Verb.JOIN, group, quota=True)
+        if not already:
+            seat.groups.add(group)
+            self._memberships[seat.principal] += 1
+        seat.expelled.discard(group)
+        return None
+
+    def _refuse(
+        self, seat: Seat, bundle: Bundle, verb: Verb, name: str, *, quota: bool = False
+    ) -> Refused:
+        count = 1
+        if bundle.kind == _FRAGMENT:
+            seat.refused = bundle.message
+        else:
+            count = bundle.count
+        self.refused[verb.word] += 1
+        return Refused(
+            number=bundle.message,
+            count=count,
+            verb=verb.word,
+            group=name,
+            principal=seat.principal,
+            level=LEVELS[bundle.level],
+            quota=quota,
+        )
+
+    # ---- members ----
+
+    def expel(self, seat: Seat, group: str) -> Refused:
+        """A session may not be in a group any more, and has to leave it."""
+        seat.expelled.add(group)
+        self._forget(seat, group)
+        self.refused[Verb.JOIN.word] += 1
+        self.news.append(f"{seat.member}, {seat.principal}, may not be in {group!r} any more")
+        return Refused(
+            number=0, count=1, verb=Verb.JOIN.word, group=group, principal=seat.principal
+        )
+
+    def may_be_in(self, principal: str, group: str) -> bool:
+        """Whether a principal's sessions may be members of a group."""
+        return not self.access.restricts or self.access.may(principal, Verb.JOIN, group)
+
+    def note_foreign(self, member: Member, group: str) -> None:
+        """Another daemon has a member that may not be one by these rules."""
+        self.foreign += 1
+        whose = member.principal or "nobody known"
+        self.news.append(
+            f"{member.id}, {whose}, is in {group!r}, which the rules of this daemon forbid: its"
+            " daemon has others"
+        )
+
+    def _forget(self, seat: Seat, group: str) -> None:
+        if group in seat.groups:
+            seat.groups.remove(group)
+            self._memberships[seat.principal] -= 1
+
+    def forget(self, seat: Seat) -> None:
+        """A session is over."""
+        self._memberships[seat.principal] -= len(seat.groups)
+        if not self._memberships[seat.principal]:
+            del self._memberships[seat.principal]
+
+    def may_see(self, seat: Seat, group: str) -> bool:
+        """Whether a session is told who else is in a group."""
+        access = self.access
+        return not access.restricts or access.may(seat.principal, Verb.SEE_MEMBERS, group)
+
+
+def alone(view: GroupView, me: MemberId | None) -> GroupView:
+    """A view of a group as somebody is told of it who may not see its members."""
+    return msgspec.structs.replace(
+        view,
+        members=tuple(member for member in view.members if member == me),
+        changed=tuple(member for member in view.changed if member == me),
+        vs_set=tuple(member for member in view.vs_set if member == me),
+    )
