@@ -20,6 +20,8 @@ def _plain(value: Any) -> Any:
         return {n: _plain(getattr(value, n)) for n in names if n not in ("keys", "starts")}
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, frozenset):
+        return [verb.word for verb in sorted(value)]  # of a rule
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     return value if isinstance(value, int | float | bool | None) else str(value)

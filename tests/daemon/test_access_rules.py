@@ -1,5 +1,6 @@
 """Rules on a real daemon: programs of all kinds are told what they may not do, and go on."""
 
+import json
 import os
 import signal
 import time
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import groupcommd.cli
 from groupcomm.errors import AccessRefused, ConfigError
 from groupcomm.events import Cause, GroupView, Message, Refused
 from groupcomm_client import cli
@@ -155,6 +157,16 @@ def test_a_file_with_a_wrong_rule_changes_nothing(cluster: RunningCluster) -> No
     cluster.config.write_text(before)
     with connect(cluster.address("a")) as ann:
         ann.join("open.g")
+
+
+def test_rules_are_told_as_they_are_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "d.toml"
+    path.write_text('name = "d"\naccess = [{who = "cert:*", may = ["send", "join"]}]\n')
+    assert groupcommd.cli.main(["--config", str(path), "--check"]) == 0
+    told = json.loads(capsys.readouterr().out)["access"]
+    assert told == {"rules": [{"who": ["cert:*"], "groups": ["*"], "verbs": ["join", "send"]}]}
 
 
 @pytest.mark.parametrize(
