@@ -269,6 +269,7 @@ def test_no_part_of_a_large_message_that_is_refused_gets_through(reload: bool) -
         govern(clients, ALL)
     assert [e.number for e in clients.talk(ann) if isinstance(e, Refused)] == [number]
     assert clients.core.desk.sessions[ann].backlog_bytes == 0
+    assert clients.core.desk.sessions[bob].output_bytes == 0
     assert clients.heard(bob) == []
     govern(clients, ALL)
     clients.sessions[ann].multicast("g", bytes(200_000), level=AGREED)
