@@ -1,0 +1,1 @@
+"""Filters between a program and its session; docs/filters.md is their guide."""
