@@ -16,6 +16,7 @@ from groupcomm.events import GroupView, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking_connection import BlockingConnection
 from groupcomm_client.conversation import Conversation, Received
+from groupcomm_client.end_to_end.credentials import Credentials
 from groupcomm_client.facts import Facts
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Step, Target, targets_of
@@ -74,9 +75,13 @@ class AwaitedConnection(Facts):
         """See `BlockingConnection`."""
         self.blocking.greet()
 
-    async def join(self, group: str) -> GroupView:
+    async def join(self, group: str, *, secret: Credentials | None = None) -> GroupView:
         """See `BlockingConnection`."""
-        return self.blocking.join(group)
+        return self.blocking.join(group, secret=secret)
+
+    async def rekey(self, group: str) -> None:
+        """See `BlockingConnection`."""
+        self.blocking.rekey(group)
 
     async def leave(self, group: str) -> None:
         """See `BlockingConnection`."""

@@ -13,6 +13,7 @@ from groupcomm.session.codes import Code
 from groupcomm_client.blocking_loop import ThreadLoop, run
 from groupcomm_client.connecting import ADMISSION_S
 from groupcomm_client.conversation import Received
+from groupcomm_client.end_to_end.credentials import Credentials
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.patience import move_on_after
 from groupcomm_client.sessions import Reconnected
@@ -46,22 +47,26 @@ class BlockingStayingConnection:
         """The latest views of its groups, by name; of the last session while there is none."""
         return self._staying.groups
 
-    def join(self, group: str) -> None:
+    def join(self, group: str, *, secret: Credentials | None = None) -> None:
         """Become a member, in this session and those that follow; see `StayingConnection`."""
-        run(self._staying.join(group))
+        run(self._staying.join(group, secret=secret))
 
     def leave(self, group: str) -> None:
         """Be a member no longer; see `StayingConnection`."""
         run(self._staying.leave(group))
 
     @contextmanager
-    def group(self, name: str) -> Iterator[None]:
+    def group(self, name: str, *, secret: Credentials | None = None) -> Iterator[None]:
         """Be a member for the length of a block."""
-        self.join(name)
+        self.join(name, secret=secret)
         try:
             yield
         finally:
             self.leave(name)
+
+    def rekey(self, group: str) -> None:
+        """Have the members of a group use another key; see `StayingConnection.rekey`."""
+        run(self._staying.rekey(group))
 
     def set_filters(self, filters: Sequence[Factory]) -> None:
         """Have other filters in use; see `StayingConnection.set_filters`."""

@@ -113,7 +113,7 @@ class BlockingStream:
             self.set_bell()
         if come:
             self._feed()
-        if patience_s is not None and self._alarm >= 0:
+        if self._alarm >= 0 and (patience_s is not None or self._conversation.unasked):
             self._write_unasked()
         self.lock.notify_all()
 

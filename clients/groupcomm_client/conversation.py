@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import cast
 
+from groupcomm.errors import LocalProtocolError
 from groupcomm.events import (
     Answer,
     Closed,
@@ -27,6 +28,8 @@ from groupcomm.events import (
 )
 from groupcomm.level import ServiceLevel
 from groupcomm.session.client import ClientSession, State
+from groupcomm_client.end_to_end.credentials import Credentials
+from groupcomm_client.end_to_end.sealing import Sealing
 from groupcomm_client.filtered import FilteredSession, Received
 from groupcomm_client.filters import factories
 from groupcomm_client.filters.factories import Factory
@@ -110,11 +113,15 @@ class Conversation(FilteredSession):
         self._greeted = now_us()
         return lambda: self.is_open
 
-    def join(self, group: str) -> Pending[GroupView]:
+    def join(self, group: str, secret: Credentials | None = None) -> Pending[GroupView]:
         """Ask to become a member; the first view is the answer."""
         self.check_open()
         number = self._session.join(group)
         self.asked.add(group)
+        if secret is not None and self._sealing is None:
+            self._sealing = Sealing(self, self._clock)
+        if self._sealing is not None:
+            self._sealing.join(group, secret)
         return self._asked_to("join", group, number)
 
     def leave(self, group: str) -> Pending[GroupView]:
@@ -129,6 +136,29 @@ class Conversation(FilteredSession):
             self._trace.asked(what, group, number)
         return self._requests.change(group, number)
 
+    def may_send(self, groups: str | Sequence[str]) -> bool:
+        """Whether a message can go out now; if not, it can once its group has a key.
+
+        Raises:
+            LocalProtocolError: it must not go out.
+        """
+        if self._sealing is None:
+            return True
+        self.check_open()
+        names = (groups,) if isinstance(groups, str) else groups
+        return self._sealing.may_send(names, self.asked)
+
+    def rekey(self, group: str) -> Ready:
+        """Ask for another key of a group with a secret.
+
+        Raises:
+            LocalProtocolError: the session has not joined it with a secret.
+        """
+        self.check_open()
+        if self._sealing is None:
+            raise LocalProtocolError(f"this session has not joined {group!r} with a secret")
+        return self._sealing.rekey(group)
+
     def send(
         self,
         groups: str | Sequence[str],
@@ -141,8 +171,8 @@ class Conversation(FilteredSession):
     ) -> int:
         """Send a message; its number, or what `order_of` takes for it while filters hold it."""
         self.check_open()
-        if self._filtering is not None:
-            return self._filter(groups, data, level, type, self_discard, ordered)
+        if not self._is_plain:
+            return self._send_through(groups, data, level, type, self_discard, ordered)
         number = self._session.multicast(
             groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
         )
@@ -163,7 +193,7 @@ class Conversation(FilteredSession):
     ) -> None:
         """Send a part of many messages."""
         self.check_open()
-        if self._trace is not None or self._filtering is not None:
+        if self._trace is not None or not self._is_plain:
             for data in messages:
                 self.send(groups, data, level=level, type=type, self_discard=self_discard)
             return
@@ -225,7 +255,7 @@ class Conversation(FilteredSession):
         """Take what was read; nothing (b"") at the end of the stream."""
         session = self._session
         events = session.receive(data) if data else session.connection_lost()
-        if session.only_messages and self._trace is None and self._filtering is None:
+        if session.only_messages and self._trace is None and self._is_plain:
             self.events += cast(list[Message], events)
             return
         for event in events:

@@ -15,6 +15,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
 from groupcomm_client.connecting import ADMISSION_S, Greeter, open_connection
 from groupcomm_client.conversation import Received, random_user
+from groupcomm_client.end_to_end.credentials import Credentials
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop
 
@@ -63,11 +64,14 @@ class Session(Greeter, Protocol):
     def in_doubt(self) -> int:
         """How many messages may not have reached the daemon."""
 
-    async def join(self, group: str) -> GroupView:
+    async def join(self, group: str, *, secret: Credentials | None = None) -> GroupView:
         """Become a member."""
 
     async def leave(self, group: str) -> None:
         """Be a member no longer."""
+
+    async def rekey(self, group: str) -> None:
+        """Have another key for a group."""
 
     async def multicast(
         self,
@@ -98,7 +102,7 @@ class Sessions:
     """Sessions of one user, each opened when the one before has ended.
 
     Attributes:
-        groups: that each of them joins, in this order.
+        groups: that each of them joins, in this order, with their secrets.
         told: events of sessions that have ended, and what stands between the sessions; to be given
             before those of the present one.
         closed: no other session is to follow.
@@ -115,7 +119,7 @@ class Sessions:
         causes: bool = False,
         filters: Sequence[Factory] | None = None,
     ) -> None:
-        self.groups: dict[str, None] = {}
+        self.groups: dict[str, Credentials | None] = {}
         self.told: deque[Received | Reconnected] = deque()
         self._loop = loop
         self._address = address
@@ -179,8 +183,8 @@ class Sessions:
     async def _connect_and_join(self) -> Session:
         new = await self._connect(ADMISSION_S)
         try:
-            for group in list(self.groups):
-                await new.join(group)
+            for group, secret in list(self.groups.items()):
+                await new.join(group, secret=secret)
             self._check_open()
         except BaseException:
             new.close_socket()

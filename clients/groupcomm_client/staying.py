@@ -18,6 +18,7 @@ from groupcomm.session.codes import Code
 from groupcomm_client.connecting import ADMISSION_S
 from groupcomm_client.connection import GOODBYE_S, Turns
 from groupcomm_client.conversation import Received
+from groupcomm_client.end_to_end.credentials import Credentials
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop, TrioLoop
 from groupcomm_client.sessions import Reconnected, Session, Sessions
@@ -81,8 +82,12 @@ class StayingConnection:
         with suppress(SessionEnded):  # then the next one has them
             self._sessions.current.set_filters(filters)
 
-    async def join(self, group: str) -> None:
+    async def join(self, group: str, *, secret: Credentials | None = None) -> None:
         """Become a member, in this session and those that follow.
+
+        Args:
+            group: its name.
+            secret: see `Connection.join`.
 
         Raises:
             LocalProtocolError: a bad name, or it has joined already.
@@ -90,10 +95,11 @@ class StayingConnection:
         """
         known = group in self._sessions.groups
         session = self._sessions.current  # first: one that comes later joins the group, too
-        self._sessions.groups[group] = None
+        if not known:
+            self._sessions.groups[group] = secret
         while True:
             try:
-                await session.join(group)
+                await session.join(group, secret=secret)
             except SessionEnded as error:
                 session = await self._sessions.renew(session, error)
             except LocalProtocolError:
@@ -121,14 +127,29 @@ class StayingConnection:
                     return None
 
     @asynccontextmanager
-    async def group(self, name: str) -> AsyncIterator[None]:
+    async def group(self, name: str, *, secret: Credentials | None = None) -> AsyncIterator[None]:
         """Be a member for the length of a block."""
-        await self.join(name)
+        await self.join(name, secret=secret)
         try:
             yield
         finally:
             if not self._sessions.closed:
                 await self._loop.in_spite(GOODBYE_S, lambda: self.leave(name))
+
+    async def rekey(self, group: str) -> None:
+        """Have the members of a group with a secret use another key; returns once it is in use.
+
+        A new session gets a new key anyway.
+
+        Raises:
+            LocalProtocolError: the group was not joined with a secret.
+            SessionEnded: no session follows.
+        """
+        session = self._sessions.current
+        try:
+            await session.rekey(group)
+        except SessionEnded as error:
+            await self._sessions.renew(session, error)
 
     @overload
     async def multicast(

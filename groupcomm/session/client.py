@@ -68,7 +68,8 @@ class ClientSession:
     Attributes:
         user: its name; the private name is ``#user#daemon``.
         state: calls other than `receive` and `take` need OPEN.
-        only_messages: whether the last `receive` told of messages, and of nothing else.
+        only_messages: whether the last `receive` told of messages, none of them sealed, and of
+            nothing else.
     """
 
     __slots__ = (
@@ -317,6 +318,8 @@ class ClientSession:
         if self._inbox.overfull:
             text = "unfinished large messages fill more than reassembly_cap_bytes; raise it"
             self._end(Closed(code=Code.MESSAGE_TOO_LONG, reason=text), events)
+        if self._inbox.sealed:
+            self._inbox.sealed = self.only_messages = False
         return events
 
     def connection_lost(self) -> list[Event]:
