@@ -12,6 +12,7 @@ import enum
 from typing import Final, TypeAlias
 
 import attrs
+import msgspec
 
 from groupcomm.events import GroupView, MemberId
 from groupcomm_client.end_to_end.credentials import Credentials
@@ -30,11 +31,14 @@ from groupcomm_client.end_to_end.keyring import Keyring
 from groupcomm_client.end_to_end.keys import GroupKey, NotGenuine, Random
 from groupcomm_client.end_to_end.taking import Prekeys, Taking
 
+AWAIT_S: Final = 1.0
+"""So long a giver waits for members that have not said that they may have the key."""
+
 PATIENCE_S: Final = 2.0
-"""So long a member is awaited that does not do its part, as a program without the secret."""
+"""So long the giver is awaited, and then those who have no key; after that it is told of them."""
 
 GATHER_S: Final = 0.01
-"""So long a giver waits for further members, to give the key to all of them in one message."""
+"""So long a giver waits for further members that come late, to give them the key together."""
 
 ASKS: Final = 3
 """So often a member asks for the key of one view, if what it is given does not unwrap."""
@@ -138,7 +142,7 @@ class Agreement:
         if self.giver != self.me:
             self._times[_Timer.SILENT] = now + PATIENCE_S
             return self._ask(self.giver)
-        return self._draw()
+        return self._draw(now)
 
     @property
     def giver(self) -> MemberId:
@@ -147,9 +151,9 @@ class Agreement:
 
     # ---- the giver ----
 
-    def _draw(self) -> list[Action]:
+    def _draw(self, now: float) -> list[Action]:
         self._giving.draw(self.epoch)
-        return self._serve()
+        return self._serve_soon(now)
 
     def _serve(self) -> list[Action]:
         self._times.pop(_Timer.SERVE, None)
@@ -172,14 +176,17 @@ class Agreement:
         return self._serve_soon(now) + self._check_done(now)
 
     def _serve_soon(self, now: float) -> list[Action]:
-        """Give the key to those who wait, once there are no more or soon."""
+        """Give the key once all may have it: so nothing is sent that a member could never read.
+
+        Who is late, or known not to be ready, is waited for a bounded time, or not at all.
+        """
         offer = self._giving.offer
-        if offer is None or not self._giving.unserved(self._view.members):
+        if offer is None or (offer.told and not self._giving.unserved(self._view.members)):
             return []
-        known = self._giving.readies.keys() | {self.me}
+        known = self._giving.readies.keys() | self._distrusted | {self.me}
         if known >= set(self._view.members):
             return self._serve()
-        self._times.setdefault(_Timer.SERVE, now + GATHER_S)
+        self._times.setdefault(_Timer.SERVE, now + (GATHER_S if offer.told else AWAIT_S))
         return []
 
     def _check_done(self, now: float) -> list[Action]:
@@ -207,18 +214,15 @@ class Agreement:
             return []
         return self._get_ready(giver)
 
-    def _get_ready(self, giver: MemberId, moved: bytes = b"") -> list[Action]:
-        """Have a member know what the next key is to be wrapped for; it asks for one now if it
-        has moved to none.
-        """
+    def _get_ready(
+        self, giver: MemberId, moved: bytes = b"", *, again: bool = False
+    ) -> list[Action]:
+        """Have a member know what the next key is to be wrapped for."""
         number, public = self._prekeys.make()
-        asks = not moved
-        ready = Ready(self.group, number, asks, moved, public)
+        ready = Ready(self.group, self.epoch.place, number, again, moved, public)
         proof = self._credentials.prove(ready_text(ready, self.me, giver))
         self._told_at = giver
-        return [
-            ToMember(giver, encode_frame(Ready(self.group, number, asks, moved, public, proof)))
-        ]
+        return [ToMember(giver, encode_frame(msgspec.structs.replace(ready, proof=proof)))]
 
     def hear_key(self, sender: MemberId, frame: KeyFrame, now: float) -> list[Action]:
         """A key for members of a view.
@@ -230,6 +234,11 @@ class Agreement:
         if place < self.epoch.place:
             return []  # the view has changed before it came, so nobody uses it
         key = self._taking.note(self._view, self.epoch, sender, frame, now)
+        self._giving.see_giver(sender, self.epoch.place)
+        if self._told_at != sender:
+            self._told_at = None  # who has this member's prekeys forgets them, as this one does
+        if self._giving.offer is None:
+            self._times.pop(_Timer.SERVE, None)
         self._see_silence(sender, key)
         self._times.pop(_Timer.SILENT, None)
         self._times.setdefault(_Timer.DOUBT, now + PATIENCE_S)
@@ -262,7 +271,7 @@ class Agreement:
                     return self._get_ready(key.giver, key.id)
                 if self._asks_left:
                     self._asks_left -= 1
-                    self._told_at = None
+                    return self._get_ready(key.giver, again=True)
         return self._ask(key.giver)
 
     def _settle(self) -> None:
@@ -300,20 +309,20 @@ class Agreement:
 
     # ---- another key ----
 
-    def rekey(self) -> list[Action]:
+    def rekey(self, now: float) -> list[Action]:
         """Have another key in the same view; nothing to do while the next one is on its way."""
         key = self.keys.latest
         if key is None or key.secret is None:
             return []
         if key.giver != self.me:
             return [ToMember(key.giver, key.seal(self.me, Kind.REKEY, b"", b""))]
-        return self.hear_rekey(key)
+        return self.hear_rekey(key, now)
 
-    def hear_rekey(self, key: GroupKey) -> list[Action]:
+    def hear_rekey(self, key: GroupKey, now: float) -> list[Action]:
         """A member asks for another key than this one."""
         offer = self._giving.offer
         if key is self.keys.latest and offer is not None and offer.id == key.id:
-            return self._draw()
+            return self._draw(now)
         return []  # there is another one already
 
     # ---- time ----

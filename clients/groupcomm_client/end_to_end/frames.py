@@ -122,16 +122,18 @@ class Ready(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         group: the group's name.
+        place: of the view in which it was sent.
         number: of this one among those of its sender for this group; from 1.
-        asks: it has no key of the present view.
+        again: what it was given for the present view cannot be unwrapped, so it was changed.
         moved: id of the key that its sender sends with from now on; empty for none.
         prekey: a public X25519 key, for one or a few wraps.
         proof: by the sender's credentials, over `ready_text`.
     """
 
     group: str
+    place: Place
     number: int
-    asks: bool
+    again: bool
     moved: bytes
     prekey: bytes
     proof: bytes = b""
@@ -139,7 +141,7 @@ class Ready(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 def ready_text(ready: Ready, sender: MemberId, giver: MemberId) -> bytes:
     """What the proof of a Ready is made over."""
-    parts = (ready.group, ready.number, ready.asks, ready.moved, ready.prekey)
+    parts = (ready.group, ready.place, ready.number, ready.again, ready.moved, ready.prekey)
     return text("ready", *parts, sender, giver)
 
 

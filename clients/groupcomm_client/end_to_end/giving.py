@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 import attrs
+import msgspec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from groupcomm.events import MemberId
@@ -13,6 +14,7 @@ from groupcomm_client.end_to_end.frames import (
     Entry,
     Epoch,
     KeyFrame,
+    Place,
     Ready,
     key_text,
     ready_text,
@@ -47,11 +49,24 @@ class Giving:
         self._random = random
         self.readies: dict[MemberId, Ready] = {}
         self.offer: _Offer | None = None
+        self._other: Place | None = None
 
     def change_view(self, stayed: Iterable[MemberId]) -> None:
         """Another view: who came by another way than this member has other prekeys by now."""
         self.readies = {one: self.readies[one] for one in stayed if one in self.readies}
         self.offer = None
+
+    def see_giver(self, giver: MemberId, place: Place) -> None:
+        """A key has come. If it is somebody else's, members make their prekeys for that one from
+        now on, and erase those that they have made for this member.
+        """
+        if giver == self._me:
+            self._other = None
+        else:
+            self.readies.clear()
+            self._other = place
+            if self.offer is not None and not self.offer.told:
+                self.offer = None
 
     def doubt(self, sender: MemberId, ready: Ready) -> str:
         """Why a Ready is not believed; empty if it is."""
@@ -60,11 +75,13 @@ class Giving:
 
     def take(self, sender: MemberId, ready: Ready) -> bool:
         """Note a Ready that is believed; False if one as new was there."""
+        if self._other is not None and ready.place <= self._other:
+            return True  # made before its sender knew that somebody else gives
         known = self.readies.get(sender)
         if known is not None and ready.number <= known.number:
             return False
         self.readies[sender] = ready
-        if ready.asks and self.offer is not None:
+        if ready.again and self.offer is not None:
             self.offer.served.pop(sender, None)
         return True
 
@@ -112,9 +129,7 @@ class Giving:
         )
         offer.told = True
         proof = self._credentials.prove(key_text(frame, self._me))
-        return KeyFrame(
-            frame.place, frame.digest, frame.id, frame.first, frame.ephemeral, frame.entries, proof
-        )
+        return msgspec.structs.replace(frame, proof=proof)
 
     def _entry(self, at: int, member: MemberId, private: X25519PrivateKey) -> Entry | None:
         assert self.offer is not None
@@ -132,5 +147,5 @@ class Giving:
             del self.readies[member]  # a prekey that gives secrets away
             return None
         if not self._credentials.names_members:
-            ready = Ready(ready.group, ready.number, ready.asks, ready.moved, ready.prekey)
+            ready = msgspec.structs.replace(ready, proof=b"")
         return Entry(at, ready, wrapped)

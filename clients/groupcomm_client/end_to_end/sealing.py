@@ -114,12 +114,12 @@ class Sealing:
         if not self.concerns(groups):
             return True
         agreement = self._agreements.get(groups[0])
-        if agreement is None:
-            if groups[0] in asked:
-                return False
+        if groups[0] not in asked:
             raise LocalProtocolError(
                 f"{groups[0]!r} was joined with a secret and left: join it again to send to it"
             )
+        if agreement is None:
+            return False
         if agreement.state is State.REFUSED:
             raise LocalProtocolError(
                 f"nothing can be sent to {groups[0]!r}, as a member whom this program does not"
@@ -137,7 +137,7 @@ class Sealing:
         if agreement is None:
             raise LocalProtocolError(f"this session has not joined {group!r} with a secret")
         before = agreement.keys.latest
-        self._do(agreement, agreement.rekey())
+        self._do(agreement, agreement.rekey(self._clock()))
 
         def has_come() -> bool:
             if self._agreements.get(group) is not agreement:
@@ -217,7 +217,8 @@ class Sealing:
 
     def receive(self, message: Message) -> None:
         """Take a message that has come."""
-        if self._holding.is_behind(message) or not self._take(message):
+        behind = self._holding.is_behind(message) and not _is_about_keys(message)
+        if behind or not self._take(message):
             self._hold(message)
         elif self._holding:
             self._release()
@@ -290,7 +291,7 @@ class Sealing:
             key = agreement.keys.get(head.key)
             if key is not None and key.can_open(message.sender):
                 key.open(message.sender, head, message.data, b"")
-                self._do(agreement, agreement.hear_rekey(key))
+                self._do(agreement, agreement.hear_rekey(key, self._clock()))
                 return
         if not self._credentials:
             raise NotGenuine(NO_SECRET)
@@ -351,6 +352,12 @@ NO_SECRET: Final = (
     "it is sealed for the members of a group with a secret: leave the group, and join it again"
     " with secret=..., as docs/end-to-end.md says"
 )
+
+
+def _is_about_keys(message: Message) -> bool:
+    """Whether it is none of a program: what waits may wait for just this."""
+    data = message.data
+    return data.startswith(SEALED) and kind_of(data) not in (Kind.DATA, Kind.LOOSE)
 
 
 def _too_late(agreement: Agreement, place: Place) -> str:
