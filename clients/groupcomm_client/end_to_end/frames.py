@@ -208,7 +208,7 @@ def decode_frame_untrusted(data: bytes, kind: type[_Frame]) -> _Frame:
     """
     try:
         frame = msgspec.msgpack.decode(memoryview(data)[len(SEALED) + 1 :], type=kind)
-    except msgspec.DecodeError as error:  # also of values that have the wrong type
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # the first also of wrong types
         raise BadFrame(f"it does not decode: {error}") from None
     readies = [frame] if isinstance(frame, Ready) else [one.ready for one in frame.entries]
     lengths = {len(ready.prekey) for ready in readies}

@@ -83,7 +83,7 @@ def do(world: World, what: str, one: int, two: int) -> None:
     actions: dict[str, Callable[[], object]] = {
         "send": lambda: program.send(LEVELS[two % len(LEVELS)]),
         "number": lambda: world.number(component, program),
-        "deliver": lambda: [world.deliver(component, program, two) for _ in range(1 + two % 4)],
+        "deliver": lambda: world.deliver(component, program, two),
         "go on": lambda: world.go_on(two),
         "leave": lambda: world.leave(program),
         "crash": lambda: world.crash(component, program),

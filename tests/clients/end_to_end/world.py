@@ -208,7 +208,7 @@ class World:
         self.sealed: dict[bytes, Message] = {}  # the same as they were sent
         self._texts: dict[tuple[MemberId, int], bytes] = {}
         self.everybody: list[Program] = []
-        self._credentials = credentials
+        self.credentials = credentials
         self._counter = 1
         self.components = [Component(1)]
 
@@ -227,7 +227,7 @@ class World:
         component = self.components[at % len(self.components)]
         number = len(self.everybody)
         member = MemberId(f"#p{number}#d", number)
-        program = Program(self, member, self._credentials(number))
+        program = Program(self, member, self.credentials(number))
         program.delivered = set(range(len(component.log)))
         self.everybody.append(program)
         component.programs.append(program)
