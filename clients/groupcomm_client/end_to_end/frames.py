@@ -87,7 +87,9 @@ class Head(NamedTuple):
 
 
 _HEAD: Final = struct.Struct(f"!{len(SEALED)}sBQQHH{ID_BYTES}sQ")
+_KEY_AND_NUMBER: Final = struct.Struct(f"!{ID_BYTES}sQ")
 HEAD_BYTES: Final = _HEAD.size
+_KEY_AT: Final = HEAD_BYTES - _KEY_AND_NUMBER.size
 OVERHEAD_BYTES: Final = HEAD_BYTES + 16
 """By so much an encrypted message is larger than what it holds."""
 
@@ -97,9 +99,21 @@ def kind_of(data: bytes) -> int:
     return data[len(SEALED)] if len(data) > len(SEALED) else -1
 
 
-def encode_head(head: Head) -> bytes:
-    """As bytes."""
-    return _HEAD.pack(SEALED, head.kind, *head.place, head.key, head.number)
+def encode_head(kind: int, place: Place, key: bytes, number: int) -> bytes:
+    """A head as bytes; see `Head`."""
+    return _HEAD.pack(SEALED, kind, *place, key, number)
+
+
+def read_key_and_number_untrusted(data: bytes) -> tuple[bytes, int]:
+    """Of the head of an encrypted message the id of its key, and its number.
+
+    Raises:
+        BadFrame: it is too short.
+    """
+    if len(data) < OVERHEAD_BYTES:
+        raise BadFrame("it is cut off")
+    key, number = _KEY_AND_NUMBER.unpack_from(data, _KEY_AT)
+    return key, number
 
 
 def decode_head_untrusted(data: bytes) -> Head:

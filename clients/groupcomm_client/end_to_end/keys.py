@@ -5,6 +5,7 @@ key that it has shown for this epoch: so numbers that only rise are nonces that 
 if a daemon gives two programs the same identity.
 """
 
+import struct
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -20,7 +21,6 @@ from groupcomm_client.end_to_end.frames import (
     HEAD_BYTES,
     KEY_BYTES,
     Epoch,
-    Head,
     Kind,
     encode_head,
     text,
@@ -37,8 +37,8 @@ class NotGenuine(Exception):
     """It was not made with this key, or not for this; the text says what to think of it."""
 
 
-def _nonce(kind: int, number: int) -> bytes:
-    return kind.to_bytes(4) + number.to_bytes(8)
+_nonce: Final = struct.Struct("!IQ").pack
+"""Of the kind and the number of a message."""
 
 
 def _derive(secret: bytes, salt: bytes, info: bytes) -> bytes:
@@ -179,33 +179,33 @@ class GroupKey:
             self.salts[member] = salt
             self._senders.pop(member, None)
 
-    def seal(self, me: MemberId, kind: Kind, data: bytes, beside: bytes) -> bytes:
+    def seal(self, me: MemberId, kind: int, data: bytes, beside: bytes) -> bytes:
         """Encrypt a message of this member; `beside` is not sent and must be the same there."""
         self._counts[kind] += 1
         number = self._counts[kind]
-        head = encode_head(Head(kind, self.epoch.place, self.id, number))
-        cipher = self._sender(me).cipher
+        head = encode_head(kind, self.epoch.place, self.id, number)
+        cipher = (self._senders.get(me) or self._sender(me)).cipher
         return head + cipher.encrypt(_nonce(kind, number), data, head + beside)
 
-    def open(self, sender: MemberId, head: Head, data: bytes, beside: bytes) -> bytes:
-        """What a message of a sender holds; the key and the sender `can_open` it.
+    def open(self, sender: MemberId, kind: int, number: int, data: bytes, beside: bytes) -> bytes:
+        """What a message of a sender holds; the key `can_open` what it has sealed.
 
         Raises:
             NotGenuine: it is not as it was sealed, or was taken already.
         """
-        known = self._sender(sender)
-        taken = known.taken.get(head.kind)
-        if taken is None or head.place != self.epoch.place:
-            raise NotGenuine("it names a kind or a view that its key is not for: it was changed")
+        known = self._senders.get(sender) or self._sender(sender)
+        taken = known.taken.get(kind)
+        if taken is None:
+            raise NotGenuine("it names a kind that there is not: it was changed")
         try:
             plain = known.cipher.decrypt(
-                _nonce(head.kind, head.number), data[HEAD_BYTES:], data[:HEAD_BYTES] + beside
+                _nonce(kind, number), data[HEAD_BYTES:], data[:HEAD_BYTES] + beside
             )
         except InvalidTag:
             raise NotGenuine(
                 "its sender has not sealed it so: it was changed on its way, or is of somebody else"
             ) from None
-        if not taken.take(head.number):
+        if not taken.take(number):
             raise NotGenuine("it has come already, or behind what was sent after it: a repetition")
         return plain
 

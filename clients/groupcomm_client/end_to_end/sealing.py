@@ -5,6 +5,7 @@ opened before any filter sees it, or held, or given to the program as `Unreadabl
 """
 
 import os
+import struct
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
@@ -25,11 +26,16 @@ from groupcomm_client.end_to_end.frames import (
     decode_frame_untrusted,
     decode_head_untrusted,
     kind_of,
+    read_key_and_number_untrusted,
 )
 from groupcomm_client.end_to_end.held import HELD_S, Holding
-from groupcomm_client.end_to_end.keys import GroupKey, NotGenuine, Random
+from groupcomm_client.end_to_end.keys import NotGenuine, Random
 from groupcomm_client.filters.chain import with_data
 from groupcomm_client.filters.roles import Outgoing
+
+_DATA: Final = int(Kind.DATA)
+_LOOSE: Final = int(Kind.LOOSE)
+_FIFO: Final = ServiceLevel.FIFO
 
 PRIVATE_NUMBERS: Final = 1024
 """Of so many own messages to single members it is known that they are not the program's."""
@@ -92,13 +98,15 @@ class Sealing:
             LocalProtocolError: it goes to such a group, and elsewhere.
         """
         groups = tuple(groups)
+        if len(groups) == 1:
+            return groups[0] in self._credentials
         secret = [group for group in groups if group in self._credentials]
-        if secret and len(groups) > 1:
+        if secret:
             raise LocalProtocolError(
                 f"{secret[0]!r} has a secret that is its members' only: send the message to it"
                 " alone, and once more to the others"
             )
-        return bool(secret)
+        return False
 
     def may_send(self, groups: Iterable[str], asked: Iterable[str]) -> bool:
         """Whether a message to these can go out now; if not, it can once a key has come.
@@ -161,7 +169,7 @@ class Sealing:
     def _seal(self, agreement: Agreement, message: Outgoing, data: bytes) -> int:
         key = agreement.keys.latest
         assert key is not None
-        kind = Kind.DATA if message.level >= ServiceLevel.FIFO else Kind.LOOSE
+        kind = _DATA if message.level >= _FIFO else _LOOSE
         beside = _beside(message.level, message.type)
         sealed = key.seal(self._session.member, kind, data, beside)
         return self._session.send_out(message, sealed)
@@ -217,10 +225,14 @@ class Sealing:
 
     def receive(self, message: Message) -> None:
         """Take a message that has come."""
+        if not self._holding:
+            if not self._take(message):
+                self._hold(message)
+            return
         behind = self._holding.is_behind(message) and not _is_about_keys(message)
         if behind or not self._take(message):
             self._hold(message)
-        elif self._holding:
+        else:
             self._release()
 
     def _hold(self, message: Message) -> None:
@@ -244,6 +256,8 @@ class Sealing:
                 self._take_plain(message)
                 return True
             kind = kind_of(message.data)
+            if kind <= _LOOSE:
+                return self._take_sealed(message, kind)
             if kind == Kind.KEY:
                 self._take_key(message)
             elif kind == Kind.READY:
@@ -251,7 +265,7 @@ class Sealing:
             elif kind == Kind.REKEY:
                 self._take_rekey(message)
             else:
-                return self._take_sealed(message)
+                return self._take_sealed(message, kind)
         except (NotGenuine, BadFrame) as error:
             self._give_up(message, str(error))
         return True
@@ -286,44 +300,42 @@ class Sealing:
         self._do(agreement, agreement.hear_ready(message.sender, ready, self._clock()))
 
     def _take_rekey(self, message: Message) -> None:
-        head = decode_head_untrusted(message.data)
+        identifier, number = read_key_and_number_untrusted(message.data)
         for agreement in self._agreements.values():
-            key = agreement.keys.get(head.key)
+            key = agreement.keys.get(identifier)
             if key is not None and key.can_open(message.sender):
-                key.open(message.sender, head, message.data, b"")
+                key.open(message.sender, Kind.REKEY, number, message.data, b"")
                 self._do(agreement, agreement.hear_rekey(key, self._clock()))
                 return
         if not self._credentials:
             raise NotGenuine(NO_SECRET)
 
-    def _take_sealed(self, message: Message) -> bool:
-        head = decode_head_untrusted(message.data)
+    def _take_sealed(self, message: Message, kind: int) -> bool:
         agreement = self._agreement(message, message.groups[0])
-        key = agreement.keys.get(head.key)
+        identifier, number = read_key_and_number_untrusted(message.data)
+        key = agreement.keys.get(identifier)
         if key is None or not key.can_open(message.sender):
-            if head.place >= agreement.epoch.place:
-                return False
-            if head.kind == Kind.DONE:
-                return True  # of a view that has gone
-            raise NotGenuine(_too_late(agreement, head.place))
-        if head.kind == Kind.DONE:
-            key.open(message.sender, head, message.data, b"")
+            return self._take_without_key(message, agreement)
+        if kind == Kind.DONE:
+            key.open(message.sender, kind, number, message.data, b"")
             agreement.hear_done(key, message.sender)
             return True
-        self._open(message, key)
-        return True
-
-    def _open(self, message: Message, key: GroupKey) -> None:
-        head = decode_head_untrusted(message.data)
-        ordered = message.level >= ServiceLevel.FIFO
-        if head.kind != (Kind.DATA if ordered else Kind.LOOSE):
+        if kind != (_DATA if message.level >= _FIFO else _LOOSE):
             raise NotGenuine("it comes with another level than it was sent with: it was changed")
         beside = _beside(message.level, message.type)
-        plain = key.open(message.sender, head, message.data, beside)
-        why = key.doubts.get(message.sender)
-        if why:
-            raise NotGenuine(why)
+        plain = key.open(message.sender, kind, number, message.data, beside)
+        if key.doubts and message.sender in key.doubts:
+            raise NotGenuine(key.doubts[message.sender])
         self._session.pass_on(with_data(message, plain))
+        return True
+
+    def _take_without_key(self, message: Message, agreement: Agreement) -> bool:
+        head = decode_head_untrusted(message.data)
+        if head.place >= agreement.epoch.place:
+            return False
+        if head.kind == Kind.DONE:
+            return True  # of a view that has gone
+        raise NotGenuine(_too_late(agreement, head.place))
 
     # ---- time ----
 
@@ -366,6 +378,5 @@ def _too_late(agreement: Agreement, place: Place) -> str:
     return "its key was erased since, or has been lost with those who had it"
 
 
-def _beside(level: ServiceLevel, type_: int) -> bytes:
-    """What is authenticated with a message besides its head."""
-    return bytes((level,)) + type_.to_bytes(2)
+_beside: Final = struct.Struct("!BH").pack
+"""Of the level and the type of a message: what is authenticated with it besides its head."""

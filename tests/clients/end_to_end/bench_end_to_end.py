@@ -123,8 +123,8 @@ async def tell_messages() -> None:
         for _ in range(ROUNDS):
             for sealed, rates in found.items():
                 rates.append(await send(cluster, sealed=sealed))
-    plain, sealed = (statistics.median(found[kind]) for kind in (False, True))
-    print(f"messages of {BYTES} bytes a second: {plain:.0f} plain, {sealed:.0f} sealed")
+    plain, secret = (statistics.median(found[kind]) for kind in (False, True))
+    print(f"messages of {BYTES} bytes a second: {plain:.0f} plain, {secret:.0f} sealed")
 
 
 def main() -> None:

@@ -143,9 +143,10 @@ def opens(key: GroupKey, message: Message) -> bool:
     """Whether a message can be opened with a key, whatever it says that it was sealed with."""
     salts = {message.sender: key.salts.get(message.sender, bytes(32))}
     trial = GroupKey(key.id, key.epoch, key.giver, salts, {}, key.secret)
-    head = decode_head_untrusted(message.data)._replace(place=key.epoch.place)
+    head = decode_head_untrusted(message.data)
+    beside = bytes((message.level, 0, 0))
     try:
-        trial.open(message.sender, head, message.data, bytes((message.level, 0, 0)))
+        trial.open(message.sender, head.kind, head.number, message.data, beside)
     except NotGenuine:
         return False
     return True
