@@ -26,7 +26,7 @@ from groupcomm_client.local_cluster import LocalCluster
 
 GROUP = "plan"
 SECRET = SharedSecret(b"s" * 32)
-ROUNDS = 5
+ROUNDS = 7
 MESSAGES = 100_000
 BYTES = 100
 
@@ -117,13 +117,15 @@ async def send(cluster: LocalCluster, *, sealed: bool) -> float:
 
 
 async def tell_messages() -> None:
-    async with LocalCluster("ab") as cluster:
+    async with LocalCluster("ab", "timing = {token_timeout_s = 5.0}") as cluster:
         await cluster.settle("ab")
         found: dict[bool, list[float]] = {False: [], True: []}
         for _ in range(ROUNDS):
             for sealed, rates in found.items():
                 rates.append(await send(cluster, sealed=sealed))
     plain, secret = (statistics.median(found[kind]) for kind in (False, True))
+    for kind, name in ((False, "plain"), (True, "sealed")):
+        print(name, " ".join(f"{rate:.0f}" for rate in sorted(found[kind])))
     print(f"messages of {BYTES} bytes a second: {plain:.0f} plain, {secret:.0f} sealed")
 
 
