@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from groupcomm.algorithms.process import Message, Name, Packet, Process, Step
 from groupcomm.errors import LocalProtocolError
+from groupcomm.trace.steps import MessageId
 
 
 class Received(NamedTuple):
@@ -36,6 +37,19 @@ class Buffering(Process):
     def waiting(self) -> tuple[Message, ...]:
         """See `Process.waiting`."""
         return tuple(received.message for received in self._buffer)
+
+    def awaited(self, message: Message) -> tuple[MessageId, ...]:
+        """See `Process.awaited`."""
+        return tuple(
+            each
+            for received in self._buffer
+            if received.message == message
+            for each in self._missing(received)
+        )
+
+    def _missing(self, received: Received) -> Iterable[MessageId]:
+        """What must be delivered before a message, as far as its stamp names it."""
+        return ()
 
     @abstractmethod
     def _is_next(self, received: Received) -> bool:

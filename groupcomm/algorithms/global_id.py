@@ -52,6 +52,8 @@ class GlobalId(Buffering):
         return bool(received.stamp.number <= self._number + 1)
 
     def _count(self, received: Received) -> None:
+        if received.stamp.number <= self._number:
+            self._trace.concurrent(received.message.id)
         self._number = max(self._number, received.stamp.number)
 
 
@@ -67,5 +69,6 @@ class GlobalIdOrError(GlobalId):
         assert packet.message is not None
         used = {received.stamp.number for received in self._buffer}
         if packet.stamp.number <= self._number or packet.stamp.number in used:
+            self._trace.concurrent(packet.message.id)
             raise ConcurrentMessage(self.me, packet.message)
         return super().receive(packet)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from groupcomm.algorithms.buffering import Buffering, Received
 from groupcomm.algorithms.process import Name, Step
+from groupcomm.trace.steps import MessageId
 
 
 class CauseStamp(NamedTuple):
@@ -59,6 +60,10 @@ class LastSender(Buffering):
     def _is_next(self, received: Received) -> bool:
         stamp: CauseStamp = received.stamp
         return self._counts.get(stamp.cause, 0) >= stamp.cause_number
+
+    def _missing(self, received: Received) -> Iterable[MessageId]:
+        stamp = received.stamp
+        return [] if self._is_next(received) else [(stamp.cause, stamp.cause_number)]
 
     def _count(self, received: Received) -> None:
         self._deliver_from(received.message.sender)

@@ -24,11 +24,9 @@ from typing import NamedTuple
 
 from groupcomm.algorithms.buffering import Buffering, Received
 from groupcomm.algorithms.process import Message, Name, Order, Step
+from groupcomm.trace.steps import MessageId
 
-Id = tuple[Name, int]
-"""Sender and number of a message."""
-
-Entries = dict[Id, tuple[Name, ...]]
+Entries = dict[MessageId, tuple[Name, ...]]
 """By message, for whom it is, as far as that need be said."""
 
 
@@ -40,7 +38,7 @@ class HistoryStamp(NamedTuple):
         before: all that may have caused it, and for whom that is.
     """
 
-    id: Id
+    id: MessageId
     before: Entries
 
     def concurrent_with(self, other: "HistoryStamp") -> bool:
@@ -66,7 +64,7 @@ class MessageHistory(Buffering):
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
         self._known: Entries = {}
-        self._delivered: set[Id] = set()
+        self._delivered: set[MessageId] = set()
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
         """See `Process.send`; to itself, the sender delivers at once."""
@@ -81,8 +79,11 @@ class MessageHistory(Buffering):
         return HistoryStamp(message[:2], self._known.copy())
 
     def _is_next(self, received: Received) -> bool:
+        return not self._missing(received)
+
+    def _missing(self, received: Received) -> list[MessageId]:
         awaited = (id for id, to in received.stamp.before.items() if self.me in to)
-        return self._delivered.issuperset(awaited)
+        return [id for id in awaited if id not in self._delivered]
 
     def _count(self, received: Received) -> None:
         self._delivered.add(received.message[:2])
@@ -101,7 +102,7 @@ class CompressedHistory(MessageHistory):
 
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
-        self._heard: set[Id] = set()  # all that was in `_known` at any time
+        self._heard: set[MessageId] = set()  # all that was in `_known` at any time
 
     def _stamp(self, message: Message) -> ShortStamp:
         return ShortStamp(self._known.copy())
@@ -116,7 +117,7 @@ class CompressedHistory(MessageHistory):
         self._known = {id: tuple(sorted(to)) for id, to in known.items() if to}
         self._heard |= known.keys()
 
-    def _merged(self, others: dict[Id, set[Name]]) -> dict[Id, set[Name]]:
+    def _merged(self, others: dict[MessageId, set[Name]]) -> dict[MessageId, set[Name]]:
         """What need be said as far as this process and others know.
 
         What either of them left out, though it had it once, is implied.

@@ -1,15 +1,22 @@
 """A network in memory: packets that are under way, and whoever chooses which one comes next."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from groupcomm.algorithms.history import History
 from groupcomm.algorithms.process import Message, Name, Packet, Process, Step
+from groupcomm.algorithms.traced import Traced
+from groupcomm.trace.steps import AlgorithmStep
 
 
 class Network:
     """Processes, what is between them, and what has happened.
 
+    Args:
+        processes: all of them.
+        record: takes their steps; their times count what was sent and brought.
+
     Attributes:
+        now: how much was sent and brought.
         processes: by name.
         under_way: packets, in the order of their sending.
         history: of the users.
@@ -18,8 +25,18 @@ class Network:
         most_waiting: messages that one process held back at once, at most.
     """
 
-    def __init__(self, processes: Iterable[Process]) -> None:
+    def __init__(
+        self,
+        processes: Iterable[Process],
+        record: Callable[[AlgorithmStep], object] | None = None,
+    ) -> None:
         self.processes: dict[Name, Process] = {process.me: process for process in processes}
+        self.now = 0
+        self._traced = {
+            name: Traced(process, self, record)
+            for name, process in self.processes.items()
+            if record is not None
+        }
         self.under_way: list[Packet] = []
         self.history = History()
         self.packets = self.stamp_bytes = self.most_waiting = 0
@@ -33,7 +50,8 @@ class Network:
             LocalProtocolError: see `Process.send`.
         """
         process = self.processes[sender]
-        step = process.send(data, destinations)
+        self.now += 1
+        step = self._endpoint(sender).send(data, destinations)
         messages = [packet.message for packet in step.packets if packet.message is not None]
         told = (*messages, *step.deliveries, *process.waiting)
         own = [m for m in told if m.sender == sender and m not in self.history.sent]
@@ -60,7 +78,8 @@ class Network:
         # Equal packets may be under way; any of them will do.
         self.under_way.remove(packet)
         process = self.processes[packet.destination]
-        self._take(process, process.receive(packet))
+        self.now += 1
+        self._take(process, self._endpoint(process.me).receive(packet))
 
     def bring_all(self) -> None:
         """Let everything arrive, the oldest first, and what comes of it."""
@@ -69,11 +88,17 @@ class Network:
 
     def take(self, name: Name, step: Step) -> None:
         """Take what comes of any other call to a process, as when its clock is set."""
+        self.now += 1
+        if name in self._traced:
+            self._traced[name].take(step)
         told = (*(packet.message for packet in step.packets), *step.deliveries)
         for message in told:
             if message and message.sender == name and message not in self.history.sent:
                 self.history.send(message)
         self._take(self.processes[name], step)
+
+    def _endpoint(self, name: Name) -> Process | Traced:
+        return self._traced.get(name) or self.processes[name]
 
     def _take(self, process: Process, step: Step) -> None:
         for message in step.deliveries:

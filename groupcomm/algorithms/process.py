@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from groupcomm.clocks.vector import VectorClock
 from groupcomm.errors import LocalProtocolError
+from groupcomm.trace.steps import SILENT, MessageId, StepTrace
 
 Name = str
 """Of a process; unique in its group."""
@@ -41,6 +42,11 @@ class Message(NamedTuple):
     number: int
     destinations: tuple[Name, ...]
     data: bytes
+
+    @property
+    def id(self) -> MessageId:
+        """Sender and number."""
+        return self.sender, self.number
 
     def __str__(self) -> str:
         return f"{self.sender}{self.number}"
@@ -96,6 +102,11 @@ class Process(ABC):
         self.me = me
         self.members = tuple(sorted({me, *members}))
         self._sent = 0
+        self._trace = SILENT
+
+    def watch(self, trace: StepTrace) -> None:
+        """Have the steps recorded that are seen from inside only; see `traced` for the others."""
+        self._trace = trace
 
     @abstractmethod
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
@@ -121,6 +132,10 @@ class Process(ABC):
         One that its sender may not even pass on yet is among them, whoever it is for.
         """
 
+    def awaited(self, message: Message) -> tuple[MessageId, ...]:
+        """What a message that waits here waits for, as far as its stamp names it."""
+        return ()
+
     def _message(self, data: bytes, destinations: Iterable[Name] | None) -> Message:
         """The next message."""
         to = self.members if destinations is None else tuple(sorted(set(destinations)))
@@ -131,6 +146,7 @@ class Process(ABC):
                 f" {', '.join(self.members)}"
             )
         self._sent += 1
+        self._trace.counted(self._sent)
         return Message(self.me, self._sent, to, data)
 
     def _fan_out(

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from groupcomm.algorithms.buffering import Buffering, Received
 from groupcomm.algorithms.process import Name, Order, Step
 from groupcomm.clocks.vector import VectorClock
+from groupcomm.trace.steps import MessageId, StepTrace
 
 
 class Vector(Buffering):
@@ -27,6 +28,11 @@ class Vector(Buffering):
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
         self._clock = VectorClock(self.members)
+
+    def watch(self, trace: StepTrace) -> None:
+        """See `Process.watch`."""
+        super().watch(trace)
+        trace.created(dict(self._clock.items()))
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
         """See `Process.send`; the sender delivers at once, since it has had all the causes."""
@@ -40,6 +46,14 @@ class Vector(Buffering):
 
     def _is_next(self, received: Received) -> bool:
         return self._clock.deliverable(received.stamp, received.message.sender)
+
+    def _missing(self, received: Received) -> Iterable[MessageId]:
+        sender = received.message.sender
+        for name, count in received.stamp.items():
+            if name not in self._clock:
+                continue
+            for number in range(self._clock[name] + 1, count + (name != sender)):
+                yield name, number
 
     def _count(self, received: Received) -> None:
         self._clock.tick(received.message.sender)

@@ -37,6 +37,7 @@ class VectorOrError(Vector):
         assert packet.message is not None
         came = [self._clock, *(received.stamp for received in self._buffer)]
         if any(packet.stamp.concurrent_with(clock) for clock in came):
+            self._trace.concurrent(packet.message.id)
             raise ConcurrentMessage(self.me, packet.message)
         return super().receive(packet)
 
@@ -54,6 +55,7 @@ class _AtOnce(Vector):
         if received.stamp.compare(self._clock) is Relation.AFTER:
             super()._count(received)
         else:
+            self._trace.concurrent(received.message.id)
             self._count_beside(received)
 
     @abstractmethod

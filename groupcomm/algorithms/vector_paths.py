@@ -60,7 +60,7 @@ class VectorPaths(Vector):
         assert packet.message is not None
         received = Received(packet.message, packet.stamp)
         following = [path for path in self.paths if path.leads_to(received.stamp)]
-        path = following[0] if following else self._open(received.stamp)
+        path = following[0] if following else self._open(received)
         path.buffer.append(received)
         delivered = []
         while (found := self._next_on_any_path()) is not None:
@@ -74,11 +74,13 @@ class VectorPaths(Vector):
         """See `Process.waiting`."""
         return tuple(received.message for path in self.paths for received in path.buffer)
 
-    def _open(self, stamp: VectorClock[Name]) -> Path:
+    def _open(self, received: Received) -> Path:
         parted = VectorClock[Name]()
         for name, count in self._clock.items():
-            parted.add(name, min(count, stamp[name]))
+            parted.add(name, min(count, received.stamp[name]))
         self.paths.append(Path(parted))
+        self._trace.concurrent(received.message.id)
+        self._trace.copied(received.message.id, len(self.paths))
         return self.paths[-1]
 
     def _next_on_any_path(self) -> Received | None:

@@ -83,6 +83,7 @@ class VectorSession(Vector):
         if name in self._left:
             raise LocalProtocolError(f"{name} has left; it can come again by another name")
         self._clock.add(name)
+        self._trace.added(name)
         self.members = tuple(sorted({*self.members, name}))
         self.missing.discard(name)
         return self._go_on()
@@ -99,6 +100,7 @@ class VectorSession(Vector):
     def start(self, welcome: Welcome) -> Step:
         """Start late, before anything was sent or received."""
         self._clock = welcome.clock.copy()
+        self._trace.created(dict(self._clock.items()))
         self.members = tuple(sorted(name for name, _ in self._clock.items()))
         self._buffer += welcome.buffer
         self._left |= welcome.left
@@ -116,6 +118,7 @@ class VectorSession(Vector):
             self.missing.remove(name)
             return self._go_on()
         self._clock.drop(name)
+        self._trace.dropped(name)
         self.members = tuple(each for each in self.members if each != name)
         self._left.add(name)
         self._sponsored.discard(name)

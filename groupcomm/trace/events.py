@@ -14,6 +14,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from groupcomm.trace.steps import AlgorithmStep
+
 TracePosition: TypeAlias = tuple[str, int, int, int, int]
 
 
@@ -278,6 +280,7 @@ TraceEvent: TypeAlias = (
     | Dview
     | Heal
     | Quiet
+    | AlgorithmStep
 )
 
 

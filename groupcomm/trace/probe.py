@@ -6,7 +6,6 @@ a step, whose datagrams are then never sent.
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Protocol
 
 import attrs
 
@@ -24,18 +23,11 @@ from groupcomm.trace.events import (
     TraceEvent,
     TracePosition,
 )
+from groupcomm.trace.steps import Now
 from groupcomm.wire.bundle import Bundle, BundleKind
 
 Record = Callable[[TraceEvent], None]
 """Takes the events of a run in the order in which they happen."""
-
-
-class Now(Protocol):
-    """Whoever knows the time of a trace."""
-
-    @property
-    def now(self) -> int:
-        """Microseconds, of one clock for the whole trace."""
 
 
 FUSE_KINDS = ("installed", "transitional", "table", "stamped", "held", "released", "accepted")

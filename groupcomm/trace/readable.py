@@ -27,6 +27,8 @@ from groupcomm.trace.events import (
     TracePosition,
     Trans,
 )
+from groupcomm.trace.readable_steps import readable_step
+from groupcomm.trace.steps import AlgorithmStep
 
 
 def readable(event: TraceEvent) -> str:
@@ -44,6 +46,8 @@ def _who(event: TraceEvent) -> str:
 
 
 def _what(event: TraceEvent) -> str:
+    if isinstance(event, AlgorithmStep):
+        return readable_step(event)
     if isinstance(event, Trans | Dview):
         return _view(event)
     if isinstance(event, Send | Deliver | Ask | Member | Order | Bounce):

@@ -36,6 +36,7 @@ from groupcomm.trace.events import (
     decode_event_untrusted,
     view_order,
 )
+from groupcomm.trace.steps import STEPS, AlgorithmStep
 
 MAX_BUNDLE: Final = 65_536
 """More messages than any bundle holds; an event that names more is refused."""
@@ -69,6 +70,7 @@ class Sense:
             **dict.fromkeys((Stamped, Horizon), self._of_view),
             **dict.fromkeys((Order, Bounce), self._at_position),
             **dict.fromkeys((Trans, Dview), self._told),
+            **dict.fromkeys(STEPS, self._step),
         }
         self._processes: set[str] = set()  # names known to be of the right form
         self._clients: set[str] = set()
@@ -172,6 +174,12 @@ class Sense:
     def _told(self, event: Trans | Dview) -> None:
         self._client(event.c)
         self._view(event.view)
+
+    # ---- algorithms and filters ----
+
+    def _step(self, event: AlgorithmStep) -> None:
+        if not event.p or getattr(event, "s", "-") == "":
+            raise ValueError("a process or a sender without a name")
 
     # ---- names ----
 

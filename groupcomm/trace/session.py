@@ -15,7 +15,8 @@ from groupcomm.events import (
 )
 from groupcomm.level import ServiceLevel
 from groupcomm.trace.events import Ask, Bounce, Deliver, Dview, Member, Order, Send, Trans
-from groupcomm.trace.probe import Now, Record, trace_position, view_text
+from groupcomm.trace.probe import Record, trace_position, view_text
+from groupcomm.trace.steps import Now
 
 
 def digest_of(kind: int, data: bytes) -> int:

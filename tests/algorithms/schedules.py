@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.process import Name, Order, Process
+from groupcomm.trace.steps import AlgorithmStep
 
 NAMES = ("p", "q", "r", "s")
 
@@ -23,6 +24,7 @@ def play(
     *,
     processes: int = 3,
     multicasts: bool = False,
+    record: Callable[[AlgorithmStep], object] | None = None,
 ) -> Network:
     """Play a schedule, then let all arrive that is under way, in the order that it says.
 
@@ -31,9 +33,10 @@ def play(
         steps: see `schedules`.
         processes: how many there are, up to 4.
         multicasts: the third number of a step chooses destinations; else all are broadcasts.
+        record: takes the processes' steps.
     """
     names = NAMES[:processes]
-    network = Network(make(name, names) for name in names)
+    network = Network([make(name, names) for name in names], record)
     for what, which, to in steps:
         ready = network.ready
         if what and ready:

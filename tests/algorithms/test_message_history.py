@@ -6,12 +6,12 @@ from hypothesis import given
 from groupcomm.algorithms.message_history import (
     CompressedHistory,
     HistoryStamp,
-    Id,
     MessageHistory,
     ShortStamp,
 )
 from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.process import Message, Order
+from groupcomm.trace.steps import MessageId
 from tests.algorithms.counterexample import Steps, counterexample
 from tests.algorithms.schedules import assert_keeps, play, schedules
 from tests.algorithms.turns import are_concurrent, concurrent_pairs
@@ -62,7 +62,7 @@ def test_plain_stamps_grow_and_compressed_ones_do_not() -> None:
 
 @given(schedules)
 def test_stamps_tell_what_is_concurrent(steps: Steps) -> None:
-    stamps: dict[Id, HistoryStamp] = {}
+    stamps: dict[MessageId, HistoryStamp] = {}
 
     class Watched(MessageHistory):
         def _stamp(self, message: Message) -> HistoryStamp | ShortStamp:

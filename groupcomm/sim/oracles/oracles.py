@@ -42,8 +42,14 @@ from groupcomm.trace.events import (
     Table,
     TraceEvent,
 )
+from groupcomm.trace.steps import STEPS, AlgorithmStep
 
 _FIFO = 2
+
+
+def _pass(_: AlgorithmStep) -> None:
+    """Steps of algorithms and filters promise nothing of their own."""
+
 
 Handler = Callable[[Any], None]
 StayHandler = Callable[[Any, Stay], None]
@@ -102,8 +108,10 @@ class Oracles:
             Table: self._tables.table,
             Accept: self._on_accept,
         }
-        self._handlers: dict[type[TraceEvent], Handler] = {
-            **clients.handlers,
+        self._handlers = {**clients.handlers, **self._own_handlers()}
+
+    def _own_handlers(self) -> dict[type[TraceEvent], Handler]:
+        return {
             Boot: self._membership.boot,
             Fail: self._membership.ends,
             Left: self._membership.ends,
@@ -111,6 +119,7 @@ class Oracles:
             Heal: self._membership.heal,
             Rejects: self._on_rejects,
             Quiet: self._on_quiet,
+            **dict.fromkeys(STEPS, _pass),
         }
 
     def feed(self, event: TraceEvent) -> None:

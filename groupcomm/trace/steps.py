@@ -1,0 +1,216 @@
+"""Steps of an ordering algorithm or a filter, as trace events.
+
+One vocabulary for the library of algorithms, for peers without a daemon and for filters on a
+connection, so that one tool can draw them all. A process (`p`) is any name: a member's, a
+client's. A message is named by its sender (`s`) and its number there (`m`), as in the other events
+of a client. docs/trace.md says which events of a daemon mean the same.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol, TypeAlias, get_args
+
+import msgspec
+
+MessageId: TypeAlias = tuple[str, int]
+"""Sender and number."""
+
+
+class _Step(msgspec.Struct, frozen=True, tag_field="e", gc=False):
+    t: int
+    p: str
+
+
+class VectorCreated(_Step, frozen=True, tag="vector", gc=False):
+    """It has a vector clock, with these counts."""
+
+    clock: dict[str, int]
+
+
+class MemberAdded(_Step, frozen=True, tag="member", gc=False):
+    """It counts the messages of `name` from now on, from `count` on."""
+
+    name: str
+    count: int
+
+
+class MemberDropped(_Step, frozen=True, tag="dropped", gc=False):
+    """It counts the messages of `name` no more."""
+
+    name: str
+
+
+class Counted(_Step, frozen=True, tag="tick", gc=False):
+    """It has incremented its own count, to `count`."""
+
+    count: int
+
+
+class StampedSent(_Step, frozen=True, tag="out", gc=False):
+    """It sent a message to `to` with a stamp, of so many bytes on a wire, that reads so."""
+
+    s: str
+    m: int
+    to: tuple[str, ...]
+    stamp: str
+    bytes: int
+
+
+class StampedReceived(_Step, frozen=True, tag="in", gc=False):
+    """It received a message, with its stamp, from `source`."""
+
+    s: str
+    m: int
+    source: str
+
+
+class Concurrent(_Step, frozen=True, tag="concurrent", gc=False):
+    """It found a message to be concurrent with others that it has."""
+
+    s: str
+    m: int
+
+
+class Buffered(_Step, frozen=True, tag="buffer", gc=False):
+    """It put a message into its buffer; `waits` is what it waits for, as far as that is known."""
+
+    s: str
+    m: int
+    waits: tuple[MessageId, ...]
+
+
+class SuccessorFound(_Step, frozen=True, tag="next", gc=False):
+    """It found a buffered message to be a successor of what it has delivered."""
+
+    s: str
+    m: int
+
+
+class Taken(_Step, frozen=True, tag="take", gc=False):
+    """It took a message out of its buffer."""
+
+    s: str
+    m: int
+
+
+class Given(_Step, frozen=True, tag="give", gc=False):
+    """It delivered a message to its user."""
+
+    s: str
+    m: int
+
+
+class PathCopied(_Step, frozen=True, tag="path", gc=False):
+    """It copied clock and buffer for a new path, which a message opens; `paths` it has now."""
+
+    s: str
+    m: int
+    paths: int
+
+
+class PassedThrough(_Step, frozen=True, tag="pass", gc=False):
+    """It passed on, as it was, something that is no user's message; `what` is its name."""
+
+    what: str
+
+
+AlgorithmStep: TypeAlias = (
+    VectorCreated
+    | MemberAdded
+    | MemberDropped
+    | Counted
+    | StampedSent
+    | StampedReceived
+    | Concurrent
+    | Buffered
+    | SuccessorFound
+    | Taken
+    | Given
+    | PathCopied
+    | PassedThrough
+)
+
+
+STEPS: Final[tuple[type[AlgorithmStep], ...]] = get_args(AlgorithmStep)
+"""All of them, to look whether an event is one."""
+
+
+class Now(Protocol):
+    """Whoever knows the time of a trace."""
+
+    @property
+    def now(self) -> int:
+        """Microseconds, of one clock for the whole trace; never falling."""
+
+
+class StepTrace:
+    """Records the steps of one process.
+
+    Args:
+        clock: gives them their times.
+        record: takes them.
+        process: whose they are.
+    """
+
+    __slots__ = ("_clock", "_process", "_record")
+
+    def __init__(self, clock: Now, record: Callable[[AlgorithmStep], object], process: str) -> None:
+        self._clock = clock
+        self._record = record
+        self._process = process
+
+    def created(self, counts: Mapping[str, int]) -> None:
+        """See VectorCreated."""
+        self._record(VectorCreated(self._clock.now, self._process, dict(counts)))
+
+    def added(self, name: str, count: int = 0) -> None:
+        """See MemberAdded."""
+        self._record(MemberAdded(self._clock.now, self._process, name, count))
+
+    def dropped(self, name: str) -> None:
+        """See MemberDropped."""
+        self._record(MemberDropped(self._clock.now, self._process, name))
+
+    def counted(self, count: int) -> None:
+        """See Counted."""
+        self._record(Counted(self._clock.now, self._process, count))
+
+    def sent(self, message: MessageId, to: Iterable[str], stamp: str = "", size: int = 0) -> None:
+        """See StampedSent."""
+        self._record(StampedSent(self._clock.now, self._process, *message, tuple(to), stamp, size))
+
+    def received(self, message: MessageId, source: str) -> None:
+        """See StampedReceived."""
+        self._record(StampedReceived(self._clock.now, self._process, *message, source))
+
+    def concurrent(self, message: MessageId) -> None:
+        """See Concurrent."""
+        self._record(Concurrent(self._clock.now, self._process, *message))
+
+    def buffered(self, message: MessageId, waits: Iterable[MessageId] = ()) -> None:
+        """See Buffered."""
+        self._record(Buffered(self._clock.now, self._process, *message, tuple(waits)))
+
+    def took(self, message: MessageId) -> None:
+        """It found a successor in its buffer, and took it out; see SuccessorFound and Taken."""
+        self._record(SuccessorFound(self._clock.now, self._process, *message))
+        self._record(Taken(self._clock.now, self._process, *message))
+
+    def delivered(self, message: MessageId) -> None:
+        """See Given."""
+        self._record(Given(self._clock.now, self._process, *message))
+
+    def copied(self, message: MessageId, paths: int) -> None:
+        """See PathCopied."""
+        self._record(PathCopied(self._clock.now, self._process, *message, paths))
+
+    def passed(self, what: str) -> None:
+        """See PassedThrough."""
+        self._record(PassedThrough(self._clock.now, self._process, what))
+
+
+class _NoClock:
+    now = 0
+
+
+SILENT: Final = StepTrace(_NoClock(), lambda _: None, "")
+"""Records nothing."""
