@@ -48,6 +48,7 @@ class Way:
         self.put: Put = self._put
         delay, jitter = microseconds(usual.delay_s), microseconds(usual.jitter_s)
         self._path = Path(loop, self._rng, delay, jitter, self, usual.loss)
+        self._is_cut = False
         self.minimum_us = 0
 
     def send(self, datagram: bytes) -> None:
@@ -74,9 +75,24 @@ class Way:
         if faults is not None:
             self._path.faults = PathFaults(self._loop, self._rng, faults, self._path.transfer)
 
-    def cut(self, count: int) -> None:
-        """See `Path.cut`."""
-        self._path.cut(count)
+    def cut(self) -> None:
+        """From now on nothing passes, until `mend`."""
+        if not self._is_cut:
+            self._is_cut = True
+            self._path.cut(1)
+
+    def mend(self) -> None:
+        """Everything passes again."""
+        if self._is_cut:
+            self._is_cut = False
+            self._path.cut(-1)
+
+    def hold(self, seconds: float) -> None:
+        """Hold everything for so long, then let it go in order."""
+        if self._path.faults is None:
+            self.suffer(Faults())
+        assert self._path.faults is not None
+        self._path.faults.jam(self._loop.now + microseconds(seconds))
 
 
 class Ways:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from groupcomm.algorithms.direct.events import Action, Delivered, Ended, News, Send
+from groupcomm.algorithms.direct.group import Record
 from groupcomm.algorithms.direct.peer import Make, Peer
 from groupcomm.algorithms.direct.settings import Timing
 from groupcomm.algorithms.history import History
@@ -31,6 +32,7 @@ class PeerNetwork:
         seed: of all chances.
         usual: what all ways are like.
         timing: of all peers.
+        record: takes the steps of all algorithms.
 
     Attributes:
         loop: virtual time.
@@ -43,8 +45,14 @@ class PeerNetwork:
     """
 
     def __init__(
-        self, seed: int, usual: Usual | None = None, *, timing: Timing | None = None
+        self,
+        seed: int,
+        usual: Usual | None = None,
+        *,
+        timing: Timing | None = None,
+        record: Record | None = None,
     ) -> None:
+        self._record = record
         self._seed = seed
         self._usual = usual or Usual(delay_s=0.001)
         self._timing = timing
@@ -71,6 +79,7 @@ class PeerNetwork:
             founders=founders,
             greet=greet,
             timing=self._timing,
+            record=self._record,
         )
         self.peers[name] = peer
         self._sent[name] = 0

@@ -17,7 +17,8 @@ Of members that come and go (`VectorSession`):
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
 
 from groupcomm.algorithms.concurrency import ConcurrentMessage
 from groupcomm.algorithms.direct.datagrams import (
@@ -41,7 +42,14 @@ from groupcomm.algorithms.direct.events import (
 from groupcomm.algorithms.direct.others import Other, Others
 from groupcomm.algorithms.process import Message, Name, Packet, Process, Step
 from groupcomm.algorithms.real_time import RealTime
+from groupcomm.algorithms.traced import Traced
 from groupcomm.algorithms.vector_session import VectorSession, Welcome
+from groupcomm.trace.steps import AlgorithmStep
+
+SECOND_US: Final = 1_000_000
+
+Record: TypeAlias = Callable[[AlgorithmStep], object]
+"""Takes what an algorithm does, step by step."""
 
 
 class Group:
@@ -50,14 +58,18 @@ class Group:
     Args:
         process: this one's.
         others: the other members, as they are met and dropped.
+        record: takes the steps of the algorithm.
 
     Attributes:
+        now: microseconds.
         started: all members are here, or this process was welcomed.
         news: for the user, not yet taken.
     """
 
-    def __init__(self, process: Process, others: Others) -> None:
+    def __init__(self, process: Process, others: Others, record: Record | None = None) -> None:
+        self.now = 0
         self._process = process
+        self._traced = Traced(process, self, record) if record is not None else None
         self._others = others
         self._early: list[tuple[Name, Payload]] = []
         self._sponsored: set[Name] = set()
@@ -97,22 +109,27 @@ class Group:
 
     def send(self, data: bytes, to: Iterable[Name] | None) -> None:
         """Send a message; see `Process.send`."""
-        step = self._process.send(data, to)
+        step = (self._traced or self._process).send(data, to)
         self._sent += 1
-        self._take(step)
+        self._act(step)
 
     def set_clock(self, now: float) -> None:
-        """Let an algorithm that knows the time know it."""
+        """The time is `now`, which an algorithm may want to know."""
+        self.now = max(self.now, int(now * SECOND_US))
         if isinstance(self._process, RealTime):
-            self._take(self._process.set_clock(max(self._process.now, int(now * 1_000_000))))
+            self._take(self._process.set_clock(self.now))
 
     @property
     def deadline(self) -> float | None:
         """When the algorithm must know the time again; None if it need not."""
         due = self._process.deadline if isinstance(self._process, RealTime) else None
-        return None if due is None else due / 1_000_000
+        return None if due is None else due / SECOND_US
 
     def _take(self, step: Step) -> None:
+        """Do what comes of any other call to the process."""
+        self._act(step if self._traced is None else self._traced.take(step))
+
+    def _act(self, step: Step) -> None:
         steps = deque([step])
         while steps:
             step = steps.popleft()
@@ -126,7 +143,7 @@ class Group:
 
     def _receive(self, packet: Packet) -> Step:
         try:
-            return self._process.receive(packet)
+            return (self._traced or self._process).receive(packet)
         except ConcurrentMessage as error:
             self.news.append(NotDelivered(error))
             return Step()
@@ -146,7 +163,7 @@ class Group:
             case Carried(message, stamp):
                 if message is None or not self._has_had(message):
                     packet = Packet(other.contact.name, self.me, message, stamp)
-                    self._take(self._receive(packet))
+                    self._act(self._receive(packet))
             case Joined(contact):
                 other.knows.add(contact.name)
                 self._add(payload, now)

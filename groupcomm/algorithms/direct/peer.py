@@ -32,7 +32,7 @@ from groupcomm.algorithms.direct.datagrams import (
 )
 from groupcomm.algorithms.direct.events import Action, Cause, Ended, Send
 from groupcomm.algorithms.direct.greeting import Greeting, check_names
-from groupcomm.algorithms.direct.group import Group
+from groupcomm.algorithms.direct.group import Group, Record
 from groupcomm.algorithms.direct.meeting import Meeting, Own
 from groupcomm.algorithms.direct.others import Other, Others
 from groupcomm.algorithms.direct.settings import MAX_DATA_BYTES, Timing
@@ -60,6 +60,7 @@ class Peer:
 
     Attributes:
         state: see `State`.
+        timing: timeouts.
         refused: datagrams that did not decode, or came from nobody it knows.
     """
 
@@ -72,6 +73,7 @@ class Peer:
         founders: Iterable[Name] = (),
         greet: Iterable[Address] = (),
         timing: Timing | None = None,
+        record: Record | None = None,
     ) -> None:
         """Make a peer that has met nobody.
 
@@ -83,6 +85,7 @@ class Peer:
                 first member, if it greets nobody.
             greet: where members may be reached.
             timing: timeouts.
+            record: takes the steps of the algorithm; their times are microseconds.
 
         Raises:
             LocalProtocolError: a name is too long, they are too many, or a latecomer's algorithm
@@ -90,7 +93,7 @@ class Peer:
         """
         self.me = me
         self._incarnation = incarnation
-        self._timing = timing or Timing()
+        self.timing = timing or Timing()
         addresses, named = tuple(greet), tuple(founders)
         all_founders = tuple(sorted({me, *named} if named or not addresses else ()))
         check_names(me, all_founders)
@@ -100,10 +103,10 @@ class Peer:
             raise LocalProtocolError(
                 f"{name} has a fixed set of members: name all of them, or take VectorSession"
             )
-        self._others = Others(self._timing)
-        self._group = Group(process, self._others)
+        self._others = Others(self.timing)
+        self._group = Group(process, self._others, record)
         own = Own(me, incarnation, name, all_founders)
-        greeting = Greeting(self._timing, addresses)
+        greeting = Greeting(self.timing, addresses)
         self._meeting = Meeting(own, self._others, self._group, greeting, self._send)
         self._sends: list[Send] = []
         self._end: Ended | None = None
@@ -115,6 +118,7 @@ class Peer:
 
     def begin(self, now: float) -> list[Action]:
         """Look for the others."""
+        self._group.set_clock(now)
         self._start_if_complete(now)
         return self._finish(now)
 
@@ -142,6 +146,7 @@ class Peer:
 
     def leave(self, now: float) -> list[Action]:
         """Be a member no longer, once all that was sent has arrived; `Ended` tells when."""
+        self._group.set_clock(now)
         if self._meeting.came_late and not self._group.started:
             self._enter_ended(None)
         elif self.state in (State.GREETING, State.RUNNING):
@@ -206,7 +211,7 @@ class Peer:
             return []
         self._group.set_clock(now)
         for other in self._others:
-            if now - other.heard_at >= self._timing.silence_s:
+            if now - other.heard_at >= self.timing.silence_s:
                 self._on_silence(other.contact.name)
         return self._finish(now)
 
@@ -337,7 +342,7 @@ class Peer:
             part = Part(self.me, self._incarnation, contact.incarnation, *piece)
             self._send(contact.address, part, contact.name)
             other.sent_at = now
-        if other.channel.must_ack or now - other.sent_at >= self._timing.alive_s:
+        if other.channel.must_ack or now - other.sent_at >= self.timing.alive_s:
             self._send_ack(other, now)
 
     def _send_ack(self, other: Other, now: float) -> None:
