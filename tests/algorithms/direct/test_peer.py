@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from groupcomm.algorithms.direct.datagrams import Carried
 from groupcomm.algorithms.direct.events import Action, Delivered, Ended, NotDelivered, Send, Started
 from groupcomm.algorithms.direct.peer import Make, Peer, State
 from groupcomm.algorithms.direct.settings import MAX_DATA_BYTES, MAX_MEMBERS
@@ -11,6 +12,7 @@ from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.global_id import GlobalIdOrError
 from groupcomm.algorithms.vector import Vector
 from groupcomm.algorithms.vector_session import VectorSession
+from groupcomm.clocks.vector import VectorClock
 from groupcomm.errors import LocalProtocolError
 
 BOTH = ("ann", "bob")
@@ -202,6 +204,26 @@ def test_a_message_that_the_algorithm_refuses_is_told() -> None:
     table.bring_all()
     (refused,) = (each for each in table.news["ann"] if isinstance(each, NotDelivered))
     assert "ann has received bob1, which is concurrent" in str(refused.error)
+
+
+def test_what_two_have_passed_on_to_a_latecomer_is_delivered_once() -> None:
+    table = Table()
+    ann = table.add("ann", VectorSession, ())
+    bob = table.add("bob", VectorSession, (), ["ann"])
+    table.bring_all()
+    table.take("ann", ann.multicast(b"m", now=0.0))
+    table.bring_all()
+    message = next(each.message for each in table.news["bob"] if isinstance(each, Delivered))
+    to_bob = ann._others.named("bob")
+    assert to_bob is not None
+    clock = VectorClock(BOTH)
+    clock.tick("ann")
+    to_bob.put(Carried(message, clock))
+    table.pass_time(0.1)
+    assert [each for each in table.news["bob"] if isinstance(each, Delivered)] == [
+        Delivered(message)
+    ]
+    assert bob._group._process.waiting == ()
 
 
 def test_an_algorithm_for_broadcasts_says_so() -> None:
