@@ -95,6 +95,23 @@ SHOWN = {
         },
     ),
     "answer-overtakes": Shown({}, None, {"granted": ["p1", "q1"], "overlaps": [("p1", "q1")]}),
+    "fifo-overtaking": Shown({"r": "p1 q1", "s": "q1 p1"}, {"fifo", "causal"}),
+    "bus1-overtaking": Shown(dict.fromkeys("rs", "p1 q1"), ALL, {"held_back": {"s": ["q1"]}}),
+    "fifo-reaction": Shown({"q": "p1", "r": "q1 p1"}, {"fifo", "total"}),
+    "bus1-reaction": Shown({"q": "p1", "r": "p1 q1"}, ALL, {"held_back": {"r": ["q1"]}}),
+    "hasty-bus1": Shown(
+        {"q": "p1", "r": "s1 p1"}, {"fifo", "total"}, {"stamps": {"p1": 6, "s1": 1}}
+    ),
+    "bus1-telephone": Shown(
+        {"q": "p1", "r": "p1 s1"},
+        ALL,
+        {"stamps": {"p1": 6, "s1": 7}, "held_back": {"r": ["s1"]}},
+    ),
+    "bus1-destruction": Shown(
+        {"p": "q1 p1", "q": "p1", "r": "p1"},
+        ALL,
+        {"stamps": {"q1": 1, "p1": 2, "r1": 3}, "refused": ["r1"]},
+    ),
 }
 
 
