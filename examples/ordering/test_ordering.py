@@ -112,6 +112,40 @@ SHOWN = {
         ALL,
         {"stamps": {"q1": 1, "p1": 2, "r1": 3}, "refused": ["r1"]},
     ),
+    "clock-in-queue": Shown(
+        {"c": "p1"}, None, {"clocks": {"p1": "x 1", "p2": "x 1"}, "missed": ["p2"]}
+    ),
+    "clock-in-memory": Shown(
+        {"c": "p1 p2 p3"},
+        None,
+        {"clocks": {"p1": "x 1", "p2": "x 2", "p3": "x 3", "p4": "x 1"}, "missed": ["p4"]},
+    ),
+    "clock-on-disk": Shown(
+        {"c": "p1 p2"},
+        None,
+        {
+            "clocks": {"p1": "x 1", "p2": "x 2", "p3": "x 2"},
+            "missed": ["p3"],
+            "writes": {"x": 3},
+        },
+    ),
+    "restarts-counted": Shown(
+        {"c": "p1 p2 p3 p4"},
+        None,
+        {
+            "clocks": {"p1": "x 1.1", "p2": "x 1.2", "p3": "x 2.1", "p4": "x 2.2"},
+            "missed": [],
+            "writes": {"x": 2},
+        },
+    ),
+    "quorums": Shown(
+        {"c": "p1 p3 p2"},
+        None,
+        {
+            "clocks": {"p1": "x 1.1, y 1.1", "p2": "y 1.2, z 1.1", "p3": "x 2.1, z 1.2"},
+            "missed": [],
+        },
+    ),
 }
 
 
