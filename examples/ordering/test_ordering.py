@@ -6,6 +6,8 @@ import pytest
 
 from examples.ordering.chapter import STORIES
 from groupcomm.algorithms.process import Order
+from groupcomm.sim.check import check_trace
+from groupcomm.trace.events import encode_event
 
 ALL = {"fifo", "causal", "total"}
 
@@ -71,6 +73,14 @@ SHOWN = {
     "overlapping-groups": Shown({"p": "p1", "q": "p1 s1", "r": "p1 s1", "s": "s1"}, ALL),
     "token": Shown(dict.fromkeys("pqr", "p1 q1"), ALL, {"waited": ["q1"]}),
     "horizons": Shown(dict.fromkeys("pqr", "p1 q1"), ALL, {"waited": ["q1"]}),
+    "reliable-not-safe": Shown({"ben": "anna2", "cleo": ""}, None, {"regular": ["anna", "ben"]}),
+    "agreed-not-safe": Shown({"ben": "anna2", "cleo": ""}, None, {"regular": ["anna", "ben"]}),
+    "safe": Shown(dict.fromkeys(("anna", "ben", "cleo"), ""), None, {"regular": []}),
+    "safe-cut-off": Shown(
+        {"ben": "anna2", "cleo": ""},
+        None,
+        {"regular": [], "transitional": ["anna", "ben"]},
+    ),
     "scheduler": Shown(
         {"r": "q2 r1"},
         None,
@@ -157,6 +167,17 @@ def test_a_story_shows_what_it_says(name: str) -> None:
     assert run.held == (None if shown.held is None else frozenset(map(Order, shown.held)))
     assert {key: run.seen[key] for key in shown.seen} == shown.seen
     assert list(run.events), "there is something to draw"
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_its_trace_is_short_and_no_property_is_violated(name: str) -> None:
+    lines = [encode_event(event) + b"\n" for event in STORIES[name].run().events]
+    assert len(lines) < 200
+    assert check_trace(name, lines).holds
+
+
+def test_all_stories_are_known_here_by_what_they_show() -> None:
+    assert list(SHOWN) == list(STORIES)
 
 
 def test_a_story_is_always_alike() -> None:
