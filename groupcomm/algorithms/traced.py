@@ -105,7 +105,8 @@ class Traced:
         if message is None or message.sender != self.process.me or message in self._sent:
             return
         self._sent.add(message)
-        stamp, size = ("", 0) if packet is None else (str(packet.stamp), packet.stamp_bytes)
+        stamped = packet is not None and packet.stamp is not None
+        stamp, size = (str(packet.stamp), packet.stamp_bytes) if packet and stamped else ("", 0)
         self._trace.sent(message.id, message.destinations, stamp, size)
 
     def _note_buffered(self) -> None:
