@@ -80,11 +80,17 @@ class BusStage:
         for name in names:
             self._do(message, Step(what, self._queues[name]))
 
+    def step(self, message: Message) -> bool:
+        """Do the next step of a multicast; whether there was one."""
+        ready = self._under_way[message].ready
+        if ready:
+            self._do(message, ready[0])
+        return bool(ready)
+
     def finish(self, message: Message) -> None:
         """Do all steps that are left."""
-        multicast = self._under_way[message]
-        while ready := multicast.ready:
-            self._do(message, ready[0])
+        while self.step(message):
+            pass
 
     def send(self, sender: Name, to: str) -> Message:
         """Somebody sends, and nobody comes between."""
