@@ -1,47 +1,15 @@
 """bus1: queues without a lock over all of them, and what goes wrong with less."""
 
-from collections.abc import Sequence
-
 from examples.ordering.bus_stage import Bus, BusStage, NodeStage
 from examples.ordering.story import Run, story
-from groupcomm.algorithms.bus1.multicast import Blocking, Multicast, Step, What
-from groupcomm.algorithms.bus1.queue import Queue, Stamp
-from groupcomm.algorithms.process import Message, Name
-
-
-class Fifo(Queue[Message]):
-    """First in, first out: a stamp here is the place in the queue."""
-
-
-class Plain(Multicast[Message]):
-    """Queues a message at one destination after the other, and no more."""
-
-    @property
-    def ready(self) -> list[Step[Message]]:
-        """See `Multicast.ready`."""
-        return [Step(What.QUEUE, queue) for queue in self._without(self._queued)]
-
-    def do(self, step: Step[Message]) -> None:
-        """See `Multicast.do`."""
-        self.stamp = Stamp(step.queue.tick(), self.sender.id)
-        super().do(step)
-
-
-class Hasty(Multicast[Message]):
-    """The known bug: a destination gets the message as soon as it alone is synchronised."""
-
-    def _after_tick(self) -> list[Step[Message]]:
-        return [
-            Step(What.QUEUE if queue in self._synchronised else What.SYNCHRONISE, queue)
-            for queue in self._without(self._queued)
-        ]
+from groupcomm.algorithms.bus1.multicast import What
+from groupcomm.algorithms.bus1.naive import FifoQueue, HastyMulticast, plain
+from groupcomm.algorithms.bus1.queue import Queue
+from groupcomm.algorithms.process import Name
 
 
 def _plain(names: str) -> BusStage:
-    def way(sender: Bus, to: Sequence[Bus], message: Message, _: Blocking) -> Plain:
-        return Plain(sender, to, message)
-
-    return BusStage({name: Fifo(at) for at, name in enumerate(names)}, way)
+    return BusStage({name: FifoQueue(at) for at, name in enumerate(names)}, plain)
 
 
 def _bus1(names: str, ahead: Name = "") -> BusStage:
@@ -112,7 +80,7 @@ def bus1_reaction() -> Run:
 def hasty_bus1() -> Run:
     """q's clock is ahead, so p's stamp is high; it is queued at q while r's clock is still low. q
     calls s, and s sends to r: a low stamp, before the cause. No queue has seen the telephone."""
-    stage = BusStage(_queues("pqrs", "q"), Hasty)
+    stage = BusStage(_queues("pqrs", "q"), HastyMulticast)
     cause = stage.start("p", "qr")
     stage.until(cause, What.SYNCHRONISE)
     stage.do(cause, What.SYNCHRONISE, "q")
