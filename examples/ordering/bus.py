@@ -79,7 +79,7 @@ def bus1_reaction() -> Run:
 @story("hasty-bus1", "Queued before all are synchronised: a telephone reveals it")
 def hasty_bus1() -> Run:
     """q's clock is ahead, so p's stamp is high; it is queued at q while r's clock is still low. q
-    calls s, and s sends to r: a low stamp, before the cause. No queue has seen the telephone."""
+    calls s (q1 is no message of the bus), and s sends to r: a low stamp, before the cause."""
     stage = BusStage(_queues("pqrs", "q"), HastyMulticast)
     cause = stage.start("p", "qr")
     stage.until(cause, What.SYNCHRONISE)
@@ -92,8 +92,8 @@ def hasty_bus1() -> Run:
 
 @story("bus1-telephone", "bus1: causality by whatever means")
 def bus1_telephone() -> Run:
-    """When q receives p's message, r's clock is beyond its stamp already. So s, whoever has told
-    it, gets a higher stamp there, and waits behind p's block."""
+    """When q receives p's message, r's clock is not below its stamp any more. So s, whoever has
+    called it, gets a higher stamp there, and its message waits behind p's block."""
     stage = _bus1("pqrs", "q")
     cause = stage.start("p", "qr")
     stage.until(cause, What.QUEUE)

@@ -1,7 +1,7 @@
 """Where a story of bus1 is played: whose multicast does its next step, and who calls whom."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from examples.ordering.story import Run, run_of
 from groupcomm.algorithms.bus1.multicast import Blocking, Multicast, Step, What
@@ -12,6 +12,9 @@ from groupcomm.algorithms.process import Message, Name
 from groupcomm.trace.steps import AlgorithmStep, MessageId, StepTrace
 
 Bus: TypeAlias = Queue[Any]
+TELEPHONE: Final = "telephone"
+"""What stands in the trace in the place of a call's stamp."""
+
 Way = Callable[[Bus, Sequence[Bus], Message, Blocking], Multicast[Any]]
 
 
@@ -46,8 +49,6 @@ class BusStage:
         self._names = {queue: name for name, queue in queues.items()}
         self._under_way: dict[Message, Multicast[Any]] = {}
         self._blocks: dict[Name, dict[Message, int]] = {name: {} for name in queues}
-        self._told: dict[Name, set[Message]] = {name: set() for name in queues}
-        self._calls = 0
 
     # ---- multicasts ----
 
@@ -66,7 +67,7 @@ class BusStage:
         """Somebody begins a multicast that was made elsewhere."""
         self.now += 1
         self._under_way[message] = multicast
-        self.history.send(message, self._told[message.sender])
+        self.history.send(message)
         self._traces[message.sender].sent(message.id, message.destinations)
         return message
 
@@ -141,18 +142,17 @@ class BusStage:
 
     # ---- beside the bus, and the end ----
 
-    def call(self, caller: Name, called: Name) -> None:
-        """One peer tells another all that it knows; the bus has no part in it."""
-        self._calls += 1
-        call = "telephone", self._calls
+    def call(self, caller: Name, called: Name) -> Message:
+        """One peer tells another one something by telephone; the bus has no part in it."""
+        call = self.next_message(caller, called)
         self.now += 1
-        self._traces[caller].sent(call, [called])
+        self.history.send(call)
+        self._traces[caller].sent(call.id, call.destinations, TELEPHONE)
         self.now += 1
-        self._traces[called].received(call, caller)
-        self._traces[called].delivered(call)
-        sent = [message for message in self.history.sent if message.sender == caller]
-        known = [*sent, *self.history.delivered.get(caller, ()), *self._told[caller]]
-        self._told[called].update(known, *map(self.history.causes, known))
+        self._traces[called].received(call.id, caller)
+        self.history.deliver(called, call)
+        self._traces[called].delivered(call.id)
+        return call
 
     def end(self, **seen: object) -> Run:
         """All multicasts are finished; what happened."""

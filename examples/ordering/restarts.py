@@ -173,5 +173,5 @@ def quorums() -> Run:
     stage.produce("yz")
     stage.restart("x", last_write_missing=True)
     stage.produce("xz")
-    stage.consume("xy")
+    stage.consume("yx")
     return stage.end()

@@ -110,10 +110,12 @@ SHOWN = {
     "fifo-reaction": Shown({"q": "p1", "r": "q1 p1"}, {"fifo", "total"}),
     "bus1-reaction": Shown({"q": "p1", "r": "p1 q1"}, ALL, {"held_back": {"r": ["q1"]}}),
     "hasty-bus1": Shown(
-        {"q": "p1", "r": "s1 p1"}, {"fifo", "total"}, {"stamps": {"p1": 6, "s1": 1}}
+        {"q": "p1", "s": "q1", "r": "s1 p1"},
+        {"fifo", "total"},
+        {"stamps": {"p1": 6, "s1": 1}},
     ),
     "bus1-telephone": Shown(
-        {"q": "p1", "r": "p1 s1"},
+        {"q": "p1", "s": "q1", "r": "p1 s1"},
         ALL,
         {"stamps": {"p1": 6, "s1": 7}, "held_back": {"r": ["s1"]}},
     ),
@@ -149,7 +151,7 @@ SHOWN = {
         },
     ),
     "quorums": Shown(
-        {"c": "p1 p3 p2"},
+        {"c": "p1 p2 p3"},
         None,
         {
             "clocks": {"p1": "x 1.1, y 1.1", "p2": "y 1.2, z 1.1", "p3": "x 2.1, z 1.2"},

@@ -14,9 +14,10 @@ def tell() -> Iterable[str]:
     slow = stage.start("s", "pq")
     stage.until(slow, What.TICK)
     late = stage.send("r", "p")
-    stage.call("r", "q")
+    call = stage.call("r", "q")
     early = stage.send("q", "q")
     run = stage.end(stamps=stage.stamps(slow, late, early))
+    yield f"r sends {late}, and then calls q: {call} is no message of the bus"
     for name in "pq":
         yield f"{name} delivers {' '.join(run.delivered[name])}"
     told = late in stage.history.causes(early)

@@ -74,7 +74,7 @@ TOLD = {
         "AT_CLOCK: r delivers q1 p1, held back q1; at random 174 of 480",
         "AT_ESTIMATE: r delivers q1 p1, held back nothing; at random 100 of 480",
     ],
-    "4.2": ["p delivers s1 r1", "q delivers q1 s1", "q1 was sent after r1 was: True"],
+    "4.2": ["p delivers s1 r1", "q delivers r2 q1 s1", "q1 was sent after r1 was: True"],
     "4.3": [
         "passed on before the destruction's tick, the stranger receives a message with the"
         " handle, then the end of the node",
