@@ -1,10 +1,12 @@
 """Answers to the exercises of docs/exercises.md: small programs, and what comes of them."""
 
 import argparse
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from examples.common.names import known
+from examples.ordering.answers.answer import Answer
 from examples.ordering.answers.sheets import ANSWERS
 from groupcomm.errors import ConfigError
 
@@ -23,7 +25,30 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("numbers", nargs="*", metavar="SHEET.NUMBER", help="none: list all")
     parser.add_argument("--list", action="store_true", help="numbers and titles, and run nothing")
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each")
     return parser
+
+
+def listed(each: Answer, *, as_json: bool) -> Iterable[str]:
+    """An answer that is not run."""
+    yield (
+        json.dumps({"number": each.number, "title": each.title})
+        if as_json
+        else (f"{each.number}  {each.title}")
+    )
+
+
+def told(each: Answer, *, as_json: bool) -> Iterable[str]:
+    """What an answer is, where it stands, and what comes of it."""
+    file = each.tell.__module__.replace(".", "/") + ".py"
+    lines = list(each.tell())
+    if as_json:
+        found = {"number": each.number, "title": each.title, "file": file, "told": lines}
+        yield json.dumps(found)
+        return
+    yield f"{each.number} {each.title}\n{file}\n"
+    yield from (f"  {line}" for line in lines)
+    yield ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,15 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"answers: {error}", file=sys.stderr)
         return 2
     if options.list or not chosen:
-        for number in sorted(ANSWERS):
-            print(f"{number}  {ANSWERS[number].title}")
-        return 0
+        chosen, tell = [ANSWERS[number] for number in sorted(ANSWERS)], listed
+    else:
+        tell = told
     for each in chosen:
-        module = each.tell.__module__.replace(".", "/")
-        print(f"{each.number} {each.title}\n{module}.py\n")
-        for line in each.tell():
-            print(f"  {line}")
-        print()
+        for line in tell(each, as_json=options.json):
+            print(line)
     return 0
 
 

@@ -1,5 +1,6 @@
 """Every answer does what its exercise asks for, and tells it."""
 
+import json
 import re
 from pathlib import Path
 
@@ -146,5 +147,10 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(arguments) == 0
         lines = capsys.readouterr().out.splitlines()
         assert [line.split()[0] for line in lines] == sorted(ANSWERS)
+    assert main(["4.4", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["told"] == ["patient: b a c", "hasty: b c"]
+    assert main(["--list", "--json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["number"] for line in lines] == sorted(ANSWERS)
     assert main(["4.9"]) == 2
     assert "no answer is named '4.9'; did you mean 4." in capsys.readouterr().err
