@@ -14,6 +14,7 @@ from groupcomm_client.commands import (
     bench,
     chat,
     check,
+    compare,
     daemon,
     demo,
     doctor,
@@ -88,7 +89,7 @@ def make_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
         *(demo, daemon, keygen, pub, sub, chat, watch, status, groups, members, latency),
-        *(top, bench, doctor, record, log, replay, spark, relay, story, simulate, check),
+        *(top, bench, doctor, record, log, replay, spark, relay, story, simulate, check, compare),
     ):
         verb = verbs.add_parser(
             command.NAME,

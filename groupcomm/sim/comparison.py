@@ -5,7 +5,6 @@ always under way. Packets take from half of the delay to one and a half times as
 overtake each other.
 """
 
-import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -191,12 +190,16 @@ def run(entry: Entry, load: Load) -> Row:
         packets=counts.packets,
         repeated=counts.repeated,
         bytes=counts.bytes,
-        stamp_bytes=statistics.fmean(counts.stamps or [0]),
+        stamp_bytes=_mean(counts.stamps),
         most_stamp_bytes=max(counts.stamps, default=0),
-        delay_ms=statistics.fmean(counts.delays_us or [0]) / 1000,
+        delay_ms=_mean(counts.delays_us) / 1000,
         most_delay_ms=max(counts.delays_us, default=0) / 1000,
         most_waiting=counts.most_waiting,
     )
+
+
+def _mean(values: Sequence[int]) -> float:
+    return sum(values) / len(values) if values else 0.0
 
 
 def make(entry: Entry, name: Name, load: Load) -> Process:

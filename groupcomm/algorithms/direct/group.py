@@ -42,7 +42,7 @@ from groupcomm.algorithms.direct.events import (
 from groupcomm.algorithms.direct.others import Other, Others
 from groupcomm.algorithms.process import Message, Name, Packet, Process, Step
 from groupcomm.algorithms.real_time import RealTime
-from groupcomm.algorithms.traced import Traced
+from groupcomm.algorithms.traced import Said, Traced
 from groupcomm.algorithms.vector_session import VectorSession, Welcome
 from groupcomm.trace.steps import AlgorithmStep
 
@@ -69,7 +69,7 @@ class Group:
     def __init__(self, process: Process, others: Others, record: Record | None = None) -> None:
         self.now = 0
         self._process = process
-        self._traced = Traced(process, self, record) if record is not None else None
+        self._traced = Traced(process, self, record, Said()) if record is not None else None
         self._others = others
         self._early: list[tuple[Name, Payload]] = []
         self._sponsored: set[Name] = set()
