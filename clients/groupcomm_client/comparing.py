@@ -105,18 +105,22 @@ def page_of(rows: Sequence[Row], load: Load) -> Page:
         verdict=verdict,
         wrong=bool(wrong),
         tiles=_tiles(rows),
-        sections=[_orders(rows), *_charts(rows)],
+        sections=[_orders(rows), *_charts(rows), *_ways(rows)],
     )
 
 
 def _tiles(rows: Sequence[Row]) -> list[Tile]:
-    """What costs least and what is quickest, of those that claim each order."""
+    """What costs least and what is quickest, of those on the same load that claim each order."""
     found: list[Tile] = []
     for order in Order:
-        keeping = [row for row in rows if order in row.entry.type.claims and not row.is_wrong]
+        keeping = [
+            row
+            for row in rows
+            if order in row.entry.type.claims and not (row.is_wrong or row.entry.in_turn)
+        ]
         if keeping:
             cheapest = min(keeping, key=lambda row: row.bytes)
-            quickest = min(keeping, key=lambda row: row.delay_ms)
+            quickest = min(keeping, key=lambda row: (row.delay_ms, row.bytes))
             found += [
                 Tile(value=cheapest.entry.name, label=f"keeps {order.value} order, fewest bytes"),
                 Tile(value=quickest.entry.name, label=f"keeps {order.value} order, least delay"),
@@ -131,10 +135,21 @@ def _orders(rows: Sequence[Row]) -> Section:
         note=". ".join(LEGEND) + ".",
         chart=None,
         table=Table(
-            columns=COLUMNS,
-            rows=[TableRow(cells=cells_of(row), wrong=row.is_wrong) for row in rows],
+            columns=COLUMNS[:-1],
+            rows=[TableRow(cells=cells_of(row)[:-1], wrong=row.is_wrong) for row in rows],
         ),
     )
+
+
+def _ways(rows: Sequence[Row]) -> list[Section]:
+    """How those were run that are not like the others; and what is missing."""
+    told = [
+        TableRow(cells=[row.entry.name, _how(row)], wrong=row.is_wrong) for row in rows if _how(row)
+    ]
+    table = Table(columns=["", COLUMNS[-1]], rows=told)
+    note = "All others: each message to all, whenever its turn in the load comes."
+    title = "How they were run"
+    return [Section(key="ways", title=title, note=note, chart=None, table=table)] if told else []
 
 
 def _charts(rows: Sequence[Row]) -> list[Section]:
