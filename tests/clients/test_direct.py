@@ -20,6 +20,7 @@ from groupcomm.trace.events import decode_event_untrusted
 from groupcomm.trace.steps import Buffered, Given
 from groupcomm_client import direct
 from groupcomm_client.direct import Cause, DirectPeer, MemberJoined, MemberLeft, Timing
+from groupcommd.trace_file import now_us
 
 NAMES = ("ann", "bob", "cid")
 PATIENCE_S = 30
@@ -185,9 +186,11 @@ async def test_addresses_of_all_members_may_be_given() -> None:
 async def test_a_trace_has_the_steps(tmp_path: Path) -> None:
     async with group(Vector, cid=tmp_path) as peers:
         await late_question(peers)
+    now = now_us()
     (file,) = tmp_path.iterdir()
     assert file.name == "peer-cid.jsonl"
     steps = [decode_event_untrusted(line) for line in file.read_bytes().splitlines()]
+    assert all(now - 60_000_000 < step.t <= now for step in steps), "the clock of this host"
     (waits,) = (step for step in steps if isinstance(step, Buffered))
     assert (waits.s, waits.waits) == ("bob", (("ann", 2),))
     assert [step.s for step in steps if isinstance(step, Given)] == ["ann", "ann", "bob"]

@@ -69,7 +69,8 @@ class Group:
     def __init__(self, process: Process, others: Others, record: Record | None = None) -> None:
         self.now = 0
         self._process = process
-        self._traced = Traced(process, self, record, Said()) if record is not None else None
+        self._record = record
+        self._traced: Traced | None = None
         self._others = others
         self._early: list[tuple[Name, Payload]] = []
         self._sponsored: set[Name] = set()
@@ -112,6 +113,12 @@ class Group:
         step = (self._traced or self._process).send(data, to)
         self._sent += 1
         self._act(step)
+
+    def begin(self, now: float) -> None:
+        """The time of the first step."""
+        self.now = int(now * SECOND_US)
+        if self._record is not None:
+            self._traced = Traced(self._process, self, self._record, Said())
 
     def set_clock(self, now: float) -> None:
         """The time is `now`, which an algorithm may want to know."""

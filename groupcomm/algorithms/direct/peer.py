@@ -118,7 +118,7 @@ class Peer:
 
     def begin(self, now: float) -> list[Action]:
         """Look for the others."""
-        self._group.set_clock(now)
+        self._group.begin(now)
         self._start_if_complete(now)
         return self._finish(now)
 
