@@ -69,7 +69,7 @@ async def test_whatever_is_lost_all_comes_once() -> None:
     async with group(SchiperEggliSandoz) as peers:
         for peer in peers:
             for other in set(NAMES) - {peer.name}:
-                peer.set_faults(other, loss=0.3, duplication=0.3, corruption=0.1, reorder=8)
+                peer.set_faults(other, loss=0.2, duplication=0.3, corruption=0.1, reorder=8)
         for number in range(30):
             await peers[number % 3].multicast(b"%d" % number)
         await peers[0].multicast(b"for bob", ["bob"])
