@@ -21,7 +21,8 @@ BOTH = ("ann", "bob")
 class Table:
     """Peers at one table: what is sent arrives at once, in the order of sending, unless kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: int = 1) -> None:
+        self.start = start  # of the first peer's incarnation
         self.peers: dict[str, Peer] = {}
         self.news: dict[str, list[Action]] = {}
         self.under_way: list[tuple[str, Send]] = []
@@ -34,7 +35,9 @@ class Table:
         founders: Iterable[str] = BOTH,
         greet: Iterable[str] = (),
     ) -> Peer:
-        made = Peer(name, make, incarnation=len(self.peers) + 1, founders=founders, greet=greet)
+        made = Peer(
+            name, make, incarnation=self.start + len(self.peers), founders=founders, greet=greet
+        )
         self.peers[name] = made
         self.news[name] = []
         self.take(name, made.begin(self.now))
@@ -64,8 +67,8 @@ class Table:
         return [each.reason for each in self.news[name] if isinstance(each, Ended)]
 
 
-def two(make: Make = FanOut) -> Table:
-    table = Table()
+def two(make: Make = FanOut, start: int = 1) -> Table:
+    table = Table(start)
     table.add("ann", make)
     table.add("bob", make, BOTH, ["ann"])
     table.bring_all()
@@ -143,9 +146,7 @@ def test_what_does_not_decode_or_comes_from_strangers_is_counted() -> None:
     table = two()
     ann, bob = table.peers.values()
     assert ann.receive(b"garbage", "x", now=0.0) == []
-    stranger = two().peers["bob"]  # of another group, with other numbers
-    stranger._meeting._own = stranger._meeting._own._replace(incarnation=77)
-    stranger._incarnation = 77
+    stranger = two(start=100).peers["bob"]  # a later start of this group
     sent = [each for each in stranger.multicast(b"", now=0.0) if isinstance(each, Send)]
     assert ann.receive(sent[0].data, "bob", now=0.0) == []
     assert ann.refused == 2
