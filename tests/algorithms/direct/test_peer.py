@@ -4,12 +4,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from groupcomm.algorithms.direct.datagrams import Carried
+from groupcomm.algorithms.direct.datagrams import Carried, Part, encode_datagram, encode_payload
 from groupcomm.algorithms.direct.events import Action, Delivered, Ended, NotDelivered, Send, Started
 from groupcomm.algorithms.direct.peer import Make, Peer, State
 from groupcomm.algorithms.direct.settings import MAX_DATA_BYTES, MAX_MEMBERS
 from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.global_id import GlobalIdOrError
+from groupcomm.algorithms.process import Message
 from groupcomm.algorithms.vector import Vector
 from groupcomm.algorithms.vector_session import VectorSession
 from groupcomm.clocks.vector import VectorClock
@@ -155,6 +156,22 @@ def test_what_does_not_decode_or_comes_from_strangers_is_counted() -> None:
     assert [each.message.data for each in table.news["ann"] if isinstance(each, Delivered)] == [
         b"true"
     ]
+
+
+@pytest.mark.parametrize(
+    ("incarnation", "target", "count"),
+    [(2, 1, 1), (7, 1, 0), (2, 7, 0)],
+    ids=["right", "an earlier start of bob", "for an earlier start of ann"],
+)
+def test_what_comes_from_or_is_for_an_earlier_start_is_dropped(
+    incarnation: int, target: int, count: int
+) -> None:
+    ann = two().peers["ann"]
+    whole = encode_payload(Carried(Message("bob", 1, BOTH, b""), None))
+    part = Part("bob", incarnation, target, 1, 0, 1, 0, whole)
+    found = ann.receive(encode_datagram(part), "bob", now=0.0)
+    assert sum(isinstance(each, Delivered) for each in found) == count
+    assert ann.refused == 1 - count
 
 
 def test_who_was_silent_for_too_long_is_gone_and_told_so() -> None:
