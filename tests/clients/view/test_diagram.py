@@ -1,0 +1,204 @@
+"""What is drawn of a trace: lines, points, messages, what they waited for, views, violations."""
+
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from groupcomm.algorithms.fan_out import FanOut
+from groupcomm.algorithms.sequencer import Sequencer
+from groupcomm.algorithms.tick_lines import clocks_of
+from groupcomm.algorithms.vector import Vector
+from groupcomm.sim.check import judge_events
+from groupcomm.trace.events import Conf, Deliver, Release, Send, TraceEvent
+from groupcomm_client.view.build import make_diagram
+from groupcomm_client.view.diagram import Arrival, Diagram, LineKind, PointKind
+from tests.algorithms.schedules import play, schedules
+from tests.clients.view.traces import buggy, late_cause, many, parted
+
+
+def arrival(diagram: Diagram, message: int, line: int) -> Arrival:
+    (found,) = [a for a in diagram.arrivals if (a.message, a.line) == (message, line)]
+    return found
+
+
+def assert_logical_time(diagram: Diagram) -> None:
+    """C1 and C2: clocks rise on a line, and with each message."""
+    latest: dict[int, int] = {}
+    for point in diagram.points:
+        assert point.clock > latest.get(point.line, 0)
+        latest[point.line] = point.clock
+    for each in diagram.arrivals:
+        for reached in (each.received, each.delivered):
+            if reached is not None and each.origin is not None:
+                assert diagram.points[reached].clock > diagram.points[each.origin].clock
+
+
+def test_a_message_that_waits_for_its_cause() -> None:
+    diagram = make_diagram("late", late_cause(Vector))
+    assert [(line.label, line.kind) for line in diagram.lines] == [
+        (name, LineKind.PROCESS) for name in "pqr"
+    ]
+    assert [(m.sender, m.number, m.level) for m in diagram.messages] == [
+        ("p", 1, None),
+        ("q", 1, None),
+    ]
+    waited = arrival(diagram, 1, 2)
+    assert waited.waits == (0,)
+    assert waited.received is not None
+    assert waited.delivered is not None
+    received, delivered = diagram.points[waited.received], diagram.points[waited.delivered]
+    assert (received.kind, delivered.kind) == (PointKind.RECEIVE, PointKind.DELIVER)
+    assert received.t < delivered.t
+    cause = arrival(diagram, 0, 2)
+    assert (cause.received, cause.waits) == (None, ())
+    assert cause.delivered is not None
+    assert cause.delivered < waited.delivered
+    assert diagram.counted
+    assert not diagram.violations
+    assert_logical_time(diagram)
+
+
+def test_an_order_that_was_not_kept_is_proved_by_two_deliveries() -> None:
+    diagram = make_diagram("late", late_cause(FanOut))
+    causal = next(found for found in diagram.violations if found.name == "causal")
+    assert causal.text == "r: q1 before p1, which may have caused it"
+    assert not causal.claimed
+    points = [diagram.points[each.point] for each in causal.evidence if each.point is not None]
+    assert [(point.line, point.message, point.kind) for point in points] == [
+        (2, 0, PointKind.DELIVER),
+        (2, 1, PointKind.DELIVER),
+    ]
+    assert causal.evidence[0].text == "step 6: r delivers p:1"
+    total = [found for found in diagram.violations if found.name == "total"]
+    assert [found.text for found in total] == ["p: p1 before q1; r: the other way round"]
+    assert len(total[0].evidence) == 4
+
+
+def test_a_long_trace_is_not_judged_and_says_so() -> None:
+    diagram = make_diagram("long", many(FanOut, 501))
+    assert not diagram.violations
+    assert "2004 deliveries" in diagram.unjudged
+
+
+def test_a_message_comes_from_who_passed_it_on() -> None:
+    diagram = make_diagram("sequencer", late_cause(Sequencer))
+    origin = arrival(diagram, 1, 2).origin
+    assert origin is not None
+    assert diagram.points[origin].line == 0  # p is the sequencer, q the sender
+    assert_logical_time(diagram)
+
+
+@given(schedules)
+def test_clocks_are_those_of_the_tick_lines(steps: list[tuple[int, int, int]]) -> None:
+    """Of a run in which all is delivered at once: the least clocks that keep C1 and C2."""
+    events: list[TraceEvent] = []
+    network = play(FanOut, steps, record=events.append)
+    diagram = make_diagram("run", events)
+    kinds = (PointKind.SEND, PointKind.DELIVER)
+    drawn = [point.clock for point in diagram.points if point.kind in kinds]
+    assert drawn == clocks_of(network.history.events)
+
+
+# ---- clusters ----
+
+
+@pytest.fixture(scope="module")
+def run() -> list[TraceEvent]:
+    return parted()
+
+
+@pytest.fixture(scope="module")
+def diagram(run: list[TraceEvent]) -> Diagram:
+    return make_diagram("run", run)
+
+
+def test_clients_stand_below_their_daemon(diagram: Diagram) -> None:
+    daemons = [line.label for line in diagram.lines if line.kind is LineKind.DAEMON]
+    assert daemons == ["alfa", "bravo", "charlie", "delta"]
+    home = None
+    for place, line in enumerate(diagram.lines):
+        if line.kind is LineKind.DAEMON:
+            home = place
+        else:
+            assert line.home == home
+            assert line.identity.startswith(f"#{line.label}#{diagram.lines[line.home or 0].label}/")
+
+
+def test_everything_that_was_sent_and_delivered_is_drawn(
+    run: list[TraceEvent], diagram: Diagram
+) -> None:
+    sent = [event for event in run if isinstance(event, Send)]
+    assert [(m.sender, m.number, m.level, m.to) for m in diagram.messages] == [
+        (event.c, event.m, event.level, event.to) for event in sent
+    ]
+    delivered = [event for event in run if isinstance(event, Deliver)]
+    assert [
+        (diagram.lines[each.line].identity, diagram.messages[each.message].number)
+        for each in diagram.arrivals
+    ] == [(event.c, event.m) for event in delivered]
+    assert diagram.complete
+    assert not diagram.counted
+    assert_logical_time(diagram)
+
+
+def test_what_was_held_back_says_why(diagram: Diagram) -> None:
+    waited = [each for each in diagram.arrivals if each.received is not None]
+    assert waited
+    for each in waited:
+        assert each.reason
+        assert each.received is not None
+        assert each.delivered is not None
+        assert diagram.points[each.received].t < diagram.points[each.delivered].t
+    reasons = " ".join(each.reason for each in waited)
+    assert "a horizon of ring 0 (" in reasons
+    assert "packet" in reasons
+    named = [each for each in waited if each.waits]
+    assert any(each.message not in each.waits for each in named)
+
+
+def test_unreliable_and_reliable_wait_for_nothing(diagram: Diagram) -> None:
+    for each in diagram.arrivals:
+        if diagram.messages[each.message].level in {0, 1}:
+            assert each.reason in {"", "the groups of the view", "the end of the view"}
+
+
+def test_views_are_bands_without_gaps(run: list[TraceEvent], diagram: Diagram) -> None:
+    confs = [event for event in run if isinstance(event, Conf)]
+    assert len(diagram.bands) == len(confs)
+    assert any(band.transitional for band in diagram.bands)
+    assert {len(band.daemons) for band in diagram.bands} > {4}
+    for band, following in pairwise(diagram.bands):
+        if band.line == following.line:
+            assert band.begins <= band.ends == following.begins
+            assert band.transitional != following.transitional
+
+
+def test_a_violation_is_marked_where_it_happened() -> None:
+    run = buggy()
+    diagram = make_diagram("buggy", run)
+    judged = judge_events("buggy", run).violations
+    assert "D2" in {found.property for found in judged}
+    assert [found.name for found in diagram.violations] == [found.property for found in judged]
+    for found, violation in zip(judged, diagram.violations, strict=True):
+        assert violation.claimed
+        (event,) = found.events
+        (evidence,) = violation.evidence
+        assert isinstance(event, Deliver)
+        assert evidence.point is not None
+        point = diagram.points[evidence.point]
+        assert (point.t, diagram.lines[point.line].identity) == (event.t, event.c)
+        assert point.kind is PointKind.DELIVER
+
+
+def test_a_proof_without_a_point_gets_one(run: list[TraceEvent]) -> None:
+    """A daemon's release is not drawn, unless it is what should not have happened."""
+    place = next(
+        at for at, event in enumerate(run) if isinstance(event, Release) and not event.kind
+    )
+    lie = msgspec.structs.replace(run[place], first=99, last=99)
+    diagram = make_diagram("lie", [*run[: place + 1], lie, *run[place + 1 :]])
+    proofs = [point for point in diagram.points if point.kind is PointKind.PROOF]
+    assert lie.t in {point.t for point in proofs}
+    assert any("releases 99 of" in point.text for point in proofs)

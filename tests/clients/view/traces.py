@@ -1,0 +1,63 @@
+"""Traces to draw: of algorithms in memory, and of clusters in virtual time."""
+
+from collections.abc import Callable
+from random import Random
+
+from groupcomm.algorithms.network import Network
+from groupcomm.algorithms.process import Process
+from groupcomm.sim.check import read_trace
+from groupcomm.sim.run import run_seed
+from groupcomm.sim.settings import Options
+from groupcomm.trace.events import TraceEvent, encode_event
+
+NAMES = ("p", "q", "r")
+
+
+def late_cause(make: Callable[[str, tuple[str, ...]], Process]) -> list[TraceEvent]:
+    """p sends, q answers; the answer comes to r before p's message."""
+    steps: list[TraceEvent] = []
+    network = Network([make(name, NAMES) for name in NAMES], steps.append)
+    network.send("p", b"")
+    network.bring(next(packet for packet in network.under_way if packet.destination == "q"))
+    network.send("q", b"")
+    for packet in [packet for packet in network.under_way if packet.source == "q"]:
+        network.bring(packet)
+    network.bring_all()
+    return steps
+
+
+def many(
+    make: Callable[[str, tuple[str, ...]], Process], messages: int, processes: int = 4
+) -> list[TraceEvent]:
+    """Broadcasts by all, brought nearly in the order of their sending."""
+    names = tuple(f"p{number}" for number in range(processes))
+    draw = Random(1)
+    steps: list[TraceEvent] = []
+    network = Network([make(name, names) for name in names], steps.append)
+    for _ in range(messages):
+        network.send(draw.choice(names), b"")
+        while network.under_way and draw.random() < 0.9:
+            ready = network.ready
+            network.bring(ready[min(int(draw.expovariate(0.2)), len(ready) - 1)])
+    network.bring_all()
+    return steps
+
+
+def lines(events: list[TraceEvent]) -> bytes:
+    return b"".join(encode_event(event) + b"\n" for event in events)
+
+
+def simulated(seed: int, options: Options) -> list[TraceEvent]:
+    written: list[bytes] = []
+    run_seed(seed, options, written.append)
+    return list(read_trace("run", b"".join(written).splitlines(keepends=True)))
+
+
+def parted() -> list[TraceEvent]:
+    """Four daemons that part and come together, and programs under load."""
+    return simulated(7, Options(daemons=4, sites=1, faults="partition", duration_s=8.0))
+
+
+def buggy() -> list[TraceEvent]:
+    """Messages to several groups come once for each of them: D2 does not hold."""
+    return simulated(2, Options(known_bug="once-per-group"))
