@@ -3,6 +3,7 @@
 from examples.ordering.stage import Stage
 from examples.ordering.story import Run, story
 from groupcomm.algorithms.pair_numbers import PairNumbers
+from groupcomm.algorithms.process import Order
 
 
 @story("pair", "Two processes: a number for each message")
@@ -17,7 +18,7 @@ def pair() -> Run:
     return stage.end(waited=waited)
 
 
-@story("three-diverge", "Three processes: numbers of each pair do not agree")
+@story("three-diverge", "Three processes: numbers of each pair do not agree", Order.TOTAL)
 def three_diverge() -> Run:
     """p and q each tell the others to set a value. Every pair keeps its order; r ends with p's
     value and s with q's, and r has an answer to what it has not heard."""
