@@ -1,6 +1,6 @@
 // Draws the window, and only what is in it.
 
-const MOST_ARROWS = 1200, MOST_OTHERS = 600;
+const MOST_ARROWS = 600, MOST_OTHERS = 400, DENSE = 300;
 const diagram = document.getElementById("diagram");
 const overview = document.getElementById("overview");
 const notice = document.getElementById("notice");
@@ -113,6 +113,7 @@ function drawMessages() {
     if (!sent.has(m) && m % (isLit(m) ? litThin : thin)) continue;
     (isLit(m) ? bright : dim).push(drawPoint(p, m, "send"));
   }
+  diagram.classList.toggle("dense", segments.length > 3 * DENSE);
   tellThinning(shown.length, Math.max(thin, litThin));
   return dim.join("") + bright.join("");
 }
@@ -180,8 +181,8 @@ function tellThinning(count, thin) {
   notice.classList.toggle("thinned", thin > 1);
   const which = scene.time === "t" ? "" : " of logical time";
   const window = scene.time === "t"
-    ? `${timeText(scene.from, scene.to - scene.from)} to ${timeText(scene.to, scene.to - scene.from)}`
-    : `clocks ${Math.ceil(scene.from)} to ${Math.floor(scene.to)}`;
+    ? `${timeText(Math.max(scene.from, 0), scene.to - scene.from)} to ${timeText(scene.to, scene.to - scene.from)}`
+    : `clocks ${Math.max(Math.ceil(scene.from), 1)} to ${Math.floor(scene.to)}`;
   notice.textContent = thin > 1
     ? `Only 1 of ${thin} messages is drawn: ${plural(count, "arrow")} would be too many. Zoom in to see all.`
     : `${window}: ${plural(count, "delivery").replace("deliverys", "deliveries")}${which}`;
@@ -211,6 +212,7 @@ function drawProofs() {
   const parts = [];
   violations.forEach((found, place) => {
     const chosen = place === scene.violation;
+    if (!found.claimed && !chosen) return; // nobody promised it: shown when asked for
     const kind = `${found.claimed ? "" : " unkept"}${chosen ? " chosen" : ""}`;
     for (const { point } of found.evidence) {
       if (point < 0 || scene.rowOf[points.line[point]] < 0) continue;
@@ -232,7 +234,8 @@ function drawAxis() {
   if (scene.time === "clock" || trace.counted) step = Math.max(1, Math.round(step));
   const parts = [`<path class="edge" d="M${GUTTER} ${TOP - 8}H${scene.width}"/>`];
   for (let at = Math.ceil(scene.from / step) * step; at <= scene.to; at += step) {
-    const x = toX(at), text = scene.time === "clock" ? Math.round(at) : trace.counted ? Math.round(at) : axisTime(at, step);
+    if (at < 0) continue;
+    const x = toX(at), text = scene.time === "clock" || trace.counted ? Math.round(at) : axisTime(at, step);
     parts.push(`<path class="edge" d="M${n1(x)} ${TOP - 12}V${TOP - 4}"/>`,
       `<text class="tick" text-anchor="middle" x="${n1(x)}" y="${TOP - 15}">${text}</text>`);
   }
@@ -270,9 +273,11 @@ function drawOverview() {
     if (high) parts.push(`<rect class="bar" x="${at * 4}" y="${44 - high}" width="3" height="${high}"/>`);
   });
   const marks = new Set();
-  for (const found of violations)
+  violations.forEach((found, place) => {
+    if (!found.claimed && place !== scene.violation) return;
     for (const { point } of found.evidence)
       if (point >= 0) marks.add(`<path class="${found.claimed ? "wrong" : "unkept"}" d="M${Math.round(place(column[point]) * width)} 0V44"/>`);
+  });
   const x = place(scene.from) * width;
   parts.push(...marks, `<rect class="window" x="${n1(x)}" y="1" width="${n1(Math.max(2, place(scene.to) * width - x))}" height="42"/>`);
   overview.setAttribute("viewBox", `0 0 ${width} 44`);
