@@ -273,8 +273,8 @@ function drawOverview() {
     if (high) parts.push(`<rect class="bar" x="${at * 4}" y="${44 - high}" width="3" height="${high}"/>`);
   });
   const marks = new Set();
-  violations.forEach((found, place) => {
-    if (!found.claimed && place !== scene.violation) return;
+  violations.forEach((found, at) => {
+    if (!found.claimed && at !== scene.violation) return;
     for (const { point } of found.evidence)
       if (point >= 0) marks.add(`<path class="${found.claimed ? "wrong" : "unkept"}" d="M${Math.round(place(column[point]) * width)} 0V44"/>`);
   });
