@@ -79,17 +79,21 @@ function drawTickLines() {
   return parts.join("");
 }
 
+// Between the last point with a lower clock and the first with this one or a higher one.
 function tickOn(line, tick) {
   if (scene.time === "clock") return toX(tick - 0.5);
   const own = pointsOf[line];
-  let low = 0, high = own.length; // the first point with this clock or a higher one
+  let low = 0, high = own.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (points.clock[own[middle]] < tick) low = middle + 1;
     else high = middle;
   }
   if (low === own.length) return null;
-  return toX(points.t[own[low]]) - 5;
+  const next = toX(points.t[own[low]]), before = own[low - 1];
+  const previous = low ? toX(points.t[before]) : next - 40;
+  const lower = low ? points.clock[before] : 0;
+  return previous + ((next - previous) * (tick - lower)) / (points.clock[own[low]] - lower + 1);
 }
 
 // ---- messages ----
@@ -179,13 +183,12 @@ function drawPoint(p, m, what) {
 
 function tellThinning(count, thin) {
   notice.classList.toggle("thinned", thin > 1);
-  const which = scene.time === "t" ? "" : " of logical time";
   const window = scene.time === "t"
     ? `${timeText(Math.max(scene.from, 0), scene.to - scene.from)} to ${timeText(scene.to, scene.to - scene.from)}`
-    : `clocks ${Math.max(Math.ceil(scene.from), 1)} to ${Math.floor(scene.to)}`;
+    : `clocks ${Math.max(Math.ceil(scene.from), 1)} to ${Math.floor(scene.to)} of logical time`;
   notice.textContent = thin > 1
     ? `Only 1 of ${thin} messages is drawn: ${plural(count, "arrow")} would be too many. Zoom in to see all.`
-    : `${window}: ${plural(count, "delivery").replace("deliverys", "deliveries")}${which}`;
+    : `${window}: ${plural(count, "delivery").replace("deliverys", "deliveries")}`;
 }
 
 // ---- all else ----

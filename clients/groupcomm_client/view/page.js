@@ -126,12 +126,11 @@ byId("side").addEventListener("click", (event) => {
 
 // ---- keys and buttons ----
 
-const whole = () => setWindow(...ends(scene.time));
 const edge = (first) => { const [least, most] = ends(scene.time), span = scene.to - scene.from;
   setWindow(first ? least : most - span, first ? least + span : most); };
 const KEY_ACTIONS = {
   ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2), "+": () => zoom(0.7), "=": () => zoom(0.7),
-  "-": () => zoom(1 / 0.7), 0: whole, Home: () => edge(true), End: () => edge(false),
+  "-": () => zoom(1 / 0.7), 0: showAll, Home: () => edge(true), End: () => edge(false),
   n: () => nextMessage(1), p: () => nextMessage(-1), v: nextViolation,
   l: () => setTime(scene.time === "t" ? "clock" : "t"),
   t: () => { scene.ticks = byId("ticks").checked = !scene.ticks; },
@@ -174,7 +173,7 @@ function setTime(time) {
 
 const clicks = {
   "zoom-in": () => zoom(0.6), "zoom-out": () => zoom(1 / 0.6), earlier: () => pan(-0.5),
-  later: () => pan(0.5), fit: whole,
+  later: () => pan(0.5), fit: showAll,
   physical: () => setTime("t"), logical: () => setTime("clock"),
   ticks: () => { scene.ticks = byId("ticks").checked; },
   views: () => { scene.views = byId("views").checked; },

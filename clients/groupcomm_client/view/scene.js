@@ -22,9 +22,7 @@ function ends(time) {
     if (value < low) low = value;
     if (value > high) high = value;
   }
-  if (low > high) return [0, 1];
-  const pad = Math.max((high - low) * 0.02, 0.5);
-  return [low - pad, high + pad];
+  return low > high ? [0, 1] : [low, Math.max(high, low + 1)];
 }
 
 // Rows of the lines that are shown; a little room stands above each daemon.
@@ -81,14 +79,21 @@ function isLit(m) {
   return m === scene.chosen || scene.causes.has(m) || scene.effects.has(m) || scene.waits.has(m);
 }
 
+// A window has a little room before the first point and behind the last one, however wide it is.
+const ROOM = 0.03;
+
 function setWindow(from, to) {
   const [least, most] = ends(scene.time);
-  const whole = most - least;
-  const shortest = scene.time === "clock" ? 2 : trace.counted ? 2 : 20;
+  const whole = (most - least) / (1 - 2 * ROOM);
+  const shortest = scene.time === "clock" || trace.counted ? 2 : 20;
   const span = Math.min(Math.max(to - from, Math.min(shortest, whole)), whole);
-  const middle = (from + to) / 2;
-  scene.from = Math.min(Math.max(middle - span / 2, least), most - span);
+  const wanted = span < whole ? (from + to - span) / 2 : least - span * ROOM;
+  scene.from = Math.min(Math.max(wanted, least - span * ROOM), most + span * ROOM - span);
   scene.to = scene.from + span;
+}
+
+function showAll() {
+  setWindow(-Infinity, Infinity);
 }
 
 function zoom(factor, at) {
@@ -127,16 +132,16 @@ function changeTime(time) {
   scene.time = time;
   const pad = Math.max((high - low) * 0.02, 0.5);
   if (low <= high) setWindow(low - pad, high + pad);
-  else setWindow(...ends(time));
+  else showAll();
 }
 
 // The beginning: all of a short trace; of a long one as many messages as can be told apart.
 function firstWindow() {
   const [least, most] = ends(scene.time);
   let seen = 0, place = -1;
-  for (let a = 0; a < arrivalCount && seen < 240; a++, seen++) place = arrivals.delivered[a];
-  if (arrivalCount <= 400 || place < 0) return setWindow(least, most);
-  return setWindow(least, points[scene.time][place]);
+  for (let a = 0; a < arrivalCount && seen < 160; a++, seen++) place = arrivals.delivered[a];
+  const end = arrivalCount <= 400 || place < 0 ? most : points[scene.time][place];
+  setWindow(least - (end - least) * ROOM, end + (end - least) * ROOM);
 }
 
 function choose(m) {
