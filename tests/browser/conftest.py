@@ -20,6 +20,11 @@ Show = Callable[[Path], "Page"]
 View = Callable[[list[TraceEvent]], "Page"]
 
 
+def write_page(path: Path, events: list[TraceEvent]) -> Path:
+    path.write_text(make_page("run", make_diagram("run", events)), encoding="utf-8")
+    return path
+
+
 @pytest.fixture(scope="session")
 def browser() -> "Iterator[Browser]":
     with open_browser() as browser:
@@ -55,8 +60,6 @@ def view(show: Show, tmp_path: Path) -> View:
     """Opens the page of a trace."""
 
     def open_trace(events: list[TraceEvent]) -> "Page":
-        path = tmp_path / "page.html"
-        path.write_text(make_page("run", make_diagram("run", events)), encoding="utf-8")
-        return show(path)
+        return show(write_page(tmp_path / "page.html", events))
 
     return open_trace

@@ -17,7 +17,7 @@ from groupcomm_client import connect
 from groupcomm_client.cli import main
 from groupcomm_client.local_cluster import LocalCluster
 from groupcomm_client.view.build import make_diagram
-from tests.browser.conftest import Show, View
+from tests.browser.conftest import Show, View, write_page
 from tests.clients.view.traces import buggy, late_cause, parted, traffic
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -190,6 +190,7 @@ def test_what_a_message_of_daemons_waited_for_is_told(view: View) -> None:
 
 
 def test_a_violation_is_marked_where_it_happened(view: View) -> None:
+    """Of a run with a known bug: what proves it has a ring, on the list and in the diagram."""
     page = view(buggy())
     assert "Does not hold: D2" in page.locator(".verdict").inner_text()
     rings = count(page, "circle.proof")
@@ -239,11 +240,15 @@ def test_a_folder_of_real_daemons_and_programs(show: Show, tmp_path: Path) -> No
 # ---- 10,000 messages ----
 
 
-def test_only_what_is_in_the_window_is_drawn(view: View) -> None:
-    events = traffic(10_000)
-    diagram = make_diagram("run", events)
+@pytest.fixture(scope="module")
+def long_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_page(tmp_path_factory.mktemp("long") / "page.html", traffic(10_000))
+
+
+def test_only_what_is_in_the_window_is_drawn(show: Show, long_page: Path) -> None:
+    diagram = make_diagram("run", traffic(10_000))
     begin = min(point.t for point in diagram.points)
-    page = view(events)
+    page = show(long_page)
     for _ in range(6):
         elements = count(page, "*")
         assert elements < 2_500
@@ -264,8 +269,8 @@ def test_only_what_is_in_the_window_is_drawn(view: View) -> None:
     assert len(messages(page, ".msg")) < 400
 
 
-def test_the_wheel_zooms_where_it_points_and_a_drag_moves(view: View) -> None:
-    page = view(traffic(10_000))
+def test_the_wheel_zooms_where_it_points_and_a_drag_moves(show: Show, long_page: Path) -> None:
+    page = show(long_page)
     x, y = centre(page.locator("#diagram"))
     page.mouse.move(x, y)
     before = page.evaluate(
@@ -284,8 +289,8 @@ def test_the_wheel_zooms_where_it_points_and_a_drag_moves(view: View) -> None:
     assert page.evaluate("scene.chosen") == -1
 
 
-def test_causes_in_a_long_trace_light_up(view: View) -> None:
-    page = view(traffic(10_000))
+def test_causes_in_a_long_trace_light_up(show: Show, long_page: Path) -> None:
+    page = show(long_page)
     press(page, "End", "n")
     assert page.evaluate("scene.causes.size + scene.effects.size") > 9_000
     assert count(page, "*") < 6_000
