@@ -18,7 +18,7 @@ from groupcomm_client.cli import main
 from groupcomm_client.local_cluster import LocalCluster
 from groupcomm_client.view.build import make_diagram
 from tests.browser.conftest import Show, View, write_page
-from tests.clients.view.traces import buggy, late_cause, parted, traffic
+from tests.clients.view.traces import buggy, late_cause, parted, random_run, traffic
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -107,6 +107,28 @@ def test_messages_that_are_concurrent_stay_dark(view: View) -> None:
     press(page, "n", "n")
     assert (messages(page, ".chosen"), messages(page, ".cause")) == ({2}, {0, 1})
     assert not messages(page, ".effect")
+
+
+def test_causes_are_those_of_the_definition(view: View) -> None:
+    """Of every message of a run, as the judge of the algorithms finds them."""
+    network, events = random_run(FanOut, 40)
+    page = view(events)
+    places = {m.id: at for at, m in enumerate(network.history.sent)}
+    causes = {
+        places[message.id]: {places[cause.id] for cause in network.history.causes(message)}
+        for message in network.history.sent
+    }
+    assert len(causes) == 40
+    for message, expected in causes.items():
+        assert set(page.evaluate(f"[...causesOf({message})]")) == expected
+        effects = {each for each in causes if message in causes[each]}
+        assert set(page.evaluate(f"[...effectsOf({message})]")) == effects
+
+
+def test_a_trace_without_anything_is_an_empty_page(view: View) -> None:
+    page = view([])
+    press(page, "0", "l", "t", "n", "v", "+", "ArrowLeft", "Escape")
+    assert not count(page, ".life")
 
 
 def test_an_order_that_was_not_kept_is_shown_when_asked_for(view: View) -> None:

@@ -27,9 +27,9 @@ def late_cause(make: Callable[[str, tuple[str, ...]], Process]) -> list[TraceEve
     return steps
 
 
-def many(
+def random_run(
     make: Callable[[str, tuple[str, ...]], Process], messages: int, processes: int = 4
-) -> list[TraceEvent]:
+) -> tuple[Network, list[TraceEvent]]:
     """Broadcasts by all, brought nearly in the order of their sending."""
     names = tuple(f"p{number}" for number in range(processes))
     draw = Random(1)
@@ -41,7 +41,7 @@ def many(
             ready = network.ready
             network.bring(ready[min(int(draw.expovariate(0.2)), len(ready) - 1)])
     network.bring_all()
-    return steps
+    return network, steps
 
 
 def lines(events: list[TraceEvent]) -> bytes:
