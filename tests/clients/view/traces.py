@@ -9,6 +9,7 @@ from groupcomm.sim.check import read_trace
 from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
 from groupcomm.trace.events import TraceEvent, encode_event
+from groupcomm.trace.steps import Given, StampedReceived, StampedSent
 
 NAMES = ("p", "q", "r")
 
@@ -26,9 +27,9 @@ def late_cause(make: Callable[[str, tuple[str, ...]], Process]) -> list[TraceEve
     return steps
 
 
-def many(
+def random_run(
     make: Callable[[str, tuple[str, ...]], Process], messages: int, processes: int = 4
-) -> list[TraceEvent]:
+) -> tuple[Network, list[TraceEvent]]:
     """Broadcasts by all, brought nearly in the order of their sending."""
     names = tuple(f"p{number}" for number in range(processes))
     draw = Random(1)
@@ -40,11 +41,31 @@ def many(
             ready = network.ready
             network.bring(ready[min(int(draw.expovariate(0.2)), len(ready) - 1)])
     network.bring_all()
-    return steps
+    return network, steps
 
 
 def lines(events: list[TraceEvent]) -> bytes:
     return b"".join(encode_event(event) + b"\n" for event in events)
+
+
+def traffic(messages: int, processes: int = 4) -> list[TraceEvent]:
+    """Broadcasts, one every 100 us, each delivered by all within 2 ms; times of a real clock."""
+    draw = Random(2)
+    names = tuple(f"p{number}" for number in range(processes))
+    counts = dict.fromkeys(names, 0)
+    steps: list[TraceEvent] = []
+    for number in range(messages):
+        t, sender = 1_000_000_000 + number * 100, draw.choice(names)
+        counts[sender] += 1
+        m = counts[sender]
+        steps.append(StampedSent(t, sender, sender, m, names, "", 0))
+        steps.append(Given(t, sender, sender, m))
+        for name in names:
+            if name != sender:
+                came = t + draw.randrange(100, 2_000)
+                steps.append(StampedReceived(came, name, sender, m, sender))
+                steps.append(Given(came, name, sender, m))
+    return sorted(steps, key=lambda step: step.t)
 
 
 def simulated(seed: int, options: Options) -> list[TraceEvent]:
