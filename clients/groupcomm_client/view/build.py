@@ -41,7 +41,6 @@ def make_diagram(name: str, trace: Iterable[TraceEvent]) -> Diagram:
     unkept = [(found.order, found.text, found.proof) for found in orders]
     proofs = {id(event) for _, _, proof in (*claims, *unkept) for event in proof}
     draft, marks = _read(events, proofs)
-    counted = _counted(events)
     drawn = draft.settle()
     lines = _lines(draft)
     places = {line.identity: place for place, line in enumerate(lines)}
@@ -52,13 +51,11 @@ def make_diagram(name: str, trace: Iterable[TraceEvent]) -> Diagram:
         arrivals=tuple(_arrival(each, draft, places) for each in draft.arrivals),
         bands=_bands(events, places),
         violations=tuple(
-            Violation(
-                name=name, claimed=claimed, text=text, evidence=_evidence(proof, marks, counted)
-            )
+            Violation(name=name, claimed=claimed, text=text, evidence=_evidence(proof, marks))
             for claimed, found in ((True, claims), (False, unkept))
             for name, text, proof in found
         ),
-        counted=counted,
+        counted=_counted(events),
         complete=judged.complete,
         unjudged=unjudged,
     )
@@ -213,16 +210,15 @@ def _bands(events: Sequence[TraceEvent], places: Mapping[str, int]) -> tuple[Ban
     return tuple(found)
 
 
-def _evidence(
-    proof: Sequence[TraceEvent], marks: Mapping[int, Mark], counted: bool
-) -> tuple[Evidence, ...]:
-    found = []
-    for event in proof:
-        seconds, *words = readable(event).split()
-        when = f"step {event.t}" if counted else f"{seconds} s"
-        text = f"{when}: {' '.join(words)}"
-        found.append(Evidence(text=text, point=_place(marks.get(id(event)))))
-    return tuple(found)
+def _evidence(proof: Sequence[TraceEvent], marks: Mapping[int, Mark]) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(
+            t=event.t,
+            text=" ".join(readable(event).split()[1:]),  # the time is told where it is drawn
+            point=_place(marks.get(id(event))),
+        )
+        for event in proof
+    )
 
 
 def _counted(events: Sequence[TraceEvent]) -> bool:

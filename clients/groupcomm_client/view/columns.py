@@ -31,18 +31,17 @@ def columns(name: str, diagram: Diagram) -> dict[str, Any]:
         diagram: of it.
     """
     texts, sets = _Table(), _Table()
-    begin = min((point.t for point in diagram.points), default=0)
+    begin = 0 if diagram.counted else min((point.t for point in diagram.points), default=0)
     return {
         "name": name,
         "counted": diagram.counted,
-        "begin": 0 if diagram.counted else begin,
         "lines": [
             [line.label, line.identity, line.kind.value, _or_none(line.home)]
             for line in diagram.lines
         ],
         "points": {
             "line": [point.line for point in diagram.points],
-            "t": [point.t - (0 if diagram.counted else begin) for point in diagram.points],
+            "t": [point.t - begin for point in diagram.points],
             "clock": [point.clock for point in diagram.points],
             "kind": [int(point.kind) for point in diagram.points],
             "message": [_or_none(point.message) for point in diagram.points],
@@ -70,7 +69,7 @@ def columns(name: str, diagram: Diagram) -> dict[str, Any]:
                 each.name,
                 each.claimed,
                 each.text,
-                [[e.text, _or_none(e.point)] for e in each.evidence],
+                [[e.t - begin, e.text, _or_none(e.point)] for e in each.evidence],
             ]
             for each in diagram.violations
         ],

@@ -101,7 +101,7 @@ class DaemonSide:
     # ---- clients ----
 
     def _client_line(self, identity: str) -> str:
-        if identity not in self._draft.lines:
+        if self._draft.lines.get(identity) is not LineKind.CLIENT:  # its filter may come first
             self._draft.lines.setdefault(daemon_of(identity), LineKind.DAEMON)
             self._draft.lines[identity] = LineKind.CLIENT
         return identity
@@ -119,7 +119,8 @@ class DaemonSide:
         message = self._draft.message((event.c, event.m))
         message.level, message.to = event.level, event.to
         line = self._client_line(event.c)
-        message.mark = self._draft.mark(line, event.t, PointKind.SEND, message=message)
+        if message.mark is None:  # else its filter has told of it
+            message.mark = self._draft.mark(line, event.t, PointKind.SEND, message=message)
 
     def _deliver(self, event: Deliver) -> None:
         draft, line = self._draft, self._client_line(event.c)

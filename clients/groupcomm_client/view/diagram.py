@@ -146,8 +146,15 @@ class Band:
 
 @attrs.frozen(kw_only=True)
 class Evidence:
-    """An event that proves a violation: in words, and its point, if it has one."""
+    """An event that proves a violation.
 
+    Attributes:
+        t: when.
+        text: who did what, in words.
+        point: where it is drawn; None if it is nobody's.
+    """
+
+    t: int
     text: str
     point: int | None
 

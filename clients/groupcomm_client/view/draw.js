@@ -44,9 +44,9 @@ function drawBands() {
       else parts.push(`<rect class="band transitional" fill="url(#hatching)" ${box}/>`);
       if (named || band.transitional) continue;
       named = true;
-      const text = `view of ${band.members.map((name) => name.replace(/\/\d+$/, "")).join(" ")}`;
+      const text = band.members.map((name) => name.replace(/\/\d+$/, "")).join(" ");
       const room = Math.floor((wide - 8) / 5.6);
-      if (room < 8) continue;
+      if (room < 5) continue;
       const cut = text.length > room ? `${text.slice(0, room - 1)}…` : text;
       parts.push(`<text class="viewname" x="${n1(x1 + 4)}" y="${n1(scene.rowOf[line] - half + 10)}">${esc(cut)}</text>`);
     }

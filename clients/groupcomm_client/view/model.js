@@ -11,7 +11,7 @@ const lines = trace.lines.map(([label, identity, kind, home]) => ({ label, ident
 const bands = trace.bands.map(([line, begins, ends, transitional, view, members]) =>
   ({ line, begins, ends, transitional, view: trace.texts[view], members: trace.sets[members] }));
 const violations = trace.violations.map(([name, claimed, text, evidence]) =>
-  ({ name, claimed, text, evidence: evidence.map(([words, point]) => ({ words, point })) }));
+  ({ name, claimed, text, evidence: evidence.map(([t, words, point]) => ({ t, words, point })) }));
 const pointCount = points.t.length;
 const messageCount = messages.sent.length;
 const arrivalCount = arrivals.message.length;

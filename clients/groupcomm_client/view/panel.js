@@ -1,7 +1,7 @@
 // Tells in words what is chosen.
 
 const panel = document.getElementById("panel");
-const SHOWN_ROWS = 40, SHOWN_NAMES = 24;
+const SHOWN_ROWS = 40, SHOWN_NAMES = 12;
 
 function tell() {
   if (scene.chosen >= 0) return tellMessage(scene.chosen);
@@ -51,8 +51,10 @@ function receivers(m) {
 }
 
 function tellViolation(found) {
-  const proof = found.evidence.map(({ words, point }) => point < 0 ? `<li>${esc(words)}</li>`
-    : `<li><button data-point="${point}">${esc(words)}</button></li>`).join("");
+  const proof = found.evidence.map(({ t, words, point }) => {
+    const text = esc(`${timeText(t)}: ${words}`);
+    return point < 0 ? `<li>${text}</li>` : `<li><button data-point="${point}">${text}</button></li>`;
+  }).join("");
   const kind = found.claimed ? `${found.name} does not hold` : `${found.name} order not kept`;
   panel.innerHTML = `<h2>${esc(kind)}</h2><p>${esc(found.text)}</p><h3>proved by</h3><ul>${proof || "<li>no single event</li>"}</ul>${found.claimed ? "" : '<p class="note">An algorithm need not promise this order.</p>'}`;
 }

@@ -12,6 +12,7 @@ from groupcomm.algorithms.tick_lines import clocks_of
 from groupcomm.algorithms.vector import Vector
 from groupcomm.sim.check import judge_events
 from groupcomm.trace.events import Conf, Deliver, Release, Send, TraceEvent
+from groupcomm.trace.steps import Buffered, Given, StampedReceived, StampedSent
 from groupcomm_client.view.build import make_diagram
 from groupcomm_client.view.diagram import Arrival, Diagram, LineKind, PointKind
 from tests.algorithms.schedules import play, schedules
@@ -24,7 +25,7 @@ def arrival(diagram: Diagram, message: int, line: int) -> Arrival:
 
 
 def assert_logical_time(diagram: Diagram) -> None:
-    """C1 and C2: clocks rise on a line, and with each message."""
+    """C1 and C2: clocks rise on a line, and with each message; and no higher than that needs."""
     latest: dict[int, int] = {}
     for point in diagram.points:
         assert point.clock > latest.get(point.line, 0)
@@ -33,6 +34,8 @@ def assert_logical_time(diagram: Diagram) -> None:
         for reached in (each.received, each.delivered):
             if reached is not None and each.origin is not None:
                 assert diagram.points[reached].clock > diagram.points[each.origin].clock
+    clocks = {point.clock for point in diagram.points}
+    assert clocks == set(range(1, len(clocks) + 1))
 
 
 def test_a_message_that_waits_for_its_cause() -> None:
@@ -70,7 +73,7 @@ def test_an_order_that_was_not_kept_is_proved_by_two_deliveries() -> None:
         (2, 0, PointKind.DELIVER),
         (2, 1, PointKind.DELIVER),
     ]
-    assert causal.evidence[0].text == "step 6: r delivers p:1"
+    assert (causal.evidence[0].t, causal.evidence[0].text) == (6, "r delivers p:1")
     total = [found for found in diagram.violations if found.name == "total"]
     assert [found.text for found in total] == ["p: p1 before q1; r: the other way round"]
     assert len(total[0].evidence) == 4
@@ -88,6 +91,32 @@ def test_a_message_comes_from_who_passed_it_on() -> None:
     assert origin is not None
     assert diagram.points[origin].line == 0  # p is the sequencer, q the sender
     assert_logical_time(diagram)
+
+
+def test_what_a_filter_holds_back_is_delivered_when_it_gives_it_on() -> None:
+    """The connection delivers q's answer to the filter of r, which waits for its cause."""
+    p, q, r = (f"#{name}#alfa/1" for name in "pqr")
+    events: list[TraceEvent] = []
+    for t, sender in enumerate((p, q)):  # a filter tells of it before the session does
+        events.append(StampedSent(t, sender, sender, 1, (), "stamp", 8))
+        events.append(Send(t, sender, 1, 1, ("g",), 0, discard=False, ordered=False))
+    for t, sender, waits in ((5, q, [(p, 1)]), (6, p, [])):
+        events.append(Deliver(t, r, sender, 1, 1, ("g",), 0, None))
+        events.append(StampedReceived(t, r, sender, 1, sender))
+        events += [Buffered(t, r, sender, 1, ((p, 1),)) for _ in waits]
+    events += [Given(6, r, p, 1), Given(6, r, q, 1)]
+    diagram = make_diagram("filter", events)
+    assert [line.label for line in diagram.lines] == ["alfa", "p", "q", "r"]
+    assert [point.kind for point in diagram.points].count(PointKind.SEND) == 2
+    assert len(diagram.messages) == len(diagram.arrivals) == 2
+    waited, cause = diagram.arrivals
+    assert waited.waits == (0,)
+    assert waited.received is not None
+    assert waited.delivered is not None
+    assert [diagram.points[place].t for place in (waited.received, waited.delivered)] == [5, 6]
+    assert (cause.received, cause.waits) == (None, ())
+    assert diagram.messages[1].to == ("g",)
+    assert (diagram.messages[1].stamp, diagram.messages[1].level) == ("stamp", 1)
 
 
 @given(schedules)
