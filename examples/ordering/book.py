@@ -53,13 +53,15 @@ def places(chapter: str) -> list[str]:
 
 def figure(story: Story) -> str:
     """The space-time diagram of a story, as SVG."""
-    diagram = make_diagram(story.name, story.run().events)
+    run = story.run()
+    diagram = make_diagram(story.name, run.events)
     return figure_of(
         diagram,
         title=story.title,
         logical=story.name in LOGICAL,
         ticks=story.name in TICKS,
         marks={story.breaks.value} if story.breaks else set(),
+        since=int(str(run.seen.get("sent_at", 0))),
     )
 
 

@@ -8,7 +8,7 @@ from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.process import Process
 from groupcomm.algorithms.vector import Vector
-from groupcomm.trace.steps import AlgorithmStep
+from groupcomm.trace.steps import AlgorithmStep, Buffered, Given, StampedReceived, StampedSent
 from groupcomm_client.view.build import make_diagram
 from groupcomm_client.view.diagram import Diagram
 from groupcomm_client.view.figure import MAX_COLUMNS, TooLong, figure_of
@@ -39,8 +39,8 @@ def test_everything_is_drawn_once() -> None:
     drawn = classes(figure_of(late_cause(Vector), title="late"))
     assert drawn.count("line") == 3
     assert drawn.count("arrow") == drawn.count("tip") == 4
-    assert drawn.count("point") == 6  # two sendings, four deliveries elsewhere
-    assert drawn.count("point open") == drawn.count("wait") == 1
+    assert (drawn.count("point"), drawn.count("point hollow")) == (2, 4)
+    assert drawn.count("came") == drawn.count("wait") == 1
     assert "wrong" not in drawn
     assert "tick" not in drawn
 
@@ -54,8 +54,9 @@ def test_what_proves_a_violation_is_marked_if_it_is_asked_for() -> None:
 
 def test_logical_time_has_a_column_for_each_clock_and_straight_ticks() -> None:
     diagram = late_cause(FanOut)
-    root = ET.fromstring(figure_of(diagram, title="late", logical=True, ticks=True))
-    columns = {each.get("cx") for each in root.iter(f"{SVG}circle") if each.get("class") == "point"}
+    figure = figure_of(diagram, title="late", logical=True, ticks=True, marks=())
+    root = ET.fromstring(figure)
+    columns = {each.get("cx") for each in root.iter(f"{SVG}circle")}
     ticks = [each.get("d") or "" for each in root.iter(f"{SVG}path") if each.get("class") == "tick"]
     assert len(ticks) == len(columns) - 1
     for tick in ticks:
@@ -83,3 +84,19 @@ def test_a_long_trace_is_refused() -> None:
         network.bring_all()
     with pytest.raises(TooLong, match="write a page"):
         figure_of(make_diagram("long", steps), title="long")
+
+
+def test_what_is_delivered_between_a_receipt_and_its_delivery_stands_between_them() -> None:
+    """p1 comes to r and lets q1 go; q1 is delivered first."""
+    steps: list[AlgorithmStep] = [
+        StampedSent(1, "p", "p", 1, ("r",), "", 0),
+        StampedSent(2, "q", "q", 1, ("r",), "", 0),
+        StampedReceived(3, "r", "q", 1, "q"),
+        Buffered(3, "r", "q", 1, ()),
+        StampedReceived(4, "r", "p", 1, "p"),
+        Given(4, "r", "q", 1),
+        Given(4, "r", "p", 1),
+    ]
+    told = ET.fromstring(figure_of(make_diagram("one", steps), title="one")).findtext(f"{SVG}desc")
+    assert told is not None
+    assert told.endswith("r receives, and holds back, p1; r delivers q1; r delivers p1.")

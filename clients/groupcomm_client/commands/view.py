@@ -8,6 +8,7 @@ from typing import Final
 from groupcomm.errors import ConfigError
 from groupcomm_client.traces import trace_events
 from groupcomm_client.view.build import make_diagram
+from groupcomm_client.view.figure import figure_of
 from groupcomm_client.view.page import make_page
 
 NAME: Final = "view"
@@ -28,9 +29,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         type=Path,
-        metavar="FILE.html",
-        help="the page (default: the trace's name with .html, in this folder)",
+        metavar="FILE",
+        help="the page (default: the trace's name with .html, in this folder); or, if it ends in"
+        " .svg, a figure of a short trace that does not move",
     )
+    add = parser.add_argument
+    add("--logical", action="store_true", help="of a figure: along Lamport's clocks")
+    add("--ticks", action="store_true", help="of a figure: with lines between equal clocks")
     parser.add_argument("--json", action="store_true", help="say in JSON what was written")
     parser.epilog = (
         f"{parser.epilog}; exit status: 0 written, whatever the trace shows; 1 a line of the trace"
@@ -42,10 +47,20 @@ def run(options: argparse.Namespace) -> int:
     """Write the page; 0, also if properties do not hold: `groupcomm check` judges."""
     trace: Path = options.trace
     output: Path = options.output or Path(f"{trace.absolute().stem}.html")
-    if output.suffix not in {".html", ".htm"}:
-        raise ConfigError(f"-o {output}: the page is HTML; name a file that ends in .html")
+    if output.suffix not in {".html", ".htm", ".svg"}:
+        raise ConfigError(
+            f"-o {output}: name a file that ends in .html for a page, or in .svg for a figure"
+        )
+    is_figure = output.suffix == ".svg"
+    if (options.logical or options.ticks) and not is_figure:
+        raise ConfigError("--logical and --ticks are for figures (-o FILE.svg); a page has both")
     diagram = make_diagram(trace.name, trace_events(trace))
-    page = make_page(trace.absolute().name, diagram).encode()
+    name = trace.absolute().name
+    if is_figure:
+        text = figure_of(diagram, title=name, logical=options.logical, ticks=options.ticks)
+    else:
+        text = make_page(name, diagram)
+    page = text.encode()
     output.write_bytes(page)
     figures = {
         "page": str(output),

@@ -73,6 +73,7 @@ class Draft:
     Attributes:
         lines: kind of each line, by identity, in the order in which they were first seen.
         begins: the time of the first mark on each.
+        last: the last mark on each.
         marks: in the order of the trace.
         messages: by sender and number, in the order of the trace.
         arrivals: in the order of the trace.
@@ -81,6 +82,7 @@ class Draft:
     def __init__(self) -> None:
         self.lines: dict[str, LineKind] = {}
         self.begins: dict[str, int] = {}
+        self.last: dict[str, Mark] = {}
         self.marks: list[Mark] = []
         self.messages: dict[MessageId, Sent] = {}
         self.arrivals: list[Reached] = []
@@ -101,6 +103,7 @@ class Draft:
         causes = tuple(mark for mark in after if mark is not None)
         made = Mark(line, t, kind, message, text, causes)
         self.marks.append(made)
+        self.last[line] = made
         return made
 
     def message(self, name: MessageId) -> Sent:

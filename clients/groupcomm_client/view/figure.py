@@ -14,14 +14,22 @@ MAX_COLUMNS: Final = 120
 """A longer trace is for the page, which can be zoomed."""
 
 COLUMN: Final = 58
+"""Of short names; wider for longer ones."""
+
 ROW: Final = 62
 TOP: Final = 42
+LETTER: Final = 6.5
 RADIUS: Final = 5
 
 _DRAWN: Final = frozenset(
     (PointKind.SEND, PointKind.RECEIVE, PointKind.DELIVER, PointKind.INSTALL, PointKind.END)
 )
-_OPEN: Final = frozenset((PointKind.RECEIVE,))
+_WORDS: Final = {PointKind.INSTALL: "new view", PointKind.END: "ends"}
+_VERBS: Final = {
+    PointKind.SEND: "sends",
+    PointKind.RECEIVE: "receives, and holds back,",
+    PointKind.DELIVER: "delivers",
+}
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1f2933; --pale: #9aa5b1; --wait: #f0b429;
@@ -31,7 +39,8 @@ _STYLE: Final = """
 .paper { fill: var(--paper) } text { font: 13px sans-serif; fill: var(--ink) }
 .line { stroke: var(--pale); stroke-width: 1.5 } .arrow { stroke: var(--ink); fill: none }
 .tip { fill: var(--ink) } .point { fill: var(--ink); stroke: var(--ink); stroke-width: 1.5 }
-.open { fill: var(--paper) } .wait { stroke: var(--wait); stroke-width: 7; opacity: .75 }
+.hollow { fill: var(--paper) }
+.came { stroke: var(--ink); stroke-width: 2.5 } .wait { stroke: var(--wait); stroke-width: 7; opacity: .75 }
 .tick { stroke: var(--pale); stroke-dasharray: 3 4; fill: none } .small { font-size: 11px }
 .wrong { stroke: var(--wrong); stroke-width: 2.5; fill: none }
 """
@@ -48,31 +57,34 @@ def figure_of(
     logical: bool = False,
     ticks: bool = False,
     marks: Container[str] | None = None,
+    since: int = 0,
 ) -> str:
     """The diagram as SVG, with a text for those who cannot see it.
 
     Args:
-        diagram: what is drawn: sendings, receipts, deliveries, views and ends. What a process
+        diagram: what is drawn: sendings (filled), receipts of what has to wait
+            (bars), deliveries (hollow), views and ends. What a process
             delivers to itself as it sends has no point of its own.
         title: of the figure.
         logical: draw it along Lamport's clocks instead of the trace's time.
         ticks: draw the lines between equal clocks.
         marks: names of violations whose proof is marked; None: of all.
+        since: what came before this time of the trace is left out.
 
     Raises:
         TooLong: it has more than MAX_COLUMNS moments.
     """
-    return _Figure(diagram, logical=logical).draw(title, ticks=ticks, marks=marks)
+    return _Figure(diagram, logical=logical, since=since).draw(title, ticks=ticks, marks=marks)
 
 
 class _Figure:
-    def __init__(self, diagram: Diagram, *, logical: bool) -> None:
+    def __init__(self, diagram: Diagram, *, logical: bool, since: int) -> None:
         self._diagram = diagram
         self._sendings = dict(self._own_deliveries())
         drawn = [
             at
             for at, point in enumerate(diagram.points)
-            if point.kind in _DRAWN and at not in self._sendings
+            if point.kind in _DRAWN and at not in self._sendings and point.t >= since
         ]
         if logical:
             drawn.sort(key=lambda at: diagram.points[at].clock)
@@ -86,6 +98,8 @@ class _Figure:
                 f"the trace has more than {MAX_COLUMNS} moments, too many for a figure;"
                 " write a page: -o page.html"
             )
+        longest = max((len(self._label(at)) for at in drawn), default=1)
+        self._column = max(COLUMN, round(LETTER * longest) + 12)
         self._left = 24 + 8 * max((len(diagram.lines[line].label) for line in used), default=1)
 
     def _own_deliveries(self) -> Iterator[tuple[int, int]]:
@@ -112,7 +126,7 @@ class _Figure:
     # ---- places ----
 
     def _x(self, point: int) -> int:
-        return self._left + COLUMN // 2 + COLUMN * self._columns[point]
+        return self._left + self._column // 2 + self._column * self._columns[point]
 
     def _y(self, line: int) -> int:
         return TOP + ROW // 2 + ROW * self._rows[line]
@@ -124,7 +138,9 @@ class _Figure:
 
     def draw(self, title: str, *, ticks: bool, marks: Container[str] | None) -> str:
         columns = max(self._columns.values(), default=0) + 1
-        width, height = self._left + COLUMN * columns + 12, TOP + ROW * len(self._rows) + 12
+        width = self._left + self._column * columns + self._column // 2
+        width = max(width, round(1.15 * LETTER * len(title)) + 24)
+        height = TOP + ROW * len(self._rows) + 12
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
             f' viewBox="0 0 {width} {height}" role="img">',
@@ -168,21 +184,27 @@ class _Figure:
 
     def _point(self, at: int) -> str:
         point, (x, y) = self._diagram.points[at], self._at(at)
-        kind = "point open" if point.kind in _OPEN else "point"
         label = self._label(at)
         above = point.kind is PointKind.SEND
-        text = f'<text class="small" x="{x + 7}" y="{y - 9 if above else y + 19}">{label}</text>'
-        return f'<circle class="{kind}" cx="{x}" cy="{y}" r="{RADIUS}"/>{text if label else ""}'
+        place = f'x="{x + 7}" y="{y - 9 if above else y + 19}"'
+        text = f'<text class="small" {place}>{escape(label)}</text>'
+        sign = f'<circle class="point" cx="{x}" cy="{y}" r="{RADIUS}"/>'
+        if point.kind is PointKind.DELIVER:
+            sign = f'<circle class="point hollow" cx="{x}" cy="{y}" r="{RADIUS}"/>'
+        elif point.kind is PointKind.RECEIVE:
+            sign = f'<path class="came" d="M{x} {y - RADIUS}V{y + RADIUS}"/>'
+        return sign + (text if label else "")
 
     def _label(self, at: int) -> str:
         point = self._diagram.points[at]
-        if point.message is None:
-            return escape(point.text)
-        return escape(self._name(point.message))
+        if point.message is not None:
+            return self._name(point.message)
+        return _WORDS.get(point.kind, "")
 
     def _name(self, message: int) -> str:
         found = self._diagram.messages[message]
-        return f"{found.sender}{found.number}" if len(found.sender) == 1 else str(found.number)
+        labels = (line.label for line in self._diagram.lines if line.identity == found.sender)
+        return f"{next(labels, found.sender)}{found.number}"
 
     def _wrong(self, marks: Container[str] | None) -> Iterator[str]:
         proofs = {
@@ -210,7 +232,7 @@ class _Figure:
         """Where the clock of a process gets to a value; between two points it rises steadily."""
         if self._logical:
             same = [at for at in self._drawn if self._diagram.points[at].clock == clock]
-            return min(map(self._x, same)) - COLUMN / 2
+            return min(map(self._x, same)) - self._column / 2
         clock_before, x_before = 0, float(self._left)
         for at in self._drawn:
             point, x = self._diagram.points[at], float(self._x(at))
@@ -220,18 +242,14 @@ class _Figure:
                 share = (clock - clock_before - 0.5) / (point.clock - clock_before)
                 return x_before + share * (x - x_before)
             clock_before, x_before = point.clock, x
-        return x_before + COLUMN / 3 * (clock - clock_before)
+        return x_before + self._column / 3 * (clock - clock_before)
 
     def _told(self) -> str:
         """The same in words."""
         told = []
         for at in self._drawn:
             point = self._diagram.points[at]
-            verb = {
-                PointKind.SEND: "sends",
-                PointKind.RECEIVE: "receives, and holds back,",
-                PointKind.DELIVER: "delivers",
-            }.get(point.kind, "")
+            verb = _VERBS.get(point.kind, "")
             line = self._diagram.lines[point.line].label
             name = "" if point.message is None else self._name(point.message)
             told.append(" ".join(filter(None, (line, verb, name, point.text))))

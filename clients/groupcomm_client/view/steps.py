@@ -106,15 +106,23 @@ class StepSide:
             arrival = draft.reach(arrival.message, event.p)
         arrival.given = True
         self._let_go(arrival, event)
-        if arrival.received is not None and arrival.received.t == event.t and not arrival.waits:
-            arrival.delivered, arrival.received = arrival.received, None
-            arrival.delivered.kind = PointKind.DELIVER
+        came = self._came_just_now(arrival, event)
+        if came is not None:
+            came.kind = PointKind.DELIVER
+            arrival.delivered, arrival.received = came, None
             return
         arrival.delivered = draft.mark(
             *(self._line(event.p), event.t, PointKind.DELIVER),
             message=arrival.message,
             after=[arrival.message.mark],
         )
+
+    def _came_just_now(self, arrival: Reached, event: Given) -> Mark | None:
+        """The receipt, if the delivery is one point with it: nothing stands between them."""
+        came = arrival.received
+        if came is None or came.t != event.t or arrival.waits:
+            return None
+        return came if came is self._draft.last.get(event.p) else None
 
     def _let_go(self, arrival: Reached, event: Given) -> None:
         """What a stamp does not name may be known from what came just before."""

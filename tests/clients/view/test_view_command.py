@@ -43,6 +43,14 @@ def test_a_page_is_written_and_told(trace: Path, capsys: pytest.CaptureFixture[s
     }
 
 
+def test_a_figure_is_written_for_documents(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["view", str(trace), "-o", "run.svg", "--logical", "--ticks"]) == 0
+    assert "run.svg: 2 messages" in capsys.readouterr().out
+    assert Path("run.svg").read_text().startswith("<svg ")
+    assert main(["view", str(trace), "--ticks"]) == 2
+    assert "are for figures" in capsys.readouterr().err
+
+
 def test_a_folder_is_one_trace(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["view", "."]) == 0
     assert capsys.readouterr().out.startswith(f"{trace.parent.name}.html: 2 messages")
