@@ -40,7 +40,8 @@ _STYLE: Final = """
 .line { stroke: var(--pale); stroke-width: 1.5 } .arrow { stroke: var(--ink); fill: none }
 .tip { fill: var(--ink) } .point { fill: var(--ink); stroke: var(--ink); stroke-width: 1.5 }
 .hollow { fill: var(--paper) }
-.came { stroke: var(--ink); stroke-width: 2.5 } .wait { stroke: var(--wait); stroke-width: 7; opacity: .75 }
+.came { stroke: var(--ink); stroke-width: 2.5 }
+.wait { stroke: var(--wait); stroke-width: 7; opacity: .75 }
 .tick { stroke: var(--pale); stroke-dasharray: 3 4; fill: none } .small { font-size: 11px }
 .wrong { stroke: var(--wrong); stroke-width: 2.5; fill: none }
 """
