@@ -10,10 +10,11 @@ from playwright.sync_api import Locator, Page
 
 from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.vector import Vector
-from groupcomm.level import LEVELS
+from groupcomm.events import Message
+from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.trace.events import Send, TraceEvent
 from groupcomm.trace.steps import Given, StampedSent
-from groupcomm_client import connect
+from groupcomm_client import Connection, connect
 from groupcomm_client.cli import main
 from groupcomm_client.local_cluster import LocalCluster
 from groupcomm_client.view.build import make_diagram
@@ -230,8 +231,15 @@ def test_a_violation_is_marked_where_it_happened(view: View) -> None:
     assert page.locator("#violations [aria-current=true]").count() == 1
 
 
+async def until(connection: Connection, level: ServiceLevel, data: bytes = b"to all") -> None:
+    async for event in connection:
+        if isinstance(event, Message) and (event.level, event.data) == (level, data):
+            return
+
+
 async def play(folder: Path) -> None:
     async with LocalCluster("ab", options=("--trace", str(folder))) as cluster:
+        await cluster.settle("ab")
         async with (
             connect(str(cluster["a"].unix), user="ann", trace=folder) as ann,
             connect(str(cluster["b"].unix), user="bob", trace=folder) as bob,
@@ -240,7 +248,10 @@ async def play(folder: Path) -> None:
             await bob.join("g")
             for level in LEVELS:
                 await ann.multicast("g", b"to all", level=level)
-            await bob.multicast("g", b"last", ordered=True)
+            await until(bob, LEVELS[-1])
+            await bob.multicast("g", b"answer", level=LEVELS[0])
+            await bob.multicast("g", b"answer", level=LEVELS[-1])
+            await until(ann, LEVELS[-1], b"answer")
         for name in "ab":
             await cluster[name].leave()
 
@@ -254,8 +265,12 @@ def test_a_folder_of_real_daemons_and_programs(show: Show, tmp_path: Path) -> No
     page = show(output)
     names = page.eval_on_selector_all("#diagram .label", "all => all.map(n => n.firstChild.data)")
     assert names == ["a", "ann", "b", "bob"]
-    assert count(page, ".point.send") == 7
+    assert count(page, ".point.send") == 8
     assert {level for level in range(6) if count(page, f".l{level}.send")} == set(range(6))
+    assert messages(page, ".arrow") >= {1, 2, 3, 4, 5, 7}  # all but the UNRELIABLE ones, at least
+    press(page, *("n" for _ in range(8)))
+    causes = set(page.evaluate("[...scene.causes]"))
+    assert causes >= {1, 2, 3, 4, 5, 6}  # bob had been delivered all that ann sent
     assert "Every property holds" in page.locator(".verdict").inner_text()
 
 

@@ -69,7 +69,7 @@ class DaemonSide:
         for arrival, passage in self._passages:
             arrival.waits = self._holdings.messages_in(passage.by)
             arrival.reason = passage.reason
-            if passage.by is not None:
+            if passage.by is not None and not passage.reason:
                 arrival.reason = self._holdings.told(passage.by)
 
     # ---- daemons ----

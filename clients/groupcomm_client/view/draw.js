@@ -33,6 +33,8 @@ function drawBands() {
   const parts = [];
   for (const band of bands) {
     let named = false;
+    const text = band.members.map((name) => name.replace(/\/\d+$/, "")).join(" ");
+    const title = `<title>${esc(`${band.transitional ? "the end of view" : "view"} ${band.view}: ${text}`)}</title>`;
     for (const line of scene.rows) {
       if (homeOf(line) !== band.line) continue;
       const from = momentOn(line, band.begins), to = momentOn(line, band.ends);
@@ -40,11 +42,10 @@ function drawBands() {
       const x1 = Math.max(toX(from), GUTTER), x2 = Math.min(toX(to), scene.width);
       const wide = Math.max(x2 - x1, band.transitional ? 4 : 1), half = scene.step / 2;
       const box = `x="${n1(x1)}" y="${n1(scene.rowOf[line] - half)}" width="${n1(wide)}" height="${n1(2 * half + 0.5)}"`;
-      if (!band.transitional) parts.push(`<rect class="band v${viewTints.get(band.view)}" ${box}/>`);
-      else parts.push(`<rect class="band transitional" fill="url(#hatching)" ${box}/>`);
-      if (named || band.transitional) continue;
+      if (!band.transitional) parts.push(`<rect class="band v${viewTints.get(band.view)}" ${box}>${title}</rect>`);
+      else parts.push(`<rect class="band transitional" fill="url(#hatching)" ${box}>${title}</rect>`);
+      if (named || band.transitional || scene.step < 26) continue;
       named = true;
-      const text = band.members.map((name) => name.replace(/\/\d+$/, "")).join(" ");
       const room = Math.floor((wide - 8) / 5.6);
       if (room < 5) continue;
       const cut = text.length > room ? `${text.slice(0, room - 1)}…` : text;

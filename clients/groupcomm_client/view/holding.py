@@ -5,6 +5,7 @@ follows such an event at once was let go by it. What is not in the trace (the to
 cannot be named, only that nothing else did it.
 """
 
+from collections import deque
 from typing import Final
 
 import attrs
@@ -16,6 +17,9 @@ from groupcomm.wire.bundle import BundleKind
 
 AT_ONCE_US: Final = 1_000
 """A release so much later than an event was let go by something else, on real clocks too."""
+
+REMEMBERED: Final = 256
+"""More events than a daemon takes at once before it releases what they let go."""
 
 SHOWN_CAUSES: Final = 20
 """Of a packet with more messages the first ones stand for it."""
@@ -31,8 +35,8 @@ class Passage:
     Attributes:
         held: when its packet came; None if that is not known.
         released: when it was given out.
-        by: the packet that let it go; None if it was none.
-        reason: what let it go; empty if it waited for nothing.
+        by: the packet that it waited for; None if it was none.
+        reason: what it waited for; empty if for nothing, or for just any packet.
     """
 
     held: int | None
@@ -46,7 +50,10 @@ class _Daemon:
     view: str = ""
     rings: tuple[tuple[str, ...], ...] = ()
     held: dict[tuple[int, int], int] = attrs.field(factory=dict)
-    last: Hold | Count | Table | Conf | None = None
+    recent: deque[Hold | Count | Table | Conf] = attrs.field(
+        factory=lambda: deque(maxlen=REMEMBERED)
+    )
+    safe: Release | None = None  # the last one that was given out
 
 
 class Holdings:
@@ -61,7 +68,7 @@ class Holdings:
     def conf(self, event: Conf) -> None:
         """A view: packets are numbered anew in each regular one."""
         daemon = self._daemon(event.p)
-        daemon.last = event
+        daemon.recent.append(event)
         if event.kind == "R":
             daemon.view, daemon.rings, daemon.held = event.view, event.rings, {}
 
@@ -73,16 +80,16 @@ class Holdings:
         """A packet has come."""
         daemon = self._daemon(event.p)
         daemon.held.setdefault((event.ring, event.number), event.t)
-        daemon.last = event
+        daemon.recent.append(event)
 
     def counted(self, event: Count) -> None:
         """A horizon counts."""
-        self._daemon(event.p).last = event
+        self._daemon(event.p).recent.append(event)
 
     def table(self, event: Table) -> None:
         """A view's groups are known; other changes of the table let nothing go."""
         if event.pos[1] == 0:
-            self._daemon(event.p).last = event
+            self._daemon(event.p).recent.append(event)
 
     def released(self, event: Release) -> tuple[MessageId, ...]:
         """Messages that are given out whole; of a message in fragments the last one counts."""
@@ -95,6 +102,8 @@ class Holdings:
         if event.number and len(known) < SHOWN_CAUSES:
             known += [name for name in found if name not in known]
         passage = _passage(daemon, packet, event)
+        if event.level == ServiceLevel.SAFE:
+            daemon.safe = event
         for name in found:
             self._passages[_name(event.p), name] = passage
         return found
@@ -118,14 +127,15 @@ class Holdings:
 
 def _passage(daemon: _Daemon, packet: _Packet, event: Release) -> Passage:
     held = daemon.held.get(packet[1:])
-    last = daemon.last
     if held is None or held == event.t:
         return Passage(held, event.t, None, "")
-    if last is None or event.t - last.t > AT_ONCE_US:
-        return Passage(held, event.t, None, _unseen(event.level))
-    match last:
+    match _let_go_by(daemon, event):
+        case None:
+            return _unseen(daemon, held, event)
         case Hold(ring=ring, number=number) if (ring, number) == packet[1:]:
-            return Passage(held, event.t, None, "")
+            # SAFE needs more than its packet, unless the daemon is alone.
+            alone = event.level != ServiceLevel.SAFE or sum(map(len, daemon.rings)) == 1
+            return Passage(held, event.t, None, "") if alone else _unseen(daemon, held, event)
         case Hold(ring=ring, number=number):
             by = daemon.view, ring, number
             return Passage(held, event.t, by, "")
@@ -137,10 +147,29 @@ def _passage(daemon: _Daemon, packet: _Packet, event: Release) -> Passage:
             return Passage(held, event.t, None, "the end of the view")
 
 
-def _unseen(level: int) -> str:
-    if level == ServiceLevel.SAFE:
-        return "word that every daemon of the view can deliver it"
-    return "something that the trace does not tell"
+def _let_go_by(daemon: _Daemon, event: Release) -> Hold | Count | Table | Conf | None:
+    """The last of what may have let it go; a later packet of the same stream never does."""
+    for each in reversed(daemon.recent):
+        if event.t - each.t > AT_ONCE_US:
+            return None
+        if not isinstance(each, Hold) or each.ring != event.ring or each.number <= event.number:
+            return each
+    return None
+
+
+def _unseen(daemon: _Daemon, held: int, event: Release) -> Passage:
+    """Nothing that the trace tells let it go, unless by way of a SAFE message that waited itself.
+
+    A SAFE one delays what is behind it in the agreed order, or in that of its sender, and what it
+    has caused.
+    """
+    if event.level == ServiceLevel.SAFE:
+        return Passage(held, event.t, None, "word that every daemon of the view can deliver it")
+    safe = daemon.safe
+    if safe is None or event.t - safe.t > AT_ONCE_US:
+        return Passage(held, event.t, None, "something that the trace does not tell")
+    by = daemon.view, safe.ring, safe.number
+    return Passage(held, event.t, by, "a SAFE message before it")
 
 
 def _ring(daemon: _Daemon, ring: int) -> str:
