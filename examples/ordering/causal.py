@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from examples.ordering.stage import Stage
+from examples.ordering.stage import Stage, crossed
 from examples.ordering.story import Run, story
 from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.global_id import GlobalId
@@ -40,12 +40,7 @@ def effect_first() -> Run:
 def two_orders() -> Run:
     """p and q send at the same time. Neither message causes the other, so causal order is kept;
     but r and s are told in different orders, and two replicas would differ from now on."""
-    stage = Stage(FanOut, "pqrs")
-    one, other = stage.send("p"), stage.send("q")
-    stage.bring(one, "r")
-    stage.bring(other, "s", "r", "p")
-    stage.bring(one, "s", "q")
-    return stage.end()
+    return crossed(FanOut)
 
 
 @story("late-message", "Real time: a message that is later than the wait", Order.CAUSAL)
@@ -116,12 +111,7 @@ def _growth(rounds: int = 20) -> dict[str, list[int]]:
 def one_number() -> Run:
     """p and q both have seen nothing, so both send with the number 1. r has delivered p's 1 when
     q's 1 comes: it is concurrent. Delivered at once, nothing is lost, and s differs from r."""
-    stage = Stage(GlobalId, "pqrs")
-    one, other = stage.send("p"), stage.send("q")
-    stage.bring(one, "r")
-    stage.bring(other, "s", "r", "p")
-    stage.bring(one, "s", "q")
-    return stage.end()
+    return crossed(GlobalId)
 
 
 @story("two-causes", "The last sender: a second cause that no stamp names", Order.CAUSAL)

@@ -41,7 +41,7 @@ SHOWN = {
         {}, {"fifo"}, {"low": ["p1", "r1", "q1"], "high": ["p1", "q1", "r1"]}
     ),
     "pair": Shown({"q": "p1 p2"}, ALL, {"waited": ["p2"]}),
-    "three-diverge": Shown({"r": "q1 p1", "s": "p1 q1"}, {"fifo", "causal"}),
+    "three-diverge": Shown({"r": "p1 q1", "s": "q1 p1"}, {"fifo", "causal"}),
     "effect-first": Shown({"p": "p1 q1", "r": "q1 p1"}, {"fifo"}),
     "two-orders": Shown({"r": "p1 q1", "s": "q1 p1"}, {"fifo", "causal"}),
     "late-message": Shown({"q": "p1 q1", "r": "q1 p1"}, {"fifo"}),

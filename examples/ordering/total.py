@@ -1,6 +1,6 @@
 """Total order: how it is made, and what it does not imply."""
 
-from examples.ordering.stage import Stage
+from examples.ordering.stage import Stage, crossed
 from examples.ordering.story import Run, story
 from groupcomm.algorithms.acknowledged import AcknowledgedStamps
 from groupcomm.algorithms.process import Order
@@ -14,12 +14,7 @@ from groupcomm.algorithms.vector import Vector
 def causal_not_total() -> Run:
     """Vectors hold nothing back here: p1 and q1 are concurrent, and r and s may take them in
     different orders."""
-    stage = Stage(Vector, "pqrs")
-    one, other = stage.send("p"), stage.send("q")
-    stage.bring(one, "r")
-    stage.bring(other, "s", "r", "p")
-    stage.bring(one, "s", "q")
-    return stage.end()
+    return crossed(Vector)
 
 
 @story("total-not-causal", "Total order is not causal", Order.CAUSAL)

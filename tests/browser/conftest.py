@@ -1,6 +1,6 @@
 """Pages are tested where there is a browser; elsewhere the head of the report says why not."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 collect_ignore_glob = ["test_*.py"] if missing() else []
 
 Show = Callable[[Path], "Page"]
-View = Callable[[list[TraceEvent]], "Page"]
+View = Callable[[Sequence[TraceEvent]], "Page"]
 
 
-def write_page(path: Path, events: list[TraceEvent]) -> Path:
+def write_page(path: Path, events: Sequence[TraceEvent]) -> Path:
     path.write_text(make_page("run", make_diagram("run", events)), encoding="utf-8")
     return path
 
@@ -59,7 +59,7 @@ def show(browser: "Browser") -> Iterator[Show]:
 def view(show: Show, tmp_path: Path) -> View:
     """Opens the page of a trace."""
 
-    def open_trace(events: list[TraceEvent]) -> "Page":
+    def open_trace(events: Sequence[TraceEvent]) -> "Page":
         return show(write_page(tmp_path / "page.html", events))
 
     return open_trace

@@ -18,8 +18,9 @@ from groupcomm_client import Connection, connect
 from groupcomm_client.cli import main
 from groupcomm_client.local_cluster import LocalCluster
 from groupcomm_client.view.build import make_diagram
+from tests.algorithms.schedules import late_cause
 from tests.browser.conftest import Show, View, write_page
-from tests.clients.view.traces import buggy, late_cause, parted, random_run, traffic
+from tests.clients.view.traces import buggy, parted, random_run, traffic
 
 pytestmark = pytest.mark.xdist_group("browser")
 

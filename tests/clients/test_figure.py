@@ -1,33 +1,25 @@
 """Small diagrams as SVG: every point, arrow, wait and mark is there, and nothing else."""
 
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 
 import pytest
 
 from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.network import Network
-from groupcomm.algorithms.process import Process
 from groupcomm.algorithms.vector import Vector
 from groupcomm.trace.steps import AlgorithmStep, Buffered, Given, StampedReceived, StampedSent
 from groupcomm_client.view.build import make_diagram
 from groupcomm_client.view.diagram import Diagram
 from groupcomm_client.view.figure import MAX_COLUMNS, TooLong, figure_of
+from tests.algorithms.schedules import Make, late_cause
 
+NAMES = ("p", "q", "r")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def late_cause(make: type[Process], names: tuple[str, ...] = ("p", "q", "r")) -> Diagram:
-    """The first asks, the second answers; at the third the answer is first."""
-    steps: list[AlgorithmStep] = []
-    network = Network([make(name, names) for name in names], steps.append)
-    network.send(names[0], b"")
-    to_second, to_third = network.under_way
-    network.bring(to_second)
-    network.send(names[1], b"")
-    network.bring(network.under_way[-1])
-    network.bring(to_third)
-    network.bring_all()
-    return make_diagram("late", steps)
+def diagram_of(make: Make, names: Sequence[str] = NAMES) -> Diagram:
+    return make_diagram("late", late_cause(make, names))
 
 
 def classes(figure: str) -> list[str]:
@@ -36,7 +28,7 @@ def classes(figure: str) -> list[str]:
 
 def test_everything_is_drawn_once() -> None:
     """What a process delivers to itself as it sends has no point of its own."""
-    drawn = classes(figure_of(late_cause(Vector), title="late"))
+    drawn = classes(figure_of(diagram_of(Vector), title="late"))
     assert drawn.count("line") == 3
     assert drawn.count("arrow") == drawn.count("tip") == 4
     assert (drawn.count("point"), drawn.count("point hollow")) == (2, 4)
@@ -46,14 +38,14 @@ def test_everything_is_drawn_once() -> None:
 
 
 def test_what_proves_a_violation_is_marked_if_it_is_asked_for() -> None:
-    diagram = late_cause(FanOut)
+    diagram = diagram_of(FanOut)
     assert classes(figure_of(diagram, title="late", marks={"causal"})).count("wrong") == 2
     assert classes(figure_of(diagram, title="late")).count("wrong") > 2  # total order, too
     assert "wrong" not in classes(figure_of(diagram, title="late", marks=()))
 
 
 def test_logical_time_has_a_column_for_each_clock_and_straight_ticks() -> None:
-    diagram = late_cause(FanOut)
+    diagram = diagram_of(FanOut)
     figure = figure_of(diagram, title="late", logical=True, ticks=True, marks=())
     root = ET.fromstring(figure)
     columns = {each.get("cx") for each in root.iter(f"{SVG}circle")}
@@ -64,14 +56,14 @@ def test_logical_time_has_a_column_for_each_clock_and_straight_ticks() -> None:
 
 
 def test_it_is_told_in_words_too() -> None:
-    root = ET.fromstring(figure_of(late_cause(Vector), title="late"))
+    root = ET.fromstring(figure_of(diagram_of(Vector), title="late"))
     told = root.findtext(f"{SVG}desc")
     assert told is not None
     assert "r receives, and holds back, q1; r delivers p1; r delivers q1" in told
 
 
 def test_names_are_text_whatever_is_in_them() -> None:
-    figure = figure_of(late_cause(Vector, ("<p>&", "q", '"r"')), title="</svg><script>")
+    figure = figure_of(diagram_of(Vector, ("<p>&", "q", '"r"')), title="</svg><script>")
     texts = [each.text for each in ET.fromstring(figure).iter(f"{SVG}text")]
     assert {"<p>&", '"r"', "</svg><script>"} <= set(texts)
 

@@ -15,8 +15,8 @@ from groupcomm.trace.events import Conf, Deliver, Hold, Release, Send, Stamped, 
 from groupcomm.trace.steps import Buffered, Given, StampedReceived, StampedSent
 from groupcomm_client.view.build import make_diagram
 from groupcomm_client.view.diagram import Arrival, Diagram, LineKind, PointKind
-from tests.algorithms.schedules import play, schedules
-from tests.clients.view.traces import buggy, late_cause, parted, random_run
+from tests.algorithms.schedules import late_cause, play, schedules
+from tests.clients.view.traces import buggy, parted, random_run
 
 
 def arrival(diagram: Diagram, message: int, line: int) -> Arrival:

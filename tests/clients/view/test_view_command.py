@@ -11,7 +11,8 @@ from groupcomm_client.cli import main
 from groupcomm_client.view.build import make_diagram
 from groupcomm_client.view.columns import columns
 from groupcomm_client.view.page import make_page
-from tests.clients.view.traces import buggy, late_cause, lines
+from tests.algorithms.schedules import late_cause
+from tests.clients.view.traces import buggy, lines
 
 
 @pytest.fixture

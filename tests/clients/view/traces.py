@@ -1,6 +1,6 @@
 """Traces to draw: of algorithms in memory, and of clusters in virtual time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 from groupcomm.algorithms.network import Network
@@ -12,19 +12,6 @@ from groupcomm.trace.events import TraceEvent, encode_event
 from groupcomm.trace.steps import Given, StampedReceived, StampedSent
 
 NAMES = ("p", "q", "r")
-
-
-def late_cause(make: Callable[[str, tuple[str, ...]], Process]) -> list[TraceEvent]:
-    """p sends, q answers; the answer comes to r before p's message."""
-    steps: list[TraceEvent] = []
-    network = Network([make(name, NAMES) for name in NAMES], steps.append)
-    network.send("p", b"")
-    network.bring(next(packet for packet in network.under_way if packet.destination == "q"))
-    network.send("q", b"")
-    for packet in [packet for packet in network.under_way if packet.source == "q"]:
-        network.bring(packet)
-    network.bring_all()
-    return steps
 
 
 def random_run(
@@ -44,7 +31,7 @@ def random_run(
     return network, steps
 
 
-def lines(events: list[TraceEvent]) -> bytes:
+def lines(events: Sequence[TraceEvent]) -> bytes:
     return b"".join(encode_event(event) + b"\n" for event in events)
 
 
