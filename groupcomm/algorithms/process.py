@@ -136,6 +136,10 @@ class Process(ABC):
         """What a message that waits here waits for, as far as its stamp names it."""
         return ()
 
+    def says(self, packet: Packet) -> str:
+        """A word for a packet without a message that a trace is to show; "" if it is not."""
+        return ""
+
     def _message(self, data: bytes, destinations: Iterable[Name] | None) -> Message:
         """The next message."""
         to = self.members if destinations is None else tuple(sorted(set(destinations)))

@@ -1,6 +1,7 @@
 """The page of `groupcomm view` in a browser: what is drawn, what clicks, keys and choices do."""
 
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,12 @@ def test_views_are_bands_and_may_be_left_out(view: View) -> None:
     assert count(page, ".band.transitional") > 0
     tints = page.eval_on_selector_all("#diagram .band", "all => all.map(b => b.classList[1])")
     assert len(set(tints) - {"transitional"}) > 2  # together, parted, together
+    views = make_diagram("run", events).bands
+    shown: dict[str, int] = dict(page.evaluate("[...viewTints]"))
+    for one, other in combinations(views, 2):
+        at_once = one.begins <= other.ends and other.begins <= one.ends
+        if at_once and one.view != other.view:
+            assert shown[one.view] != shown[other.view]
     assert "Every property holds" in page.locator(".verdict").inner_text()
     page.locator("#views").uncheck()
     settle(page)

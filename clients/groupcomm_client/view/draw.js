@@ -5,8 +5,26 @@ const diagram = document.getElementById("diagram");
 const overview = document.getElementById("overview");
 const notice = document.getElementById("notice");
 let segments = []; // what is drawn, to find what is pointed at: {x1, y1, x2, y2, m, a, p}
-const viewTints = new Map();
-for (const band of bands) if (!viewTints.has(band.view)) viewTints.set(band.view, viewTints.size % 6);
+const TINTS = 8;
+const viewTints = tintViews();
+
+// Views that stand at one time, or follow each other, have different tints, while there are enough.
+function tintViews() {
+  const spans = new Map();
+  for (const { view, begins, ends } of bands) {
+    const span = spans.get(view) ?? { view, begins, ends };
+    spans.set(view, { view, begins: Math.min(begins, span.begins), ends: Math.max(ends, span.ends) });
+  }
+  const tints = new Map(), given = [];
+  for (const span of [...spans.values()].sort((a, b) => a.begins - b.begins)) {
+    const taken = new Set(given.filter((other) => other.ends >= span.begins).map(({ tint }) => tint));
+    let tint = given.length % TINTS;
+    for (let tried = 0; tried < TINTS && taken.has(tint); tried++) tint = (tint + 1) % TINTS;
+    given.push({ ...span, tint });
+    tints.set(span.view, tint);
+  }
+  return tints;
+}
 
 function draw() {
   scene.width = Math.max(diagram.clientWidth, 320);
