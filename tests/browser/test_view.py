@@ -1,6 +1,7 @@
 """The page of `groupcomm view` in a browser: what is drawn, what clicks, keys and choices do."""
 
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,13 @@ import pytest
 import trio
 from playwright.sync_api import Locator, Page
 
+from groupcomm.algorithms.acknowledged import AcknowledgedStamps
 from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.vector import Vector
 from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.trace.events import Send, TraceEvent
-from groupcomm.trace.steps import Given, StampedSent
+from groupcomm.trace.steps import Given, StampedReceived, StampedSent
 from groupcomm_client import Connection, connect
 from groupcomm_client.cli import main
 from groupcomm_client.local_cluster import LocalCluster
@@ -88,6 +90,24 @@ def test_a_click_lights_up_causes_effects_and_what_it_waited_for(view: View) -> 
     assert messages(page, ".effect") == {1}
     press(page, "Escape")
     assert not messages(page, ".lit")
+
+
+def test_who_waits_for_an_own_message_and_what_no_user_gets(view: View) -> None:
+    """Acknowledged stamps: p's own waits from its sending on. Answers are only received."""
+    page = view(late_cause(AcknowledgedStamps))
+    page.evaluate("pick(0)")
+    settle(page)
+    own = page.locator("#panel tbody tr").filter(has=page.locator("td", has_text="p")).first
+    assert " steps for " in own.inner_text()
+    answer: list[TraceEvent] = [
+        StampedSent(1, "p", "p", 1, ("q",), "", 0),
+        StampedReceived(2, "q", "p", 1, "p"),
+        StampedSent(3, "p", "p", 2, ("q",), "", 0),
+    ]
+    page = view(answer)
+    assert (count(page, ".arrow"), count(page, ".wait")) == (1, 0)
+    press(page, "n")
+    assert "received at step 2" in page.locator("#panel").inner_text()
 
 
 def test_messages_that_are_concurrent_stay_dark(view: View) -> None:
@@ -177,6 +197,12 @@ def test_views_are_bands_and_may_be_left_out(view: View) -> None:
     assert count(page, ".band.transitional") > 0
     tints = page.eval_on_selector_all("#diagram .band", "all => all.map(b => b.classList[1])")
     assert len(set(tints) - {"transitional"}) > 2  # together, parted, together
+    views = make_diagram("run", events).bands
+    shown: dict[str, int] = dict(page.evaluate("[...viewTints]"))
+    for one, other in combinations(views, 2):
+        at_once = one.begins <= other.ends and other.begins <= one.ends
+        if at_once and one.view != other.view:
+            assert shown[one.view] != shown[other.view]
     assert "Every property holds" in page.locator(".verdict").inner_text()
     page.locator("#views").uncheck()
     settle(page)

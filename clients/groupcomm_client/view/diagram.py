@@ -108,11 +108,12 @@ class Arrival:
         line: where.
         origin: the point that it came from: its sending, or where it was passed on; None if
             unknown.
-        received: the point where it came and could not be delivered yet; None if it was delivered
-            at once, or was never on its way.
-        delivered: the point of its delivery; None if there was none.
+        received: the point where it came and was not delivered at once; None if it was, or was
+            never on its way.
+        delivered: the point of its delivery; None if there was none: it waits to the end, if waits
+            or reason tell so, or is one that no user gets.
         waits: messages that it waited for, as far as known.
-        reason: what it waited for, in words; empty if it waited for nothing.
+        reason: what it waited for, in words, if there is more to tell than waits do.
     """
 
     message: int

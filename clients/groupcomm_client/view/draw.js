@@ -5,8 +5,26 @@ const diagram = document.getElementById("diagram");
 const overview = document.getElementById("overview");
 const notice = document.getElementById("notice");
 let segments = []; // what is drawn, to find what is pointed at: {x1, y1, x2, y2, m, a, p}
-const viewTints = new Map();
-for (const band of bands) if (!viewTints.has(band.view)) viewTints.set(band.view, viewTints.size % 6);
+const TINTS = 8;
+const viewTints = tintViews();
+
+// Views that stand at one time, or follow each other, have different tints, while there are enough.
+function tintViews() {
+  const spans = new Map();
+  for (const { view, begins, ends } of bands) {
+    const span = spans.get(view) ?? { view, begins, ends };
+    spans.set(view, { view, begins: Math.min(begins, span.begins), ends: Math.max(ends, span.ends) });
+  }
+  const tints = new Map(), given = [];
+  for (const span of [...spans.values()].sort((a, b) => a.begins - b.begins)) {
+    const taken = new Set(given.filter((other) => other.ends >= span.begins).map(({ tint }) => tint));
+    let tint = given.length % TINTS;
+    for (let tried = 0; tried < TINTS && taken.has(tint); tried++) tint = (tint + 1) % TINTS;
+    given.push({ ...span, tint });
+    tints.set(span.view, tint);
+  }
+  return tints;
+}
 
 function draw() {
   scene.width = Math.max(diagram.clientWidth, 320);
@@ -127,10 +145,12 @@ function arrivalsInWindow() {
   const column = points[scene.time], found = [];
   for (let a = 0; a < arrivalCount; a++) {
     const origin = arrivals.origin[a], received = arrivals.received[a];
-    const last = arrivals.delivered[a] >= 0 ? arrivals.delivered[a] : received;
+    const start = waitStart(a), delivered = arrivals.delivered[a];
+    const last = delivered >= 0 ? delivered : received >= 0 ? received : start;
     if (last < 0) continue;
     const first = origin >= 0 ? origin : received >= 0 ? received : last;
-    if (!inside(column[first], column[last])) continue;
+    const end = delivered < 0 && start >= 0 ? Infinity : column[last];
+    if (!inside(column[first], end)) continue;
     if (scene.rowOf[arrivals.line[a]] < 0 || !messageShown(arrivals.message[a])) continue;
     found.push(a);
   }
@@ -147,7 +167,8 @@ function drawArrival(a) {
   const m = arrivals.message[a], y2 = scene.rowOf[arrivals.line[a]];
   const column = points[scene.time], origin = arrivals.origin[a];
   const received = arrivals.received[a], delivered = arrivals.delivered[a];
-  const x2 = toX(column[received >= 0 ? received : delivered]);
+  const start = waitStart(a), came = received >= 0 ? received : delivered >= 0 ? delivered : start;
+  const x2 = toX(column[came]);
   const parts = [];
   const from = origin < 0 ? -1 : scene.rowOf[points.line[origin]];
   if (from >= 0 && from !== y2) {
@@ -155,10 +176,11 @@ function drawArrival(a) {
     parts.push(`<path class="arrow ${classOf(m)}" data-m="${m}" d="${arrow(x1, from, x2, y2)}"/>`);
     segments.push({ x1, y1: from, x2, y2, m, a, p: -1 });
   }
-  if (received >= 0) {
+  if (start >= 0) {
     const end = delivered >= 0 ? toX(column[delivered]) : scene.width;
-    parts.push(`<path class="wait ${classOf(m)}" data-m="${m}" d="M${n1(x2)} ${n1(y2)}H${n1(end)}"/>`);
-    segments.push({ x1: x2, y1: y2, x2: end, y2, m, a, p: -1 });
+    const begin = toX(column[start]);
+    parts.push(`<path class="wait ${classOf(m)}" data-m="${m}" d="M${n1(begin)} ${n1(y2)}H${n1(end)}"/>`);
+    segments.push({ x1: begin, y1: y2, x2: end, y2, m, a, p: -1 });
   }
   if (delivered >= 0) parts.push(drawPoint(delivered, m, "deliver"));
   return parts.join("");
@@ -189,7 +211,7 @@ function tellThinning(count, thin) {
     : `clocks ${Math.max(Math.ceil(scene.from), 1)} to ${Math.floor(scene.to)} of logical time`;
   notice.textContent = thin > 1
     ? `Only 1 of ${thin} messages is drawn: ${plural(count, "arrow")} would be too many. Zoom in to see all.`
-    : `${window}: ${plural(count, "delivery").replace("deliverys", "deliveries")}`;
+    : `${window}: ${plural(count, "arrival")}`;
 }
 
 // ---- all else ----

@@ -82,6 +82,15 @@ function causesOf(m) {
   return found;
 }
 
+// The point from which a message waited at a receiver; -1 if it did not. One's own waits from its
+// sending on. What was received and neither buffered nor delivered is no user's: an answer, say.
+function waitStart(a) {
+  const told = trace.sets[arrivals.waits[a]].length > 0 || trace.texts[arrivals.reason[a]] !== "";
+  const received = arrivals.received[a], sent = messages.sent[arrivals.message[a]];
+  if (received >= 0) return arrivals.delivered[a] >= 0 || told ? received : -1;
+  return told && sent >= 0 && points.line[sent] === arrivals.line[a] ? sent : -1;
+}
+
 function waitsOf(m) {
   const found = new Set();
   for (const a of arrivalsOf[m]) for (const x of trace.sets[arrivals.waits[a]]) found.add(x);

@@ -37,17 +37,18 @@ function receivers(m) {
   const found = arrivalsOf[m];
   if (!found.length) return "<h3>nobody delivered it</h3>";
   const rows = found.slice(0, SHOWN_ROWS).map((a) => {
-    const received = arrivals.received[a], delivered = arrivals.delivered[a];
+    const start = waitStart(a), received = arrivals.received[a], delivered = arrivals.delivered[a];
     const took = delivered >= 0 && messages.sent[m] >= 0
       ? `${durationText(points.t[delivered] - points.t[messages.sent[m]])}` : "";
-    const waited = received < 0 ? "" : delivered < 0 ? "to the end"
-      : durationText(points.t[delivered] - points.t[received]);
+    const waited = start < 0 ? "" : delivered < 0 ? "to the end"
+      : durationText(points.t[delivered] - points.t[start]);
     const why = waitedFor(a);
-    const when = delivered < 0 ? "never" : timeText(points.t[delivered]);
+    const when = delivered < 0 && start < 0 && received >= 0
+      ? `received at ${timeText(points.t[received])}` : delivered < 0 ? "never" : timeText(points.t[delivered]);
     return `<tr><td>${esc(lines[arrivals.line[a]].label)}</td><td>${when}<br><span class="note">${took && `after ${took}`}</span></td><td>${waited || why ? esc(`${waited}${why ? ` for ${why}` : ""}`) : "nothing"}</td></tr>`;
   });
   const more = found.length - rows.length;
-  return `<h3>delivered</h3><table><thead><tr><th>at</th><th>when</th><th>waited</th></tr></thead><tbody>${rows.join("")}</tbody></table>${more > 0 ? `<p class="note">and ${more} more</p>` : ""}`;
+  return `<h3>at its receivers</h3><table><thead><tr><th>at</th><th>delivered</th><th>waited</th></tr></thead><tbody>${rows.join("")}</tbody></table>${more > 0 ? `<p class="note">and ${more} more</p>` : ""}`;
 }
 
 function tellViolation(found) {

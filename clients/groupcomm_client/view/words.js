@@ -61,9 +61,10 @@ function arrivalText(a) {
   let text = `${messageText(m)}, to ${to}`;
   if (delivered >= 0 && sent >= 0)
     text += `\ndelivered ${durationText(points.t[delivered] - points.t[sent])} after it was sent`;
-  if (delivered < 0) text += "\nnot delivered";
-  if (received >= 0) {
-    if (delivered >= 0) text += `\nwaited ${durationText(points.t[delivered] - points.t[received])}`;
+  if (delivered < 0) text += received >= 0 ? `\nreceived at ${timeText(points.t[received])}, not delivered` : "\nnot delivered";
+  const start = waitStart(a);
+  if (start >= 0) {
+    if (delivered >= 0) text += `\nwaited ${durationText(points.t[delivered] - points.t[start])}`;
     const what = waitedFor(a);
     if (what) text += `\n${delivered >= 0 ? "for" : "waits for"} ${what}`;
   }
