@@ -54,6 +54,7 @@ class CausalOrder(Manager):
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
         self._groups: dict[str, CausalGroup] = {}
+        self._own_counts: dict[str, int] = {}  # of groups that it has left
         self._buffer = Buffer()
 
     # ---- views ----
@@ -77,11 +78,14 @@ class CausalOrder(Manager):
             left = self._groups.pop(view.group, None)
             if left is not None:
                 self._buffer.forget(left)
+                self._own_counts[view.group] = left.clock[path.member]
             return
         group = self._groups.get(view.group)
         if group is None:
-            group = self._groups[view.group] = CausalGroup(path.member)
-            path.steps.created({str(path.member): 0})
+            group = self._groups[view.group] = CausalGroup(
+                path.member, self._own_counts.get(view.group, 0)
+            )
+            path.steps.created({str(path.member): group.clock[path.member]})
         new, gone = group.change(view, path.now + self._patience_s)
         for member in gone:
             if not self._buffer.has(member, group):
