@@ -18,7 +18,7 @@ Schedule = list[tuple[str, int, int]]
 
 def schedules(actions: tuple[str, ...]) -> st.SearchStrategy[Schedule]:
     place = st.integers(0, 3)
-    return st.lists(st.tuples(st.sampled_from(actions), place, place), min_size=80, max_size=200)
+    return st.lists(st.tuples(st.sampled_from(actions), place, place), min_size=40, max_size=120)
 
 
 def run(schedule: Schedule) -> Net:
@@ -113,3 +113,28 @@ def test_messages_of_who_has_gone_are_still_waited_for_where_its_end_is_not_know
     assert bob.given == []
     net.settle()
     assert [who.name[1] for who, _ in bob.given] == ["c", "a"]
+
+
+def test_what_waits_of_a_member_still_waits_when_it_leaves_and_comes_again() -> None:
+    net = Net("abc", [partial(causal, math.inf)])
+    ann, bob, cal = net.members
+    net.ask(bob)
+    for one in (bob, ann, cal):
+        if one is not bob:
+            net.ask(one)
+        net.rank(one)
+    for receiver in (bob, ann):
+        net.deliver(bob, receiver)
+    net.send(bob)
+    for sender in (ann, bob):
+        net.deliver(sender, ann)
+    net.rank(ann)
+    net.send(ann)
+    for _ in range(2):
+        net.ask(ann)
+        net.rank(ann)
+    for sender in (bob, ann, cal, ann, ann, ann, ann):
+        net.deliver(sender, cal)
+    assert cal.given == []
+    net.settle()
+    assert [who.name[1] for who, _ in cal.given] == ["b", "a"]

@@ -259,9 +259,6 @@ def test_filters_that_stay_keep_their_state() -> None:
     assert decode_stamp_untrusted(opened.data, 1)[0].own == 2
 
 
-# ---- the causal filter ----
-
-
 @pytest.mark.parametrize("level", set(ServiceLevel) - {FIFO})
 def test_the_causal_filter_leaves_other_levels_alone(level: ServiceLevel) -> None:
     session = Session([causal])
@@ -327,9 +324,6 @@ def test_a_bomb_and_what_does_not_decompress_come_as_they_are() -> None:
         assert isinstance(event, Unfiltered)
         assert event.message.data == packed
         assert "filter zlib" in event.why
-
-
-# ---- delay ----
 
 
 def test_a_delay_holds_the_messages_that_it_is_told_to() -> None:

@@ -138,11 +138,14 @@ class CausalGroup:
 
     def is_next(self, sender: MemberId, counts: VectorClock[MemberId]) -> bool:
         """Whether a message may be delivered: the sender's next, with all its causes here."""
-        if sender not in self.clock or counts[sender] <= self.clock[sender]:
+        counted = sender in counts
+        if counted and (sender not in self.clock or counts[sender] <= self.clock[sender]):
             return True  # it waits for nobody: its sender begins anew, or a filter below was late
         if self.awaited and any(member in counts for member in self.awaited):
             return False
-        return self.clock.deliverable(counts, sender)
+        if counted:
+            return self.clock.deliverable(counts, sender)
+        return all(counts[member] <= count for member, count in self.clock.items())
 
     def missing(
         self, sender: MemberId, counts: VectorClock[MemberId]
