@@ -5,7 +5,7 @@ from examples.ordering.story import Run, story
 from groupcomm.algorithms.bus1.multicast import What
 from groupcomm.algorithms.bus1.naive import FifoQueue, HastyMulticast, plain
 from groupcomm.algorithms.bus1.queue import Queue
-from groupcomm.algorithms.process import Name
+from groupcomm.algorithms.process import Name, Order
 
 
 def _plain(names: str) -> BusStage:
@@ -31,7 +31,7 @@ def _overtaking(stage: BusStage) -> None:
     stage.do(one, What.QUEUE, "s")
 
 
-@story("fifo-overtaking", "A plain queue each: one multicast overtakes another")
+@story("fifo-overtaking", "A plain queue each: one multicast overtakes another", Order.TOTAL)
 def fifo_overtaking() -> Run:
     """p and q send to r and s, one queue after the other. q's is the second at r, and the first
     at s: the two receive two messages in two orders."""
@@ -58,7 +58,7 @@ def _reaction(stage: BusStage) -> None:
     stage.do(cause, What.QUEUE, "r")
 
 
-@story("fifo-reaction", "A plain queue each: the reaction before its cause")
+@story("fifo-reaction", "A plain queue each: the reaction before its cause", Order.CAUSAL)
 def fifo_reaction() -> Run:
     """p's message is queued at q, and not yet at r. q reacts at once, and r receives the reaction
     before its own copy of the cause."""
@@ -76,7 +76,7 @@ def bus1_reaction() -> Run:
     return stage.end()
 
 
-@story("hasty-bus1", "Queued before all are synchronised: a telephone reveals it")
+@story("hasty-bus1", "Queued before all are synchronised: a telephone reveals it", Order.CAUSAL)
 def hasty_bus1() -> Run:
     """q's clock is ahead, so p's stamp is high; it is queued at q while r's clock is still low. q
     calls s (q1 is no message of the bus), and s sends to r: a low stamp, before the cause."""

@@ -65,3 +65,13 @@ class Stage(Play):
     def __init__(self, make: Callable[[Name, Sequence[Name]], Process], names: str) -> None:
         events: list[AlgorithmStep] = []
         super().__init__(Network([make(name, names) for name in names], events.append), events)
+
+
+def crossed(make: Callable[[Name, Sequence[Name]], Process]) -> Run:
+    """p and q send at the same time; the first message is the first at r, the second one at s."""
+    stage = Stage(make, "pqrs")
+    one, other = stage.send("p"), stage.send("q")
+    stage.bring(one, "r")
+    stage.bring(other, "s", "r", "p")
+    stage.bring(one, "s", "q")
+    return stage.end()

@@ -26,22 +26,9 @@ from groupcomm.trace.events import decode_event_untrusted, encode_event
 from groupcomm.trace.readable import readable
 from groupcomm.trace.steps import AlgorithmStep, Buffered, Given, StampedReceived, StampedSent
 from tests.algorithms.counterexample import Steps
-from tests.algorithms.schedules import play, schedules
+from tests.algorithms.schedules import late_cause, play, schedules
 
 NAMES = ("p", "q", "r")
-
-
-def late_cause(make: type[Process]) -> list[AlgorithmStep]:
-    """p sends, q answers; the answer comes to r before p's message."""
-    steps: list[AlgorithmStep] = []
-    network = Network([make(name, NAMES) for name in NAMES], steps.append)
-    network.send("p", b"")
-    network.bring(next(packet for packet in network.under_way if packet.destination == "q"))
-    network.send("q", b"")
-    for packet in [packet for packet in network.under_way if packet.source == "q"]:
-        network.bring(packet)
-    network.bring_all()
-    return steps
 
 
 def test_the_steps_of_a_vector() -> None:
