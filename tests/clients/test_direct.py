@@ -19,6 +19,7 @@ from groupcomm.errors import CannotConnect, ConfigError, LocalProtocolError, Ses
 from groupcomm.trace.events import decode_event_untrusted
 from groupcomm.trace.steps import Buffered, Given
 from groupcomm_client import direct
+from groupcomm_client.cli import main
 from groupcomm_client.direct import Cause, DirectPeer, MemberJoined, MemberLeft, Timing
 from groupcommd.trace_file import now_us
 
@@ -194,6 +195,15 @@ async def test_a_trace_has_the_steps(tmp_path: Path) -> None:
     (waits,) = (step for step in steps if isinstance(step, Buffered))
     assert (waits.s, waits.waits) == ("bob", (("ann", 2),))
     assert [step.s for step in steps if isinstance(step, Given)] == ["ann", "ann", "bob"]
+
+
+async def test_the_traces_of_all_peers_are_one_diagram(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with group(Vector, ann=tmp_path, bob=tmp_path, cid=tmp_path) as peers:
+        await late_question(peers)
+    assert main(["view", str(tmp_path), "-o", str(tmp_path / "view.html")]) == 0
+    assert "3 messages on 3 lines, 0 violations" in capsys.readouterr().out
 
 
 def blocks_of_the_documentation() -> list[str]:
