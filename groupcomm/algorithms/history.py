@@ -113,13 +113,13 @@ class History:
 
     def broken(self, order: Order) -> list[Broken]:
         """All that breaks a promise; where two processes differ, it is told once of the pair."""
-        return list(self._find(order))
+        return list(self.find(order))
 
     def held(self) -> frozenset[Order]:
         """The orders that held."""
-        return frozenset(order for order in Order if next(self._find(order), None) is None)
+        return frozenset(order for order in Order if next(self.find(order), None) is None)
 
-    def _find(self, order: Order) -> Iterator[Broken]:
+    def find(self, order: Order) -> Iterator[Broken]:
         """What breaks a promise; as little is computed as is asked for.
 
         A run in which nothing is broken costs about as many steps as it has deliveries, at each

@@ -1,6 +1,7 @@
 """Which orders did not hold in a trace of steps: judged from what was sent and delivered alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -10,8 +11,8 @@ from groupcomm.algorithms.process import Message, Order
 from groupcomm.trace.events import TraceEvent
 from groupcomm.trace.steps import Given, MessageId, StampedSent
 
-JUDGED_DELIVERIES: Final = 2_000
-"""A longer trace is not judged: the judge compares every two messages."""
+JUDGED_DELIVERIES: Final = 50_000
+"""A longer trace is not judged: it would take more than some seconds."""
 
 SHOWN: Final = 30
 """Of each order so many violations are told."""
@@ -44,9 +45,9 @@ def unkept_orders(events: Sequence[TraceEvent]) -> tuple[list[Unkept], str]:
     found = [
         Unkept(order.value, broken.why, _proof(broken, given))
         for order in (Order.FIFO, Order.CAUSAL)
-        for broken in history.broken(order)[:SHOWN]
+        for broken in islice(history.find(order), SHOWN)
     ]
-    return found + _unlike(history.broken(Order.TOTAL), given), ""
+    return found + _unlike(history.find(Order.TOTAL), given), ""
 
 
 _Given = dict[tuple[str, MessageId], Given]
@@ -70,11 +71,15 @@ def _proof(broken: Broken, given: _Given) -> tuple[Given, ...]:
     return tuple(given[broken.process, message.id] for message in (broken.second, broken.first))
 
 
-def _unlike(found: Sequence[Broken], given: _Given) -> list[Unkept]:
+def _unlike(found: Iterator[Broken], given: _Given) -> list[Unkept]:
     """Two messages each, which two processes delivered in different orders; each pair once."""
-    pairs = {frozenset((broken.first.id, broken.second.id)): broken for broken in reversed(found)}
+    pairs: dict[frozenset[MessageId], Broken] = {}
+    for broken in found:
+        pairs.setdefault(frozenset((broken.first.id, broken.second.id)), broken)
+        if len(pairs) == SHOWN:
+            break
     unlike = []
-    for broken in list(reversed(pairs.values()))[:SHOWN]:
+    for broken in pairs.values():
         first, second = broken.first, broken.second
         one = _proof(broken, given)
         other = _other_way_round(first.id, second.id, given)
