@@ -148,8 +148,7 @@ class CausalOrder(Manager):
             return
         if self._buffer.size >= HELD:
             self._give_up(path)
-        if path.steps is not SILENT:
-            path.steps.buffered(_name(message), self._waits(held))
+        path.steps.buffered(_name(message))  # its stamp has counts in the group, not numbers
         self._buffer.add(held)
         self._go_on(path)
 
@@ -182,14 +181,6 @@ class CausalOrder(Manager):
                 if not self._buffer.has(member, group):
                     group.drop(member)
                     path.steps.dropped(str(member))
-
-    def _waits(self, held: Held) -> list[MessageId]:
-        if held.group is None or held.counts is None:
-            return []
-        return [
-            (str(member), count)
-            for member, count in held.group.missing(held.message.sender, held.counts)
-        ]
 
     def _give_up(self, path: Path) -> None:
         """Too much is held: the program gets it as what it is, without order."""

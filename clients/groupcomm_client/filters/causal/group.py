@@ -16,7 +16,6 @@ FIFO messages have no place among views, so here each member says where its coun
   until the next mark: who is told of its end later has some of its messages still to come.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from groupcomm.clocks.vector import VectorClock
@@ -146,15 +145,6 @@ class CausalGroup:
         if counted:
             return self.clock.deliverable(counts, sender)
         return all(counts[member] <= count for member, count in self.clock.items())
-
-    def missing(
-        self, sender: MemberId, counts: VectorClock[MemberId]
-    ) -> Iterable[tuple[MemberId, int]]:
-        """The last message of each member that a message waits for, by its count."""
-        for member, count in counts.items():
-            wanted = count - 1 if member == sender else count
-            if member in self.awaited or (member in self.clock and self.clock[member] < wanted):
-                yield member, wanted
 
     def is_concurrent(self, sender: MemberId, counts: VectorClock[MemberId]) -> bool:
         """Whether something that was delivered here may not have caused a message."""
