@@ -7,20 +7,21 @@ events of a process have at least one such line between them (C1), and every mes
 one, and the history stays the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from groupcomm.algorithms.history import Event
 from groupcomm.algorithms.process import Message, Name
 from groupcomm.clocks.lamport import LamportClock
 
 
-def clocks_of(events: Sequence[Event]) -> list[int]:
-    """The clock of each event by IR1 and IR2, from 1: the lowest that keep C1 and C2.
+def clocks_of(events: Sequence[Event], starts: Mapping[Name, int] | None = None) -> list[int]:
+    """The clock of each event by IR1 and IR2: the lowest that keep C1 and C2.
 
     Args:
         events: as they happened; a message's sending before its deliveries.
+        starts: what a process' clock shows before its first event; 0 if it is not there.
     """
-    clocks: dict[Name, LamportClock] = {}
+    clocks = {name: LamportClock(start) for name, start in (starts or {}).items()}
     sendings: dict[Message, int] = {}
     found = []
     for event in events:

@@ -167,7 +167,10 @@ class Manager:
         """
 
     def sent(self, message: Outgoing, number: int, path: Path) -> None:
-        """A message, of the program or a filter, has this number in the session."""
+        """A message, of the program or a filter, has this number in the session.
+
+        It is 0 if it waits there for the key of a group with a secret.
+        """
 
     def given(self, message: Message, path: Path) -> None:
         """The program gets a message now."""

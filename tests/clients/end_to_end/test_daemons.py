@@ -1,5 +1,6 @@
 """Groups with secrets over real daemons, for all kinds of programs."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, suppress
 from typing import Any
@@ -16,7 +17,8 @@ from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_client.sessions import Reconnected
 from tests.clients.kinds import KINDS, Kind
 
-PATIENCE_S = 20.0
+PATIENCE_S = 30.0
+MOMENT_S = 0.02
 MARKER = b"in the clear"
 SECRET = SharedSecret(b"s" * 32)
 
@@ -40,18 +42,32 @@ class Listener:
         self.kind, self.connection = kind, connection
         self.events: list[Any] = []
 
-    async def until(self, *texts: bytes) -> None:
-        """Receive until these messages have come."""
-        while not set(texts) <= {event.data for event in self.all_of(Message)}:
-            await self.next()
+    def has(self, texts: Iterable[bytes]) -> bool:
+        return set(texts) <= {event.data for event in self.all_of(Message)}
 
-    async def next(self) -> None:
-        event = await self.kind.receive(self.connection, PATIENCE_S)
-        assert event is not None, "nothing comes"
-        self.events.append(event)
+    @property
+    def readers(self) -> int:
+        """How many have the key, as it was told last."""
+        keys = self.all_of(KeyChanged)
+        return len(keys[-1].readers) if keys else 0
+
+    async def read_on(self) -> None:
+        """Receive for a moment."""
+        event = await self.kind.receive(self.connection, MOMENT_S)
+        if event is not None:
+            self.events.append(event)
 
     def all_of(self, wanted: type) -> list[Any]:
         return [event for event in self.events if isinstance(event, wanted)]
+
+
+async def read_all(listeners: Iterable[Listener], done: Callable[[Listener], bool]) -> None:
+    """Receive with all of them in turn, as each may need the others' part, until this is so."""
+    end = time.monotonic() + PATIENCE_S
+    while not all(map(done, listeners)):
+        assert time.monotonic() < end, "what is awaited does not come"
+        for one in listeners:
+            await one.read_on()
 
 
 @pytest.mark.parametrize("chosen", [None, [filters.causal, filters.compression]])
@@ -64,6 +80,7 @@ def test_all_that_members_send_is_read(kind: Kind, cluster: RunningCluster, chos
             await ann.join("levels", secret=SECRET)
             await bob.join("levels", secret=SECRET)
             listeners = Listener(kind, ann), Listener(kind, bob)
+            await read_all(listeners, lambda one: one.readers == 2)
             for level in LEVELS:
                 await ann.multicast("levels", b"%d" % level, level=level, type=int(level))
             large = bytes(range(256)) * 2000
@@ -71,8 +88,9 @@ def test_all_that_members_send_is_read(kind: Kind, cluster: RunningCluster, chos
             place = await bob.multicast("levels", b"placed", level=ServiceLevel.SAFE, ordered=True)
             await ann.rekey("levels")
             await ann.multicast_many("levels", [b"many %d" % i for i in range(20)])
+            texts = [*(b"%d" % level for level in LEVELS), large, b"placed", b"many 19"]
+            await read_all(listeners, lambda one: one.has(texts))
             for one in listeners:
-                await one.until(*(b"%d" % level for level in LEVELS), large, b"placed", b"many 19")
                 assert not one.all_of(Unreadable)
                 [found] = [m for m in one.all_of(Message) if m.data == b"placed"]
                 assert found.position == place.position

@@ -54,6 +54,7 @@ class CausalOrder(Manager):
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
         self._groups: dict[str, CausalGroup] = {}
+        self._own_counts: dict[str, int] = {}  # of groups that it has left
         self._buffer = Buffer()
 
     # ---- views ----
@@ -77,11 +78,14 @@ class CausalOrder(Manager):
             left = self._groups.pop(view.group, None)
             if left is not None:
                 self._buffer.forget(left)
+                self._own_counts[view.group] = left.clock[path.member]
             return
         group = self._groups.get(view.group)
         if group is None:
-            group = self._groups[view.group] = CausalGroup(path.member)
-            path.steps.created({str(path.member): 0})
+            group = self._groups[view.group] = CausalGroup(
+                path.member, self._own_counts.get(view.group, 0)
+            )
+            path.steps.created({str(path.member): group.clock[path.member]})
         new, gone = group.change(view, path.now + self._patience_s)
         for member in gone:
             if not self._buffer.has(member, group):
@@ -144,8 +148,7 @@ class CausalOrder(Manager):
             return
         if self._buffer.size >= HELD:
             self._give_up(path)
-        if path.steps is not SILENT:
-            path.steps.buffered(_name(message), self._waits(held))
+        path.steps.buffered(_name(message))  # its stamp has counts in the group, not numbers
         self._buffer.add(held)
         self._go_on(path)
 
@@ -178,14 +181,6 @@ class CausalOrder(Manager):
                 if not self._buffer.has(member, group):
                     group.drop(member)
                     path.steps.dropped(str(member))
-
-    def _waits(self, held: Held) -> list[MessageId]:
-        if held.group is None or held.counts is None:
-            return []
-        return [
-            (str(member), count)
-            for member, count in held.group.missing(held.message.sender, held.counts)
-        ]
 
     def _give_up(self, path: Path) -> None:
         """Too much is held: the program gets it as what it is, without order."""

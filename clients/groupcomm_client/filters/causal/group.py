@@ -12,10 +12,10 @@ FIFO messages have no place among views, so here each member says where its coun
 - What comes from somebody before the mark with its table is delivered at once: its stamp cannot be
   read. So it may come before its causes, but what it has caused does not come before it.
 - Who has gone is dropped once all that came from it is delivered. Nobody waits for more of it:
-  those who go on together have been given the same of its messages.
+  those who go on together have been given the same of its messages. But its count stays in stamps
+  until the next mark: who is told of its end later has some of its messages still to come.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from groupcomm.clocks.vector import VectorClock
@@ -30,18 +30,24 @@ TABLES: Final = 8
 class CausalGroup:
     """One group, as one member counts it.
 
+    Args:
+        me: this member.
+        own: what it has sent to the group when it was a member before: counts never fall.
+
     Attributes:
         me: this member.
         clock: its vector; its own count is what it has sent.
         awaited: whose counts are not known yet, each with the time until which it is awaited.
     """
 
-    def __init__(self, me: MemberId) -> None:
+    def __init__(self, me: MemberId, own: int = 0) -> None:
         self.me = me
-        self.clock: VectorClock[MemberId] = VectorClock((me,))
+        self.clock: VectorClock[MemberId] = VectorClock()
+        self.clock.add(me, own)
         self.awaited: dict[MemberId, float] = {}
         self._members: frozenset[MemberId] = frozenset((me,))
         self._leaving: set[MemberId] = set()
+        self._dropped: dict[MemberId, int] = {}  # since the last mark
         self._table: tuple[MemberId, ...] = ()
         self._epoch = 0
         self._tables: dict[MemberId, dict[int, tuple[MemberId, ...]]] = {}
@@ -69,6 +75,7 @@ class CausalGroup:
         """All that came from somebody who has gone is delivered."""
         self._leaving.discard(member)
         if member in self.clock:
+            self._dropped[member] = self.clock[member]
             self.clock.drop(member)
         self._tables.pop(member, None)
 
@@ -84,6 +91,7 @@ class CausalGroup:
         """Begin a new table; what is to be told of it."""
         self._epoch += 1
         self._table = tuple(sorted(self._members - {self.me}))
+        self._dropped = {one: self._dropped[one] for one in self._table if one in self._dropped}
         return Mark(self._epoch, self.clock[self.me], self._table)
 
     def heard(self, sender: MemberId, mark: Mark) -> None:
@@ -105,8 +113,9 @@ class CausalGroup:
 
     def next_stamp(self) -> Stamp:
         """What the next own message carries; it counts once it is `counted`."""
-        slots = (self.clock[one] + 1 if one in self.clock else 0 for one in self._table)
-        return Stamp(self.clock[self.me] + 1, self._epoch, tuple(slots))
+        counts = ((self.clock if one in self.clock else self._dropped, one) for one in self._table)
+        slots = tuple(known[one] + 1 if one in known else 0 for known, one in counts)
+        return Stamp(self.clock[self.me] + 1, self._epoch, slots)
 
     def counts_of(self, sender: MemberId, stamp: Stamp) -> VectorClock[MemberId] | None:
         """What a stamp says of whom; None if it came before the mark that would tell.
@@ -128,20 +137,14 @@ class CausalGroup:
 
     def is_next(self, sender: MemberId, counts: VectorClock[MemberId]) -> bool:
         """Whether a message may be delivered: the sender's next, with all its causes here."""
-        if sender not in self.clock or counts[sender] <= self.clock[sender]:
+        counted = sender in counts
+        if counted and (sender not in self.clock or counts[sender] <= self.clock[sender]):
             return True  # it waits for nobody: its sender begins anew, or a filter below was late
         if self.awaited and any(member in counts for member in self.awaited):
             return False
-        return self.clock.deliverable(counts, sender)
-
-    def missing(
-        self, sender: MemberId, counts: VectorClock[MemberId]
-    ) -> Iterable[tuple[MemberId, int]]:
-        """The last message of each member that a message waits for, by its count."""
-        for member, count in counts.items():
-            wanted = count - 1 if member == sender else count
-            if member in self.awaited or (member in self.clock and self.clock[member] < wanted):
-                yield member, wanted
+        if counted:
+            return self.clock.deliverable(counts, sender)
+        return all(counts[member] <= count for member, count in self.clock.items())
 
     def is_concurrent(self, sender: MemberId, counts: VectorClock[MemberId]) -> bool:
         """Whether something that was delivered here may not have caused a message."""

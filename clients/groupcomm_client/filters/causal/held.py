@@ -18,7 +18,7 @@ class Held:
 
     Attributes:
         message: as it goes on.
-        count: its sender's count of its group; 0 if it has no stamp.
+        count: its sender's count of its group; 0 if it has no stamp, or its sender begins anew.
         group: that counts it; None if it waits only for those before it.
         counts: what its stamp says; None if that is not known.
     """
@@ -44,7 +44,7 @@ class Held:
 
     def deliver(self) -> None:
         """Count it as delivered."""
-        if self.group is not None:
+        if self.group is not None and self.count:
             self.group.delivered(self.message.sender, self.count)
 
 
@@ -100,10 +100,12 @@ class Buffer:
         return held
 
     def let_go(self, sender: MemberId, group: CausalGroup) -> None:
-        """Have those of a sender in a group wait only for those before them, and count no more."""
+        """Have those of a sender in a group wait for others only, and count no more."""
         for held in self._queues.get(sender, ()):
-            if held.group is group:
-                held.group = held.counts = None
+            if held.group is group and held.count:
+                held.count = 0
+                if held.counts is not None:
+                    held.counts.drop(sender)
 
     def forget(self, group: CausalGroup) -> None:
         """Drop what waits in a group."""

@@ -1,0 +1,237 @@
+"""Stamps for causal broadcast, from the naive to the right one."""
+
+from functools import partial
+
+from examples.ordering.stage import Stage, crossed
+from examples.ordering.story import Run, story
+from groupcomm.algorithms.fan_out import FanOut
+from groupcomm.algorithms.global_id import GlobalId
+from groupcomm.algorithms.last_sender import LastSender
+from groupcomm.algorithms.message_history import CompressedHistory, MessageHistory
+from groupcomm.algorithms.network import Network
+from groupcomm.algorithms.process import Name, Order
+from groupcomm.algorithms.real_time import RealTime
+from groupcomm.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
+from groupcomm.algorithms.vector import Vector
+from groupcomm.algorithms.vector_choices import VectorAdvancing
+from groupcomm.algorithms.vector_paths import VectorPaths
+from groupcomm.algorithms.vector_session import VectorSession
+from groupcomm.clocks.vector import VectorClock
+
+
+def _late_question(stage: Stage) -> None:
+    """p asks and q answers; at r the answer is first."""
+    question = stage.send("p")
+    stage.bring(question, "q")
+    answer = stage.send("q")
+    stage.bring(answer, "r", "p")
+    stage.bring(question, "r")
+
+
+@story("effect-first", "Plain fan-out: the answer before the question", Order.CAUSAL)
+def effect_first() -> Run:
+    """p asks, q answers. Nothing keeps the question to r from being slower than the answer."""
+    stage = Stage(FanOut, "pqr")
+    _late_question(stage)
+    return stage.end()
+
+
+@story("two-orders", "Plain fan-out: two messages in two orders", Order.TOTAL)
+def two_orders() -> Run:
+    """p and q send at the same time. Neither message causes the other, so causal order is kept;
+    but r and s are told in different orders, and two replicas would differ from now on."""
+    return crossed(FanOut)
+
+
+@story("late-message", "Real time: a message that is later than the wait", Order.CAUSAL)
+def late_message() -> Run:
+    """Each message carries the time, and waits at its receiver for 3 units, in which all earlier
+    ones should have come. One takes longer: nobody can know that it is still under way."""
+    stage = Stage(partial(RealTime, wait=3), "pqr")
+    late = stage.send("p")
+    stage.bring(late, "q")
+    _pass_time(stage, 1, 4)
+    stage.bring(stage.send("q"), "p", "r")
+    _pass_time(stage, 5, 8)
+    stage.bring(late, "r")
+    return stage.end()
+
+
+@story("clock-behind", "Real time: clocks that differ", Order.FIFO)
+def clock_behind() -> Run:
+    """Every message is quick, but q's clock is 5 behind. So p takes what q sends for long overdue,
+    waits for nothing, and delivers the second message when it comes first."""
+    stage = Stage(partial(RealTime, wait=3), "pqr")
+    for name, now in (("p", 5), ("q", 0), ("r", 5)):
+        _set_clock(stage, name, now)
+    first, second = stage.send("q"), stage.send("q")
+    stage.bring(second, "p")
+    stage.bring(first, "p", "r")
+    stage.bring(second, "r")
+    _set_clock(stage, "q", 3)
+    return stage.end()
+
+
+def _pass_time(stage: Stage, first: int, last: int) -> None:
+    for now in range(first, last + 1):
+        for name in sorted(stage.network.processes):
+            _set_clock(stage, name, now)
+
+
+def _set_clock(stage: Stage, name: Name, now: int) -> None:
+    process = stage.network.processes[name]
+    assert isinstance(process, RealTime)
+    stage.network.take(name, process.set_clock(now))
+
+
+@story("history", "Message history: right for any destinations, and how it grows")
+def history() -> Run:
+    """Every stamp names all that may have caused its message: r buffers the answer until the
+    question has come. Stamps grow with every message; what is implied need not be said."""
+    stage = Stage(MessageHistory, "pqr")
+    _late_question(stage)
+    return stage.end(bytes_of_stamps=_growth())
+
+
+def _growth(rounds: int = 20) -> dict[str, list[int]]:
+    """Bytes of a stamp of every fifth of so many rounds in which all three send in turn."""
+    found: dict[str, list[int]] = {}
+    for make in (MessageHistory, CompressedHistory, Vector):
+        network = Network([make(name, "pqr") for name in "pqr"])
+        for at in range(3 * rounds):
+            before = network.stamp_bytes
+            network.send("pqr"[at % 3], b"")
+            if at % 15 == 0:
+                found.setdefault(make.__name__, []).append((network.stamp_bytes - before) // 2)
+            network.bring_all()
+    return found
+
+
+@story("one-number", "A global number: right until two messages are concurrent", Order.TOTAL)
+def one_number() -> Run:
+    """p and q both have seen nothing, so both send with the number 1. r has delivered p's 1 when
+    q's 1 comes: it is concurrent. Delivered at once, nothing is lost, and s differs from r."""
+    return crossed(GlobalId)
+
+
+@story("two-causes", "The last sender: a second cause that no stamp names", Order.CAUSAL)
+def two_causes() -> Run:
+    """r has delivered p1 and q1 before it sends; its stamp names the last of them, q1. So q
+    delivers r1, though p1, which caused it, too, has not come."""
+    stage = Stage(LastSender, "pqr")
+    cause, named = stage.send("p"), stage.send("q")
+    stage.bring(cause, "r")
+    stage.bring(named, "r", "p")
+    effect = stage.send("r")
+    stage.bring(effect, "q")
+    stage.bring(cause, "q")
+    return stage.end()
+
+
+@story("vector", "Vector stamps: an effect waits for its causes")
+def vector() -> Run:
+    """The same network as at first: r buffers the answer, as its count of p is one below the
+    stamp's, and takes it out as soon as the question has come."""
+    stage = Stage(Vector, "pqr")
+    _late_question(stage)
+    return stage.end()
+
+
+@story("vector-two-causes", "Vector stamps: all causes are counted")
+def vector_two_causes() -> Run:
+    """The network that deceives the last sender: r1 waits at q until p1 has come."""
+    stage = Stage(Vector, "pqr")
+    cause, named = stage.send("p"), stage.send("q")
+    stage.bring(cause, "r")
+    stage.bring(named, "r", "p")
+    effect = stage.send("r")
+    stage.bring(effect, "q")
+    waited = stage.waiting("q")
+    stage.bring(cause, "q")
+    return stage.end(waited=waited)
+
+
+class LiveVector(Vector):
+    """The mistake: the stamp is the clock itself, which counts on while the message waits."""
+
+    def _stamp(self) -> VectorClock[Name]:
+        return self._clock
+
+
+@story("live-vector", "The stamp must be a copy")
+def live_vector() -> Run:
+    """p sends twice and attaches its vector itself. When the first message leaves at last, its
+    stamp says 2: q and r wait for a first one for ever."""
+    stage = Stage(LiveVector, "pqr")
+    stage.send("p")
+    stage.send("p")
+    stage.rest()
+    return stage.end(waited=stage.waiting("q"))
+
+
+@story("advance", "A concurrent message: delivered at once, and advanced", Order.CAUSAL)
+def advance() -> Run:
+    """s takes concurrent messages as they come, and its vector jumps to theirs. So r1, which q1
+    and p1 have caused, comes at once; p1, jumped over, comes behind its effect."""
+    stage = Stage(VectorAdvancing, "pqrs")
+    cause, other = stage.send("p"), stage.send("q")
+    stage.bring(cause, "r")
+    stage.bring(other, "r", "s")
+    effect = stage.send("r")
+    third = stage.send("s")
+    stage.bring(effect, "s", "p", "q")
+    stage.bring(third, "p", "q", "r")
+    stage.bring(cause, "s")
+    return stage.end()
+
+
+@story("paths", "A concurrent message: a path of its own")
+def paths() -> Run:
+    """r keeps a vector and a buffer for the end of every path. q1 follows none and opens one; p2
+    follows both, and joins them."""
+    stage = Stage(VectorPaths, "pqr")
+    one, other = stage.send("p"), stage.send("q")
+    stage.bring(one, "r")
+    stage.bring(other, "r", "p")
+    process = stage.network.processes["r"]
+    assert isinstance(process, VectorPaths)
+    apart = len(process.paths)
+    stage.bring(stage.send("p"), "r")
+    return stage.end(apart=apart, joined=len(process.paths))
+
+
+@story("latecomer", "A latecomer starts with its sponsor's vector")
+def latecomer() -> Run:
+    """s comes late. p is its sponsor: it gives s a copy of its vector and of what waits. s has
+    missed p1, and need not wait for it; q2, which p1 has caused, it delivers at once."""
+    stage = Stage(lambda name, _: VectorSession(name, "" if name == "s" else "pqr"), "pqrs")
+    first = stage.send("p")
+    stage.bring(first, "q", "r")
+    network = stage.network
+    session = {
+        name: process
+        for name, process in network.processes.items()
+        if isinstance(process, VectorSession)
+    }
+    step, welcome = session["p"].sponsor("s")
+    network.take("p", step)
+    for name in "qr":
+        network.take(name, session[name].join("s"))
+    network.take("s", session["s"].start(welcome))
+    stage.bring(stage.send("q"), "s", "p", "r")
+    stage.bring(stage.send("s"), "p")
+    return stage.end()
+
+
+@story("unicasts", "Schiper, Eggli, Sandoz: causes over a chain of unicasts")
+def unicasts() -> Run:
+    """p tells r, then q; q tells r. Vectors of broadcasts cannot count that. Here p2 carries what
+    was sent to r before, q hands it on, and r holds q1 back until p1 has come."""
+    stage = Stage(SchiperEggliSandoz, "pqr")
+    first = stage.send("p", "r")
+    stage.bring(stage.send("p", "q"), "q")
+    last = stage.send("q", "r")
+    stage.bring(last, "r")
+    waited = stage.waiting("r")
+    stage.bring(first, "r")
+    return stage.end(waited=waited)

@@ -1,0 +1,74 @@
+"""Lamport clocks: what they tell, and what they do not."""
+
+from examples.ordering.stage import Stage
+from examples.ordering.story import Run, story
+from groupcomm.algorithms.history import Event
+from groupcomm.algorithms.lamport_clocks import LamportClocks
+from groupcomm.algorithms.tick_lines import clocks_of, tick_lines
+
+
+def _conversation() -> Stage:
+    """p asks and q answers; meanwhile r tells something of its own."""
+    stage = Stage(LamportClocks, "pqr")
+    question, aside = stage.send("p"), stage.send("r")
+    stage.bring(question, "q")
+    answer = stage.send("q")
+    stage.bring(aside, "p", "q")
+    stage.bring(answer, "p", "r")
+    stage.bring(question, "r")
+    return stage
+
+
+@story("tick-lines", "Tick lines join equal clocks")
+def lines() -> Run:
+    """Between two events of a process lies a line at least (C1), and every message crosses one
+    (C2). Events may be moved between two lines, and the history stays the same."""
+    stage = _conversation()
+    events = stage.network.history.events
+    return stage.end(lines=[[_told(event) for event in line] for line in tick_lines(events)])
+
+
+@story("logical-time", "The same history in logical time")
+def logical_time() -> Run:
+    """Drawn along clocks the lines are straight, and events with one clock stand below each other.
+    No process could tell this history from the other one: no message comes before it was sent."""
+    return _conversation().end()
+
+
+@story("converse", "A lower clock need not be a cause")
+def converse() -> Run:
+    """r's message has a lower clock than q's answer, and neither can have caused the other: the
+    clock condition holds in one direction only."""
+    stage = _conversation()
+    history = stage.network.history
+    clocks = dict(zip(map(_told, history.events), clocks_of(history.events), strict=True))
+    _, aside, answer = history.sent
+    return stage.end(
+        clock_of_r1=clocks["r sends r1"],
+        clock_of_q1=clocks["q sends q1"],
+        concurrent=aside not in history.causes(answer) and answer not in history.causes(aside),
+    )
+
+
+@story("two-total-orders", "One history, two total orders")
+def two_total_orders() -> Run:
+    """Sorted by clock and process, r's message stands before q's answer. Had r's clock begun at
+    10, which IR1 and IR2 allow, it would stand behind it: the order depends on the clocks."""
+    stage = _conversation()
+    events = stage.network.history.events
+    low, high = clocks_of(events), clocks_of(events, {"r": 9})
+    tick_lines(events, high)  # raises ValueError if these broke C1 or C2
+    return stage.end(low=_sorted(events, low), high=_sorted(events, high))
+
+
+def _sorted(events: list[Event], clocks: list[int]) -> list[str]:
+    stamped = sorted(
+        (clock, event.process, str(event.message))
+        for clock, event in zip(clocks, events, strict=True)
+        if event.sends
+    )
+    return [message for _, _, message in stamped]
+
+
+def _told(event: Event) -> str:
+    return f"{event.process} {'sends' if event.sends else 'receives'} {event.message}"

@@ -1,0 +1,77 @@
+"""A story: a run of an algorithm in which something can be seen, and what it is."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from groupcomm.algorithms.history import History
+from groupcomm.algorithms.process import Name, Order
+from groupcomm.trace.events import TraceEvent
+
+
+@attrs.frozen(kw_only=True)
+class Run:
+    """What happened.
+
+    Attributes:
+        events: the trace.
+        delivered: by process, messages as ``p1``, in the order of their delivery.
+        held: the orders that held; None where the run is not about messages in order.
+        seen: what else can be seen, each with a name.
+    """
+
+    events: Sequence[TraceEvent]
+    delivered: Mapping[Name, Sequence[str]] = attrs.field(factory=dict)
+    held: frozenset[Order] | None = None
+    seen: Mapping[str, object] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class Story:
+    """A run and its lesson.
+
+    Attributes:
+        name: of its figure and on the command line.
+        title: a line.
+        lesson: what it shows; the docstring of the function that runs it.
+        breaks: the order whose breaking it shows; None if it shows something else.
+        run: plays it; always alike.
+    """
+
+    name: str
+    title: str
+    lesson: str
+    breaks: Order | None
+    run: Callable[[], Run]
+
+
+STORIES: Final[dict[str, Story]] = {}
+"""By name, in the order of the chapter."""
+
+
+def story(
+    name: str, title: str, breaks: Order | None = None
+) -> Callable[[Callable[[], Run]], Callable[[], Run]]:
+    """Make a function that plays a run the story of this name; its docstring is the lesson."""
+
+    def add(run: Callable[[], Run]) -> Callable[[], Run]:
+        assert run.__doc__ is not None
+        lesson = " ".join(run.__doc__.split())
+        STORIES[name] = Story(name=name, title=title, lesson=lesson, breaks=breaks, run=run)
+        return run
+
+    return add
+
+
+def run_of(history: History, events: Sequence[TraceEvent], **seen: object) -> Run:
+    """What a history and its trace tell."""
+    return Run(
+        events=events,
+        delivered={
+            name: [str(message) for message in messages]
+            for name, messages in sorted(history.delivered.items())
+        },
+        held=history.held(),
+        seen=seen,
+    )
