@@ -1,5 +1,6 @@
 """A group with a secret, case by case: who reads, who does not, and what a daemon may try."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.events import MemberId, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.session.inbox import SEALED
+from groupcomm_client.commands.shared import tell
 from groupcomm_client.end_to_end import (
     Credentials,
     KeyChanged,
@@ -286,6 +288,24 @@ def test_nothing_goes_out_in_the_clear_behind_a_leave() -> None:
         ann.sealing.may_send([GROUP], [])
     with pytest.raises(LocalProtocolError, match="has not joined"):
         ann.sealing.rekey(GROUP)
+
+
+def test_commands_tell_of_keys_and_of_what_is_unreadable(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    world, (ann, _, spy) = group_of(SECRET, SECRET, None)
+    ann.send(AGREED)
+    world.settle()
+    for event in (*ann.got, spy.got[-1]):
+        tell(event, as_json=False)
+    told = capsys.readouterr()
+    assert "key of plan: read by #p0#d, #p1#d\n" in told.out
+    assert "untrusted: #p2#d in plan: it has not shown" in told.err
+    assert "unreadable: from #p0#d: it is sealed" in told.err
+    for event in (*ann.got, spy.got[-1]):
+        tell(event, as_json=True)
+    kinds = [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()]
+    assert {"key", "untrusted", "unreadable"} <= set(kinds)
 
 
 def test_another_key_is_in_use_once_it_was_asked_for() -> None:
