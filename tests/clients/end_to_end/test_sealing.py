@@ -22,6 +22,7 @@ from groupcomm_client.end_to_end import (
     read_public_keys,
 )
 from groupcomm_client.end_to_end.frames import Kind, kind_of
+from groupcomm_client.recording.columns import Taken, to_rows
 from groupcommd.key_file import write_key_file
 from tests.clients.end_to_end.world import GROUP, Program, World
 
@@ -306,6 +307,18 @@ def test_commands_tell_of_keys_and_of_what_is_unreadable(
         tell(event, as_json=True)
     kinds = [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()]
     assert {"key", "untrusted", "unreadable"} <= set(kinds)
+
+
+def test_a_recorder_without_the_secret_writes_what_daemons_have() -> None:
+    world, (ann, _, recorder) = group_of(SECRET, SECRET, None)
+    text = ann.send(AGREED)
+    assert text is not None
+    world.settle()
+    sealed = [message.data for message in unreadable(recorder)]
+    found = to_rows([Taken(1, [event for event in recorder.got if isinstance(event, Unreadable)])])
+    assert found.column("data").to_pylist() == sealed
+    assert world.sealed[text].data in sealed
+    assert text not in b"".join(sealed)
 
 
 def test_another_key_is_in_use_once_it_was_asked_for() -> None:
