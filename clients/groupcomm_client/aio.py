@@ -14,7 +14,7 @@ All that `groupcomm_client.Connection` can do, this one can: it is the same clas
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from groupcomm_client.connecting import ADMISSION_S, open_connection
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Conversation
 from groupcomm_client.credentials import Credentials, StrPath
+from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Step, Target, targets_of
 from groupcomm_client.staying import StayingConnection
 from groupcommd.tls_socket import AnySocket
@@ -109,6 +110,7 @@ async def connect(
     certificate: StrPath | None = None,
     key: StrPath | None = None,
     token: StrPath | None = None,
+    filters: Sequence[Factory] | None = None,
 ) -> AsyncIterator[Connection]:
     """Open a session for the length of a block; see `groupcomm_client.connect`.
 
@@ -120,7 +122,14 @@ async def connect(
     """
     credentials = Credentials.of(ca, certificate, key, token)
     connection = await open_connection(
-        AsyncioLoop(), address, user, timeout_s, trace, causes=causes, credentials=credentials
+        AsyncioLoop(),
+        address,
+        user,
+        timeout_s,
+        trace,
+        causes=causes,
+        filters=filters,
+        credentials=credentials,
     )
     try:
         yield connection
@@ -140,6 +149,7 @@ async def stay_connected(
     certificate: StrPath | None = None,
     key: StrPath | None = None,
     token: StrPath | None = None,
+    filters: Sequence[Factory] | None = None,
 ) -> AsyncIterator[StayingConnection]:
     """As `connect`, with a new session when one ends; see `groupcomm_client.stay_connected`.
 
@@ -149,7 +159,7 @@ async def stay_connected(
     """
     credentials = Credentials.of(ca, certificate, key, token)
     staying = StayingConnection(
-        AsyncioLoop(), address, user, trace, causes=causes, credentials=credentials
+        AsyncioLoop(), address, user, trace, causes=causes, filters=filters, credentials=credentials
     )
     await staying.open(timeout_s)
     try:

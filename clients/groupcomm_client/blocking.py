@@ -13,7 +13,7 @@ One thread may wait in `receive` while others send. `select` and its kin can wat
 file number is readable when `receive` has something to give.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from groupcomm_client.blocking_loop import ThreadLoop, run
 from groupcomm_client.blocking_staying import BlockingStayingConnection, stay_connected
 from groupcomm_client.connecting import ADMISSION_S
 from groupcomm_client.credentials import Credentials, StrPath
+from groupcomm_client.filters.factories import Factory
 
 __all__ = [
     "BlockingConnection",
@@ -45,6 +46,7 @@ def connect(
     certificate: StrPath | None = None,
     key: StrPath | None = None,
     token: StrPath | None = None,
+    filters: Sequence[Factory] | None = None,
 ) -> Iterator[BlockingConnection]:
     """Open a session for the length of a block; see `groupcomm_client.connect`."""
     connection = open_connection(
@@ -57,6 +59,7 @@ def connect(
         certificate=certificate,
         key=key,
         token=token,
+        filters=filters,
     )
     try:
         yield connection
@@ -75,6 +78,7 @@ def open_connection(
     certificate: StrPath | None = None,
     key: StrPath | None = None,
     token: StrPath | None = None,
+    filters: Sequence[Factory] | None = None,
 ) -> BlockingConnection:
     """Open a session; `BlockingConnection.close` ends it.
 
@@ -86,6 +90,13 @@ def open_connection(
     """
     credentials = Credentials.of(ca, certificate, key, token)
     made = connecting.open_connection(
-        ThreadLoop(), address, user, timeout_s, trace, causes=causes, credentials=credentials
+        ThreadLoop(),
+        address,
+        user,
+        timeout_s,
+        trace,
+        causes=causes,
+        filters=filters,
+        credentials=credentials,
     )
     return run(made).blocking

@@ -13,7 +13,9 @@ from groupcomm.session.parts import in_parts
 from groupcomm_client.blocking_stream import BlockingStream
 from groupcomm_client.connection import GOODBYE_S
 from groupcomm_client.conversation import Conversation, Received, read_answer
+from groupcomm_client.end_to_end.credentials import GroupSecret
 from groupcomm_client.facts import Facts
+from groupcomm_client.filters.factories import Factory
 from groupcomm_client.patience import move_on_after
 from groupcommd.tls_socket import AnySocket
 
@@ -45,15 +47,15 @@ class BlockingConnection(Facts):
 
     # ---- groups ----
 
-    def join(self, group: str) -> GroupView:
-        """Become a member; return the first view, which also comes as an event.
+    def join(self, group: str, *, secret: GroupSecret | None = None) -> GroupView:
+        """Become a member; see `groupcomm_client.Connection.join`.
 
         Raises:
             LocalProtocolError: a bad name, or it has joined already.
             SessionEnded: the session is over.
         """
         with self._lock:
-            answer = self.conversation.join(group)
+            answer = self.conversation.join(group, secret)
         self._stream.exchange(answer.has_come)
         return answer.come
 
@@ -85,14 +87,25 @@ class BlockingConnection(Facts):
         self._stream.flush()
 
     @contextmanager
-    def group(self, name: str) -> Iterator[GroupView]:
+    def group(self, name: str, *, secret: GroupSecret | None = None) -> Iterator[GroupView]:
         """Be a member of a group for the length of a block; gives the first view."""
-        view = self.join(name)
+        view = self.join(name, secret=secret)
         try:
             yield view
         finally:
             with suppress(SessionEnded):  # whose session is over is a member no longer
                 self.leave(name)
+
+    def rekey(self, group: str) -> None:
+        """Have the members of a group use another key; see `groupcomm_client.Connection.rekey`."""
+        with self._lock:
+            has_come = self.conversation.rekey(group)
+        self._stream.exchange(has_come)
+
+    def set_filters(self, filters: Sequence[Factory]) -> None:
+        """Have other filters in use from the next view on; see `groupcomm_client.Connection`."""
+        with self._lock:
+            self.conversation.set_filters(filters)
 
     # ---- messages ----
 
@@ -113,7 +126,7 @@ class BlockingConnection(Facts):
             SessionEnded: the session is over.
             OrderUnknown: it ended before the place was known.
         """
-        self._admit()
+        self._admit(groups)
         with self._lock:
             number = self.conversation.send(
                 groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
@@ -135,12 +148,13 @@ class BlockingConnection(Facts):
         self_discard: bool = False,
     ) -> int:
         """Send many messages, several in one packet where they are small; return how many."""
-        self._admit()
+        self._admit(groups)
         count = 0
         try:
             for part in in_parts(messages):
                 if count:
                     self._stream.flush()
+                    self._until_it_may_go(groups)
                 with self._lock:
                     self.conversation.send_many(
                         groups, part, level=level, type=type, self_discard=self_discard
@@ -228,8 +242,15 @@ class BlockingConnection(Facts):
                     self._stream.set_bell()
                     return event
 
-    def _admit(self) -> None:
-        """Before a message: the session is open, the daemon takes more."""
+    def _admit(self, groups: str | Sequence[str]) -> None:
+        """Before a message: the session is open, the daemon takes more, and the group has a key
+        if it has a secret.
+        """
         self.conversation.check_open()
         while not self.conversation.writable:
             self._stream.flush()
+        self._until_it_may_go(groups)
+
+    def _until_it_may_go(self, groups: str | Sequence[str]) -> None:
+        while not self.conversation.may_send(groups):
+            self._stream.exchange(lambda: self.conversation.may_send(groups))

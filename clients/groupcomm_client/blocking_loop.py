@@ -16,7 +16,9 @@ from groupcomm.events import GroupView, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking_connection import BlockingConnection
 from groupcomm_client.conversation import Conversation, Received
+from groupcomm_client.end_to_end.credentials import GroupSecret
 from groupcomm_client.facts import Facts
+from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Step, Target, targets_of
 from groupcomm_client.patience import (
     check_time,
@@ -74,9 +76,13 @@ class AwaitedConnection(Facts):
         """See `BlockingConnection`."""
         self.blocking.greet()
 
-    async def join(self, group: str) -> GroupView:
+    async def join(self, group: str, *, secret: GroupSecret | None = None) -> GroupView:
         """See `BlockingConnection`."""
-        return self.blocking.join(group)
+        return self.blocking.join(group, secret=secret)
+
+    async def rekey(self, group: str) -> None:
+        """See `BlockingConnection`."""
+        self.blocking.rekey(group)
 
     async def leave(self, group: str) -> None:
         """See `BlockingConnection`."""
@@ -96,6 +102,10 @@ class AwaitedConnection(Facts):
         return self.blocking.multicast(
             groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
         )
+
+    def set_filters(self, filters: Sequence[Factory]) -> None:
+        """See `BlockingConnection`."""
+        self.blocking.set_filters(filters)
 
     async def receive(self) -> Received:
         """See `BlockingConnection`."""

@@ -14,6 +14,8 @@ from groupcomm_client.blocking_loop import ThreadLoop, run
 from groupcomm_client.connecting import ADMISSION_S
 from groupcomm_client.conversation import Received
 from groupcomm_client.credentials import Credentials, StrPath
+from groupcomm_client.end_to_end.credentials import GroupSecret
+from groupcomm_client.filters.factories import Factory
 from groupcomm_client.patience import move_on_after
 from groupcomm_client.sessions import Reconnected
 from groupcomm_client.staying import StayingConnection
@@ -46,22 +48,30 @@ class BlockingStayingConnection:
         """The latest views of its groups, by name; of the last session while there is none."""
         return self._staying.groups
 
-    def join(self, group: str) -> None:
+    def join(self, group: str, *, secret: GroupSecret | None = None) -> None:
         """Become a member, in this session and those that follow; see `StayingConnection`."""
-        run(self._staying.join(group))
+        run(self._staying.join(group, secret=secret))
 
     def leave(self, group: str) -> None:
         """Be a member no longer; see `StayingConnection`."""
         run(self._staying.leave(group))
 
     @contextmanager
-    def group(self, name: str) -> Iterator[None]:
+    def group(self, name: str, *, secret: GroupSecret | None = None) -> Iterator[None]:
         """Be a member for the length of a block."""
-        self.join(name)
+        self.join(name, secret=secret)
         try:
             yield
         finally:
             self.leave(name)
+
+    def rekey(self, group: str) -> None:
+        """Have the members of a group use another key; see `StayingConnection.rekey`."""
+        run(self._staying.rekey(group))
+
+    def set_filters(self, filters: Sequence[Factory]) -> None:
+        """Have other filters in use; see `StayingConnection.set_filters`."""
+        self._staying.set_filters(filters)
 
     def multicast(
         self,
@@ -118,6 +128,7 @@ def stay_connected(
     certificate: StrPath | None = None,
     key: StrPath | None = None,
     token: StrPath | None = None,
+    filters: Sequence[Factory] | None = None,
 ) -> Iterator[BlockingStayingConnection]:
     """As `connect`, with a new session when one ends; see `groupcomm_client.stay_connected`.
 
@@ -127,7 +138,7 @@ def stay_connected(
     """
     credentials = Credentials.of(ca, certificate, key, token)
     staying = StayingConnection(
-        ThreadLoop(), address, user, trace, causes=causes, credentials=credentials
+        ThreadLoop(), address, user, trace, causes=causes, filters=filters, credentials=credentials
     )
     run(staying.open(timeout_s))
     connection = BlockingStayingConnection(staying)

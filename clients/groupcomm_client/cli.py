@@ -15,6 +15,7 @@ from groupcomm_client.commands import (
     certs,
     chat,
     check,
+    compare,
     daemon,
     demo,
     doctor,
@@ -34,6 +35,7 @@ from groupcomm_client.commands import (
     sub,
     tokens,
     top,
+    view,
     watch,
 )
 from groupcomm_log.errors import LogError
@@ -104,7 +106,8 @@ def make_parser() -> argparse.ArgumentParser:
             members,
             latency,
         ),
-        *(top, bench, doctor, record, log, replay, spark, relay, story, simulate, check),
+        *(top, bench, doctor, record, log, replay, spark, relay, story, simulate, check, view),
+        compare,
     ):
         verb = verbs.add_parser(
             command.NAME,

@@ -1,6 +1,6 @@
 """Finding a daemon and being admitted by it; `connect` for programs that use trio."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
@@ -9,6 +9,7 @@ from groupcomm.errors import SessionEnded
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Conversation
 from groupcomm_client.credentials import Credentials, StrPath
+from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop, TrioLoop
 from groupcomm_client.targets import TLS, default_address, not_admitted, open_socket
 from groupcommd.tls_socket import TlsSocket
@@ -42,6 +43,7 @@ async def connect(
     certificate: StrPath | None = None,
     key: StrPath | None = None,
     token: StrPath | None = None,
+    filters: Sequence[Factory] | None = None,
 ) -> AsyncIterator[Connection]:
     """Open a session for the length of a block, and end it in order.
 
@@ -67,17 +69,26 @@ async def connect(
             ``GROUPCOMM_CERTIFICATE`` and ``GROUPCOMM_KEY``, if any.
         token: proves it, too; a str is the token, a path its file; None for that in
             ``GROUPCOMM_TOKEN``, if any.
+        filters: factories of the filters that all messages go through, the first of them next to
+            the program (docs/filters.md); None for those of `filters.set_default`.
 
     Raises:
         CannotConnect: there is no daemon, it does not admit this session in time, or one side
             does not trust the other.
         SessionEnded: the daemon refuses it; the code tells why.
-        LocalProtocolError: not a user's name, or a token without TLS.
+        LocalProtocolError: not a user's name, not a filter's, or a token without TLS.
         ConfigError: no trace can be written there, or a file for TLS cannot be used.
     """
     credentials = Credentials.of(ca, certificate, key, token)
     connection = await open_connection(
-        TrioLoop(), address, user, timeout_s, trace, causes=causes, credentials=credentials
+        TrioLoop(),
+        address,
+        user,
+        timeout_s,
+        trace,
+        causes=causes,
+        filters=filters,
+        credentials=credentials,
     )
     try:
         yield connection
@@ -93,13 +104,14 @@ async def open_connection(
     trace: Path | None,
     *,
     causes: bool = False,
+    filters: Sequence[Factory] | None = None,
     credentials: Credentials | None = None,
 ) -> _Made:
     """A connection that was admitted; `connect` says what may be given and raised."""
     where = address or default_address()
     credentials = credentials or Credentials.of()
     token = credentials.token_for(tls=where.startswith(TLS))
-    conversation = Conversation(user, trace, causes=causes, token=token)
+    conversation = Conversation(user, trace, causes=causes, token=token, filters=filters)
     connection: _Made | None = None
 
     async def be_admitted() -> None:

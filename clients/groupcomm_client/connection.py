@@ -13,7 +13,9 @@ from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
 from groupcomm.session.parts import SOME_BYTES, in_parts
 from groupcomm_client.conversation import Conversation, Ready, Received, read_answer
+from groupcomm_client.end_to_end.credentials import GroupSecret
 from groupcomm_client.facts import Facts
+from groupcomm_client.filters.factories import Factory
 
 GOODBYE_S: Final = 2.0
 """How long the end of a connection waits for the daemon's answer."""
@@ -85,15 +87,20 @@ class Connection(Facts):
 
     # ---- groups ----
 
-    async def join(self, group: str) -> GroupView:
+    async def join(self, group: str, *, secret: GroupSecret | None = None) -> GroupView:
         """Become a member; return the first view, which also comes as an event.
+
+        Args:
+            group: its name.
+            secret: shared by the members' programs, who then read what no daemon can; all must
+                join with it. See docs/end-to-end.md.
 
         Raises:
             LocalProtocolError: a bad name, or it has joined already.
             AccessRefused: the rules of the daemon, or a quota, do not allow it.
             SessionEnded: the session is over.
         """
-        answer = self.conversation.join(group)
+        answer = self.conversation.join(group, secret)
         await self._stream.exchange(answer.has_come)
         return answer.come
 
@@ -107,14 +114,37 @@ class Connection(Facts):
         await self._stream.exchange(self.conversation.leave(group).has_come)
 
     @asynccontextmanager
-    async def group(self, name: str) -> AsyncIterator[GroupView]:
+    async def group(
+        self, name: str, *, secret: GroupSecret | None = None
+    ) -> AsyncIterator[GroupView]:
         """Be a member of a group for the length of a block; gives the first view."""
-        view = await self.join(name)
+        view = await self.join(name, secret=secret)
         try:
             yield view
         finally:
             with suppress(SessionEnded):  # whose session is over is a member no longer
                 await self._tasks.in_spite(GOODBYE_S, lambda: self.leave(name))
+
+    async def rekey(self, group: str) -> None:
+        """Have the members of a group with a secret use another key; returns once it is in use.
+
+        Raises:
+            LocalProtocolError: the group was not joined with a secret.
+            SessionEnded: the session is over.
+        """
+        await self._stream.exchange(self.conversation.rekey(group))
+
+    def set_filters(self, filters: Sequence[Factory]) -> None:
+        """Have other filters in use from the next view on that the session is told of.
+
+        What others still send through the filters of before is undone by those; see
+        docs/filters.md.
+
+        Raises:
+            LocalProtocolError: a bad name, or one twice.
+            SessionEnded: the session is over.
+        """
+        self.conversation.set_filters(filters)
 
     # ---- messages ----
 
@@ -164,7 +194,7 @@ class Connection(Facts):
         self_discard: bool = False,
         ordered: bool = False,
     ) -> Ordered | None:
-        """Send a message; it waits while the daemon takes no more.
+        """Send a message; it waits while the daemon takes no more, or the group has no key.
 
         A message goes out at once. What is sent right after it, before this task waits for
         something, goes out together then.
@@ -185,7 +215,7 @@ class Connection(Facts):
             AccessRefused: with `ordered`, the rules of the daemon do not allow it; without, an
                 event of class Refused tells.
         """
-        await self._admit()
+        await self._admit(groups)
         number = self.conversation.send(
             groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
         )
@@ -212,13 +242,14 @@ class Connection(Facts):
 
         When it is cancelled or fails, the messages taken so far are sent, and no others.
         """
-        await self._admit()
+        await self._admit(groups)
         count = 0
         try:
             for part in in_parts(messages):
                 if count:
                     await self._stream.flush()
                     await self._tasks.checkpoint()
+                    await self._until_it_may_go(groups)
                 self.conversation.send_many(
                     groups, part, level=level, type=type, self_discard=self_discard
                 )
@@ -296,9 +327,16 @@ class Connection(Facts):
     def _has_events(self) -> bool:
         return bool(self.conversation.events)
 
-    async def _admit(self) -> None:
-        """Before a message: the session is open, others get their turn, the daemon takes more."""
+    async def _admit(self, groups: str | Sequence[str]) -> None:
+        """Before a message: the session is open, others get their turn, the daemon takes more,
+        and the group has a key if it has a secret.
+        """
         await self._turns.count()
         self.conversation.check_open()
         if self.conversation.pending_bytes >= SOME_BYTES:
             await self._stream.flush()
+        await self._until_it_may_go(groups)
+
+    async def _until_it_may_go(self, groups: str | Sequence[str]) -> None:
+        while not self.conversation.may_send(groups):
+            await self._stream.exchange(lambda: self.conversation.may_send(groups))

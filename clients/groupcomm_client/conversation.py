@@ -7,13 +7,13 @@ I/O but for the trace.
 
 import json
 import secrets
-from collections import deque
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, cast
 
-from groupcomm.errors import AccessRefused, SessionEnded
+from groupcomm.errors import AccessRefused, LocalProtocolError
 from groupcomm.events import (
     Answer,
     Closed,
@@ -30,12 +30,15 @@ from groupcomm.events import (
 )
 from groupcomm.level import ServiceLevel
 from groupcomm.session.client import ClientSession, State
-from groupcomm.trace.session import SessionTrace
-from groupcomm_client.pending import Pending, Requests
+from groupcomm_client.end_to_end.credentials import GroupSecret
+from groupcomm_client.end_to_end.sealing import Sealing
+from groupcomm_client.filtered import FilteredSession, Received
+from groupcomm_client.filters import factories
+from groupcomm_client.filters.factories import Factory
+from groupcomm_client.pending import Pending
 from groupcommd.trace_file import TraceFile, now_us, trace_session
 
-Received = Message | GroupView | Undeliverable | Refused | Transition | DaemonView
-"""What programs receive."""
+__all__ = ["Conversation", "Ready", "Received", "random_user"]
 
 Ready = Callable[[], bool]
 """Whether what was asked for has come."""
@@ -58,7 +61,7 @@ def random_user() -> str:
     return f"u{secrets.token_hex(6)}"
 
 
-class Conversation:
+class Conversation(FilteredSession):
     """One session, from its hello to its end.
 
     Attributes:
@@ -67,6 +70,8 @@ class Conversation:
         closed: why nothing follows; None while something may.
         events: what has come and was not taken yet.
         asked: what it will be a member of once all that it has asked for is answered.
+        unasked: something waits to be written that no caller has just sent; the shell writes it.
+        alarm: set by the shell; called when `patience_s` may have become less while it waits.
     """
 
     def __init__(
@@ -76,6 +81,8 @@ class Conversation:
         *,
         causes: bool = False,
         token: str = "",
+        filters: Sequence[Factory] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin it; nothing has been said yet.
 
@@ -84,36 +91,23 @@ class Conversation:
             trace: the folder for a trace of it; None for no trace.
             causes: ask to be told the causes of messages.
             token: proves who this is; "" for none.
+            filters: make the filters that all messages go through; None for the default ones.
+            clock: of the filters.
 
         Raises:
-            LocalProtocolError: not a user's name.
+            LocalProtocolError: not a user's name, or not a filter's.
         """
-        self._session = ClientSession(user or random_user(), causes=causes, token=token)
-        self._groups: dict[str, GroupView] = {}
-        self._requests = Requests()
+        session = ClientSession(user or random_user(), causes=causes, token=token)
+        super().__init__(session, factories.default() if filters is None else filters, clock)
         self._trace_folder = trace
-        self._trace: SessionTrace | None = None  # begins once the session has its identity
         self._trace_file: TraceFile | None = None
         self._greeted = 0
-        self._last_sent = self._seen_back = 0
+        self._seen_back = 0
         self._views_waiting = 0  # among the events
-        self.member = MemberId("", 0)
         self.view: DaemonView | None = None
-        self.closed: Closed | None = None
-        self.events: deque[Received] = deque()
         self.asked: set[str] = set()
 
     # ---- what is known ----
-
-    @property
-    def groups(self) -> dict[str, GroupView]:
-        """The latest views of the groups that it is a member of, by name."""
-        return self._groups
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it was admitted, and neither side has said goodbye."""
-        return self._session.state is State.OPEN
 
     @property
     def writable(self) -> bool:
@@ -128,11 +122,6 @@ class Conversation:
         """
         return self._last_sent - max(self._seen_back, self._session.heard_back)
 
-    def check_open(self) -> None:
-        """Raise SessionEnded if nothing follows."""
-        if self.closed is not None:
-            raise SessionEnded(self.closed.code, self.closed.reason)
-
     # ---- what is asked for; each returns what has to become so ----
 
     def greet(self) -> Ready:
@@ -140,11 +129,15 @@ class Conversation:
         self._greeted = now_us()
         return lambda: self.is_open
 
-    def join(self, group: str) -> Pending[GroupView]:
+    def join(self, group: str, secret: GroupSecret | None = None) -> Pending[GroupView]:
         """Ask to become a member; the first view is the answer."""
         self.check_open()
         number = self._session.join(group)
         self.asked.add(group)
+        if secret is not None and self._sealing is None:
+            self._sealing = Sealing(self, self._clock)
+        if self._sealing is not None:
+            self._sealing.join(group, secret)
         return self._asked_to("join", group, number)
 
     def leave(self, group: str) -> Pending[GroupView]:
@@ -159,6 +152,29 @@ class Conversation:
             self._trace.asked(what, group, number)
         return self._requests.change(group, number)
 
+    def may_send(self, groups: str | Sequence[str]) -> bool:
+        """Whether a message can go out now; if not, it can once its group has a key.
+
+        Raises:
+            LocalProtocolError: it must not go out.
+        """
+        if self._sealing is None:
+            return True
+        self.check_open()
+        names = (groups,) if isinstance(groups, str) else groups
+        return self._sealing.may_send(names, self.asked)
+
+    def rekey(self, group: str) -> Ready:
+        """Ask for another key of a group with a secret.
+
+        Raises:
+            LocalProtocolError: the session has not joined it with a secret.
+        """
+        self.check_open()
+        if self._sealing is None:
+            raise LocalProtocolError(f"this session has not joined {group!r} with a secret")
+        return self._sealing.rekey(group)
+
     def send(
         self,
         groups: str | Sequence[str],
@@ -169,8 +185,10 @@ class Conversation:
         self_discard: bool,
         ordered: bool = False,
     ) -> int:
-        """Send a message; its number."""
+        """Send a message; its number, or what `order_of` takes for it while filters hold it."""
         self.check_open()
+        if not self._is_plain:
+            return self._send_through(groups, data, level, type, self_discard, ordered)
         number = self._session.multicast(
             groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
         )
@@ -191,7 +209,7 @@ class Conversation:
     ) -> None:
         """Send a part of many messages."""
         self.check_open()
-        if self._trace is not None:
+        if self._trace is not None or not self._is_plain:
             for data in messages:
                 self.send(groups, data, level=level, type=type, self_discard=self_discard)
             return
@@ -220,6 +238,8 @@ class Conversation:
         """Ask for an orderly end; False if it is over already."""
         if self.closed is not None or self._session.state is State.CLOSED:
             return False
+        if self._filtering is not None and self.is_open:
+            self._filtering.finish()
         self._session.close()
         if self._trace is not None:
             self._trace.asked("disconnect")
@@ -231,6 +251,8 @@ class Conversation:
             self._trace.asked("crash")
         if self._trace_file is not None:
             self._trace_file.close()
+        if self._filtering is not None:
+            self._filtering.end()
 
     # ---- bytes ----
 
@@ -242,13 +264,14 @@ class Conversation:
     def take(self, limit: int) -> bytes:
         """What is to be written, about so much."""
         self._flush_trace()
+        self.unasked = False
         return self._session.take(limit)
 
     def feed(self, data: bytes) -> None:
         """Take what was read; nothing (b"") at the end of the stream."""
         session = self._session
         events = session.receive(data) if data else session.connection_lost()
-        if session.only_messages and self._trace is None:
+        if session.only_messages and self._trace is None and self._is_plain:
             self.events += cast(list[Message], events)
             return
         for event in events:
@@ -282,10 +305,10 @@ class Conversation:
     def _on_event(self, event: Event) -> None:
         match event:
             case Message():
-                self.events.append(event)
+                self._take(event)
             case GroupView():
                 self._note_members(event)
-                self.events.append(event)
+                self._tell(event)
             case Ordered():
                 self._seen_back = max(self._seen_back, event.number)
                 self._requests.ordered(event)
@@ -294,17 +317,19 @@ class Conversation:
             case Connected():
                 self._admitted(event.member)
             case Closed():
+                if self._filtering is not None:
+                    self._filtering.finish()
                 self.closed = event
             case DaemonView():
                 self._views_waiting += 1
-                self.events.append(event)
-            case Refused():
+                self._tell(event)
+            case Undeliverable() | Transition() | Refused():
                 self._note_refused(event)
-                self.events.append(event)
-            case Undeliverable() | Transition():
-                self.events.append(event)
+                self._tell(event)
 
-    def _note_refused(self, event: Refused) -> None:
+    def _note_refused(self, event: Event) -> None:
+        if not isinstance(event, Refused):
+            return
         if event.number:
             self._seen_back = max(self._seen_back, event.number + event.count - 1)
             self._requests.refused(event)
@@ -325,3 +350,5 @@ class Conversation:
             self._trace_file, self._trace = trace_session(
                 self._trace_folder, str(member), self._greeted
             )
+        if self._filtering is not None:
+            self._filtering.start()

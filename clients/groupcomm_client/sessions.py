@@ -16,6 +16,8 @@ from groupcomm.session.codes import Code
 from groupcomm_client.connecting import ADMISSION_S, Greeter, open_connection
 from groupcomm_client.conversation import Received, random_user
 from groupcomm_client.credentials import Credentials
+from groupcomm_client.end_to_end.credentials import GroupSecret
+from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop
 
 FIRST_PAUSE_S: Final = 0.05
@@ -65,11 +67,14 @@ class Session(Greeter, Protocol):
     def in_doubt(self) -> int:
         """How many messages may not have reached the daemon."""
 
-    async def join(self, group: str) -> GroupView:
+    async def join(self, group: str, *, secret: GroupSecret | None = None) -> GroupView:
         """Become a member."""
 
     async def leave(self, group: str) -> None:
         """Be a member no longer."""
+
+    async def rekey(self, group: str) -> None:
+        """Have another key for a group."""
 
     async def multicast(
         self,
@@ -86,6 +91,9 @@ class Session(Greeter, Protocol):
     async def receive(self) -> Received:
         """The next event."""
 
+    def set_filters(self, filters: Sequence[Factory]) -> None:
+        """Have other filters in use from the next view on."""
+
     def take_waiting(self) -> list[Received]:
         """The events that are there."""
 
@@ -97,10 +105,11 @@ class Sessions:
     """Sessions of one user, each opened when the one before has ended.
 
     Attributes:
-        groups: that each of them joins, in this order.
+        groups: that each of them joins, in this order, with their secrets.
         told: events of sessions that have ended, and what stands between the sessions; to be given
             before those of the present one.
         closed: no other session is to follow.
+        filters: of those that are opened from now on; None for the default ones.
     """
 
     def __init__(
@@ -112,8 +121,9 @@ class Sessions:
         *,
         causes: bool = False,
         credentials: Credentials | None = None,
+        filters: Sequence[Factory] | None = None,
     ) -> None:
-        self.groups: dict[str, None] = {}
+        self.groups: dict[str, GroupSecret | None] = {}
         self.told: deque[Received | Reconnected] = deque()
         self._loop = loop
         self._address = address
@@ -121,6 +131,7 @@ class Sessions:
         self._trace = trace
         self._causes = causes
         self._credentials = credentials
+        self.filters = filters
         self._session: Session | None = None
         self._renewing = loop.lock()
         self.closed = False
@@ -177,9 +188,9 @@ class Sessions:
     async def _connect_and_join(self) -> Session:
         new = await self._connect(ADMISSION_S)
         try:
-            for group in list(self.groups):
+            for group, secret in list(self.groups.items()):
                 try:
-                    await new.join(group)
+                    await new.join(group, secret=secret)
                 except AccessRefused:  # not any more; its events tell so
                     del self.groups[group]
             self._check_open()
@@ -202,4 +213,5 @@ class Sessions:
             self._trace,
             causes=self._causes,
             credentials=self._credentials,
+            filters=self.filters,
         )

@@ -19,6 +19,8 @@ from groupcomm_client.connecting import ADMISSION_S
 from groupcomm_client.connection import GOODBYE_S, Turns
 from groupcomm_client.conversation import Received
 from groupcomm_client.credentials import Credentials, StrPath
+from groupcomm_client.end_to_end.credentials import GroupSecret
+from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop, TrioLoop
 from groupcomm_client.sessions import Reconnected, Session, Sessions
 
@@ -35,9 +37,10 @@ class StayingConnection:
         *,
         causes: bool = False,
         credentials: Credentials | None = None,
+        filters: Sequence[Factory] | None = None,
     ) -> None:
         self._sessions = Sessions(
-            loop, address, user, trace, causes=causes, credentials=credentials
+            loop, address, user, trace, causes=causes, credentials=credentials, filters=filters
         )
         self._loop = loop
         self._turns = Turns(loop)
@@ -73,8 +76,22 @@ class StayingConnection:
 
     # ---- what programs do ----
 
-    async def join(self, group: str) -> None:
+    def set_filters(self, filters: Sequence[Factory]) -> None:
+        """Have other filters in use: in this session from its next view on, and in later ones.
+
+        Raises:
+            LocalProtocolError: a bad name, or one twice.
+        """
+        self._sessions.filters = tuple(filters)
+        with suppress(SessionEnded):  # then the next one has them
+            self._sessions.current.set_filters(filters)
+
+    async def join(self, group: str, *, secret: GroupSecret | None = None) -> None:
         """Become a member, in this session and those that follow.
+
+        Args:
+            group: its name.
+            secret: see `Connection.join`.
 
         Raises:
             LocalProtocolError: a bad name, or it has joined already.
@@ -83,10 +100,11 @@ class StayingConnection:
         """
         known = group in self._sessions.groups
         session = self._sessions.current  # first: one that comes later joins the group, too
-        self._sessions.groups[group] = None
+        if not known:
+            self._sessions.groups[group] = secret
         while True:
             try:
-                await session.join(group)
+                await session.join(group, secret=secret)
             except SessionEnded as error:
                 session = await self._sessions.renew(session, error)
             except (LocalProtocolError, AccessRefused):
@@ -114,14 +132,29 @@ class StayingConnection:
                     return None
 
     @asynccontextmanager
-    async def group(self, name: str) -> AsyncIterator[None]:
+    async def group(self, name: str, *, secret: GroupSecret | None = None) -> AsyncIterator[None]:
         """Be a member for the length of a block."""
-        await self.join(name)
+        await self.join(name, secret=secret)
         try:
             yield
         finally:
             if not self._sessions.closed:
                 await self._loop.in_spite(GOODBYE_S, lambda: self.leave(name))
+
+    async def rekey(self, group: str) -> None:
+        """Have the members of a group with a secret use another key; returns once it is in use.
+
+        A new session gets a new key anyway.
+
+        Raises:
+            LocalProtocolError: the group was not joined with a secret.
+            SessionEnded: no session follows.
+        """
+        session = self._sessions.current
+        try:
+            await session.rekey(group)
+        except SessionEnded as error:
+            await self._sessions.renew(session, error)
 
     @overload
     async def multicast(
@@ -215,6 +248,7 @@ async def stay_connected(
     certificate: StrPath | None = None,
     key: StrPath | None = None,
     token: StrPath | None = None,
+    filters: Sequence[Factory] | None = None,
 ) -> AsyncIterator[StayingConnection]:
     """As `connect`, for the length of a block; a session that ends is replaced by a new one.
 
@@ -224,6 +258,7 @@ async def stay_connected(
 
     Args:
         address, user, trace, causes, ca, certificate, key, token: see `connect`.
+        address, user, trace, causes, filters: see `connect`.
         timeout_s: seconds until the first session must be admitted.
 
     Raises:
@@ -232,7 +267,7 @@ async def stay_connected(
     """
     credentials = Credentials.of(ca, certificate, key, token)
     staying = StayingConnection(
-        TrioLoop(), address, user, trace, causes=causes, credentials=credentials
+        TrioLoop(), address, user, trace, causes=causes, filters=filters, credentials=credentials
     )
     await staying.open(timeout_s)
     try:

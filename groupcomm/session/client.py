@@ -14,7 +14,7 @@ from groupcomm.events import Answer, Closed, Event, Transition
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_group, check_user
 from groupcomm.security.access import Verb
-from groupcomm.session.bundler import Bundler
+from groupcomm.session.bundler import Bundler, names_bytes
 from groupcomm.session.codes import Code
 from groupcomm.session.frame_reader import FrameReader
 from groupcomm.session.frames import (
@@ -71,7 +71,8 @@ class ClientSession:
     Attributes:
         user: its name; the private name is ``#user#daemon``.
         state: calls other than `receive` and `take` need OPEN.
-        only_messages: whether the last `receive` told of messages, and of nothing else.
+        only_messages: whether the last `receive` told of messages, none of them sealed, and of
+            nothing else.
     """
 
     __slots__ = (
@@ -169,6 +170,27 @@ class ClientSession:
         self._bundler.add_message(number, type, data, names, level, flags, ordered)
         self._number = number
         return number
+
+    def check(
+        self,
+        groups: tuple[str, ...],
+        size: int,
+        *,
+        level: ServiceLevel,
+        type: int,
+        ordered: bool,
+    ) -> None:
+        """Raise what `multicast` would for a message of so many bytes, and queue nothing."""
+        if self.state is not State.OPEN:
+            raise self._not_open()
+        if not (
+            0 <= type <= 65535
+            and 0 <= level < _LEVEL_COUNT
+            and size <= MAX_MESSAGE_BYTES
+            and (level >= _AGREED or not ordered)
+        ):
+            raise _bad_argument(size, level, type)
+        names_bytes(groups)
 
     def multicast_many(
         self,
@@ -302,6 +324,8 @@ class ClientSession:
         if self._inbox.overfull:
             text = "unfinished large messages fill more than reassembly_cap_bytes; raise it"
             self._end(Closed(code=Code.MESSAGE_TOO_LONG, reason=text), events)
+        if self._inbox.sealed:
+            self._inbox.sealed = self.only_messages = False
         return events
 
     def connection_lost(self) -> list[Event]:

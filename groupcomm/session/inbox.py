@@ -14,6 +14,11 @@ from groupcomm.wire.bundle import Bundle, BundleKind, body_payload, decode_body_
 from groupcomm.wire.messages import decode_messages_untrusted
 from groupcomm.wire.raw import Raw
 
+SEALED: Final = b"\xffGE\x01"
+"""Data that begin so were sealed by the sender's program for the members of a group, see
+docs/end-to-end.md. No text in UTF-8 begins with ff.
+"""
+
 _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 
@@ -26,6 +31,7 @@ class Inbox:
         malformed: bundles that were dropped because their payload does not decode.
         me: the session itself, once it is known.
         heard_back: the highest number of its own messages that have come.
+        sealed: a message has come that begins with `SEALED`; whoever looks sets it back.
     """
 
     __slots__ = (
@@ -36,6 +42,7 @@ class Inbox:
         "heard_back",
         "malformed",
         "me",
+        "sealed",
         "view",
     )
 
@@ -43,6 +50,7 @@ class Inbox:
         self.view: ViewId | None = None
         self.malformed = self.heard_back = 0
         self.me: MemberId | None = None
+        self.sealed = False
         self._reassembly = Reassembly(cap_bytes)
         self._causes: CausalContext | None = None  # of the next delivery
         self._causes_frame = b""  # the last one; bundles of one packet have equal ones
@@ -88,12 +96,17 @@ class Inbox:
             self._causes = None
         try:
             if bundle.kind == _MESSAGES:
-                _unpack(sender, bundle, payload, position, causes, events)
+                first = _unpack(sender, bundle, payload, position, causes, events)
+                # One look a bundle, as a sender seals all that it sends to a group, or nothing.
+                if first.startswith(SEALED):
+                    self.sealed = True
             elif bundle.kind == _FRAGMENT:
                 message = self._reassembly.add(sender, bundle, payload, position, causes)
                 if message is None:
                     return
                 events.append(message)
+                if message.data.startswith(SEALED):
+                    self.sealed = True
             if sender == self.me:
                 last = bundle.message + (bundle.count - 1 if bundle.kind == _MESSAGES else 0)
                 self.heard_back = max(self.heard_back, last)
@@ -118,8 +131,8 @@ def _unpack(
     first: Position | None,
     causes: CausalContext | None,
     events: list[Event],
-) -> None:
-    """Append the messages of a bundle whose first has this position."""
+) -> bytes:
+    """Append the messages of a bundle whose first has this position; the data of the first."""
     count = bundle.count
     types, data = decode_messages_untrusted(payload, count)
     numbers = range(bundle.message, bundle.message + count)
@@ -131,3 +144,4 @@ def _unpack(
     else:
         told = repeat(causes)
         events += map(Message, senders, numbers, groups, levels, types, data, firsts, places, told)
+    return data[0] if count else b""

@@ -15,6 +15,8 @@ from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client.connecting import connect
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Received
+from groupcomm_client.end_to_end import KeyChanged, Unreadable, Untrusted
+from groupcomm_client.filters.roles import Unfiltered
 
 _FOR_TLS: Final = {
     "ca": "whom to trust; else $GROUPCOMM_CA, else whom the system trusts",
@@ -133,6 +135,32 @@ def describe(event: Received) -> dict[str, Any]:
                 "target": event.target,
                 "position": place(event.position),
             }
+        case Unfiltered():
+            return {**describe(event.message), "event": "unfiltered", "why": event.why}
+        case _:
+            return _describe_secret(event)
+
+
+def _describe_secret(event: Unreadable | KeyChanged | Untrusted) -> dict[str, Any]:
+    match event:
+        case Unreadable():
+            return {**describe(event.message), "event": "unreadable", "why": event.why}
+        case KeyChanged():
+            return {
+                "event": "key",
+                "group": event.group,
+                "view": place(event.view),
+                "giver": event.giver.name,
+                "readers": [member.name for member in event.readers],
+                "others": [member.name for member in event.others],
+            }
+        case Untrusted():
+            return {
+                "event": "untrusted",
+                "group": event.group,
+                "member": event.member.name,
+                "why": event.why,
+            }
 
 
 def place(position: Position | None) -> str | None:
@@ -169,3 +197,21 @@ def tell(event: Received, *, as_json: bool) -> None:
             print(f"refused: {event}", file=sys.stderr, flush=True)
         case Undeliverable():
             print(f"undeliverable: {event.target} has gone", file=sys.stderr, flush=True)
+        case Unfiltered():
+            sender = event.message.sender.name
+            print(f"unfiltered: from {sender}: {event.why}", file=sys.stderr, flush=True)
+        case _:
+            _tell_secret(event)
+
+
+def _tell_secret(event: Unreadable | KeyChanged | Untrusted) -> None:
+    match event:
+        case Unreadable():
+            sender = event.message.sender.name
+            print(f"unreadable: from {sender}: {event.why}", file=sys.stderr, flush=True)
+        case KeyChanged():
+            readers = ", ".join(member.name for member in event.readers)
+            print(f"key of {event.group}: read by {readers}", flush=True)
+        case Untrusted():
+            who = event.member.name
+            print(f"untrusted: {who} in {event.group}: {event.why}", file=sys.stderr, flush=True)

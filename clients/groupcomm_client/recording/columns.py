@@ -22,6 +22,8 @@ from groupcomm.events import (
 )
 from groupcomm.level import LEVELS
 from groupcomm_client.conversation import Received
+from groupcomm_client.end_to_end.events import KeyChanged, Unreadable, Untrusted
+from groupcomm_client.filters.roles import Unfiltered
 from groupcomm_client.recording.gap import Gap
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, ROWS, TRANSITION, VIEW, rows_of
 
@@ -93,13 +95,17 @@ def _runs(events: Sequence[Received | Gap]) -> Iterable[list[Message] | _Other]:
         yield cast(list[Message], events)
         return
     for event in events:
+        if isinstance(event, Unfiltered | Unreadable):
+            run.append(event.message)
+            continue
         if isinstance(event, Message):
             run.append(event)
             continue
         if run:
             yield run
             run = []
-        if not isinstance(event, Undeliverable | Refused):  # a recorder sends nothing
+        # A recorder sends nothing, and has no keys.
+        if not isinstance(event, Undeliverable | Refused | KeyChanged | Untrusted):
             yield event
     if run:
         yield run

@@ -10,6 +10,8 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.events import Cause, GroupView, MemberId, Message, Refused, Transition
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.conversation import Received
+from groupcomm_client.end_to_end.events import Unreadable
+from groupcomm_client.filters.roles import Unfiltered
 from groupcomm_client.spread_api.constants import (
     CAUSED_BY_DISCONNECT,
     CAUSED_BY_JOIN,
@@ -131,6 +133,8 @@ class Mailbox:
             return max(1, len(self._waiting[0].message))
 
     def _take(self, event: Received) -> None:
+        if isinstance(event, Unfiltered | Unreadable):
+            event = event.message  # as it came: Spread has no word for what is wrong with it
         if isinstance(event, Message):
             service = SERVICE_OF[event.level]
             self._waiting.append(

@@ -1,0 +1,366 @@
+"""The agreement on the keys of one group, as one of its members has it.
+
+Pure: ``now`` is in seconds of a clock that never falls, random bytes come from a function that is
+passed in. States, messages and rules are in docs/end-to-end.md.
+
+Source: the centralised key distribution (CKD) of Amir et al., "Secure Spread: An Integrated
+Architecture for Secure Group Communication", IEEE TDSC 2(3), 2005. Unlike there no member waits
+for the others before a view, and each wrap is for a public key that is used once.
+"""
+
+import enum
+from typing import Final, TypeAlias
+
+import attrs
+import msgspec
+
+from groupcomm.events import GroupView, MemberId
+from groupcomm_client.end_to_end.credentials import GroupSecret
+from groupcomm_client.end_to_end.events import KeyChanged, Untrusted
+from groupcomm_client.end_to_end.frames import (
+    Epoch,
+    KeyFrame,
+    Kind,
+    Ready,
+    encode_frame,
+    epoch_of,
+    ready_text,
+)
+from groupcomm_client.end_to_end.giving import Giving
+from groupcomm_client.end_to_end.keyring import Keyring
+from groupcomm_client.end_to_end.keys import GroupKey, NotGenuine, Random
+from groupcomm_client.end_to_end.taking import Prekeys, Taking
+
+AWAIT_S: Final = 1.0
+"""So long a giver waits for members that have not said that they may have the key."""
+
+PATIENCE_S: Final = 2.0
+"""So long the giver is awaited, and then those who have no key; after that it is told of them."""
+
+GATHER_S: Final = 0.01
+"""So long a giver waits for further members that come late, to give them the key together."""
+
+ASKS: Final = 3
+"""So often a member asks for the key of one view, if what it is given does not unwrap."""
+
+
+class State(enum.Enum):
+    """Whether a member can send."""
+
+    WAITING = enum.auto()  # the view has no key yet, or this member has not got it
+    KEYED = enum.auto()
+    REFUSED = enum.auto()  # somebody has the key who is not trusted here
+
+
+class _Timer(enum.Enum):
+    SERVE = enum.auto()  # members that wait for the key are given it
+    SILENT = enum.auto()  # who should give the key does not: it is another's turn
+    DOUBT = enum.auto()  # who has not got the key by now belongs to somebody else
+
+
+@attrs.frozen
+class ToGroup:
+    """Send this to the group, AGREED."""
+
+    data: bytes
+
+
+@attrs.frozen
+class ToMember:
+    """Send this to one member, AGREED."""
+
+    member: MemberId
+    data: bytes
+
+
+@attrs.frozen
+class Tell:
+    """Tell the program."""
+
+    event: KeyChanged | Untrusted
+
+
+Action: TypeAlias = ToGroup | ToMember | Tell
+
+
+class Agreement:
+    """The keys of a group.
+
+    Attributes:
+        group: its name.
+        me: this member.
+        state: whether it can send.
+        why: why it cannot, if the state is REFUSED.
+        first: the place of its first view; what was sent before is not for it.
+        epoch: of the present view.
+        keys: all that it can still read with, or may be given yet.
+    """
+
+    def __init__(
+        self, view: GroupView, me: MemberId, credentials: GroupSecret, random: Random
+    ) -> None:
+        """Become a member; `change_view` with the same view follows."""
+        self.group: Final = view.group
+        self.me: Final = me
+        self.state = State.WAITING
+        self.why = ""
+        self.epoch: Epoch = epoch_of(view)
+        self.first: Final = self.epoch.place
+        self.keys: Final = Keyring()
+        self._credentials = credentials
+        self._view = view
+        self._prekeys = Prekeys(random)
+        self._taking = Taking(me, credentials, self.keys, self._prekeys)
+        self._giving = Giving(view.group, me, credentials, random)
+        self._told_at: MemberId | None = None  # who has the last Ready of this member
+        self._silent: set[MemberId] = set()
+        self._distrusted: set[MemberId] = set()  # the program knows
+        self._times: dict[_Timer, float] = {}
+        self._asks_left = ASKS
+        self._done = b""  # the key of which this member has said that all have moved to it
+
+    # ---- views ----
+
+    def change_view(self, view: GroupView, now: float) -> list[Action]:
+        """Another view of the group: what was agreed on for the last one is for it no more."""
+        members = frozenset(view.members)
+        stayed = members & frozenset(view.vs_set)
+        self._view, self.epoch = view, epoch_of(view)
+        self._giving.change_view(stayed)
+        if self._told_at not in stayed:
+            self._told_at = None
+        self._silent &= members
+        self._distrusted &= members
+        self._times.clear()
+        self._asks_left = ASKS
+        self.state = State.WAITING
+        self.keys.retire(now)
+        return self._begin(now)
+
+    def _begin(self, now: float) -> list[Action]:
+        """Give a key, or be ready for it."""
+        if self.giver != self.me:
+            self._times[_Timer.SILENT] = now + PATIENCE_S
+            return self._ask(self.giver)
+        return self._draw(now)
+
+    @property
+    def giver(self) -> MemberId:
+        """The oldest member that does its part; the same at all that were told the same."""
+        return next(one for one in self._view.members if one == self.me or one not in self._silent)
+
+    # ---- the giver ----
+
+    def _draw(self, now: float) -> list[Action]:
+        self._giving.draw(self.epoch)
+        return self._serve_soon(now)
+
+    def _serve(self) -> list[Action]:
+        self._times.pop(_Timer.SERVE, None)
+        return [ToGroup(encode_frame(self._giving.serve(self._view.members)))]
+
+    def hear_ready(self, sender: MemberId, ready: Ready, now: float) -> list[Action]:
+        """A member may have the key.
+
+        Raises:
+            NotGenuine: it has said so before.
+        """
+        if sender not in self._view.members or sender == self.me:
+            return []  # it has gone meanwhile
+        why = self._giving.doubt(sender, ready)
+        if why:
+            return self._distrust(sender, why)
+        if not self._giving.take(sender, ready):
+            raise NotGenuine("it asks for a key with what it has asked with before: a repetition")
+        self._silent.discard(sender)
+        return self._serve_soon(now) + self._check_done(now)
+
+    def _serve_soon(self, now: float) -> list[Action]:
+        """Give the key once all may have it: so nothing is sent that a member could never read.
+
+        Who is late, or known not to be ready, is waited for a bounded time, or not at all.
+        """
+        offer = self._giving.offer
+        if offer is None or (offer.told and not self._giving.unserved(self._view.members)):
+            return []
+        known = self._giving.readies.keys() | self._distrusted | {self.me}
+        if known >= set(self._view.members):
+            return self._serve()
+        self._times.setdefault(_Timer.SERVE, now + (GATHER_S if offer.told else AWAIT_S))
+        return []
+
+    def _check_done(self, now: float) -> list[Action]:
+        """Once all have moved to the key: say so, and old ones are needed no more.
+
+        Who has shown nothing in time is no reader of an old key, and not awaited.
+        """
+        key = self.keys.latest
+        if key is None or key.giver != self.me or not key.secret or self._done == key.id:
+            return []
+        for member in self._view.members:
+            ready = self._giving.readies.get(member)
+            moved = member == self.me or (ready is not None and ready.moved == key.id)
+            outside = ready is None and now >= self._times.get(_Timer.DOUBT, now)
+            if not moved and not outside:
+                return []
+        self._done = key.id
+        return [ToGroup(key.seal(self.me, Kind.DONE, b"", b""))]
+
+    # ---- the readers ----
+
+    def _ask(self, giver: MemberId) -> list[Action]:
+        """Have a member give this one the key, unless it has what it needs for that."""
+        if self._told_at == giver:
+            return []
+        return self._get_ready(giver)
+
+    def _get_ready(
+        self, giver: MemberId, moved: bytes = b"", *, again: bool = False
+    ) -> list[Action]:
+        """Have a member know what the next key is to be wrapped for."""
+        number, public = self._prekeys.make()
+        ready = Ready(self.group, self.epoch.place, number, again, moved, public)
+        proof = self._credentials.prove(ready_text(ready, self.me, giver))
+        self._told_at = giver
+        return [ToMember(giver, encode_frame(msgspec.structs.replace(ready, proof=proof)))]
+
+    def hear_key(self, sender: MemberId, frame: KeyFrame, now: float) -> list[Action]:
+        """A key for members of a view.
+
+        Raises:
+            NotGenuine: it is none of this view's, or its sender may not give one.
+        """
+        place = frame.place
+        if place < self.epoch.place:
+            return []  # the view has changed before it came, so nobody uses it
+        key = self._taking.note(self._view, self.epoch, sender, frame, now)
+        self._giving.see_giver(sender, self.epoch.place)
+        if self._told_at != sender:
+            self._told_at = None  # who has this member's prekeys forgets them, as this one does
+        if self._giving.offer is None:
+            self._times.pop(_Timer.SERVE, None)
+        self._see_silence(sender, key)
+        self._times.pop(_Timer.SILENT, None)
+        self._times.setdefault(_Timer.DOUBT, now + PATIENCE_S)
+        actions = self._take_secret(key, frame)
+        self._settle()
+        if key.secret is not None and key is self.keys.latest:
+            actions.append(Tell(self._changed(key)))
+        return actions + self._check_done(now)
+
+    def _see_silence(self, giver: MemberId, key: GroupKey) -> None:
+        """Who is older than the giver and has no key does not do its part."""
+        self._silent -= key.salts.keys()
+        for member in self._view.members:
+            if member == giver:
+                break
+            if member not in key.salts:
+                self._silent.add(member)
+
+    def _take_secret(self, key: GroupKey, frame: KeyFrame) -> list[Action]:
+        """Have the key if it is wrapped for this member; if not, ask for it."""
+        if key.secret is not None:
+            return []
+        if key.giver == self.me:
+            key.secret = self._giving.secret_of(key.id)
+            return []
+        for entry in frame.entries:
+            if self._view.members[entry.at] == self.me:
+                key.secret = self._taking.unwrap(key, frame, entry)
+                if key.secret is not None:
+                    return self._get_ready(key.giver, key.id)
+                if self._asks_left:
+                    self._asks_left -= 1
+                    return self._get_ready(key.giver, again=True)
+        return self._ask(key.giver)
+
+    def _settle(self) -> None:
+        """What the latest key is good for."""
+        key = self.keys.latest
+        if key is None or key.secret is None:
+            self.state = State.WAITING
+        elif key.doubts:
+            self.state, self.why = State.REFUSED, " ".join(key.doubts.values())
+        else:
+            self.state = State.KEYED
+
+    def _changed(self, key: GroupKey) -> KeyChanged:
+        members = self._view.members
+        return KeyChanged(
+            group=self.group,
+            view=self._view.id,
+            giver=key.giver,
+            readers=tuple(one for one in members if one in key.salts),
+            others=tuple(one for one in members if one not in key.salts),
+        )
+
+    def hear_done(self, key: GroupKey, sender: MemberId) -> list[Action]:
+        """All members have moved to a key: what was sent with others has come before this.
+
+        Raises:
+            NotGenuine: this is not for the sender to say.
+        """
+        if sender != key.giver:
+            raise NotGenuine("only who gives a key says that all have moved to it")
+        if key is self.keys.latest:
+            self.keys.keep(key)
+            self._prekeys.keep_latest()
+        return []
+
+    # ---- another key ----
+
+    def rekey(self, now: float) -> list[Action]:
+        """Have another key in the same view; nothing to do while the next one is on its way."""
+        key = self.keys.latest
+        if key is None or key.secret is None:
+            return []
+        if key.giver != self.me:
+            return [ToMember(key.giver, key.seal(self.me, Kind.REKEY, b"", b""))]
+        return self.hear_rekey(key, now)
+
+    def hear_rekey(self, key: GroupKey, now: float) -> list[Action]:
+        """A member asks for another key than this one."""
+        offer = self._giving.offer
+        if key is self.keys.latest and offer is not None and offer.id == key.id:
+            return self._draw(now)
+        return []  # there is another one already
+
+    # ---- time ----
+
+    @property
+    def deadline(self) -> float | None:
+        """When `wake` is to be called."""
+        times = [*self._times.values(), self.keys.deadline]
+        return min((time for time in times if time is not None), default=None)
+
+    def wake(self, now: float) -> list[Action]:
+        """Do what time has come for."""
+        due = [timer for timer, at in self._times.items() if at <= now]
+        actions: list[Action] = []
+        for timer in due:
+            del self._times[timer]
+            match timer:
+                case _Timer.SERVE:
+                    actions += self._serve()
+                case _Timer.SILENT:
+                    self._silent.add(self.giver)
+                    actions += self._begin(now)
+                case _Timer.DOUBT:
+                    actions += self._doubt_the_rest() + self._check_done(now)
+        self.keys.erase(now)
+        return actions
+
+    def _doubt_the_rest(self) -> list[Action]:
+        key = self.keys.latest
+        why = (
+            f"it has not shown within {PATIENCE_S:g} s that it may have the key: give it the secret"
+            " of the group, or ask who it is"
+        )
+        late = [one for one in self._view.members if key is not None and one not in key.salts]
+        return [action for one in late if one != self.me for action in self._distrust(one, why)]
+
+    def _distrust(self, member: MemberId, why: str) -> list[Action]:
+        if member in self._distrusted:
+            return []
+        self._distrusted.add(member)
+        return [Tell(Untrusted(group=self.group, member=member, why=why))]

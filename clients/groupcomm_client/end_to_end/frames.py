@@ -1,0 +1,235 @@
+"""What members of a group with a secret send each other, as bytes; docs/end-to-end.md has a table.
+
+Every one of these messages begins with `SEALED` and its kind. What is encrypted has the head of
+`Head` behind that; what gives and asks for keys is MessagePack, whose types msgspec checks.
+"""
+
+import enum
+import struct
+from hashlib import sha256
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+
+from groupcomm.events import GroupView, MemberId
+from groupcomm.session.inbox import SEALED
+
+
+class Kind(enum.IntEnum):
+    """What a message is; also the first four bytes of the nonce of an encrypted one."""
+
+    DATA = 0  # of a program, at FIFO or above
+    LOOSE = 1  # of a program, below FIFO
+    DONE = 2  # all members have moved to this key
+    REKEY = 3  # asks for another key
+    READY = 4  # from a member to who gives the keys
+    KEY = 5  # from who gives the keys to all
+
+
+ID_BYTES: Final = 8
+KEY_BYTES: Final = 32
+
+
+class BadFrame(Exception):
+    """Bytes that do not decode; the text says why."""
+
+
+class Place(NamedTuple):
+    """The place of a group view in the agreed order; of two views that a member has it sorts them.
+
+    It is a part of the view's id, as `Epoch` and not this says exactly which view is meant.
+    """
+
+    counter: int
+    time: int
+    ring: int
+    bundle: int
+
+
+class Epoch(NamedTuple):
+    """One view of a group, for which a key is.
+
+    Attributes:
+        place: where it stands among the others.
+        digest: SHA-256 over group, id and members: who agrees on it has been shown the same view.
+    """
+
+    place: Place
+    digest: bytes
+
+
+def epoch_of(view: GroupView) -> Epoch:
+    """The epoch of a view."""
+    at = view.id
+    place = Place(at.view.counter, at.time, at.ring, at.bundle)
+    return Epoch(place, sha256(text("view", view.group, at, view.members)).digest())
+
+
+def text(*parts: object) -> bytes:
+    """What proofs and keys are made over: the same bytes for the same parts only."""
+    return msgspec.msgpack.encode(("groupcomm end-to-end v1", *parts))
+
+
+class Head(NamedTuple):
+    """What stands before an encrypted message, and is authenticated with it.
+
+    Attributes:
+        kind: of it, one of the first four.
+        place: of the view in which it was sent.
+        key: id of its key.
+        number: of it among those of this sender, kind and key; from 1.
+    """
+
+    kind: int
+    place: Place
+    key: bytes
+    number: int
+
+
+_HEAD: Final = struct.Struct(f"!{len(SEALED)}sBQQHH{ID_BYTES}sQ")
+_KEY_AND_NUMBER: Final = struct.Struct(f"!{ID_BYTES}sQ")
+HEAD_BYTES: Final = _HEAD.size
+_KEY_AT: Final = HEAD_BYTES - _KEY_AND_NUMBER.size
+OVERHEAD_BYTES: Final = HEAD_BYTES + 16
+"""By so much an encrypted message is larger than what it holds."""
+
+
+def kind_of(data: bytes) -> int:
+    """The kind that such a message says it is of; -1 if it says none."""
+    return data[len(SEALED)] if len(data) > len(SEALED) else -1
+
+
+def encode_head(kind: int, place: Place, key: bytes, number: int) -> bytes:
+    """A head as bytes; see `Head`."""
+    return _HEAD.pack(SEALED, kind, *place, key, number)
+
+
+def read_key_and_number_untrusted(data: bytes) -> tuple[bytes, int]:
+    """Of the head of an encrypted message the id of its key, and its number.
+
+    Raises:
+        BadFrame: it is too short.
+    """
+    if len(data) < OVERHEAD_BYTES:
+        raise BadFrame("it is cut off")
+    key, number = _KEY_AND_NUMBER.unpack_from(data, _KEY_AT)
+    return key, number
+
+
+def decode_head_untrusted(data: bytes) -> Head:
+    """The head of an encrypted message.
+
+    Raises:
+        BadFrame: it is too short.
+    """
+    if len(data) < OVERHEAD_BYTES:
+        raise BadFrame("it is cut off")
+    _, kind, counter, time, ring, bundle, key, number = _HEAD.unpack_from(data)
+    return Head(kind, Place(counter, time, ring, bundle), key, number)
+
+
+# ---- keys on their way ----
+
+
+class Ready(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """To who gives the keys: this member may have the next one, wrapped for this prekey.
+
+    Attributes:
+        group: the group's name.
+        place: of the view in which it was sent.
+        number: of this one among those of its sender for this group; from 1.
+        again: what it was given for the present view cannot be unwrapped, so it was changed.
+        moved: id of the key that its sender sends with from now on; empty for none.
+        prekey: a public X25519 key, for one or a few wraps.
+        proof: by the sender's credentials, over `ready_text`.
+    """
+
+    group: str
+    place: Place
+    number: int
+    again: bool
+    moved: bytes
+    prekey: bytes
+    proof: bytes = b""
+
+
+def ready_text(ready: Ready, sender: MemberId, giver: MemberId) -> bytes:
+    """What the proof of a Ready is made over."""
+    parts = (ready.group, ready.place, ready.number, ready.again, ready.moved, ready.prekey)
+    return text("ready", *parts, sender, giver)
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A key for one member.
+
+    Attributes:
+        at: its place in the view, from 0.
+        ready: what it has said; without a proof if that tells others nothing.
+        wrap: the key, encrypted for it.
+    """
+
+    at: int
+    ready: Ready
+    wrap: bytes
+
+
+class KeyFrame(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A key for members of a view; others may follow in a further one with the same id.
+
+    Attributes:
+        place, digest: of the epoch.
+        id: of the key, random.
+        first: whether it is the first with this id.
+        ephemeral: a public X25519 key, made for this message alone.
+        entries: one for each member that gets the key by it.
+        proof: by the sender's credentials, over `key_text`.
+    """
+
+    place: Place
+    digest: bytes
+    id: bytes
+    first: bool
+    ephemeral: bytes
+    entries: tuple[Entry, ...]
+    proof: bytes = b""
+
+
+def key_text(frame: KeyFrame, giver: MemberId) -> bytes:
+    """What the proof of a key frame is made over."""
+    parts = (frame.place, frame.digest, frame.id, frame.first, frame.ephemeral, frame.entries)
+    return text("key", *parts, giver)
+
+
+def wrap_text(key: bytes, giver: MemberId, reader: MemberId, ready: Ready) -> bytes:
+    """What a wrap is bound to, besides its epoch and the two keys."""
+    return text("wrap", key, giver, reader, ready.number, ready.prekey)
+
+
+_Frame = TypeVar("_Frame", Ready, KeyFrame)
+
+
+def encode_frame(frame: Ready | KeyFrame) -> bytes:
+    """As bytes."""
+    kind = Kind.READY if isinstance(frame, Ready) else Kind.KEY
+    return b"%b%c%b" % (SEALED, kind, msgspec.msgpack.encode(frame))
+
+
+def decode_frame_untrusted(data: bytes, kind: type[_Frame]) -> _Frame:
+    """A Ready or a key frame.
+
+    Raises:
+        BadFrame: it is none.
+    """
+    try:
+        frame = msgspec.msgpack.decode(memoryview(data)[len(SEALED) + 1 :], type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # the first also of wrong types
+        raise BadFrame(f"it does not decode: {error}") from None
+    readies = [frame] if isinstance(frame, Ready) else [one.ready for one in frame.entries]
+    lengths = {len(ready.prekey) for ready in readies}
+    if isinstance(frame, KeyFrame):
+        lengths |= {len(frame.ephemeral), len(frame.digest)}
+        if len(frame.id) != ID_BYTES:
+            raise BadFrame(f"the id of its key has {len(frame.id)} bytes")
+    if lengths - {KEY_BYTES}:
+        raise BadFrame(f"a key in it has not {KEY_BYTES} bytes")
+    return frame

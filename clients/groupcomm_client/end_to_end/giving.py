@@ -1,0 +1,151 @@
+"""What who gives the keys of a group does: draw one, and wrap it for those who may have it."""
+
+from collections.abc import Iterable
+
+import attrs
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from groupcomm.events import MemberId
+from groupcomm_client.end_to_end.credentials import GroupSecret
+from groupcomm_client.end_to_end.frames import (
+    ID_BYTES,
+    KEY_BYTES,
+    Entry,
+    Epoch,
+    KeyFrame,
+    Place,
+    Ready,
+    key_text,
+    ready_text,
+    wrap_text,
+)
+from groupcomm_client.end_to_end.keys import NotGenuine, Random, wrap
+
+
+@attrs.define(kw_only=True)
+class _Offer:
+    """A key that was drawn here."""
+
+    epoch: Epoch
+    id: bytes
+    secret: bytes = attrs.field(repr=False)
+    told: bool = False  # its first frame was made
+    served: dict[MemberId, int] = attrs.field(factory=dict)
+
+
+class Giving:
+    """The part of a member that gives keys.
+
+    Attributes:
+        readies: of each member the last Ready that it has sent here.
+        offer: what was drawn for the present view; None if somebody else gives.
+    """
+
+    def __init__(self, group: str, me: MemberId, credentials: GroupSecret, random: Random) -> None:
+        self._group = group
+        self._me = me
+        self._credentials = credentials
+        self._random = random
+        self.readies: dict[MemberId, Ready] = {}
+        self.offer: _Offer | None = None
+        self._other: Place | None = None
+
+    def change_view(self, stayed: Iterable[MemberId]) -> None:
+        """Another view: who came by another way than this member has other prekeys by now."""
+        self.readies = {one: self.readies[one] for one in stayed if one in self.readies}
+        self.offer = None
+
+    def see_giver(self, giver: MemberId, place: Place) -> None:
+        """A key has come. If it is somebody else's, members make their prekeys for that one from
+        now on, and erase those that they have made for this member.
+        """
+        if giver == self._me:
+            self._other = None
+        else:
+            self.readies.clear()
+            self._other = place
+            if self.offer is not None and not self.offer.told:
+                self.offer = None
+
+    def doubt(self, sender: MemberId, ready: Ready) -> str:
+        """Why a Ready is not believed; empty if it is."""
+        proved = ready_text(ready, sender, self._me)
+        return self._credentials.doubt(sender, proved, ready.proof)
+
+    def take(self, sender: MemberId, ready: Ready) -> bool:
+        """Note a Ready that is believed; False if one as new was there."""
+        if self._other is not None and ready.place <= self._other:
+            return True  # made before its sender knew that somebody else gives
+        known = self.readies.get(sender)
+        if known is not None and ready.number <= known.number:
+            return False
+        self.readies[sender] = ready
+        if ready.again and self.offer is not None:
+            self.offer.served.pop(sender, None)
+        return True
+
+    def draw(self, epoch: Epoch) -> None:
+        """Have a new key for a view, which nobody was given yet."""
+        identifier, secret = self._random(ID_BYTES), self._random(KEY_BYTES)
+        self.offer = _Offer(epoch=epoch, id=identifier, secret=secret)
+
+    def secret_of(self, identifier: bytes) -> bytes:
+        """The key of an id that this member gives.
+
+        Raises:
+            NotGenuine: it gives none with this id.
+        """
+        if self.offer is None or self.offer.id != identifier:
+            raise NotGenuine("it gives a key in this member's own name: a forgery")
+        return self.offer.secret
+
+    def unserved(self, members: Iterable[MemberId]) -> list[MemberId]:
+        """Who may have the key and was not given it."""
+        assert self.offer is not None
+        served = self.offer.served
+        return [one for one in members if one in self.readies and one not in served]
+
+    def serve(self, members: tuple[MemberId, ...]) -> KeyFrame:
+        """The key, for those who may have it and were not given it yet."""
+        offer = self.offer
+        assert offer is not None
+        private = X25519PrivateKey.from_private_bytes(self._random(KEY_BYTES))  # forgotten here
+        waiting = set(self.unserved(members))
+        entries = [
+            entry
+            for at, member in enumerate(members)
+            if member in waiting and (entry := self._entry(at, member, private)) is not None
+        ]
+        for entry in entries:
+            offer.served[members[entry.at]] = entry.ready.number
+        frame = KeyFrame(
+            place=offer.epoch.place,
+            digest=offer.epoch.digest,
+            id=offer.id,
+            first=not offer.told,
+            ephemeral=private.public_key().public_bytes_raw(),
+            entries=tuple(entries),
+        )
+        offer.told = True
+        proof = self._credentials.prove(key_text(frame, self._me))
+        return msgspec.structs.replace(frame, proof=proof)
+
+    def _entry(self, at: int, member: MemberId, private: X25519PrivateKey) -> Entry | None:
+        assert self.offer is not None
+        offer, ready, mixed = self.offer, self.readies[member], self._credentials.mixed
+        try:
+            wrapped = wrap(
+                offer.secret,
+                private,
+                ready.prekey,
+                mixed,
+                offer.epoch,
+                wrap_text(offer.id, self._me, member, ready),
+            )
+        except NotGenuine:
+            del self.readies[member]  # a prekey that gives secrets away
+            return None
+        if not self._credentials.names_members:
+            ready = msgspec.structs.replace(ready, proof=b"")
+        return Entry(at, ready, wrapped)

@@ -1,0 +1,219 @@
+"""A key of a group: how it is wrapped for a member, and how messages are sealed with it.
+
+Each sender seals with a key of its own, derived from the group's key, its identity and the public
+key that it has shown for this epoch: so numbers that only rise are nonces that never repeat, even
+if a daemon gives two programs the same identity.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import attrs
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from groupcomm.events import MemberId
+from groupcomm_client.end_to_end.frames import (
+    HEAD_BYTES,
+    KEY_BYTES,
+    Epoch,
+    Kind,
+    encode_head,
+    text,
+)
+
+Random: TypeAlias = Callable[[int], bytes]
+"""So many random bytes; `os.urandom` but in tests."""
+
+BEHIND: Final = 16_384
+"""So many numbers of messages below FIFO are remembered, as they may come in any order."""
+
+
+class NotGenuine(Exception):
+    """It was not made with this key, or not for this; the text says what to think of it."""
+
+
+_nonce: Final = struct.Struct("!IQ").pack
+"""Of the kind and the number of a message."""
+
+
+def _derive(secret: bytes, salt: bytes, info: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=salt, info=info).derive(secret)
+
+
+# ---- wraps ----
+
+
+def wrap(
+    key: bytes, private: X25519PrivateKey, public: bytes, mixed: bytes, epoch: Epoch, info: bytes
+) -> bytes:
+    """Encrypt a key for the holder of the private part of a public key.
+
+    Args:
+        key: what is wrapped.
+        private: the giver's, made for this message.
+        public: the receiver's.
+        mixed: a secret that both know, or nothing.
+        epoch: the wrap is for.
+        info: what else it is bound to: the key's id, giver and receiver.
+
+    Raises:
+        NotGenuine: the public key is one of the few that give away what they wrap.
+    """
+    return AESGCM(_wrapping_key(private, public, mixed, epoch, info)).encrypt(
+        _nonce(0, 0), key, info
+    )
+
+
+def unwrap(
+    wrapped: bytes,
+    private: X25519PrivateKey,
+    public: bytes,
+    mixed: bytes,
+    epoch: Epoch,
+    info: bytes,
+) -> bytes:
+    """The key in a wrap; `private` is the receiver's and `public` the giver's.
+
+    Raises:
+        NotGenuine: it was made for somebody else, or changed on its way.
+    """
+    try:
+        return AESGCM(_wrapping_key(private, public, mixed, epoch, info)).decrypt(
+            _nonce(0, 0), wrapped, info
+        )
+    except InvalidTag:
+        raise NotGenuine("the key in it was not wrapped for this member, or was changed") from None
+
+
+def _wrapping_key(
+    private: X25519PrivateKey, public: bytes, mixed: bytes, epoch: Epoch, info: bytes
+) -> bytes:
+    try:
+        shared = private.exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:  # RFC 7748, section 6.1: the shared value is all zero
+        raise NotGenuine("a public key in it is none that may be used") from None
+    return _derive(shared + mixed, epoch.digest, info)
+
+
+# ---- messages ----
+
+
+class _Rising:
+    """The numbers of messages that come in the order in which they were sent."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def take(self, number: int) -> bool:
+        if number <= self._last:
+            return False
+        self._last = number
+        return True
+
+
+class _Each:
+    """Numbers that come in any order, each once; of those lost, the newest are remembered."""
+
+    __slots__ = ("_beyond", "_floor")
+
+    def __init__(self) -> None:
+        self._floor = 0  # this and all below have come, or are given up
+        self._beyond: set[int] = set()
+
+    def take(self, number: int) -> bool:
+        if number <= self._floor or number in self._beyond:
+            return False
+        self._beyond.add(number)
+        if len(self._beyond) > BEHIND:
+            self._floor = min(self._beyond) - 1
+        while self._floor + 1 in self._beyond:
+            self._floor += 1
+            self._beyond.remove(self._floor)
+        return True
+
+
+@attrs.define(eq=False)
+class _Sender:
+    cipher: AESGCM
+    taken: dict[int, _Rising | _Each] = attrs.field(
+        factory=lambda: {kind: _Each() if kind == Kind.LOOSE else _Rising() for kind in range(4)}
+    )
+
+
+@attrs.define(eq=False)
+class GroupKey:
+    """A key of one epoch, and what was sealed and opened with it.
+
+    Attributes:
+        id: names it.
+        epoch: what it is for.
+        giver: who has drawn it.
+        salts: of each member that has it, the public key that it has shown.
+        doubts: of members that have it and are not trusted here, why.
+        secret: 32 bytes; None if this member has not got it.
+    """
+
+    id: bytes
+    epoch: Epoch
+    giver: MemberId
+    salts: dict[MemberId, bytes] = attrs.field(factory=dict)
+    doubts: dict[MemberId, str] = attrs.field(factory=dict)
+    secret: bytes | None = attrs.field(default=None, repr=False)
+    _senders: dict[MemberId, _Sender] = attrs.field(factory=dict, repr=False)
+    _counts: list[int] = attrs.field(factory=lambda: [0, 0, 0, 0])
+
+    def can_open(self, sender: MemberId) -> bool:
+        """Whether what this sender has sealed with it can be opened."""
+        return self.secret is not None and sender in self.salts
+
+    def let_in(self, member: MemberId, salt: bytes) -> None:
+        """A member has the key, too; once more only if it could do nothing with it so far."""
+        if self.salts.get(member) != salt:
+            self.salts[member] = salt
+            self._senders.pop(member, None)
+
+    def seal(self, me: MemberId, kind: int, data: bytes, beside: bytes) -> bytes:
+        """Encrypt a message of this member; `beside` is not sent and must be the same there."""
+        self._counts[kind] += 1
+        number = self._counts[kind]
+        head = encode_head(kind, self.epoch.place, self.id, number)
+        cipher = (self._senders.get(me) or self._sender(me)).cipher
+        return head + cipher.encrypt(_nonce(kind, number), data, head + beside)
+
+    def open(self, sender: MemberId, kind: int, number: int, data: bytes, beside: bytes) -> bytes:
+        """What a message of a sender holds; the key `can_open` what it has sealed.
+
+        Raises:
+            NotGenuine: it is not as it was sealed, or was taken already.
+        """
+        known = self._senders.get(sender) or self._sender(sender)
+        taken = known.taken.get(kind)
+        if taken is None:
+            raise NotGenuine("it names a kind that there is not: it was changed")
+        try:
+            plain = known.cipher.decrypt(
+                _nonce(kind, number), data[HEAD_BYTES:], data[:HEAD_BYTES] + beside
+            )
+        except InvalidTag:
+            raise NotGenuine(
+                "its sender has not sealed it so: it was changed on its way, or is of somebody else"
+            ) from None
+        if not taken.take(number):
+            raise NotGenuine("it has come already, or behind what was sent after it: a repetition")
+        return plain
+
+    def _sender(self, member: MemberId) -> _Sender:
+        known = self._senders.get(member)
+        if known is None:
+            assert self.secret is not None
+            info = text("sender", self.id, member, self.salts[member])
+            cipher = AESGCM(_derive(self.secret, self.epoch.digest, info))
+            known = self._senders[member] = _Sender(cipher)
+        return known

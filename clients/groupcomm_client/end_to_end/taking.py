@@ -1,0 +1,122 @@
+"""What who is given the keys of a group does: see that they may be used, and unwrap them."""
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from groupcomm.events import GroupView, MemberId
+from groupcomm_client.end_to_end.credentials import GroupSecret
+from groupcomm_client.end_to_end.frames import (
+    KEY_BYTES,
+    Entry,
+    Epoch,
+    KeyFrame,
+    key_text,
+    ready_text,
+    wrap_text,
+)
+from groupcomm_client.end_to_end.keyring import Keyring
+from groupcomm_client.end_to_end.keys import GroupKey, NotGenuine, Random, unwrap
+
+
+class Prekeys:
+    """The private keys for which this member may be given the next key of the group.
+
+    Each is for one wrap. It is kept until the giver has shown, by using a later one or by saying
+    that all have moved on, that it needs it no more: a view may change before it has heard of that.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._number = 0
+        self._private: dict[int, X25519PrivateKey] = {}
+
+    def make(self) -> tuple[int, bytes]:
+        """A new one: its number, and its public part."""
+        self._number += 1
+        private = X25519PrivateKey.from_private_bytes(self._random(KEY_BYTES))
+        self._private[self._number] = private
+        return self._number, private.public_key().public_bytes_raw()
+
+    def use(self, number: int, public: bytes) -> X25519PrivateKey | None:
+        """The private part of one, if it is still there; those before it are erased."""
+        private = self._private.get(number)
+        if private is None or private.public_key().public_bytes_raw() != public:
+            return None
+        self._keep_from(number)
+        return private
+
+    def keep_latest(self) -> None:
+        """Erase all but the last one made."""
+        self._keep_from(self._number)
+
+    def _keep_from(self, number: int) -> None:
+        self._private = {n: key for n, key in self._private.items() if n >= number}
+
+
+class Taking:
+    """The part of a member that is given keys."""
+
+    def __init__(
+        self, me: MemberId, credentials: GroupSecret, keys: Keyring, prekeys: Prekeys
+    ) -> None:
+        self._me = me
+        self._credentials = credentials
+        self._keys = keys
+        self._prekeys = prekeys
+
+    def note(
+        self, view: GroupView, epoch: Epoch, giver: MemberId, frame: KeyFrame, now: float
+    ) -> GroupKey:
+        """Who is given which key, also if this member is not.
+
+        Raises:
+            NotGenuine: it is none for this view, its sender may not give one, or it has come
+                before.
+        """
+        self._check(view, epoch, giver, frame)
+        added = {view.members[one.at]: one.ready for one in frame.entries}
+        key = self._keys.get(frame.id)
+        if frame.first:
+            if key is not None:
+                raise NotGenuine("it gives a key that was given before: a repetition")
+            key = GroupKey(frame.id, epoch, giver)
+            key.salts[giver] = frame.ephemeral
+            self._keys.add(key, now)
+        elif key is None or key.giver != giver or key.epoch != epoch:
+            raise NotGenuine("it gives a key to more members whose first members are not known")
+        elif all(key.salts.get(one) == ready.prekey for one, ready in added.items()):
+            raise NotGenuine("it gives a key to those only who have it: a repetition")
+        for member, ready in added.items():
+            key.let_in(member, ready.prekey)
+            if self._credentials.names_members and member != self._me:
+                proved = ready_text(ready, member, giver)
+                why = self._credentials.doubt(member, proved, ready.proof)
+                if why:
+                    key.doubts[member] = why
+        return key
+
+    def _check(self, view: GroupView, epoch: Epoch, giver: MemberId, frame: KeyFrame) -> None:
+        if (frame.place, frame.digest) != epoch:
+            raise NotGenuine(
+                "it is a key for other members than this program is told of: a daemon does not"
+                " tell all programs the same"
+            )
+        if giver not in view.members:
+            raise NotGenuine("it gives a key, and its sender is no member")
+        why = self._credentials.doubt(giver, key_text(frame, giver), frame.proof)
+        if why:
+            raise NotGenuine(why)
+        if not all(0 <= one.at < len(view.members) for one in frame.entries):
+            raise NotGenuine("it gives a key to members that the view has not")
+
+    def unwrap(self, key: GroupKey, frame: KeyFrame, entry: Entry) -> bytes | None:
+        """The key that is wrapped for this member; None if it cannot be unwrapped here."""
+        ready = entry.ready
+        private = self._prekeys.use(ready.number, ready.prekey)
+        if private is None:
+            return None
+        info = wrap_text(key.id, key.giver, self._me, ready)
+        mixed = self._credentials.mixed
+        try:
+            return unwrap(entry.wrap, private, frame.ephemeral, mixed, key.epoch, info)
+        except NotGenuine:
+            return None

@@ -1,0 +1,67 @@
+"""Members of a group share what no daemon can read.
+
+groupcomm keygen plan.key
+python -m examples.secret_group.secret_group --secret plan.key --say "we meet at noon"
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from examples.common.command import run
+from groupcomm.events import GroupView, Message
+from groupcomm_client import connect
+from groupcomm_client.conversation import Received
+from groupcomm_client.end_to_end import KeyChanged, SharedSecret, Unreadable, Untrusted
+
+GROUP = "plan"
+
+
+def describe(event: Received) -> str | None:
+    """A line for what this example shows."""
+    match event:
+        case GroupView():
+            return "members: " + ", ".join(one.name for one in event.members)
+        case KeyChanged():
+            return "a new key for: " + ", ".join(one.name for one in event.readers)
+        case Message():
+            return f"{event.sender.name} says: {event.data.decode()}"
+        case Untrusted():
+            return f"not trusted: {event.member.name}: {event.why}"
+        case Unreadable():
+            size = len(event.message.data)
+            return f"{size} bytes from {event.message.sender.name}: {event.why}"
+        case _:
+            return None
+
+
+async def talk(options: argparse.Namespace) -> int:
+    secret = None if options.secret is None else SharedSecret.read(options.secret)
+    left = options.messages
+    async with connect(options.address, user=options.user) as connection:
+        await connection.join(GROUP, secret=secret)
+        if options.say is not None:
+            await connection.multicast(GROUP, options.say.encode())
+        async for event in connection:
+            line = describe(event)
+            if line is not None:
+                print(line, flush=True)
+            left -= isinstance(event, Message)
+            if left == 0:
+                break
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Talk in a group that no daemon can read.")
+    parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
+    parser.add_argument("--user", help="name of this program; else a random one")
+    parser.add_argument("--secret", type=Path, help="key file; without it nothing can be read")
+    parser.add_argument("--say", help="a message to send")
+    parser.add_argument("--messages", type=int, default=-1, help="end after so many (never)")
+    options = parser.parse_args()
+    return run("secret_group", lambda: talk(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
