@@ -1,7 +1,8 @@
 """Key files: the secrets that a cluster's daemons share.
 
 TOML: ``active`` names the key that seals, ``[keys]`` holds 64 hexadecimal digits for each key id.
-A file that anybody but its owner can read is refused.
+A file that anybody but its owner can read is refused, and so is a folder in which others could put
+another file in its place.
 """
 
 import os
@@ -44,16 +45,12 @@ def read_key_file(path: Path) -> KeyRing:
     """Read a file's keys.
 
     Raises:
-        ConfigError: others may read it, or it does not hold keys; the text holds no secret.
+        ConfigError: others may read or replace it, or it does not hold keys; the text holds no
+            secret.
         OSError: it cannot be read.
     """
     with path.open("rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:
-            raise ConfigError(
-                f"key_file {path}: others may read it (mode {stat.S_IMODE(status.st_mode):o});"
-                f" mend that with: chmod 600 {path}"
-            )
+        _check_private(path, os.fstat(file.fileno()))
         try:
             table = tomllib.load(file)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError):
@@ -62,6 +59,33 @@ def read_key_file(path: Path) -> KeyRing:
     if type(active) is not int or not isinstance(keys, dict) or table.keys() != {"active", "keys"}:
         raise _bad(path, "it must have active = NUMBER and a table [keys], and nothing else")
     return KeyRing({_number(path, n): _key(path, n, text) for n, text in keys.items()}, active)
+
+
+def _check_private(path: Path, status: os.stat_result) -> None:
+    """Only its owner can read the file, and only who is trusted can replace it."""
+    mode, folder = stat.S_IMODE(status.st_mode), path.absolute().parent
+    if not stat.S_ISREG(status.st_mode) or mode & 0o077:
+        raise ConfigError(
+            f"key_file {path}: others may read it (mode {mode:o}); mend that with: chmod 600 {path}"
+        )
+    trusted = (0, os.geteuid())
+    if status.st_uid not in trusted:
+        raise ConfigError(
+            f"key_file {path}: it belongs to user {status.st_uid}, who may change it;"
+            f" mend that with: chown {os.geteuid()} {path}"
+        )
+    around = folder.stat()
+    mode = stat.S_IMODE(around.st_mode)
+    if mode & 0o022 and not mode & stat.S_ISVTX:  # in a sticky folder others cannot replace it
+        raise ConfigError(
+            f"key_file {path}: others may write to its folder (mode {mode:o}) and replace it;"
+            f" mend that with: chmod go-w {folder}"
+        )
+    if around.st_uid not in trusted:
+        raise ConfigError(
+            f"key_file {path}: its folder belongs to user {around.st_uid}, who may replace it;"
+            f" mend that with: chown {os.geteuid()} {folder}"
+        )
 
 
 def _number(path: Path, text: str) -> int:

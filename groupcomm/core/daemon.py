@@ -21,7 +21,7 @@ from groupcomm.config.start import Start
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.core.counters import Counters
 from groupcomm.core.desk import Desk
-from groupcomm.core.gate import Gate
+from groupcomm.core.gate import make_gate
 from groupcomm.core.operation import Operation
 from groupcomm.core.probe import NoProbe, Probe
 from groupcomm.core.reservation import Reservation
@@ -85,7 +85,7 @@ class DaemonCore:
         self.config = config
         self.start = start
         self.probe = probe or NoProbe()
-        self._gate = Gate(config, start, keys)
+        self._gate = make_gate(config, start, keys, now)
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
         self._room = bundle_room(config.packet_limit)
@@ -131,11 +131,11 @@ class DaemonCore:
     @property
     def streams(self) -> list[Stream]:
         """Of the present view, by ring."""
-        return self.operation.streams if self.operation is not None else []
+        return [] if self.operation is None else self.operation.streams
 
     @property
     def adopt_restarts(self) -> int | None:
-        """Others know of so many restarts of this daemon, more than its disk does; None if not.
+        """So many restarts of it are known to others, more than its disk has; None if not.
 
         It will not be let in. Start anew with one more, written to disk first.
         """
@@ -157,10 +157,14 @@ class DaemonCore:
         self._out = out
         paused = now > self.deadline + self._pause_s
         self._now = now
+        self._gate.begin(now)
         if paused and self.membership.state is not State.LEFT:
             self.membership.gather(Reason.PAUSED, now)
         for datagram in datagrams:
             self._receive(datagram, drop=paused)
+        if self._gate.out:  # some could not take what was said before
+            out += self._gate.take_out()
+            self.membership.say_again(now)
         for event in clients:
             self.desk.feed(event)
         self._step(now, clients=bool(clients))
@@ -244,8 +248,8 @@ class DaemonCore:
         self.counters.received += 1
         try:
             opened = self._gate.open_untrusted(datagram)
-            if drop:
-                self.counters.stale += 1
+            if opened is None or drop:
+                self.counters.stale += opened is not None  # else it was for the gate
             elif self.membership.on_datagram(opened.sender, opened.incarnation, self._now):
                 self._take(opened.sender, opened.packet)
             else:
@@ -271,8 +275,7 @@ class DaemonCore:
         else:
             self.counters.foreign += 1
 
-    def _take_early(self, operation: Operation) -> None:
-        """Take what others have sent in the new view before this daemon had installed it."""
+    def _take_early(self, operation: Operation) -> None:  # sent before it was installed here
         early, self._early = self._early, []
         for key, kind, packet in early:
             if key == operation.key:

@@ -1,42 +1,218 @@
 """The gate: what this daemon seals, and what it opens.
 
-Only daemons of the cluster get in. Whether a start of a daemon is over, and whether a packet is of
-the present view, is for others to say.
+Only daemons of the cluster get in, and with suite 1 only what they send now: a start of a daemon
+that is not known has to prove first that it is there (groupcomm/security/hello.py). Whether a start
+is over, and whether a packet is of the present view, is for others to say.
 """
+
+from typing import Final, Protocol
+
+import attrs
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
+from groupcomm.config.view import Incarnation
+from groupcomm.errors import BadDatagram, ConfigError
 from groupcomm.names import cluster_number, daemon_number
+from groupcomm.security.channels import CHANNEL_OF, Channel
+from groupcomm.security.hello import Introductions
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.sealing import Opener, Sealer
+from groupcomm.security.layout import HEAD_BYTES, SEAL_BYTES, SUITE_AES_GCM, SUITE_NONE, Opened
+from groupcomm.security.opening import Opener
+from groupcomm.security.plain import PlainOpener, PlainSealer
+from groupcomm.security.sealing import Sealer
+from groupcomm.wire.hello import HELLO_BYTES, Hello, decode_hello_untrusted
+
+STALE: Final = frozenset(("replay", "own", "unproven", "hello", "epoch"))
+"""Reasons for which also what a daemon of the cluster has sealed is dropped."""
+
+ERASE_S: Final = 1.0
+"""Between two looks for keys that are to be erased."""
+
+_HELLO_BYTES: Final = HEAD_BYTES + HELLO_BYTES + SEAL_BYTES
 
 
-class Gate:
-    """Sealing and opening for one start of one daemon.
+Outgoing = tuple[str | None, bytes]
+
+
+class Gate(Protocol):
+    """Sealing and opening for one start of one daemon, whatever the suite.
 
     Attributes:
-        open_untrusted: of the Opener, see there.
-        forget: a start of a daemon is over; its datagrams may still come, and cost a new key then.
+        out: sealed hellos, each with the name of a daemon; there are few.
     """
 
-    __slots__ = ("_numbers", "_sealer", "forget", "open_untrusted")
+    out: list[Outgoing]
 
-    def __init__(self, config: CoreConfig, start: Start, keys: KeyRing | None) -> None:
-        own, cluster = start.daemon, cluster_number(config.cluster)
-        self._sealer = Sealer(
-            config.suite, keys, cluster, own.number, own.incarnation, config.starts.datagram
-        )
-        opener = Opener(config.suite, keys, cluster, (own.number, own.incarnation))
-        self.open_untrusted = opener.open_untrusted
-        self.forget = opener.forget
-        self._numbers = {name: daemon_number(name) for name in config.daemons}
+    def take_out(self) -> list[Outgoing]:
+        """The hellos, to be sent."""
+
+    def begin(self, now: float) -> None:
+        """A step begins, at this time."""
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
         """A datagram for a daemon, by its name, or for all that hear it."""
-        return self._sealer.seal(packet, None if destination is None else self._number(destination))
 
-    def _number(self, name: str) -> int:
+    def open_untrusted(self, datagram: bytes) -> Opened | None:
+        """Open a datagram; None if it was a hello. Raises BadDatagram, whatever the bytes."""
+
+    def forget(self, sender: int, incarnation: Incarnation) -> None:
+        """A start of a daemon is over; its datagrams may still come."""
+
+
+def make_gate(config: CoreConfig, start: Start, keys: KeyRing | None, now: float) -> Gate:
+    """The gate for the suite that is configured.
+
+    Raises:
+        ConfigError: there is no such suite, or it lacks keys.
+    """
+    if config.suite == SUITE_NONE:
+        return PlainGate(config, start)
+    if config.suite == SUITE_AES_GCM:
+        return SealedGate(config, start, keys, now)
+    raise ConfigError(f"suite is {config.suite}; it must be 0 (CRC32C) or 1 (AES-256-GCM)")
+
+
+class _Numbers:
+    """The numbers of daemons, by their names."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._numbers = {name: daemon_number(name) for name in names}
+
+    def of(self, name: str) -> int:
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = daemon_number(name)
         return number
+
+
+class PlainGate:
+    """Suite 0: whoever can send gets in."""
+
+    __slots__ = ("_numbers", "_sealer", "forget", "open_untrusted", "out")
+
+    def __init__(self, config: CoreConfig, start: Start) -> None:
+        own, cluster = start.daemon, cluster_number(config.cluster)
+        self._sealer = PlainSealer(cluster, own.number, own.incarnation, config.starts.datagram)
+        opener = PlainOpener(cluster, (own.number, own.incarnation))
+        self.open_untrusted = opener.open_untrusted
+        self.forget = opener.forget
+        self._numbers = _Numbers(config.daemons)
+        self.out: list[Outgoing] = []
+
+    def begin(self, now: float) -> None:
+        """Nothing depends on time."""
+
+    def take_out(self) -> list[Outgoing]:
+        """There are no hellos."""
+        return []
+
+    def seal(self, destination: str | None, packet: bytes) -> bytes:
+        """A datagram for a daemon, by its name, or for all that hear it."""
+        receiver = None if destination is None else self._numbers.of(destination)
+        return self._sealer.seal(packet, receiver)
+
+
+class SealedGate:
+    """Suite 1: only daemons with a key get in, and only with what they send now."""
+
+    __slots__ = (
+        "_erase_at",
+        "_introductions",
+        "_names",
+        "_now",
+        "_numbers",
+        "_opener",
+        "_sealer",
+        "forget",
+        "out",
+    )
+
+    def __init__(self, config: CoreConfig, start: Start, keys: KeyRing | None, now: float) -> None:
+        own, cluster = start.daemon, cluster_number(config.cluster)
+        self._sealer = Sealer(
+            keys,
+            cluster,
+            own.number,
+            own.incarnation,
+            counter=config.starts.datagram,
+            rekeying=config.rekeying,
+            now=now,
+        )
+        me = own.number, own.incarnation
+        self._opener = Opener(keys, cluster, me, rekeying=config.rekeying)
+        self.forget = self._opener.forget
+        self._numbers = _Numbers(config.daemons)
+        self._names = {daemon_number(name): name for name in (*config.daemons, start.name)}
+        self._introductions = Introductions(own.incarnation, self._names, now)
+        self._now = now
+        self._erase_at = now
+        self.out: list[Outgoing] = []
+
+    def begin(self, now: float) -> None:
+        """A step begins: epochs may be over."""
+        self._now = self._opener.now = now
+        if now >= self._sealer.due:
+            self._sealer.tick(now)
+        if now >= self._erase_at:
+            self._erase_at = now + ERASE_S
+            self._sealer.tick(now)
+            self._opener.tick()
+
+    def take_out(self) -> list[Outgoing]:
+        """The hellos, to be sent."""
+        out, self.out = self.out, []
+        return out
+
+    def seal(self, destination: str | None, packet: bytes) -> bytes:
+        """A datagram for a daemon, by its name, or for all that hear it."""
+        receiver = None if destination is None else self._numbers.of(destination)
+        return self._sealer.seal(packet, CHANNEL_OF[packet[0]], receiver)
+
+    def open_untrusted(self, datagram: bytes) -> Opened | None:
+        """Open a datagram; None if it was a hello.
+
+        Raises:
+            BadDatagram: with a reason of Opener.open_untrusted, or channel, unproven, unlisted,
+                hello. No other exception, whatever the bytes.
+        """
+        opened = self._opener.open_untrusted(datagram)
+        packet = opened.packet
+        if not packet or CHANNEL_OF.get(packet[0]) != opened.channel:
+            raise BadDatagram("channel", f"a packet that has no place on channel {opened.channel}")
+        if opened.channel == Channel.HELLO:
+            self._on_hello(opened)
+            return None
+        if not opened.proven:
+            sender, room = (opened.sender, opened.incarnation), len(datagram) - _HELLO_BYTES
+            hello = self._introductions.on_stranger(sender, room, self._now)
+            if hello is not None:
+                self._say(opened.sender, hello)
+            raise BadDatagram("unproven", "its sender has not proved that it sends now")
+        return opened
+
+    def _on_hello(self, opened: Opened) -> None:
+        hello = decode_hello_untrusted(opened.packet)
+        sender = opened.sender, opened.incarnation
+        reply = self._introductions.on_hello(sender, hello, proven=opened.proven, now=self._now)
+        if reply.trust:
+            ring, hop, control = hello.counters
+            floors = {
+                Channel.RING: ring,
+                Channel.HOP: hop,
+                Channel.CONTROL: control,
+                Channel.HELLO: opened.counter,
+            }
+            self._introductions.forgot |= self._opener.trust(*sender, floors)
+        if reply.say is not None:
+            self._say(opened.sender, reply.say)
+
+    def _say(self, number: int, hello: Hello) -> None:
+        """To the configured address of a daemon, wherever what it answers has come from."""
+        of = self._sealer.counter
+        counters = (of(Channel.RING), of(Channel.HOP), of(Channel.CONTROL))
+        packet = attrs.evolve(hello, counters=counters).encode()
+        datagram = self._sealer.seal(packet, Channel.HELLO, number)
+        self.out.append((self._names[number], datagram))

@@ -13,7 +13,7 @@ from groupcomm.clocks.stamp import Position, Stamp, ViewId
 from groupcomm.config.view import Incarnation
 from groupcomm.events import CausalContext, Cause, DaemonView, GroupView, MemberId
 from groupcomm.groups.announcement import NOTHING, Announcement, cut_announcement
-from groupcomm.security.sealing import SUITE_NONE, Sealer
+from groupcomm.security.plain import PlainSealer
 from groupcomm.session import causes_frame, frames, view_frame
 from groupcomm.wire.bundle import body_payload
 from groupcomm.wire.control import ControlPacket
@@ -136,9 +136,10 @@ def _membership() -> Iterator[tuple[str, bytes]]:
 
 
 def _rest() -> Iterator[tuple[str, bytes]]:
-    sealer = Sealer(SUITE_NONE, None, cluster=0, sender=1, incarnation=Incarnation(1, 2))
-    yield "security.sealing.open", sealer.seal(b"packet")
-    yield "security.sealing.sealed", bytes(22) + b"\1packet"
+    sealer = PlainSealer(cluster=0, sender=1, incarnation=Incarnation(1, 2))
+    yield "security.plain.open", sealer.seal(b"packet")
+    yield "security.plain.sealed", bytes(22) + b"\1packet"
+    yield "security.opening.open", b"\x2d\1packet"
     yield "core.gate.open", b"\0\5body"
     to_client = _frames()
     transition = to_client.pop("transition")

@@ -32,6 +32,7 @@ REJECTED: Final = {
     "key": ("name a key that this daemon lacks", "give all daemons the same key file"),
     "suite": ("are encrypted where this daemon has no key, or the other way round", "set key_file"),
     "cluster": ("are of another cluster", "give the clusters different ports, or one cluster name"),
+    "unlisted": ("are of daemons that its configuration lacks", "list all daemons at all hosts"),
     "version": ("are of another release", "install the same release at all daemons"),
 }
 """Reasons for which a core rejects datagrams that another daemon may have sent in good faith."""
