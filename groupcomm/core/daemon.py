@@ -162,8 +162,7 @@ class DaemonCore:
             self.membership.gather(Reason.PAUSED, now)
         for datagram in datagrams:
             self._receive(datagram, drop=paused)
-        if self._gate.out:  # some could not take what was said before
-            out += self._gate.take_out()
+        if self._gate.greet(out):
             self.membership.say_again(now)
         for event in clients:
             self.desk.feed(event)

@@ -36,16 +36,7 @@ Outgoing = tuple[str | None, bytes]
 
 
 class Gate(Protocol):
-    """Sealing and opening for one start of one daemon, whatever the suite.
-
-    Attributes:
-        out: sealed hellos, each with the name of a daemon; there are few.
-    """
-
-    out: list[Outgoing]
-
-    def take_out(self) -> list[Outgoing]:
-        """The hellos, to be sent."""
+    """Sealing and opening for one start of one daemon, whatever the suite."""
 
     def begin(self, now: float) -> None:
         """A step begins, at this time."""
@@ -55,6 +46,9 @@ class Gate(Protocol):
 
     def open_untrusted(self, datagram: bytes) -> Opened | None:
         """Open a datagram; None if it was a hello. Raises BadDatagram, whatever the bytes."""
+
+    def greet(self, out: list[Outgoing]) -> bool:
+        """Add the hellos of this step; whether another daemon and this one have met in it."""
 
     def forget(self, sender: int, incarnation: Incarnation) -> None:
         """A start of a daemon is over; its datagrams may still come."""
@@ -91,7 +85,7 @@ class _Numbers:
 class PlainGate:
     """Suite 0: whoever can send gets in."""
 
-    __slots__ = ("_numbers", "_sealer", "forget", "open_untrusted", "out")
+    __slots__ = ("_numbers", "_sealer", "forget", "open_untrusted")
 
     def __init__(self, config: CoreConfig, start: Start) -> None:
         own, cluster = start.daemon, cluster_number(config.cluster)
@@ -100,14 +94,13 @@ class PlainGate:
         self.open_untrusted = opener.open_untrusted
         self.forget = opener.forget
         self._numbers = _Numbers(config.daemons)
-        self.out: list[Outgoing] = []
 
     def begin(self, now: float) -> None:
         """Nothing depends on time."""
 
-    def take_out(self) -> list[Outgoing]:
+    def greet(self, out: list[Outgoing]) -> bool:
         """There are no hellos."""
-        return []
+        return False
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
         """A datagram for a daemon, by its name, or for all that hear it."""
@@ -120,14 +113,15 @@ class SealedGate:
 
     __slots__ = (
         "_erase_at",
+        "_hellos",
         "_introductions",
+        "_met",
         "_names",
         "_now",
         "_numbers",
         "_opener",
         "_sealer",
         "forget",
-        "out",
     )
 
     def __init__(self, config: CoreConfig, start: Start, keys: KeyRing | None, now: float) -> None:
@@ -149,7 +143,8 @@ class SealedGate:
         self._introductions = Introductions(own.incarnation, self._names, now)
         self._now = now
         self._erase_at = now
-        self.out: list[Outgoing] = []
+        self._hellos: list[Outgoing] = []
+        self._met = False
 
     def begin(self, now: float) -> None:
         """A step begins: epochs may be over."""
@@ -161,10 +156,15 @@ class SealedGate:
             self._sealer.tick(now)
             self._opener.tick()
 
-    def take_out(self) -> list[Outgoing]:
-        """The hellos, to be sent."""
-        out, self.out = self.out, []
-        return out
+    def greet(self, out: list[Outgoing]) -> bool:
+        """Add the hellos of this step; whether another daemon and this one have met in it.
+
+        A challenge alone is no meeting: who replays what is old brings it about.
+        """
+        out += self._hellos
+        self._hellos.clear()
+        met, self._met = self._met, False
+        return met
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
         """A datagram for a daemon, by its name, or for all that hear it."""
@@ -208,6 +208,7 @@ class SealedGate:
             self._introductions.forgot |= self._opener.trust(*sender, floors)
         if reply.say is not None:
             self._say(opened.sender, reply.say)
+        self._met |= reply.trust or reply.say is not None
 
     def _say(self, number: int, hello: Hello) -> None:
         """To the configured address of a daemon, wherever what it answers has come from."""
@@ -215,4 +216,4 @@ class SealedGate:
         counters = (of(Channel.RING), of(Channel.HOP), of(Channel.CONTROL))
         packet = attrs.evolve(hello, counters=counters).encode()
         datagram = self._sealer.seal(packet, Channel.HELLO, number)
-        self.out.append((self._names[number], datagram))
+        self._hellos.append((self._names[number], datagram))

@@ -146,7 +146,7 @@ class Opener:
             lane.window.accept(counter)
         else:
             decrypt = self._another_key(peer, lane, key_id, place, epoch)
-            packet = self._open(lane, decrypt, datagram, scope)
+            packet = self._open(None, decrypt, datagram, scope)
             lane.window.accept(counter)
             self._advance(lane, key_id, epoch, decrypt)
         return Opened(peer.sender, peer.incarnation, counter, packet, place)
@@ -205,6 +205,7 @@ class Opener:
         ).decrypt
 
     def _open(self, lane: _Lane | None, decrypt: Decrypt, datagram: bytes, scope: int) -> bytes:
+        """The packet; what fails to open counts against the key if it is the lane's present one."""
         if lane is not None and lane.failed >= self._rekeying.failures:
             raise BadDatagram("worn", "too many seals did not fit this key; the next epoch has one")
         head = datagram[:_PLACED]
