@@ -22,6 +22,7 @@ from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.core.counters import Counters
 from groupcomm.core.desk import Desk
 from groupcomm.core.gate import make_gate
+from groupcomm.core.keeper import Keeper
 from groupcomm.core.operation import Operation
 from groupcomm.core.probe import NoProbe, Probe
 from groupcomm.core.reservation import Reservation
@@ -65,6 +66,7 @@ class DaemonCore:
     Attributes:
         deadline: call `handle` at this time even if nothing arrives; inf if never.
         desk: the local sessions; the shell takes their output.
+        keeper: of the keys.
         counters: what happened so far.
         membership: which view is next.
         operation: all there is of the present view; None before the first.
@@ -98,6 +100,7 @@ class DaemonCore:
             limits=limits or SessionLimits(),
             probe=self.probe,
         )
+        self.keeper = Keeper(self, self._gate, keys)
         self.reservation = Reservation(start.counter)
         self.operation: Operation | None = None
         self._frozen = True  # no view, or it stands still
@@ -115,8 +118,6 @@ class DaemonCore:
         self.membership = Membership(config, attrs.evolve(start, counter=floor), self)
         self.membership.gather(Reason.STARTED, now)
         self.deadline = now
-
-    # ---- what others ask ----
 
     @property
     def view(self) -> View | None:
@@ -140,8 +141,6 @@ class DaemonCore:
         It will not be let in. Start anew with one more, written to disk first.
         """
         return self.membership.adopt_restarts
-
-    # ---- one step ----
 
     def handle(
         self, now: float, datagrams: Sequence[bytes], clients: Sequence[ClientInput]
@@ -234,8 +233,12 @@ class DaemonCore:
         if not self._leaving:
             self._leaving = True
             self.desk.close_all("the daemon is being stopped")
-            self._touched = True
-            self.deadline = self._now
+            self.wake()
+
+    def wake(self) -> None:
+        """Have the next step look at what waits, and soon."""
+        self._touched = True
+        self.deadline = self._now
 
     def _is_settled(self, operation: Operation) -> bool:
         return operation.delivery.complete and self.desk.empty and operation.settled
@@ -381,8 +384,6 @@ class DaemonCore:
         keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
         content = announce(self._table, self._completed, keys)
         return cut_announcement(content, self._room)
-
-    # ---- the disk ----
 
     def may_use(self, counter: int) -> bool:
         """Whether the disk has reserved a view counter; if not, that it does so is seen to."""

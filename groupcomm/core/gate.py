@@ -36,7 +36,23 @@ Outgoing = tuple[str | None, bytes]
 
 
 class Gate(Protocol):
-    """Sealing and opening for one start of one daemon, whatever the suite."""
+    """Sealing and opening for one start of one daemon, whatever the suite.
+
+    Attributes:
+        now: seconds, of the present step.
+        lacks: the name of a daemon, and the key that it seals with, as it has proved, and that is
+            not here; None if there is no such.
+    """
+
+    now: float
+    lacks: tuple[str, int] | None
+
+    @property
+    def lacked(self) -> int | None:
+        """Id of a key that is not here and that a datagram has named; anybody can name one."""
+
+    def use(self, keys: KeyRing) -> None:
+        """Seal and open with these keys from now on."""
 
     def begin(self, now: float) -> None:
         """A step begins, at this time."""
@@ -85,7 +101,7 @@ class _Numbers:
 class PlainGate:
     """Suite 0: whoever can send gets in."""
 
-    __slots__ = ("_numbers", "_sealer", "forget", "open_untrusted")
+    __slots__ = ("_numbers", "_sealer", "forget", "lacks", "now", "open_untrusted")
 
     def __init__(self, config: CoreConfig, start: Start) -> None:
         own, cluster = start.daemon, cluster_number(config.cluster)
@@ -94,6 +110,16 @@ class PlainGate:
         self.open_untrusted = opener.open_untrusted
         self.forget = opener.forget
         self._numbers = _Numbers(config.daemons)
+        self.now = 0.0
+        self.lacks: tuple[str, int] | None = None
+
+    @property
+    def lacked(self) -> int | None:
+        """There are no keys."""
+        return None
+
+    def use(self, keys: KeyRing) -> None:
+        """There are no keys."""
 
     def begin(self, now: float) -> None:
         """Nothing depends on time."""
@@ -117,11 +143,12 @@ class SealedGate:
         "_introductions",
         "_met",
         "_names",
-        "_now",
         "_numbers",
         "_opener",
         "_sealer",
         "forget",
+        "lacks",
+        "now",
     )
 
     def __init__(self, config: CoreConfig, start: Start, keys: KeyRing | None, now: float) -> None:
@@ -141,14 +168,27 @@ class SealedGate:
         self._numbers = _Numbers(config.daemons)
         self._names = {daemon_number(name): name for name in (*config.daemons, start.name)}
         self._introductions = Introductions(own.incarnation, self._names, now)
-        self._now = now
+        self.now = now
         self._erase_at = now
         self._hellos: list[Outgoing] = []
         self._met = False
+        self.lacks: tuple[str, int] | None = None
+
+    @property
+    def lacked(self) -> int | None:
+        """Id of a key that is not here and that a datagram has named; anybody can name one."""
+        return self._opener.lacked
+
+    def use(self, keys: KeyRing) -> None:
+        """Seal and open with these keys from now on."""
+        if self.lacks is not None and self.lacks[1] in keys.keys:
+            self.lacks = None
+        self._opener.use(keys)
+        self._sealer.use(keys)
 
     def begin(self, now: float) -> None:
         """A step begins: epochs may be over."""
-        self._now = self._opener.now = now
+        self.now = self._opener.now = now
         if now >= self._sealer.due:
             self._sealer.tick(now)
         if now >= self._erase_at:
@@ -187,16 +227,18 @@ class SealedGate:
             return None
         if not opened.proven:
             sender, room = (opened.sender, opened.incarnation), len(datagram) - _HELLO_BYTES
-            hello = self._introductions.on_stranger(sender, room, self._now)
+            hello = self._introductions.on_stranger(sender, room, self.now)
             if hello is not None:
-                self._say(opened.sender, hello)
+                self._say(opened, hello)
             raise BadDatagram("unproven", "its sender has not proved that it sends now")
         return opened
 
     def _on_hello(self, opened: Opened) -> None:
         hello = decode_hello_untrusted(opened.packet)
         sender = opened.sender, opened.incarnation
-        reply = self._introductions.on_hello(sender, hello, proven=opened.proven, now=self._now)
+        reply = self._introductions.on_hello(sender, hello, proven=opened.proven, now=self.now)
+        if not self._opener.has(hello.seals):
+            self.lacks = self._names[opened.sender], hello.seals
         if reply.trust:
             ring, hop, control = hello.counters
             floors = {
@@ -207,13 +249,13 @@ class SealedGate:
             }
             self._introductions.forgot |= self._opener.trust(*sender, floors)
         if reply.say is not None:
-            self._say(opened.sender, reply.say)
+            self._say(opened, reply.say)
         self._met |= reply.trust or reply.say is not None
 
-    def _say(self, number: int, hello: Hello) -> None:
+    def _say(self, opened: Opened, hello: Hello) -> None:
         """To the configured address of a daemon, wherever what it answers has come from."""
-        of = self._sealer.counter
+        of, number = self._sealer.counter, opened.sender
         counters = (of(Channel.RING), of(Channel.HOP), of(Channel.CONTROL))
-        packet = attrs.evolve(hello, counters=counters).encode()
-        datagram = self._sealer.seal(packet, Channel.HELLO, number)
+        told = attrs.evolve(hello, counters=counters, seals=self._sealer.key_id)
+        datagram = self._sealer.seal_hello(told.encode(), number, opened.key_id)
         self._hellos.append((self._names[number], datagram))

@@ -60,10 +60,11 @@ class Opened:
         counter: of the datagram.
         packet: its content, authentic.
         channel: for which it was sealed; 0 in suite 0.
+        key_id: with which it was sealed; 0 in suite 0.
         proven: that this start sends now was proved; else it may be a copy of something old.
     """
 
-    __slots__ = ("channel", "counter", "incarnation", "packet", "proven", "sender")
+    __slots__ = ("channel", "counter", "incarnation", "key_id", "packet", "proven", "sender")
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class Opened:
         counter: int,
         packet: bytes,
         channel: int = 0,
+        key_id: int = 0,
         proven: bool = True,
     ) -> None:
         self.sender = sender
@@ -79,4 +81,5 @@ class Opened:
         self.counter = counter
         self.packet = packet
         self.channel = channel
+        self.key_id = key_id
         self.proven = proven

@@ -84,6 +84,7 @@ class Opener:
 
     Attributes:
         failed_opens: datagrams with a wrong seal.
+        lacked: id of a key that a datagram named and that is not here; anybody can name one.
         now: seconds; the owner sets it.
     """
 
@@ -95,6 +96,7 @@ class Opener:
         "_peers",
         "_rekeying",
         "failed_opens",
+        "lacked",
         "now",
     )
 
@@ -114,6 +116,7 @@ class Opener:
         self._rekeying = rekeying or Rekeying()
         self._peers: dict[bytes, _Peer] = {}
         self.failed_opens = 0
+        self.lacked: int | None = None
         self.now = 0.0
 
     def open_untrusted(self, datagram: bytes) -> Opened:
@@ -137,8 +140,7 @@ class Opener:
         lane = peer.lanes.get(place)
         if lane is None:
             raise BadDatagram("channel", str(place))
-        if key_id not in self._keys:
-            raise BadDatagram("key", f"key id {key_id} is not in the key ring")
+        self._check_key(key_id)
         if not lane.window.check(counter):
             raise BadDatagram("replay", f"counter {counter}")
         if epoch == lane.epoch and key_id == lane.key_id and lane.decrypt is not None:
@@ -149,7 +151,12 @@ class Opener:
             packet = self._open(None, decrypt, datagram, scope)
             lane.window.accept(counter)
             self._advance(lane, key_id, epoch, decrypt)
-        return Opened(peer.sender, peer.incarnation, counter, packet, place)
+        return Opened(peer.sender, peer.incarnation, counter, packet, place, key_id)
+
+    def _check_key(self, key_id: int) -> None:
+        if key_id not in self._keys:
+            self.lacked = key_id
+            raise BadDatagram("key", f"key id {key_id} is not in the key ring")
 
     def _another_key(
         self, peer: _Peer, lane: _Lane, key_id: int, channel: int, epoch: int
@@ -188,13 +195,12 @@ class Opener:
         incarnation = incarnation_of(restarts, random_id)
         if (sender, incarnation) == self._own:
             raise BadDatagram("own", "a datagram of this daemon")
-        if key_id not in self._keys:
-            raise BadDatagram("key", f"key id {key_id} is not in the key ring")
+        self._check_key(key_id)
         if channel not in _CHANNELS:
             raise BadDatagram("channel", str(channel))
         decrypt = self._key(key_id, sender, incarnation, channel, epoch)
         packet = self._open(None, decrypt, datagram, scope)
-        return Opened(sender, incarnation, counter, packet, channel, proven=False)
+        return Opened(sender, incarnation, counter, packet, channel, key_id, proven=False)
 
     def _key(
         self, key_id: int, sender: int, incarnation: Incarnation, channel: int, epoch: int
@@ -252,9 +258,15 @@ class Opener:
                 if lane.old is not None and self.now >= lane.old_until:
                     lane.old = None
 
+    def has(self, key_id: int) -> bool:
+        """Whether it opens what is sealed with a key of the ring."""
+        return key_id in self._keys
+
     def use(self, keys: KeyRing) -> None:
         """Open with these keys of the ring from now on, and with no other ones."""
         self._keys = keys.keys
+        if self.lacked in self._keys:
+            self.lacked = None
         for peer in self._peers.values():
             for lane in peer.lanes.values():
                 if lane.key_id not in self._keys:

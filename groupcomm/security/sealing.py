@@ -84,12 +84,15 @@ class Sealer:
         self._who = cluster, sender, incarnation
         self._lanes = {channel: _Lane(counter) for channel in Channel}
         self._now = now
-        self.epoch = -1
+        self.epoch = -1  # before the first
+        self.key_id = keys.active
         self.use(keys)
 
     def use(self, keys: KeyRing) -> None:
         """Seal with the active one of these keys from now on."""
         self._keys = keys
+        if self.epoch >= 0 and keys.active == self.key_id:
+            return
         self.key_id = keys.active
         self._for_all, self._for_one = fixed_heads(SUITE_AES_GCM, self.key_id, *self._who)
         self._begin_epoch()
@@ -134,3 +137,16 @@ class Sealer:
             head = b"%b%b%b" % (self._for_one, counter, lane.place)
             context = b"%b%b%b" % (head, PURPOSE, COUNTER.pack(receiver))
         return head + lane.encrypt(NONCE_START + counter, packet, context)
+
+    def seal_hello(self, packet: bytes, receiver: int, key_id: int) -> bytes:
+        """A hello, sealed with any key of the ring: who asks may have no other one."""
+        if key_id == self.key_id:
+            return self.seal(packet, Channel.HELLO, receiver)
+        lane = self._lanes[Channel.HELLO]
+        lane.counter += 1
+        counter = COUNTER.pack(lane.counter)
+        _, for_one = fixed_heads(SUITE_AES_GCM, key_id, *self._who)
+        head = b"%b%b%b" % (for_one, counter, lane.place)
+        key = derive_key(self._keys.keys[key_id], *self._who, Channel.HELLO, self.epoch)
+        context = b"%b%b%b" % (head, PURPOSE, COUNTER.pack(receiver))
+        return head + AESGCM(key).encrypt(NONCE_START + counter, packet, context)

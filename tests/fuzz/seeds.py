@@ -18,6 +18,7 @@ from groupcomm.session import causes_frame, frames, view_frame
 from groupcomm.wire.bundle import body_payload
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.destinations import encode_groups
+from groupcomm.wire.keys import KeyReport
 from groupcomm.wire.link import without_key
 from groupcomm.wire.membership import (
     Beacon,
@@ -79,6 +80,8 @@ def _wire() -> Iterator[tuple[str, bytes]]:
         name = codec.kind.name.lower()
         yield f"wire.{name}.{name}", codec.example.encode(KEY)
     record = b"".join(example_bundle().record())
+    report = KeyReport(active=1, wish=2, retires=None, prints=((1, bytes(8)), (2, b"12345678")))
+    yield "wire.keys.key_report", report.encode()
     yield "wire.packet.peek", bytes(20)
     yield "wire.link.with_key", without_key(CODECS[0].example.encode(KEY))
     yield "wire.bundle.body", bytes(example_bundle().body)

@@ -40,6 +40,7 @@ from groupcomm.wire import (
     headers,
     hello,
     horizon,
+    keys,
     link,
     membership,
     messages,
@@ -135,9 +136,9 @@ def _sealed(raw: bytes) -> None:
 
 def _encrypted(raw: bytes) -> None:
     """Nobody has sealed these bytes; the same sealed come out."""
-    keys = KeyRing({1: bytes(32)}, 1)
-    opener = Opener(keys, cluster=0, own=(0, Incarnation(0, 0)))
-    sealer = Sealer(keys, 0, 1, Incarnation(0, 1))
+    ring = KeyRing({1: bytes(32)}, 1)
+    opener = Opener(ring, cluster=0, own=(0, Incarnation(0, 0)))
+    sealer = Sealer(ring, 0, 1, Incarnation(0, 1))
     opener.trust(1, Incarnation(0, 1), dict.fromkeys(Channel, 0))
     for datagram in (raw, sealer.seal(b"", Channel.HOP)[: raw[0] if raw else 0] + raw):
         with contextlib.suppress(BadDatagram):
@@ -265,6 +266,9 @@ TARGETS: Final[dict[str, Target]] = {
     "wire.ack.ack": _packet(ack.decode_ack_untrusted),
     "wire.control.control": _packet(control.decode_control_untrusted),
     "wire.hello.hello": _packet(hello.decode_hello_untrusted),
+    "wire.keys.key_report": _exact(
+        keys.decode_key_report_untrusted, lambda value, _: value.encode()
+    ),
     "wire.membership.message": _control_message,
     "membership.flood": _flood,
     "groups.announcement": _announcement,

@@ -18,6 +18,7 @@ from groupcomm.wire.bundle import (
     decode_body_untrusted,
     decode_bundles_untrusted,
     encode_body,
+    keys_bundle,
     state_bundle,
     subscription_bundle,
 )
@@ -104,6 +105,8 @@ def bundles(draw: st.DrawFn) -> Bundle:
         made = state_bundle(draw(st.binary(max_size=20)), index, count)
         made.address(0, "state", ())
         return made
+    if kind == BundleKind.KEYS:
+        return keys_bundle(draw(st.binary(max_size=20)))
     if kind >= BundleKind.SUBSCRIBE:
         return subscription_bundle(kind, draw(st.sampled_from(["a", "news", "y" * 255])))
     if kind > BundleKind.FRAGMENT:
@@ -371,6 +374,7 @@ CODECS: Final = (
             asks=U64,
             answers=U64,
             counters=st.tuples(U64, U64, U64),
+            seals=U16,
         ),
         Hello(start=Incarnation(3, 2**64 - 1), asks=1, answers=2**32, counters=(1, 0, 2**63)),
     ),
