@@ -19,6 +19,7 @@ from groupcomm_client.commands import (
     doctor,
     groups,
     keygen,
+    keys,
     latency,
     log,
     members,
@@ -87,7 +88,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
-        *(demo, daemon, keygen, pub, sub, chat, watch, status, groups, members, latency),
+        *(demo, daemon, keygen, keys, pub, sub, chat, watch, status, groups, members, latency),
         *(top, bench, doctor, record, log, replay, spark, relay, story, simulate, check),
     ):
         verb = verbs.add_parser(

@@ -17,10 +17,12 @@ import trio
 from groupcomm.core import DaemonCore
 from groupcomm.core.probe import Probe
 from groupcomm.membership.states import State
+from groupcomm.security.keys import KeyRing
 from groupcomm.trace.events import Fail, Left
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.flight import FlightRecorder
+from groupcommd.key_service import KeyService, may_command
 from groupcommd.networks import Networks
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
@@ -44,6 +46,7 @@ class End(enum.Enum):
 
     LEFT = enum.auto()  # in order, as it was told to
     OUTDATED = enum.auto()  # others know of more starts than its disk; start anew
+    LACKS_KEY = enum.auto()  # others seal with a key that it does not have
 
 
 class Service:
@@ -58,6 +61,7 @@ class Service:
     Attributes:
         core: of this start.
         clients: their connections, while `run` runs.
+        lacks: which key it lacks, and where it is; None while it lacks none.
     """
 
     def __init__(
@@ -84,13 +88,15 @@ class Service:
             limits=config.limits,
             probe=probe,
         )
+        self._keys = KeyService(self.core, config.key_file)
         self._state = state
         self._udp = sockets.udp
         self._networks = sockets.udp if isinstance(sockets.udp, Networks) else None
         self._listeners = sockets.listeners
         self._timer = trio.CancelScope()
         self._scope = trio.CancelScope()
-        self._storing = False
+        self._storing = self._storing_keys = False
+        self.lacks: str | None = None
         self._error: Exception | None = None
         self._end = End.LEFT
         self._lingers = False
@@ -135,8 +141,10 @@ class Service:
 
     def reload(self, config: DaemonConfig) -> None:
         """Take over what can change while it runs, and say what cannot."""
-        names = attrs.fields_dict(DaemonConfig)
+        names = [name for name in attrs.fields_dict(DaemonConfig) if name != "keys"]
         changed = [n for n in names if getattr(config, n) != getattr(self._config, n)]
+        if config.key_file is not None and self._config.keys is not None:
+            self._keys.reload()
         self._config = attrs.evolve(self._config, limits=config.limits, block_s=config.block_s)
         self.core.desk.limits = config.limits
         taken = [name for name in changed if name in _RELOADED]
@@ -191,6 +199,9 @@ class Service:
             self.core.observe_wall(trio.current_time(), time.time())
             self._watch.look_at_load()
             self._watch.look_at_ways()
+            self.lacks = self._keys.look()
+            if self.lacks is not None:
+                self._finish(End.LACKS_KEY)
             if self.core.desk.limits.block_bytes is not None:
                 self._cut_off_who_blocks(trio.current_time())
 
@@ -253,7 +264,13 @@ class Service:
         parts = Parts(self._config, self.core, self.clients, self._udp, self._started)
         queries, desk.queries = desk.queries, []
         for connection, question in queries:
-            desk.answer(connection, answer(parts, question))
+            if question.split(" ", 1)[0] == "keys":
+                # Until access control says who may: the daemon's own user, over its unix socket.
+                asks = self.clients._open.get(connection)
+                allowed = asks is not None and may_command(asks.socket)
+                desk.answer(connection, self._keys.answer(question, allowed=allowed))
+            else:
+                desk.answer(connection, answer(parts, question))
 
     def _look_after(self) -> None:
         """What a step may ask for besides datagrams."""
@@ -264,6 +281,9 @@ class Service:
         if core.mark_to_store is not None and not self._storing:
             self._storing = True
             self._nursery.start_soon(self._store, core.mark_to_store)
+        if core.keeper.to_store is not None and not self._storing_keys:
+            self._storing_keys = True
+            self._nursery.start_soon(self._store_keys, core.keeper.to_store)
         if core.adopt_restarts is not None:
             self._finish(End.OUTDATED)
         elif core.state is State.LEFT and not self._lingers:
@@ -279,6 +299,12 @@ class Service:
         self._storing = False
         self.core.stored(mark)
         self.turn()
+
+    async def _store_keys(self, keys: KeyRing) -> None:
+        await self._keys.store(keys)
+        self._storing_keys = False
+        self.core.keeper.stored(keys)
+        self.turn()  # they may have changed once more
 
     async def _linger(self) -> None:
         await self.clients.drain(LINGER_S)

@@ -107,6 +107,7 @@ class Keeper:
         Raises:
             LocalProtocolError: it is in use, or was a moment ago, or a daemon is missing.
         """
+        rotation = self._present
         missing = sorted(set(self._core.config.daemons) - set(self._members))
         if missing and not without_missing:
             raise LocalProtocolError(
@@ -118,7 +119,7 @@ class Keeper:
             raise LocalProtocolError(
                 f"datagrams sealed with key {number} may still be on their way: wait {wait_s:.0f} s"
             )
-        self._say(self._present.retire(number))
+        self._say(rotation.retire(number))
 
     @property
     def _present(self) -> Rotation:
@@ -127,6 +128,11 @@ class Keeper:
         return self._rotation
 
     # ---- the key file ----
+
+    @property
+    def keys(self) -> KeyRing | None:
+        """That the daemon has now; None without a key file."""
+        return None if self._rotation is None else self._rotation.keys
 
     @property
     def lacks(self) -> tuple[str, int] | None:

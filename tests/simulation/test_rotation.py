@@ -181,6 +181,7 @@ def test_who_has_only_a_retired_key_neither_opens_nor_joins() -> None:
     assert cluster.daemons[0].core.view is view
     assert cluster.daemons[0].core.counters.rejected["key"] > before
     evicted = cluster.daemons[2].core
+    assert evicted.view is not None
     assert [daemon.name for daemon in evicted.view.daemons] == [cluster.daemons[2].name]
     assert evicted.keeper.lacks is None, "nobody can tell it any more"
     assert evicted.keeper.lacked == 2
