@@ -1,5 +1,6 @@
 # groupcomm: `make help` lists what there is to do. Everything is installed under .venv, nothing
-# outside this folder is touched, but for Debian packages by `make bench-peers` if you are root.
+# outside this folder is touched, but for Debian packages by `make bench-peers` and
+# `make browser-test` if you are root.
 
 PYTHON := .venv/bin/python
 SOAK_MINUTES ?= 60
@@ -9,10 +10,10 @@ FUZZ_SECONDS ?= 60
 ROUNDS ?= 3
 .DEFAULT_GOAL := help
 .PHONY: help run test lint types unit format figures bench-check bench-record fuzz soak chaos \
-	sites-kill namespaces campaigns bench-peers spark clean
+	sites-kill namespaces campaigns bench-peers browser-test browser-bench spark clean
 
 help:  ## this list
-	@awk -F ':.*##' '/^[a-z-]+:.*##/ {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*##' '/^[a-z-]+:.*##/ {printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
 run: .venv/.run  ## three daemons on this host: all levels, a crash, and one order in spite of it
 	@.venv/bin/groupcomm demo
@@ -72,6 +73,14 @@ campaigns: .venv/.test  ## flush layer, mutex, store, recorder, Spark under kill
 bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, ROUNDS (3) times
 	@.ci/peers
 	@$(PYTHON) -m tests.peers.bench --rounds $(ROUNDS)
+
+browser-test: .venv/.test  ## pages in a real browser; installs Debian's chromium if you are root
+	@.ci/browser
+	@$(PYTHON) -m pytest tests/browser
+
+browser-bench: .venv/.test  ## how fast the page of 10,000 messages is there
+	@.ci/browser
+	@$(PYTHON) -m tests.browser.bench_load
 
 clean:  ## remove what was installed and built
 	rm -rf .venv .boot build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

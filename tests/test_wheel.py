@@ -33,12 +33,14 @@ def test_top_level_names_are_exactly_our_packages(wheel: zipfile.ZipFile) -> Non
     assert packages == set(PACKAGES) >= {"groupcomm", "groupcommd", "groupcomm_client"}
 
 
-def test_every_module_is_in_it(wheel: zipfile.ZipFile) -> None:
+def test_every_module_is_in_it_and_what_pages_are_made_of(wheel: zipfile.ZipFile) -> None:
     expected = {
         f"{name}/{path.relative_to(folder).as_posix()}"
         for name, folder in PACKAGES.items()
-        for path in folder.rglob("*.py")
+        for kind in ("py", "js", "css", "html")
+        for path in folder.rglob(f"*.{kind}")
     }
+    assert "groupcomm_client/view/page.html" in expected
     assert expected <= set(wheel.namelist())
 
 

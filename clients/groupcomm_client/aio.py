@@ -14,7 +14,7 @@ All that `groupcomm_client.Connection` can do, this one can: it is the same clas
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from groupcomm_client.aio_stream import AioStream
 from groupcomm_client.connecting import ADMISSION_S, open_connection
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Conversation
+from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Step, Target, targets_of
 from groupcomm_client.staying import StayingConnection
 
@@ -93,6 +94,7 @@ async def connect(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    filters: Sequence[Factory] | None = None,
 ) -> AsyncIterator[Connection]:
     """Open a session for the length of a block; see `groupcomm_client.connect`.
 
@@ -103,7 +105,7 @@ async def connect(
         ConfigError: no trace can be written there.
     """
     connection = await open_connection(
-        AsyncioLoop(), address, user, timeout_s, trace, causes=causes
+        AsyncioLoop(), address, user, timeout_s, trace, causes=causes, filters=filters
     )
     try:
         yield connection
@@ -119,6 +121,7 @@ async def stay_connected(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    filters: Sequence[Factory] | None = None,
 ) -> AsyncIterator[StayingConnection]:
     """As `connect`, with a new session when one ends; see `groupcomm_client.stay_connected`.
 
@@ -126,7 +129,7 @@ async def stay_connected(
         CannotConnect: there is no first session.
         SessionEnded: the daemon refuses it for good.
     """
-    staying = StayingConnection(AsyncioLoop(), address, user, trace, causes=causes)
+    staying = StayingConnection(AsyncioLoop(), address, user, trace, causes=causes, filters=filters)
     await staying.open(timeout_s)
     try:
         yield staying

@@ -6,6 +6,7 @@ The loop watches the socket for what comes only while somebody waits for it.
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 from groupcomm_client.conversation import Conversation, Ready
 from groupcomm_client.gathering import Gathering
@@ -24,6 +25,8 @@ class AioStream(Gathering):
         self._unsent = memoryview(b"")
         self._readers: set[asyncio.Future[None]] = set()
         self._writers: set[asyncio.Future[None]] = set()
+        self._timers: set[asyncio.Timeout] = set()  # of those that wait for a time, too
+        conversation.alarm = self._be_patient
 
     def close(self) -> None:
         """Break the connection off; what was not written yet is lost."""
@@ -47,11 +50,36 @@ class AioStream(Gathering):
             self._conversation.check_open()
             if not self._readers:
                 self._loop.add_reader(self._socket, self._on_readable)
+            patience_s = self._conversation.patience_s
             try:
-                await self._wait(self._readers)
+                if patience_s is None:
+                    await self._wait(self._readers)
+                else:
+                    await self._wait_or_wake(patience_s)
             finally:
                 if not self._readers and self._socket.fileno() >= 0:
                     self._loop.remove_reader(self._socket)
+            if self._conversation.unasked:
+                self.write_soon()
+
+    async def _wait_or_wake(self, patience_s: float) -> None:
+        """Wait for what comes, or for the time that filters wait for."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience_s) as timer:
+                self._timers.add(timer)
+                try:
+                    await self._wait(self._readers)
+                finally:
+                    self._timers.discard(timer)
+        self._conversation.wake()
+        _wake(self._readers)
+
+    def _be_patient(self) -> None:
+        """Filters wait for an earlier time than when these began to wait."""
+        patience_s = self._conversation.patience_s
+        if patience_s is not None:
+            for timer in self._timers:
+                timer.reschedule(self._loop.time() + patience_s)
 
     async def flush(self) -> None:
         """Write all that waits; what is left when that is cancelled is written all the same."""

@@ -13,7 +13,7 @@ One thread may wait in `receive` while others send. `select` and its kin can wat
 file number is readable when `receive` has something to give.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from groupcomm_client.blocking_connection import BlockingConnection
 from groupcomm_client.blocking_loop import ThreadLoop, run
 from groupcomm_client.blocking_staying import BlockingStayingConnection, stay_connected
 from groupcomm_client.connecting import ADMISSION_S
+from groupcomm_client.filters.factories import Factory
 
 __all__ = [
     "BlockingConnection",
@@ -40,10 +41,11 @@ def connect(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    filters: Sequence[Factory] | None = None,
 ) -> Iterator[BlockingConnection]:
     """Open a session for the length of a block; see `groupcomm_client.connect`."""
     connection = open_connection(
-        address, user=user, timeout_s=timeout_s, trace=trace, causes=causes
+        address, user=user, timeout_s=timeout_s, trace=trace, causes=causes, filters=filters
     )
     try:
         yield connection
@@ -58,6 +60,7 @@ def open_connection(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    filters: Sequence[Factory] | None = None,
 ) -> BlockingConnection:
     """Open a session; `BlockingConnection.close` ends it.
 
@@ -67,5 +70,7 @@ def open_connection(
         LocalProtocolError: not a user's name.
         ConfigError: no trace can be written there.
     """
-    made = connecting.open_connection(ThreadLoop(), address, user, timeout_s, trace, causes=causes)
+    made = connecting.open_connection(
+        ThreadLoop(), address, user, timeout_s, trace, causes=causes, filters=filters
+    )
     return run(made).blocking

@@ -16,6 +16,7 @@ from groupcomm_client.blocking_stream import BlockingStream
 from groupcomm_client.connection import GOODBYE_S
 from groupcomm_client.conversation import Conversation, Received
 from groupcomm_client.facts import Facts
+from groupcomm_client.filters.factories import Factory
 from groupcomm_client.patience import move_on_after
 
 
@@ -94,6 +95,11 @@ class BlockingConnection(Facts):
         finally:
             with suppress(SessionEnded):  # whose session is over is a member no longer
                 self.leave(name)
+
+    def set_filters(self, filters: Sequence[Factory]) -> None:
+        """Have other filters in use from the next view on; see `groupcomm_client.Connection`."""
+        with self._lock:
+            self.conversation.set_filters(filters)
 
     # ---- messages ----
 

@@ -17,6 +17,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking_connection import BlockingConnection
 from groupcomm_client.conversation import Conversation, Received
 from groupcomm_client.facts import Facts
+from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Step, Target, targets_of
 from groupcomm_client.patience import (
     check_time,
@@ -95,6 +96,10 @@ class AwaitedConnection(Facts):
         return self.blocking.multicast(
             groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
         )
+
+    def set_filters(self, filters: Sequence[Factory]) -> None:
+        """See `BlockingConnection`."""
+        self.blocking.set_filters(filters)
 
     async def receive(self) -> Received:
         """See `BlockingConnection`."""

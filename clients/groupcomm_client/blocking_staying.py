@@ -13,6 +13,7 @@ from groupcomm.session.codes import Code
 from groupcomm_client.blocking_loop import ThreadLoop, run
 from groupcomm_client.connecting import ADMISSION_S
 from groupcomm_client.conversation import Received
+from groupcomm_client.filters.factories import Factory
 from groupcomm_client.patience import move_on_after
 from groupcomm_client.sessions import Reconnected
 from groupcomm_client.staying import StayingConnection
@@ -61,6 +62,10 @@ class BlockingStayingConnection:
             yield
         finally:
             self.leave(name)
+
+    def set_filters(self, filters: Sequence[Factory]) -> None:
+        """Have other filters in use; see `StayingConnection.set_filters`."""
+        self._staying.set_filters(filters)
 
     def multicast(
         self,
@@ -113,6 +118,7 @@ def stay_connected(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    filters: Sequence[Factory] | None = None,
 ) -> Iterator[BlockingStayingConnection]:
     """As `connect`, with a new session when one ends; see `groupcomm_client.stay_connected`.
 
@@ -120,7 +126,7 @@ def stay_connected(
         CannotConnect: there is no first session.
         SessionEnded: the daemon refuses it for good.
     """
-    staying = StayingConnection(ThreadLoop(), address, user, trace, causes=causes)
+    staying = StayingConnection(ThreadLoop(), address, user, trace, causes=causes, filters=filters)
     run(staying.open(timeout_s))
     connection = BlockingStayingConnection(staying)
     try:

@@ -11,7 +11,13 @@ import threading
 from contextlib import suppress
 
 from groupcomm_client.conversation import Conversation, Ready
-from groupcomm_client.patience import check_time, seconds_left, wait_for_socket
+from groupcomm_client.patience import (
+    check_time,
+    move_on_after,
+    seconds_left,
+    wait_for_files,
+    wait_for_socket,
+)
 from groupcomm_client.stream import read_some, write_some
 
 
@@ -37,6 +43,9 @@ class BlockingStream:
         # Readable when the socket is, or when events were read from it and not taken yet.
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._rings = self._kept_back = False
+        self._alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._owes = False  # what filters have sent, and the socket did not take
+        conversation.alarm = self._ring_alarm
         self._watched = select.epoll()
         self._watched.register(socket_, select.EPOLLIN)
         self._watched.register(self._bell, select.EPOLLIN)
@@ -53,6 +62,8 @@ class BlockingStream:
                     self._socket.shutdown(socket.SHUT_RDWR)  # wakes a thread that reads
                 self._watched.close()
                 os.close(self._bell)
+                os.close(self._alarm)
+                self._alarm = -1
                 self._socket.close()
                 self._conversation.broken_off()
                 self._conversation.feed(b"")  # who still waits learns of it
@@ -87,15 +98,46 @@ class BlockingStream:
     def _read(self) -> None:
         """Wait for what comes, with the lock open meanwhile, and tell the other threads."""
         self._reading = True
+        patience_s = self._conversation.patience_s
         self.lock.release()
         try:
-            come = wait_for_socket(self._socket, select.POLLIN)
+            if patience_s is None:
+                come = wait_for_socket(self._socket, select.POLLIN)
+            else:
+                come = self._wait_patiently(patience_s)
         finally:
             self.lock.acquire()
             self._reading = False
+        if patience_s is not None:
+            self._conversation.wake()
+            self.set_bell()
         if come:
             self._feed()
+        if patience_s is not None and self._alarm >= 0:
+            self._write_unasked()
         self.lock.notify_all()
+
+    def _wait_patiently(self, patience_s: float) -> int:
+        """Wait for what comes, or for the time that filters wait for; what of both is there.
+
+        A thread that sends may change that time: it rings the alarm.
+        """
+        events = select.POLLIN | (select.POLLOUT if self._owes else 0)
+        with move_on_after(patience_s):
+            return wait_for_files({self._socket.fileno(): events, self._alarm: select.POLLIN})
+        return 0
+
+    def _write_unasked(self) -> None:
+        """Write what filters have sent of themselves."""
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._alarm)
+        if self._conversation.unasked or self._owes:
+            self._unsent, done = write_some(self._socket, self._conversation, self._unsent)
+            self._owes = not done
+
+    def _ring_alarm(self) -> None:
+        if self._reading and self._alarm >= 0:
+            os.eventfd_write(self._alarm, 1)
 
     def _feed(self) -> None:
         read_some(self._socket, self._conversation)

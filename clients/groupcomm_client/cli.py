@@ -14,6 +14,7 @@ from groupcomm_client.commands import (
     bench,
     chat,
     check,
+    compare,
     daemon,
     demo,
     doctor,
@@ -33,6 +34,7 @@ from groupcomm_client.commands import (
     story,
     sub,
     top,
+    view,
     watch,
 )
 from groupcomm_log.errors import LogError
@@ -89,7 +91,8 @@ def make_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
         *(demo, daemon, keygen, keys, pub, sub, chat, watch, status, groups, members, latency),
-        *(top, bench, doctor, record, log, replay, spark, relay, story, simulate, check),
+        *(top, bench, doctor, record, log, replay, spark, relay, story, simulate, check, view),
+        compare,
     ):
         verb = verbs.add_parser(
             command.NAME,

@@ -1,12 +1,13 @@
 """Finding a daemon and being admitted by it; `connect` for programs that use trio."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Conversation
+from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop, TrioLoop
 from groupcomm_client.targets import default_address, not_admitted, open_socket
 
@@ -35,6 +36,7 @@ async def connect(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    filters: Sequence[Factory] | None = None,
 ) -> AsyncIterator[Connection]:
     """Open a session for the length of a block, and end it in order.
 
@@ -54,14 +56,18 @@ async def connect(
             ``groupcomm check`` (docs/trace.md).
         causes: have `Message.causes` say what each message depends on; a daemon of an older
             release does not tell.
+        filters: factories of the filters that all messages go through, the first of them next to
+            the program (docs/filters.md); None for those of `filters.set_default`.
 
     Raises:
         CannotConnect: there is no daemon, or it does not admit this session in time.
         SessionEnded: the daemon refuses it; the code tells why.
-        LocalProtocolError: not a user's name.
+        LocalProtocolError: not a user's name, or not a filter's.
         ConfigError: no trace can be written there.
     """
-    connection = await open_connection(TrioLoop(), address, user, timeout_s, trace, causes=causes)
+    connection = await open_connection(
+        TrioLoop(), address, user, timeout_s, trace, causes=causes, filters=filters
+    )
     try:
         yield connection
     finally:
@@ -76,10 +82,11 @@ async def open_connection(
     trace: Path | None,
     *,
     causes: bool = False,
+    filters: Sequence[Factory] | None = None,
 ) -> _Made:
     """A connection that was admitted; `connect` says what may be given and raised."""
     where = address or default_address()
-    conversation = Conversation(user, trace, causes=causes)
+    conversation = Conversation(user, trace, causes=causes, filters=filters)
     connection: _Made | None = None
 
     async def be_admitted() -> None:

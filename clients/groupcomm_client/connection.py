@@ -15,6 +15,7 @@ from groupcomm.session.codes import Code
 from groupcomm.session.parts import SOME_BYTES, in_parts
 from groupcomm_client.conversation import Conversation, Ready, Received
 from groupcomm_client.facts import Facts
+from groupcomm_client.filters.factories import Factory
 
 GOODBYE_S: Final = 2.0
 """How long the end of a connection waits for the daemon's answer."""
@@ -115,6 +116,18 @@ class Connection(Facts):
         finally:
             with suppress(SessionEnded):  # whose session is over is a member no longer
                 await self._tasks.in_spite(GOODBYE_S, lambda: self.leave(name))
+
+    def set_filters(self, filters: Sequence[Factory]) -> None:
+        """Have other filters in use from the next view on that the session is told of.
+
+        What others still send through the filters of before is undone by those; see
+        docs/filters.md.
+
+        Raises:
+            LocalProtocolError: a bad name, or one twice.
+            SessionEnded: the session is over.
+        """
+        self.conversation.set_filters(filters)
 
     # ---- messages ----
 

@@ -6,13 +6,12 @@ I/O but for the trace.
 """
 
 import secrets
-from collections import deque
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import cast
 
-from groupcomm.errors import SessionEnded
 from groupcomm.events import (
     Answer,
     Closed,
@@ -28,12 +27,13 @@ from groupcomm.events import (
 )
 from groupcomm.level import ServiceLevel
 from groupcomm.session.client import ClientSession, State
-from groupcomm.trace.session import SessionTrace
-from groupcomm_client.pending import Pending, Requests
+from groupcomm_client.filtered import FilteredSession, Received
+from groupcomm_client.filters import factories
+from groupcomm_client.filters.factories import Factory
+from groupcomm_client.pending import Pending
 from groupcommd.trace_file import TraceFile, now_us, trace_session
 
-Received = Message | GroupView | Undeliverable | Transition | DaemonView
-"""What programs receive."""
+__all__ = ["Conversation", "Ready", "Received", "random_user"]
 
 Ready = Callable[[], bool]
 """Whether what was asked for has come."""
@@ -44,7 +44,7 @@ def random_user() -> str:
     return f"u{secrets.token_hex(6)}"
 
 
-class Conversation:
+class Conversation(FilteredSession):
     """One session, from its hello to its end.
 
     Attributes:
@@ -53,10 +53,18 @@ class Conversation:
         closed: why nothing follows; None while something may.
         events: what has come and was not taken yet.
         asked: what it will be a member of once all that it has asked for is answered.
+        unasked: something waits to be written that no caller has just sent; the shell writes it.
+        alarm: set by the shell; called when `patience_s` may have become less while it waits.
     """
 
     def __init__(
-        self, user: str | None, trace: Path | None = None, *, causes: bool = False
+        self,
+        user: str | None,
+        trace: Path | None = None,
+        *,
+        causes: bool = False,
+        filters: Sequence[Factory] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin it; nothing has been said yet.
 
@@ -64,36 +72,23 @@ class Conversation:
             user: its name; None for a random one.
             trace: the folder for a trace of it; None for no trace.
             causes: ask to be told the causes of messages.
+            filters: make the filters that all messages go through; None for the default ones.
+            clock: of the filters.
 
         Raises:
-            LocalProtocolError: not a user's name.
+            LocalProtocolError: not a user's name, or not a filter's.
         """
-        self._session = ClientSession(user or random_user(), causes=causes)
-        self._groups: dict[str, GroupView] = {}
-        self._requests = Requests()
+        session = ClientSession(user or random_user(), causes=causes)
+        super().__init__(session, factories.default() if filters is None else filters, clock)
         self._trace_folder = trace
-        self._trace: SessionTrace | None = None  # begins once the session has its identity
         self._trace_file: TraceFile | None = None
         self._greeted = 0
-        self._last_sent = self._seen_back = 0
+        self._seen_back = 0
         self._views_waiting = 0  # among the events
-        self.member = MemberId("", 0)
         self.view: DaemonView | None = None
-        self.closed: Closed | None = None
-        self.events: deque[Received] = deque()
         self.asked: set[str] = set()
 
     # ---- what is known ----
-
-    @property
-    def groups(self) -> dict[str, GroupView]:
-        """The latest views of the groups that it is a member of, by name."""
-        return self._groups
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it was admitted, and neither side has said goodbye."""
-        return self._session.state is State.OPEN
 
     @property
     def writable(self) -> bool:
@@ -107,11 +102,6 @@ class Conversation:
         It is shown to have taken those before by giving one back, or its place in the order.
         """
         return self._last_sent - max(self._seen_back, self._session.heard_back)
-
-    def check_open(self) -> None:
-        """Raise SessionEnded if nothing follows."""
-        if self.closed is not None:
-            raise SessionEnded(self.closed.code, self.closed.reason)
 
     # ---- what is asked for; each returns what has to become so ----
 
@@ -149,8 +139,10 @@ class Conversation:
         self_discard: bool,
         ordered: bool = False,
     ) -> int:
-        """Send a message; its number."""
+        """Send a message; its number, or what `order_of` takes for it while filters hold it."""
         self.check_open()
+        if self._filtering is not None:
+            return self._filter(groups, data, level, type, self_discard, ordered)
         number = self._session.multicast(
             groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
         )
@@ -171,7 +163,7 @@ class Conversation:
     ) -> None:
         """Send a part of many messages."""
         self.check_open()
-        if self._trace is not None:
+        if self._trace is not None or self._filtering is not None:
             for data in messages:
                 self.send(groups, data, level=level, type=type, self_discard=self_discard)
             return
@@ -200,6 +192,8 @@ class Conversation:
         """Ask for an orderly end; False if it is over already."""
         if self.closed is not None or self._session.state is State.CLOSED:
             return False
+        if self._filtering is not None and self.is_open:
+            self._filtering.finish()
         self._session.close()
         if self._trace is not None:
             self._trace.asked("disconnect")
@@ -211,6 +205,8 @@ class Conversation:
             self._trace.asked("crash")
         if self._trace_file is not None:
             self._trace_file.close()
+        if self._filtering is not None:
+            self._filtering.end()
 
     # ---- bytes ----
 
@@ -222,13 +218,14 @@ class Conversation:
     def take(self, limit: int) -> bytes:
         """What is to be written, about so much."""
         self._flush_trace()
+        self.unasked = False
         return self._session.take(limit)
 
     def feed(self, data: bytes) -> None:
         """Take what was read; nothing (b"") at the end of the stream."""
         session = self._session
         events = session.receive(data) if data else session.connection_lost()
-        if session.only_messages and self._trace is None:
+        if session.only_messages and self._trace is None and self._filtering is None:
             self.events += cast(list[Message], events)
             return
         for event in events:
@@ -262,10 +259,10 @@ class Conversation:
     def _on_event(self, event: Event) -> None:
         match event:
             case Message():
-                self.events.append(event)
+                self._take(event)
             case GroupView():
                 self._note_members(event)
-                self.events.append(event)
+                self._tell(event)
             case Ordered():
                 self._seen_back = max(self._seen_back, event.number)
                 self._requests.ordered(event)
@@ -274,12 +271,14 @@ class Conversation:
             case Connected():
                 self._admitted(event.member)
             case Closed():
+                if self._filtering is not None:
+                    self._filtering.finish()
                 self.closed = event
             case DaemonView():
                 self._views_waiting += 1
-                self.events.append(event)
+                self._tell(event)
             case Undeliverable() | Transition():
-                self.events.append(event)
+                self._tell(event)
 
     def _note_members(self, view: GroupView) -> None:
         if self.member in view.members:
@@ -295,3 +294,5 @@ class Conversation:
             self._trace_file, self._trace = trace_session(
                 self._trace_folder, str(member), self._greeted
             )
+        if self._filtering is not None:
+            self._filtering.start()

@@ -4,7 +4,7 @@ import math
 import select
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
@@ -48,10 +48,16 @@ def check_time() -> None:
 
 def wait_for_socket(socket_: socket.socket, events: int) -> int:
     """What of some events of `select.poll` has come; 0 if nothing has when time is up."""
-    if socket_.fileno() < 0:  # closed by another thread
-        return select.POLLHUP
+    return wait_for_files({socket_.fileno(): events})
+
+
+def wait_for_files(files: Mapping[int, int]) -> int:
+    """The same for several: by file number the events; what has come of any of them."""
     poll = select.poll()
-    poll.register(socket_, events)
+    for number, events in files.items():
+        if number < 0:  # closed by another thread
+            return select.POLLHUP
+        poll.register(number, events)
     left_s = seconds_left()
     found = poll.poll(None if left_s == math.inf else left_s * 1000)
     return found[0][1] if found else 0

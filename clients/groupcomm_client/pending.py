@@ -41,6 +41,8 @@ class Requests:
         self._orders: dict[int, Pending[Ordered]] = {}
         self._answers: deque[Pending[bytes]] = deque()
         self._changes: dict[str, deque[tuple[int, Pending[GroupView]]]] = {}
+        self._tickets: dict[int, int] = {}  # and the numbers of those that were sent already
+        self._last_ticket = 0
 
     def change(self, group: str, number: int) -> Pending[GroupView]:
         """A join or a leave; those of one group are answered in their order."""
@@ -61,6 +63,7 @@ class Requests:
         Raises:
             OrderUnknown: the session has ended while the block waited.
         """
+        number = self._tickets.pop(number, 0) or number
         self._orders[number] = pending = Pending[Ordered]()
         try:
             yield pending
@@ -68,7 +71,23 @@ class Requests:
             text = f"the order of a message is unknown: {error}"
             raise OrderUnknown(error.code, text) from None
         finally:
-            del self._orders[number]
+            if self._orders.pop(number, None) is None:  # it was a ticket
+                self._orders = {
+                    k: other for k, other in self._orders.items() if other is not pending
+                }
+
+    def ticket(self) -> int:
+        """What stands for the number of a message that has none yet, see `order_of`; below 0."""
+        self._last_ticket -= 1
+        self._tickets[self._last_ticket] = 0
+        return self._last_ticket
+
+    def sent_as(self, ticket: int, number: int) -> None:
+        """The message of a ticket has its number."""
+        if ticket in self._orders:
+            self._orders[number] = self._orders.pop(ticket)
+        elif ticket in self._tickets:  # else nobody waits any more
+            self._tickets[ticket] = number
 
     # ---- answers ----
 

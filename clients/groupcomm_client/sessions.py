@@ -15,6 +15,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
 from groupcomm_client.connecting import ADMISSION_S, Greeter, open_connection
 from groupcomm_client.conversation import Received, random_user
+from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop
 
 FIRST_PAUSE_S: Final = 0.05
@@ -83,6 +84,9 @@ class Session(Greeter, Protocol):
     async def receive(self) -> Received:
         """The next event."""
 
+    def set_filters(self, filters: Sequence[Factory]) -> None:
+        """Have other filters in use from the next view on."""
+
     def take_waiting(self) -> list[Received]:
         """The events that are there."""
 
@@ -98,6 +102,7 @@ class Sessions:
         told: events of sessions that have ended, and what stands between the sessions; to be given
             before those of the present one.
         closed: no other session is to follow.
+        filters: of those that are opened from now on; None for the default ones.
     """
 
     def __init__(
@@ -108,6 +113,7 @@ class Sessions:
         trace: Path | None,
         *,
         causes: bool = False,
+        filters: Sequence[Factory] | None = None,
     ) -> None:
         self.groups: dict[str, None] = {}
         self.told: deque[Received | Reconnected] = deque()
@@ -116,6 +122,7 @@ class Sessions:
         self._user = user or random_user()
         self._trace = trace
         self._causes = causes
+        self.filters = filters
         self._session: Session | None = None
         self._renewing = loop.lock()
         self.closed = False
@@ -187,5 +194,11 @@ class Sessions:
 
     async def _connect(self, timeout_s: float) -> Session:
         return await open_connection(
-            self._loop, self._address, self._user, timeout_s, self._trace, causes=self._causes
+            self._loop,
+            self._address,
+            self._user,
+            timeout_s,
+            self._trace,
+            causes=self._causes,
+            filters=self.filters,
         )

@@ -18,6 +18,7 @@ from groupcomm.session.codes import Code
 from groupcomm_client.connecting import ADMISSION_S
 from groupcomm_client.connection import GOODBYE_S, Turns
 from groupcomm_client.conversation import Received
+from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop, TrioLoop
 from groupcomm_client.sessions import Reconnected, Session, Sessions
 
@@ -33,8 +34,9 @@ class StayingConnection:
         trace: Path | None,
         *,
         causes: bool = False,
+        filters: Sequence[Factory] | None = None,
     ) -> None:
-        self._sessions = Sessions(loop, address, user, trace, causes=causes)
+        self._sessions = Sessions(loop, address, user, trace, causes=causes, filters=filters)
         self._loop = loop
         self._turns = Turns(loop)
         self._last: Position | None = None
@@ -68,6 +70,16 @@ class StayingConnection:
         await self._sessions.aclose()
 
     # ---- what programs do ----
+
+    def set_filters(self, filters: Sequence[Factory]) -> None:
+        """Have other filters in use: in this session from its next view on, and in later ones.
+
+        Raises:
+            LocalProtocolError: a bad name, or one twice.
+        """
+        self._sessions.filters = tuple(filters)
+        with suppress(SessionEnded):  # then the next one has them
+            self._sessions.current.set_filters(filters)
 
     async def join(self, group: str) -> None:
         """Become a member, in this session and those that follow.
@@ -206,6 +218,7 @@ async def stay_connected(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    filters: Sequence[Factory] | None = None,
 ) -> AsyncIterator[StayingConnection]:
     """As `connect`, for the length of a block; a session that ends is replaced by a new one.
 
@@ -214,14 +227,14 @@ async def stay_connected(
     `Reconnected` stands where something may be missing.
 
     Args:
-        address, user, trace, causes: see `connect`.
+        address, user, trace, causes, filters: see `connect`.
         timeout_s: seconds until the first session must be admitted.
 
     Raises:
         CannotConnect: there is no first session.
         SessionEnded: the daemon refuses it for good.
     """
-    staying = StayingConnection(TrioLoop(), address, user, trace, causes=causes)
+    staying = StayingConnection(TrioLoop(), address, user, trace, causes=causes, filters=filters)
     await staying.open(timeout_s)
     try:
         yield staying

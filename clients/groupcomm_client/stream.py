@@ -37,6 +37,8 @@ class SessionStream(Gathering):
         self._unsent = memoryview(b"")
         self._reading = self._writing = False
         self._finishing = False
+        self._patience = trio.CancelScope()  # of the one who reads
+        conversation.alarm = self._be_patient
         self._readers, self._writers = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
 
     def close(self) -> None:
@@ -63,12 +65,30 @@ class SessionStream(Gathering):
                 continue
             self._reading = True
             try:
-                with suppress(trio.ClosedResourceError):  # then the conversation is over
-                    await trio.lowlevel.wait_readable(self._socket)
-                    read_some(self._socket, self._conversation)
+                await self._read()
             finally:
                 self._reading = False
                 self._readers.unpark_all()
+            if self._conversation.unasked:
+                self.write_soon()
+
+    async def _read(self) -> None:
+        """Read what comes, or wait for the time that filters wait for."""
+        with suppress(trio.ClosedResourceError):  # then the conversation is over
+            patience_s = self._conversation.patience_s
+            if patience_s is None:
+                await trio.lowlevel.wait_readable(self._socket)
+            else:
+                with trio.move_on_after(patience_s) as self._patience:
+                    await trio.lowlevel.wait_readable(self._socket)
+                self._conversation.wake()
+            read_some(self._socket, self._conversation)
+
+    def _be_patient(self) -> None:
+        """Filters wait for an earlier time than when this began to wait."""
+        patience_s = self._conversation.patience_s
+        if patience_s is not None:
+            self._patience.deadline = trio.current_time() + patience_s
 
     # ---- out ----
 

@@ -2,14 +2,14 @@
 
 from functools import partial
 
-from examples.ordering.stage import Stage
+from examples.ordering.stage import Stage, crossed
 from examples.ordering.story import Run, story
 from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.global_id import GlobalId
 from groupcomm.algorithms.last_sender import LastSender
 from groupcomm.algorithms.message_history import CompressedHistory, MessageHistory
 from groupcomm.algorithms.network import Network
-from groupcomm.algorithms.process import Name
+from groupcomm.algorithms.process import Name, Order
 from groupcomm.algorithms.real_time import RealTime
 from groupcomm.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
 from groupcomm.algorithms.vector import Vector
@@ -28,7 +28,7 @@ def _late_question(stage: Stage) -> None:
     stage.bring(question, "r")
 
 
-@story("effect-first", "Plain fan-out: the answer before the question")
+@story("effect-first", "Plain fan-out: the answer before the question", Order.CAUSAL)
 def effect_first() -> Run:
     """p asks, q answers. Nothing keeps the question to r from being slower than the answer."""
     stage = Stage(FanOut, "pqr")
@@ -36,19 +36,14 @@ def effect_first() -> Run:
     return stage.end()
 
 
-@story("two-orders", "Plain fan-out: two messages in two orders")
+@story("two-orders", "Plain fan-out: two messages in two orders", Order.TOTAL)
 def two_orders() -> Run:
     """p and q send at the same time. Neither message causes the other, so causal order is kept;
     but r and s are told in different orders, and two replicas would differ from now on."""
-    stage = Stage(FanOut, "pqrs")
-    one, other = stage.send("p"), stage.send("q")
-    stage.bring(one, "r")
-    stage.bring(other, "s", "r", "p")
-    stage.bring(one, "s", "q")
-    return stage.end()
+    return crossed(FanOut)
 
 
-@story("late-message", "Real time: a message that is later than the wait")
+@story("late-message", "Real time: a message that is later than the wait", Order.CAUSAL)
 def late_message() -> Run:
     """Each message carries the time, and waits at its receiver for 3 units, in which all earlier
     ones should have come. One takes longer: nobody can know that it is still under way."""
@@ -62,7 +57,7 @@ def late_message() -> Run:
     return stage.end()
 
 
-@story("clock-behind", "Real time: clocks that differ")
+@story("clock-behind", "Real time: clocks that differ", Order.FIFO)
 def clock_behind() -> Run:
     """Every message is quick, but q's clock is 5 behind. So p takes what q sends for long overdue,
     waits for nothing, and delivers the second message when it comes first."""
@@ -112,19 +107,14 @@ def _growth(rounds: int = 20) -> dict[str, list[int]]:
     return found
 
 
-@story("one-number", "A global number: right until two messages are concurrent")
+@story("one-number", "A global number: right until two messages are concurrent", Order.TOTAL)
 def one_number() -> Run:
     """p and q both have seen nothing, so both send with the number 1. r has delivered p's 1 when
     q's 1 comes: it is concurrent. Delivered at once, nothing is lost, and s differs from r."""
-    stage = Stage(GlobalId, "pqrs")
-    one, other = stage.send("p"), stage.send("q")
-    stage.bring(one, "r")
-    stage.bring(other, "s", "r", "p")
-    stage.bring(one, "s", "q")
-    return stage.end()
+    return crossed(GlobalId)
 
 
-@story("two-causes", "The last sender: a second cause that no stamp names")
+@story("two-causes", "The last sender: a second cause that no stamp names", Order.CAUSAL)
 def two_causes() -> Run:
     """r has delivered p1 and q1 before it sends; its stamp names the last of them, q1. So q
     delivers r1, though p1, which caused it, too, has not come."""
@@ -179,7 +169,7 @@ def live_vector() -> Run:
     return stage.end(waited=stage.waiting("q"))
 
 
-@story("advance", "A concurrent message: delivered at once, and advanced")
+@story("advance", "A concurrent message: delivered at once, and advanced", Order.CAUSAL)
 def advance() -> Run:
     """s takes concurrent messages as they come, and its vector jumps to theirs. So r1, which q1
     and p1 have caused, comes at once; p1, jumped over, comes behind its effect."""

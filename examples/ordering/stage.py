@@ -8,20 +8,17 @@ from groupcomm.algorithms.process import Message, Name, Packet, Process
 from groupcomm.trace.steps import AlgorithmStep
 
 
-class Stage:
+class Play:
     """A network whose packets come when the story says so.
 
     Args:
-        make: of each process, from its name and all names.
-        names: of the processes; one letter each.
-
-    Attributes:
         network: that is played on.
+        events: into which it records.
     """
 
-    def __init__(self, make: Callable[[Name, Sequence[Name]], Process], names: str) -> None:
-        self._events: list[AlgorithmStep] = []
-        self.network = Network([make(name, tuple(names)) for name in names], self._events.append)
+    def __init__(self, network: Network, events: list[AlgorithmStep]) -> None:
+        self.network = network
+        self._events = events
 
     def send(self, sender: Name, to: Iterable[Name] | None = None) -> Message:
         """Somebody sends, to all as a rule."""
@@ -55,3 +52,26 @@ class Stage:
 
     def _bring(self, is_it: Callable[[Packet], bool]) -> None:
         self.network.bring(next(filter(is_it, self.network.ready)))
+
+
+class Stage(Play):
+    """Where one algorithm is played.
+
+    Args:
+        make: of each process, from its name and all names.
+        names: of the processes; one letter each.
+    """
+
+    def __init__(self, make: Callable[[Name, Sequence[Name]], Process], names: str) -> None:
+        events: list[AlgorithmStep] = []
+        super().__init__(Network([make(name, names) for name in names], events.append), events)
+
+
+def crossed(make: Callable[[Name, Sequence[Name]], Process]) -> Run:
+    """p and q send at the same time; the first message is the first at r, the second one at s."""
+    stage = Stage(make, "pqrs")
+    one, other = stage.send("p"), stage.send("q")
+    stage.bring(one, "r")
+    stage.bring(other, "s", "r", "p")
+    stage.bring(one, "s", "q")
+    return stage.end()

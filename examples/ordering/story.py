@@ -35,12 +35,14 @@ class Story:
         name: of its figure and on the command line.
         title: a line.
         lesson: what it shows; the docstring of the function that runs it.
+        breaks: the order whose breaking it shows; None if it shows something else.
         run: plays it; always alike.
     """
 
     name: str
     title: str
     lesson: str
+    breaks: Order | None
     run: Callable[[], Run]
 
 
@@ -48,13 +50,15 @@ STORIES: Final[dict[str, Story]] = {}
 """By name, in the order of the chapter."""
 
 
-def story(name: str, title: str) -> Callable[[Callable[[], Run]], Callable[[], Run]]:
+def story(
+    name: str, title: str, breaks: Order | None = None
+) -> Callable[[Callable[[], Run]], Callable[[], Run]]:
     """Make a function that plays a run the story of this name; its docstring is the lesson."""
 
     def add(run: Callable[[], Run]) -> Callable[[], Run]:
         assert run.__doc__ is not None
         lesson = " ".join(run.__doc__.split())
-        STORIES[name] = Story(name=name, title=title, lesson=lesson, run=run)
+        STORIES[name] = Story(name=name, title=title, lesson=lesson, breaks=breaks, run=run)
         return run
 
     return add

@@ -1,27 +1,23 @@
 """Total order: how it is made, and what it does not imply."""
 
-from examples.ordering.stage import Stage
+from examples.ordering.stage import Stage, crossed
 from examples.ordering.story import Run, story
 from groupcomm.algorithms.acknowledged import AcknowledgedStamps
+from groupcomm.algorithms.process import Order
 from groupcomm.algorithms.sequencer import SenderSequencer, Sequencer
 from groupcomm.algorithms.site_horizons import SiteHorizons
 from groupcomm.algorithms.token_ring import TokenRing
 from groupcomm.algorithms.vector import Vector
 
 
-@story("causal-not-total", "Causal order is not total")
+@story("causal-not-total", "Causal order is not total", Order.TOTAL)
 def causal_not_total() -> Run:
     """Vectors hold nothing back here: p1 and q1 are concurrent, and r and s may take them in
     different orders."""
-    stage = Stage(Vector, "pqrs")
-    one, other = stage.send("p"), stage.send("q")
-    stage.bring(one, "r")
-    stage.bring(other, "s", "r", "p")
-    stage.bring(one, "s", "q")
-    return stage.end()
+    return crossed(Vector)
 
 
-@story("total-not-causal", "Total order is not causal")
+@story("total-not-causal", "Total order is not causal", Order.CAUSAL)
 def total_not_causal() -> Run:
     """q sends twice; its second message overtakes the first one on the way to the sequencer p and
     gets the lower number. All agree, on an order that turns a sender's messages round."""

@@ -1,8 +1,9 @@
 """Order for unicast, and why it is not enough for a group."""
 
-from examples.ordering.stage import Stage
+from examples.ordering.stage import Stage, crossed
 from examples.ordering.story import Run, story
 from groupcomm.algorithms.pair_numbers import PairNumbers
+from groupcomm.algorithms.process import Order
 
 
 @story("pair", "Two processes: a number for each message")
@@ -17,13 +18,8 @@ def pair() -> Run:
     return stage.end(waited=waited)
 
 
-@story("three-diverge", "Three processes: numbers of each pair do not agree")
+@story("three-diverge", "Three processes: numbers of each pair do not agree", Order.TOTAL)
 def three_diverge() -> Run:
-    """p and q each tell the others to set a value. Every pair keeps its order; r ends with p's
-    value and s with q's, and r has an answer to what it has not heard."""
-    stage = Stage(PairNumbers, "pqrs")
-    one, other = stage.send("p"), stage.send("q")
-    stage.bring(one, "s")
-    stage.bring(other, "r", "s", "p")
-    stage.bring(one, "r", "q")
-    return stage.end()
+    """p and q each tell the others to set a value. Every pair keeps its order, and yet r ends with
+    q's value and s with p's."""
+    return crossed(PairNumbers)

@@ -32,6 +32,11 @@ For one order of all messages::
     site_horizons     a stamp waits until nothing lower can come
     bus1              queues with blocks, and nothing that locks all of them
 
+All of these by name, and without a daemon::
+
+    catalogue         names, and how each is run beside the others
+    direct            peers that talk over UDP or in virtual time
+
 And what is built on clocks::
 
     mutual_exclusion  central_scheduler, lamport_mutex, and a judge

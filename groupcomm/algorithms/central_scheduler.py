@@ -24,6 +24,9 @@ class Kind(enum.IntEnum):
     GRANT = 2  # from it
     RELEASE = 3  # to it
 
+    def __str__(self) -> str:
+        return self.name.lower()
+
 
 class CentralScheduler(Claimant):
     """A stamp is a `Kind`; messages of users have none."""
@@ -47,6 +50,10 @@ class CentralScheduler(Claimant):
         if packet.stamp == Kind.GRANT:
             return Step(deliveries=self._granted())
         return self._schedule(packet.source, packet.stamp)
+
+    def says(self, packet: Packet) -> str:
+        """See `Process.says`."""
+        return str(Kind(packet.stamp))
 
     def _ask(self) -> Step:
         return self._tell_scheduler(Kind.REQUEST)

@@ -31,6 +31,9 @@ class Kind(enum.IntEnum):
     RELEASE = 3
     MESSAGE = 4  # of a user
 
+    def __repr__(self) -> str:
+        return self.name.lower()
+
 
 class LamportMutex(Claimant):
     """A stamp is (kind, clock)."""
@@ -62,6 +65,10 @@ class LamportMutex(Claimant):
             self._queue.pop(packet.source, None)
         said = () if packet.message is None else (packet.message,)
         return Step(packets, said + self._turn())
+
+    def says(self, packet: Packet) -> str:
+        """See `Process.says`."""
+        return Kind(packet.stamp[0]).name.lower()
 
     def _hear(self, source: Name, clock: int) -> None:
         self._latest[source] = clock

@@ -11,13 +11,14 @@ knows which requests may have caused which, by the messages that users send to e
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import combinations
 
 from groupcomm.algorithms.history import History
 from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.process import Message, Name, Process, Step
 from groupcomm.errors import LocalProtocolError
+from groupcomm.trace.steps import AlgorithmStep
 
 
 class Claimant(Process):
@@ -116,14 +117,23 @@ class Uses:
 class MutexNetwork(Network):
     """A network of claimants.
 
+    Args:
+        claimants: all of them.
+        record: takes their steps. A request waits in the buffer until it is granted; what the
+            processes tell each other about it are messages of their own, as ``q-request``.
+
     Attributes:
         claimants: the processes, by name.
         uses: of the resource.
     """
 
-    def __init__(self, claimants: Iterable[Claimant]) -> None:
+    def __init__(
+        self,
+        claimants: Iterable[Claimant],
+        record: Callable[[AlgorithmStep], object] | None = None,
+    ) -> None:
         self.claimants = {claimant.me: claimant for claimant in claimants}
-        super().__init__(self.claimants.values())
+        super().__init__(self.claimants.values(), record)
         self.uses = Uses(self.history)
 
     def request(self, name: Name) -> Message:
@@ -137,7 +147,7 @@ class MutexNetwork(Network):
         assert claimant.wish is not None
         self.uses.requested.append(claimant.wish)
         self.history.send(claimant.wish)
-        self._take(claimant, step)
+        self.take(name, step)
         return claimant.wish
 
     def release(self, name: Name) -> None:
@@ -150,7 +160,7 @@ class MutexNetwork(Network):
         request, step = claimant.wish, claimant.release()
         assert request is not None
         self.uses.release(request)
-        self._take(claimant, step)
+        self.take(name, step)
 
     def _take(self, process: Process, step: Step) -> None:
         for message in step.deliveries:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from groupcomm.algorithms.history import History
 from groupcomm.algorithms.process import Message, Name, Packet, Process, Step
-from groupcomm.algorithms.traced import Traced
+from groupcomm.algorithms.traced import Said, Traced
 from groupcomm.trace.steps import AlgorithmStep
 
 
@@ -32,8 +32,9 @@ class Network:
     ) -> None:
         self.processes: dict[Name, Process] = {process.me: process for process in processes}
         self.now = 0
+        said = Said()
         self._traced = {
-            name: Traced(process, self, record)
+            name: Traced(process, self, record, said)
             for name, process in self.processes.items()
             if record is not None
         }

@@ -7,6 +7,7 @@ that may now be delivered, in this order.
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from groupcomm.clocks.vector import VectorClock
@@ -136,6 +137,10 @@ class Process(ABC):
         """What a message that waits here waits for, as far as its stamp names it."""
         return ()
 
+    def says(self, packet: Packet) -> str:
+        """A word for a packet without a message that a trace is to show; "" if it is not."""
+        return ""
+
     def _message(self, data: bytes, destinations: Iterable[Name] | None) -> Message:
         """The next message."""
         to = self.members if destinations is None else tuple(sorted(set(destinations)))
@@ -170,7 +175,19 @@ def size_of(stamp: Any) -> int:
         case str():
             return 1 + len(stamp.encode())
         case Mapping() | VectorClock():
-            return sum(size_of(key) + size_of(value) for key, value in stamp.items())
+            return sum(_size_of_item(key, value) for key, value in stamp.items())
         case list() | tuple() | set() | frozenset():
             return sum(map(size_of, stamp))
     raise TypeError(f"a stamp with a {type(stamp).__name__} has no length on a wire")
+
+
+def _size_of_item(key: Any, value: Any) -> int:
+    """Of a key and a value; a long history has the same names in each of its values."""
+    if type(value) is tuple and set(map(type, value)) == {str}:
+        return _size_of_fixed(key) + _size_of_fixed(value)
+    return size_of(key) + size_of(value)
+
+
+@lru_cache(maxsize=4096)
+def _size_of_fixed(part: Any) -> int:
+    return size_of(part)

@@ -69,6 +69,11 @@ class RealTime(Buffering):
         self.now = now
         return Step(deliveries=tuple(self._take_next()))
 
+    @property
+    def deadline(self) -> int | None:
+        """What the clock shows when the next message is due; None if none waits."""
+        return self._buffer[0].stamp.time + self.wait if self._buffer else None
+
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
         """See `Process.send`; the sender waits as all others."""
         message = self._broadcast(data, destinations)

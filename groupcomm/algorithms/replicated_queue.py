@@ -70,6 +70,11 @@ class QueueNode:
         self._on_disk.append(count)
         self.writes += 1
 
+    @property
+    def latest(self) -> RestartCount:
+        """What it knows to be the count of its latest message."""
+        return self._clock.value
+
     def count(self) -> RestartCount:
         """Count a message that is being written."""
         count = self._clock.tick()

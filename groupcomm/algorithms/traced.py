@@ -2,12 +2,41 @@
 
 What comes and goes is seen from outside: a message that the process has received and neither
 delivered nor refused is in its buffer. What is inside (a clock, a path), the process tells itself.
+Packets without a message pass through, unless the process has a word for them (`Process.says`):
+then they are messages of their own, named by that word: ``q-request``.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from groupcomm.algorithms.process import Message, Name, Packet, Process, Step
-from groupcomm.trace.steps import AlgorithmStep, Now, StepTrace
+from groupcomm.trace.steps import AlgorithmStep, MessageId, Now, StepTrace
+
+
+class Said:
+    """The names of packets without a message, from their sending to their receipt.
+
+    Copies of one packet to several processes have one name; equal packets that are under way at
+    once come in the order of their sending, as far as anybody can tell.
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._under_way: dict[Packet, list[MessageId]] = {}
+
+    def sent(self, word: str, copies: Iterable[Packet]) -> MessageId:
+        """Name what is sent."""
+        copies = list(copies)
+        name = f"{copies[0].source}-{word}"
+        self._counts[name] += 1
+        for packet in copies:
+            self._under_way.setdefault(packet, []).append((name, self._counts[name]))
+        return name, self._counts[name]
+
+    def received(self, packet: Packet) -> MessageId | None:
+        """The name of what has come, if it has one."""
+        names = self._under_way.get(packet)
+        return names.pop(0) if names else None
 
 
 class Traced:
@@ -17,12 +46,18 @@ class Traced:
         process: that is used from now on through this.
         clock: gives the steps their times.
         record: takes the steps.
+        said: the same for all processes of a network.
     """
 
     def __init__(
-        self, process: Process, clock: Now, record: Callable[[AlgorithmStep], object]
+        self,
+        process: Process,
+        clock: Now,
+        record: Callable[[AlgorithmStep], object],
+        said: Said,
     ) -> None:
         self.process = process
+        self._said = said
         self._trace = StepTrace(clock, record, process.me)
         self._sent: set[Message] = set()
         self._buffered: set[Message] = set()
@@ -35,10 +70,11 @@ class Traced:
     def receive(self, packet: Packet) -> Step:
         """See `Process.receive`."""
         message = packet.message
-        if message is None:
+        told = self._said.received(packet) if message is None else message.id
+        if told is None:
             self._trace.passed("a packet without a message")
         else:
-            self._trace.received(message.id, packet.source)
+            self._trace.received(told, packet.source)
         return self.take(self.process.receive(packet))
 
     def take(self, step: Step) -> Step:
@@ -52,13 +88,25 @@ class Traced:
                 self._trace.took(message.id)
             self._trace.delivered(message.id)
         self._note_buffered()
+        self._note_said(step)
         return step
+
+    def _note_said(self, step: Step) -> None:
+        alike: dict[str, list[Packet]] = {}
+        for packet in step.packets:
+            if packet.message is None and self.process.says(packet):
+                alike.setdefault(str(packet.stamp), []).append(packet)
+        for stamp, copies in alike.items():
+            message = self._said.sent(self.process.says(copies[0]), copies)
+            to = [packet.destination for packet in copies]
+            self._trace.sent(message, to, stamp, copies[0].stamp_bytes)
 
     def _note_sent(self, message: Message | None, packet: Packet | None) -> None:
         if message is None or message.sender != self.process.me or message in self._sent:
             return
         self._sent.add(message)
-        stamp, size = ("", 0) if packet is None else (str(packet.stamp), packet.stamp_bytes)
+        stamped = packet is not None and packet.stamp is not None
+        stamp, size = (str(packet.stamp), packet.stamp_bytes) if packet and stamped else ("", 0)
         self._trace.sent(message.id, message.destinations, stamp, size)
 
     def _note_buffered(self) -> None:

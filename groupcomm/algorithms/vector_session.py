@@ -125,6 +125,10 @@ class VectorSession(Vector):
         self._buffer = [one for one in self._buffer if one.message.sender != name]
         return self._go_on()
 
+    def delivered_from(self, name: Name) -> int:
+        """How many messages of a member this process has delivered or need not wait for."""
+        return self._clock[name]
+
     def _is_next(self, received: Received) -> bool:
         counted = (name for name, count in received.stamp.items() if count)
         known = all(name in self._clock or name in self._left for name in counted)

@@ -13,7 +13,7 @@ from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.events import Answer, Closed, Event, Transition
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_group, check_user
-from groupcomm.session.bundler import Bundler
+from groupcomm.session.bundler import Bundler, names_bytes
 from groupcomm.session.codes import Code
 from groupcomm.session.frame_reader import FrameReader
 from groupcomm.session.frames import (
@@ -163,6 +163,27 @@ class ClientSession:
         self._bundler.add_message(number, type, data, names, level, flags, ordered)
         self._number = number
         return number
+
+    def check(
+        self,
+        groups: tuple[str, ...],
+        size: int,
+        *,
+        level: ServiceLevel,
+        type: int,
+        ordered: bool,
+    ) -> None:
+        """Raise what `multicast` would for a message of so many bytes, and queue nothing."""
+        if self.state is not State.OPEN:
+            raise self._not_open()
+        if not (
+            0 <= type <= 65535
+            and 0 <= level < _LEVEL_COUNT
+            and size <= MAX_MESSAGE_BYTES
+            and (level >= _AGREED or not ordered)
+        ):
+            raise _bad_argument(size, level, type)
+        names_bytes(groups)
 
     def multicast_many(
         self,

@@ -1,6 +1,6 @@
 """Judge recorded traces: JSON lines in, what does not hold out."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
@@ -34,7 +34,12 @@ class CheckResult:
 
 
 def check_trace(name: str, lines: Iterable[bytes]) -> CheckResult:
-    """Judge one trace.
+    """Judge one trace; arguments and errors are those of `read_trace`."""
+    return judge_events(name, read_trace(name, lines))
+
+
+def read_trace(name: str, lines: Iterable[bytes]) -> Iterator[TraceEvent]:
+    """The events of one trace.
 
     Args:
         name: what errors call it, as a rule the file's name.
@@ -44,14 +49,12 @@ def check_trace(name: str, lines: Iterable[bytes]) -> CheckResult:
         TraceError: a line is broken, cut off, or makes no sense where it stands.
     """
     sense = Sense()
-    events = (read_event(sense, name, number, line) for number, line in enumerate(lines, 1))
-    return judge_events(name, events)
+    for number, line in enumerate(lines, 1):
+        yield read_event(sense, name, number, line)
 
 
 def check_together(name: str, traces: Mapping[str, Iterable[bytes]]) -> CheckResult:
-    """Judge the traces of several processes as one; see `groupcomm.trace.merge`.
-
-    A last line that is cut off, as a process that was killed may leave it, counts as not there.
+    """Judge the traces of several processes as one; see `read_together`.
 
     Args:
         name: what the result calls them.
@@ -60,8 +63,22 @@ def check_together(name: str, traces: Mapping[str, Iterable[bytes]]) -> CheckRes
     Raises:
         TraceError: a line is broken, or makes no sense where it stands.
     """
+    return judge_events(name, read_together(traces))
+
+
+def read_together(traces: Mapping[str, Iterable[bytes]]) -> Iterator[TraceEvent]:
+    """The events of several processes as one trace; see `groupcomm.trace.merge`.
+
+    A last line that is cut off, as a process that was killed may leave it, counts as not there.
+
+    Args:
+        traces: lines by the name of their file.
+
+    Raises:
+        TraceError: a line is broken, or makes no sense where it stands.
+    """
     sense = Sense()
-    return judge_events(name, merge([_events(sense, *trace) for trace in traces.items()]))
+    return merge([_events(sense, *trace) for trace in traces.items()])
 
 
 def _events(sense: Sense, name: str, lines: Iterable[bytes]) -> list[TraceEvent]:
@@ -97,4 +114,6 @@ __all__ = [
     "check_trace",
     "describe",
     "judge_events",
+    "read_together",
+    "read_trace",
 ]

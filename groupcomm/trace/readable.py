@@ -33,7 +33,7 @@ from groupcomm.trace.steps import AlgorithmStep
 
 def readable(event: TraceEvent) -> str:
     """One line for one event: seconds, who, what."""
-    return f"{event.t / 1e6:11.6f}  {_who(event):24} {_what(event)}"
+    return f"{event.t / 1e6:11.6f}  {_who(event):24} {what_happened(event)}"
 
 
 _Client = Send | Deliver | Ask | Member | Order | Bounce | Trans | Dview
@@ -45,7 +45,8 @@ def _who(event: TraceEvent) -> str:
     return event.c if isinstance(event, _Client) else event.p
 
 
-def _what(event: TraceEvent) -> str:
+def what_happened(event: TraceEvent) -> str:
+    """The same without when and who."""
     if isinstance(event, AlgorithmStep):
         return readable_step(event)
     if isinstance(event, Trans | Dview):

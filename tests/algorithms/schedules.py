@@ -60,3 +60,16 @@ def assert_keeps(network: Network, orders: frozenset[Order]) -> None:
     assert not history.twice
     for order in orders:
         assert not history.broken(order), history.broken(order)[0].why
+
+
+def late_cause(make: Make, names: Sequence[Name] = NAMES[:3]) -> list[AlgorithmStep]:
+    """The first sends, the second answers; at the third the answer is before its cause."""
+    steps: list[AlgorithmStep] = []
+    network = Network([make(name, names) for name in names], steps.append)
+    network.send(names[0], b"")
+    network.bring(next(packet for packet in network.under_way if packet.destination == names[1]))
+    network.send(names[1], b"")
+    for packet in [packet for packet in network.under_way if packet.source == names[1]]:
+        network.bring(packet)
+    network.bring_all()
+    return steps

@@ -1,6 +1,5 @@
 """bus1's queues and multicasts: each test is named after the rule that it holds the bus to."""
 
-from collections.abc import Sequence
 from math import log2
 from typing import Any
 
@@ -9,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.algorithms.bus1.multicast import Blocking, Multicast, Step, What
+from groupcomm.algorithms.bus1.naive import FifoQueue, HastyMulticast, plain
 from groupcomm.algorithms.bus1.queue import Queue, Stamp
 from groupcomm.algorithms.process import Message, Order
 from groupcomm.errors import LocalProtocolError
-from tests.algorithms.bus import PEERS, Bus, Run, play, schedules
+from tests.algorithms.bus import PEERS, Run, play, schedules
 from tests.algorithms.counterexample import smallest_of
 
 Events = list[tuple[int, int, int]]
@@ -227,33 +227,9 @@ def test_a_block_at_the_estimate_holds_less_back() -> None:
 # ---- what fails, and what is not promised ----
 
 
-class Plain(Multicast[Message]):
-    """Queues one message after the other, and no more."""
-
-    count = 0
-
-    @property
-    def ready(self) -> list[Step[Message]]:
-        return [Step(What.QUEUE, queue) for queue in self._without(self._queued)]
-
-    def do(self, step: Step[Message]) -> None:
-        assert isinstance(step.queue, Fifo)
-        self.stamp = Stamp(step.queue.tick(), self.sender.id)
-        super().do(step)
-
-
-class Fifo(Queue[Message]):
-    """First in, first out: a stamp here is the place in the queue."""
-
-
-def plain(sender: Bus, to: Sequence[Bus], message: Message, _: Blocking) -> Plain:
-    """A multicast to plain queues."""
-    return Plain(sender, to, message)
-
-
 def test_a_plain_fifo_is_not_consistent() -> None:
     """One multicast overtakes another one on its way round the destinations."""
-    run = Run(way=plain, queue=Fifo)
+    run = Run(way=plain, queue=FifoQueue)
     first, second = run.start("a", "bc"), run.start("a", "bc")
     run.step(first)
     run.finish(second)
@@ -264,7 +240,7 @@ def test_a_plain_fifo_is_not_consistent() -> None:
 
 def test_a_plain_fifo_is_not_causal() -> None:
     """A reaction to an early copy arrives before the second copy."""
-    run = Run(way=plain, queue=Fifo)
+    run = Run(way=plain, queue=FifoQueue)
     cause = run.start("a", "bc")
     run.step(cause)
     assert run.take("b") == cause
@@ -274,19 +250,9 @@ def test_a_plain_fifo_is_not_causal() -> None:
     assert run.history.broken(Order.CAUSAL)
 
 
-class Hasty(Multicast[Message]):
-    """The known bug: a destination's message is queued as soon as this destination is ready."""
-
-    def _after_tick(self) -> list[Step[Message]]:
-        return [
-            Step(What.QUEUE if queue in self._synchronised else What.SYNCHRONISE, queue)
-            for queue in self._without(self._queued)
-        ]
-
-
 def test_queueing_before_all_are_synchronised_is_revealed_by_a_side_channel() -> None:
     """b receives, and tells c by a telephone; what c then sends to a has a low stamp at a."""
-    run = Run(way=Hasty, clocks=(0, 5, 0))
+    run = Run(way=HastyMulticast, clocks=(0, 5, 0))
     cause = run.start("b", "ab")
     while run.take("b") != cause:
         run.step(cause, which=1)
@@ -299,7 +265,7 @@ def test_queueing_before_all_are_synchronised_is_revealed_by_a_side_channel() ->
 @pytest.mark.parametrize("order", [Order.TOTAL, Order.CAUSAL])
 def test_schedules_that_break_a_plain_fifo_are_found(order: Order) -> None:
     def breaks(events: Events) -> bool:
-        return bool(play(events, way=plain, queue=Fifo).history.broken(order))
+        return bool(play(events, way=plain, queue=FifoQueue).history.broken(order))
 
     assert breaks(smallest_of(schedules, breaks))
 
@@ -330,7 +296,7 @@ def tell(story: Story, way: Any) -> Run:
 
 def test_a_story_that_reveals_the_known_bug_is_found() -> None:
     def breaks(story: Story) -> bool:
-        return bool(tell(story, Hasty).history.broken(Order.CAUSAL))
+        return bool(tell(story, HastyMulticast).history.broken(Order.CAUSAL))
 
     found = smallest_of(stories, breaks)
     assert breaks(found)

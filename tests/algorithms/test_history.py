@@ -1,10 +1,13 @@
 """The judge itself, and the process that claims nothing."""
 
+from itertools import combinations
+from random import Random
+
 import pytest
 from hypothesis import given
 
 from groupcomm.algorithms.fan_out import FanOut
-from groupcomm.algorithms.history import History
+from groupcomm.algorithms.history import Event, History
 from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.process import Message, Order, size_of
 from groupcomm.errors import LocalProtocolError
@@ -55,6 +58,75 @@ def test_what_is_missing_or_comes_twice_is_told() -> None:
     found = history(("p", P1), ("q", P1), ("q", P1))
     assert found.missing == [("r", P1)]
     assert found.twice == [("q", P1)]
+
+
+def plainly_broken(found: History, order: Order) -> list[tuple[str, Message, Message]]:
+    """By the plain definition: all pairs that one process, or two, deliver."""
+    delivered = found.delivered
+    if order is Order.TOTAL:
+        return [
+            (one, first, second)
+            for one, other in combinations(sorted(delivered), 2)
+            for first, second in combinations(
+                [message for message in delivered[one] if message in delivered[other]], 2
+            )
+            if delivered[other].index(first) > delivered[other].index(second)
+        ]
+    return [
+        (name, first, second)
+        for name, messages in delivered.items()
+        for first, second in combinations(messages, 2)
+        if (
+            first.sender == second.sender and first.number > second.number
+            if order is Order.FIFO
+            else second in plain_causes(found, first)
+        )
+    ]
+
+
+def plain_causes(found: History, message: Message) -> set[Message]:
+    """What its sender had sent or delivered before, and the causes of these."""
+    before = found.events[: found.events.index(Event(message.sender, message, sends=True))]
+    causes = {event.message for event in before if event.process == message.sender}
+    while more := {
+        event.message
+        for cause in causes
+        for event in found.events[: found.events.index(Event(cause.sender, cause, sends=True))]
+        if event.process == cause.sender and event.message not in causes
+    }:
+        causes |= more
+    return causes
+
+
+def some_history(seed: int) -> History:
+    """Fifteen messages, delivered in orders that grow worse with the seed."""
+    rng, found = Random(seed), History()
+    waiting: dict[str, list[Message]] = {name: [] for name in TO}
+    numbers = dict.fromkeys(TO, 0)
+    while len(found.sent) < 15 or any(waiting.values()):
+        name = rng.choice(TO)
+        if rng.random() < 0.4 and len(found.sent) < 15:
+            numbers[name] += 1
+            to = tuple(sorted(rng.sample(TO, rng.randint(1, 3))))
+            message = Message(name, numbers[name], to, b"")
+            found.send(message)
+            for other in to:
+                waiting[other].append(message)
+        elif waiting[name]:
+            at = rng.randrange(min(len(waiting[name]), 1 + seed % 5))
+            found.deliver(name, waiting[name].pop(at))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_judge_finds_what_the_plain_definitions_say(seed: int) -> None:
+    found = some_history(seed)
+    for message in found.sent:
+        assert found.causes(message) == plain_causes(found, message)
+    for order in Order:
+        broken = [each[1:4] for each in found.broken(order)]
+        assert broken == plainly_broken(found, order)
+        assert (order in found.held()) == (not broken)
 
 
 @given(schedules)

@@ -6,10 +6,13 @@ import msgspec
 import pytest
 from hypothesis import given
 
+from groupcomm.algorithms.central_scheduler import CentralScheduler
 from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.global_id import GlobalId
+from groupcomm.algorithms.lamport_mutex import LamportMutex
 from groupcomm.algorithms.last_sender import LastSender
 from groupcomm.algorithms.message_history import CompressedHistory, MessageHistory
+from groupcomm.algorithms.mutual_exclusion import Claimant, MutexNetwork
 from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.process import Process
 from groupcomm.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
@@ -23,22 +26,9 @@ from groupcomm.trace.events import decode_event_untrusted, encode_event
 from groupcomm.trace.readable import readable
 from groupcomm.trace.steps import AlgorithmStep, Buffered, Given, StampedReceived, StampedSent
 from tests.algorithms.counterexample import Steps
-from tests.algorithms.schedules import play, schedules
+from tests.algorithms.schedules import late_cause, play, schedules
 
 NAMES = ("p", "q", "r")
-
-
-def late_cause(make: type[Process]) -> list[AlgorithmStep]:
-    """p sends, q answers; the answer comes to r before p's message."""
-    steps: list[AlgorithmStep] = []
-    network = Network([make(name, NAMES) for name in NAMES], steps.append)
-    network.send("p", b"")
-    network.bring(next(packet for packet in network.under_way if packet.destination == "q"))
-    network.send("q", b"")
-    for packet in [packet for packet in network.under_way if packet.source == "q"]:
-        network.bring(packet)
-    network.bring_all()
-    return steps
 
 
 def test_the_steps_of_a_vector() -> None:
@@ -132,3 +122,23 @@ def test_a_step_without_a_process_is_refused() -> None:
 
 def tag_of(step: AlgorithmStep) -> str:
     return str(step.__struct_config__.tag)
+
+
+@pytest.mark.parametrize("make", [CentralScheduler, LamportMutex])
+def test_what_claimants_tell_each_other_are_messages_of_their_own(make: type[Claimant]) -> None:
+    """Each has one sending, and a receipt where it goes; a request waits until it is granted."""
+    steps: list[AlgorithmStep] = []
+    network = MutexNetwork([make(name, NAMES) for name in NAMES], steps.append)
+    for _ in range(2):
+        network.request("q")
+        network.bring_all()
+        network.release("q")
+        network.bring_all()
+    assert "pass" not in {tag_of(step) for step in steps}
+    to = {(step.s, step.m): step.to for step in steps if isinstance(step, StampedSent)}
+    assert {"q-request", "q-release"} <= {name for name, _ in to}
+    received = [(step.s, step.m, step.p) for step in steps if isinstance(step, StampedReceived)]
+    told = {message: names for message, names in to.items() if message[0] != "q"}
+    assert sorted(received) == sorted((*each, name) for each in told for name in told[each])
+    own = [tag_of(step) for step in steps if getattr(step, "s", "") == "q"]
+    assert own == ["out", "buffer", "next", "take", "give"] * 2

@@ -9,7 +9,12 @@ from typing import Final
 
 from msgspec import structs
 
+from groupcomm.algorithms.buffering import Received
+from groupcomm.algorithms.direct import datagrams as direct
+from groupcomm.algorithms.process import Message
+from groupcomm.algorithms.schiper_eggli_sandoz import SentStamp
 from groupcomm.clocks.stamp import Position, Stamp, ViewId
+from groupcomm.clocks.vector import VectorClock
 from groupcomm.config.view import Incarnation
 from groupcomm.events import CausalContext, Cause, DaemonView, GroupView, MemberId
 from groupcomm.groups.announcement import NOTHING, Announcement, cut_announcement
@@ -167,9 +172,35 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     yield "session.daemon", bundle + frames.encode_bye()
 
 
+def _direct() -> Iterator[tuple[str, bytes]]:
+    contact = direct.Contact("bob", "127.0.0.1:7001", 2**63)
+    hello = direct.Hello("größe", 2**64 - 1, "Vector", ("ann", "bob"), (contact,))
+    part = direct.Part("ann", 1, 2, 300, 1, 2, 1, b"data")
+    datagrams: list[direct.Datagram] = [
+        *(hello, direct.Known("ann", 1, 2, (contact,)), direct.Ask("ann", 1, "127.0.0.1:1")),
+        *(direct.Refused("ann", 1, "full"), part, direct.Ack("ann", 1, 2, 3, (5, 6))),
+        direct.Gone("ann", 1),
+    ]
+    for datagram in datagrams:
+        yield "algorithms.direct.datagrams.datagram", direct.encode_datagram(datagram)
+    clock = VectorClock(("ann", "bob"))
+    message = Message("ann", 1, ("ann", "bob"), b"hi")
+    bye = direct.Bye("bob", 7, ("ann",))
+    joined = direct.Joined(contact, "", bye)
+    payloads: list[direct.Payload] = [
+        direct.Carried(message, SentStamp(clock, {"bob": clock})),
+        direct.Carried(None, (1, [-1, None], {("ann", 1): ("bob",)})),
+        direct.Welcoming(clock, (Received(message, clock),), ("cid",), (joined,)),
+        *(joined, bye, direct.Done("bob")),
+    ]
+    for payload in payloads:
+        for name in ("datagrams.payload", "values.value"):
+            yield f"algorithms.direct.{name}", direct.encode_payload(payload)
+
+
 def _by_target() -> dict[str, list[bytes]]:
     seeds = defaultdict(list)
-    for name, raw in (*_wire(), *_membership(), *_rest()):
+    for name, raw in (*_wire(), *_membership(), *_rest(), *_direct()):
         seeds[name].append(raw)
     return dict(seeds)
 

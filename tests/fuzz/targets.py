@@ -11,6 +11,13 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from groupcomm.algorithms.direct.datagrams import (
+    CODEC,
+    decode_datagram_untrusted,
+    decode_payload_untrusted,
+    encode_datagram,
+    encode_payload,
+)
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
@@ -243,6 +250,15 @@ TARGETS: Final[dict[str, Target]] = {
     "wire.packet.peek": _exact(
         packet.peek_untrusted,
         lambda value, raw: b"%c%b%b" % (*value, raw[packet.HEAD_BYTES :]),
+    ),
+    "algorithms.direct.values.value": _exact(
+        CODEC.decode_value_untrusted, lambda value, _: CODEC.encode(value)
+    ),
+    "algorithms.direct.datagrams.datagram": _exact(
+        decode_datagram_untrusted, lambda value, _: encode_datagram(value)
+    ),
+    "algorithms.direct.datagrams.payload": _exact(
+        decode_payload_untrusted, lambda value, _: encode_payload(value)
     ),
     "wire.data.data": _packet(data.decode_data_untrusted),
     "wire.unreliable.unreliable": _packet(unreliable.decode_unreliable_untrusted),

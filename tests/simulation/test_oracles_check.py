@@ -29,13 +29,44 @@ from groupcomm.trace.events import (
     encode_event,
 )
 from groupcomm.trace.sense import MAX_BUNDLE
+from groupcomm.trace.steps import (
+    STEPS,
+    Buffered,
+    Concurrent,
+    Counted,
+    Given,
+    MemberAdded,
+    MemberDropped,
+    PassedThrough,
+    PathCopied,
+    StampedReceived,
+    StampedSent,
+    SuccessorFound,
+    Taken,
+    VectorCreated,
+)
 
 EVENTS = make_history(5)
 CHANGING = next(
     events
     for events in map(make_changing_history, range(100))
-    if {type(event) for event in events} == set(get_args(TraceEvent))
+    if {type(event) for event in events} == set(get_args(TraceEvent)) - set(STEPS)
 )
+STEPS_OF_R: list[TraceEvent] = [
+    VectorCreated(1, "r", {"p": 0, "r": 0}),
+    MemberAdded(2, "r", "q", 0),
+    Counted(3, "r", 1),
+    StampedSent(3, "r", "r", 1, ("p", "q"), "r 1", 10),
+    StampedReceived(4, "r", "q", 1, "q"),
+    Concurrent(4, "r", "q", 1),
+    PathCopied(4, "r", "q", 1, 2),
+    Buffered(4, "r", "q", 1, (("p", 1),)),
+    SuccessorFound(5, "r", "q", 1),
+    Taken(5, "r", "q", 1),
+    Given(5, "r", "q", 1),
+    PassedThrough(6, "r", "a view"),
+    MemberDropped(7, "r", "q"),
+]
 
 
 def lines(events: list[TraceEvent]) -> list[bytes]:
@@ -89,7 +120,7 @@ def test_a_broken_line_is_named(line: bytes, why: str) -> None:
 
 
 def first(kind: type[TraceEvent]) -> TraceEvent:
-    return next(event for event in CHANGING if isinstance(event, kind))
+    return next(event for event in [*CHANGING, *STEPS_OF_R] if isinstance(event, kind))
 
 
 def test_a_good_trace_of_several_views_holds() -> None:

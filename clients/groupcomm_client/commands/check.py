@@ -3,12 +3,12 @@
 import argparse
 import json
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from groupcomm.sim.check import CheckResult, TraceError, check_together, check_trace, describe
+from groupcomm.sim.check import CheckResult, describe, judge_events
 from groupcomm_client.commands.progress import say
+from groupcomm_client.traces import trace_events
 
 NAME: Final = "check"
 HELP: Final = "judge recorded traces: does every property hold?"
@@ -35,23 +35,11 @@ def run(options: argparse.Namespace) -> int:
     started = time.monotonic()
     results = []
     for path in options.traces:
-        result = _check(path)
+        result = judge_events(str(path), trace_events(path))
         results.append(result)
         _show(result)
     _show_totals(results, time.monotonic() - started, options.json)
     return 0 if all(result.holds for result in results) else 1
-
-
-def _check(path: Path) -> CheckResult:
-    with ExitStack() as stack:
-        if not path.is_dir():
-            return check_trace(str(path), stack.enter_context(path.open("rb")))
-        found = sorted(path.glob("*.jsonl"))
-        if not found:
-            raise TraceError(f"{path}: no traces are there; their names end in .jsonl")
-        return check_together(
-            str(path), {str(file): stack.enter_context(file.open("rb")) for file in found}
-        )
 
 
 def _show(result: CheckResult) -> None:

@@ -15,6 +15,7 @@ from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client.connecting import connect
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Received
+from groupcomm_client.filters.roles import Unfiltered
 
 LEVEL_NAMES = tuple(level.name.lower() for level in LEVELS)
 
@@ -107,6 +108,8 @@ def describe(event: Received) -> dict[str, Any]:
                 "target": event.target,
                 "position": place(event.position),
             }
+        case Unfiltered():
+            return {**describe(event.message), "event": "unfiltered", "why": event.why}
 
 
 def place(position: Position | None) -> str | None:
@@ -141,3 +144,6 @@ def tell(event: Received, *, as_json: bool) -> None:
             print("transition: until the next view, others may lack what follows", flush=True)
         case Undeliverable():
             print(f"undeliverable: {event.target} has gone", file=sys.stderr, flush=True)
+        case Unfiltered():
+            sender = event.message.sender.name
+            print(f"unfiltered: from {sender}: {event.why}", file=sys.stderr, flush=True)

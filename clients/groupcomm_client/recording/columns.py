@@ -21,6 +21,7 @@ from groupcomm.events import (
 )
 from groupcomm.level import LEVELS
 from groupcomm_client.conversation import Received
+from groupcomm_client.filters.roles import Unfiltered
 from groupcomm_client.recording.gap import Gap
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, ROWS, TRANSITION, VIEW, rows_of
 
@@ -92,6 +93,9 @@ def _runs(events: Sequence[Received | Gap]) -> Iterable[list[Message] | _Other]:
         yield cast(list[Message], events)
         return
     for event in events:
+        if isinstance(event, Unfiltered):
+            run.append(event.message)
+            continue
         if isinstance(event, Message):
             run.append(event)
             continue

@@ -10,6 +10,7 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.events import Cause, GroupView, MemberId, Message, Transition
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.conversation import Received
+from groupcomm_client.filters.roles import Unfiltered
 from groupcomm_client.spread_api.constants import (
     CAUSED_BY_DISCONNECT,
     CAUSED_BY_JOIN,
@@ -130,6 +131,8 @@ class Mailbox:
             return max(1, len(self._waiting[0].message))
 
     def _take(self, event: Received) -> None:
+        if isinstance(event, Unfiltered):
+            event = event.message  # as it came: Spread has no word for what is wrong with it
         if isinstance(event, Message):
             service = SERVICE_OF[event.level]
             self._waiting.append(

@@ -5,6 +5,7 @@
     queue       one peer's queue: a clock, messages by their stamps, and blocks between them
     multicast   what a multicast does to the queues, one step a call
     nodes       nodes that belong to peers, handles to them, and their destruction
+    naive       what is simpler, and fails
     process     the same steps as packets, to compare with the other algorithms
 
 Source: D. Herrmann, T. Gundersen, "bus1: kernel message bus", Linux RFC patches, 2016; message

@@ -1,0 +1,33 @@
+"""Peers that talk to each other over UDP, without a daemon: to try ordering algorithms out.
+
+::
+
+    async with (
+        direct.open("ann", members=("ann", "bob"), bind="127.0.0.1:7001") as ann,
+        direct.open("bob", members=("ann", "bob"), join="127.0.0.1:7001") as bob,
+    ):
+        ann.set_minimum_delay("bob", 0.5)
+        await ann.multicast(b"late at bob")
+        print(await bob.receive())
+
+What they send is not sealed: whoever reaches a peer's port can pretend to be anybody.
+docs/direct.md tells what is promised.
+"""
+
+from groupcomm.algorithms.direct.events import Cause, MemberJoined, MemberLeft, NotDelivered
+from groupcomm.algorithms.direct.settings import Timing
+from groupcomm.algorithms.process import Message
+from groupcomm_client.direct.opening import open
+from groupcomm_client.direct.peer import DirectPeer, Event
+
+__all__ = [
+    "Cause",
+    "DirectPeer",
+    "Event",
+    "MemberJoined",
+    "MemberLeft",
+    "Message",
+    "NotDelivered",
+    "Timing",
+    "open",
+]

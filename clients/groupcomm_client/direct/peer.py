@@ -1,0 +1,314 @@
+"""One peer on a real socket, in real time."""
+
+import math
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Final, Self, TypeAlias
+
+import trio
+
+from groupcomm.algorithms.direct.events import (
+    Action,
+    Delivered,
+    Ended,
+    MemberJoined,
+    MemberLeft,
+    NotDelivered,
+    Send,
+    Started,
+)
+from groupcomm.algorithms.direct.peer import Peer, State
+from groupcomm.algorithms.process import Message
+from groupcomm.errors import ConfigError, SessionEnded
+from groupcomm.sim.faults import Faults
+from groupcomm.sim.loop import SECOND, Loop
+from groupcomm.sim.peer_paths import Way, Ways
+from groupcommd.addresses import Address, parse_address
+from groupcommd.trace_file import TraceFile, now_us
+
+READ_BYTES: Final = 65_536
+MAX_READS: Final = 64
+"""Datagrams before others get their turn."""
+
+MAX_INBOX: Final = 10_000
+"""Events that the program has not taken; what would bring more is left to be sent again."""
+
+MAX_WAITING_PARTS: Final = 256
+"""Parts of messages that wait for one receiver; a sender waits until there are fewer."""
+
+Event: TypeAlias = Message | MemberJoined | MemberLeft | NotDelivered
+"""What a program is told."""
+
+
+class DirectPeer:
+    """One peer; made by `open`. Every call is safe to cancel.
+
+    Attributes:
+        name: it is known by.
+    """
+
+    def __init__(
+        self, peer: Peer, bound: socket.socket, seed: int, trace: TraceFile | None
+    ) -> None:
+        """Take over a peer that has not begun; `open` makes one."""
+        self.name = peer.me
+        self._peer = peer
+        self._socket = bound
+        self._trace = trace
+        self._loop = Loop()
+        self._loop.now = now_us()
+        self._ways = Ways(self._loop, seed, peer.me, self._deliver)
+        self._inbox: deque[Event] = deque()
+        self._ended: Ended | None = None
+        self._changed = trio.Event()
+        self._timer = trio.CancelScope()
+
+    @property
+    def address(self) -> str:
+        """Where it listens: for others to join."""
+        return _address_of(self._socket.getsockname())
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """All that are here, itself among them, sorted."""
+        return self._peer.members
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Members from the beginning that have not come yet; messages wait for them."""
+        return self._peer.missing
+
+    # ---- messages ----
+
+    async def multicast(self, data: bytes, to: Iterable[str] | None = None) -> None:
+        """Send a message to all members, itself among them, or to some.
+
+        The first message waits until all members are here, each while too much is on its way.
+
+        Raises:
+            LocalProtocolError: the algorithm does not send to some; somebody is no member; the data
+                are too large.
+            SessionEnded: this peer is one no longer.
+        """
+        await self._until(self._may_send)
+        with self._turn() as now:
+            self._act(self._peer.multicast(data, to, now=now))
+
+    def _may_send(self) -> bool:
+        full = self._peer.waiting_parts >= MAX_WAITING_PARTS
+        return self._peer.state is State.RUNNING and not full
+
+    async def receive(self) -> Message:
+        """The next message; what else happens is passed over.
+
+        Raises:
+            SessionEnded: this peer is one no longer, and none is left.
+        """
+        while True:
+            event = await self.next_event()
+            if isinstance(event, Message):
+                return event
+
+    async def next_event(self) -> Event:
+        """The next message, or what happens to the members.
+
+        Raises:
+            SessionEnded: this peer is one no longer, and nothing is left.
+        """
+        await self._until(lambda: bool(self._inbox))
+        return self._inbox.popleft()
+
+    def __aiter__(self) -> Self:
+        """All messages until the end."""
+        return self
+
+    async def __anext__(self) -> Message:
+        try:
+            return await self.receive()
+        except SessionEnded:
+            raise StopAsyncIteration from None
+
+    async def _until(self, ready: Callable[[], bool]) -> None:
+        await trio.lowlevel.checkpoint()
+        while not ready():
+            if self._ended is not None:
+                raise SessionEnded(0, self._ended.reason or f"{self.name} has left")
+            await self._changed.wait()
+
+    # ---- what goes wrong ----
+
+    def set_minimum_delay(self, name: str, seconds: float) -> None:
+        """Make all that goes to another member from now on so late, at least; 0 ends it.
+
+        Raises:
+            ConfigError: there is no such member, or the delay is so long that the member would take
+                it for silence.
+        """
+        longest_s = self._peer.timing.longest_delay_s
+        if not 0 <= seconds <= longest_s:
+            raise ConfigError(
+                f"the delay to {name} is {seconds}; it must be 0 to {longest_s:g} s, half of"
+                " Timing.silence_s, or it would pass for silence"
+            )
+        with self._turn():
+            self._way_to(name).minimum_us = round(seconds * SECOND)
+
+    def set_faults(
+        self,
+        name: str,
+        *,
+        loss: float = 0.0,
+        duplication: float = 0.0,
+        corruption: float = 0.0,
+        reorder: int = 0,
+    ) -> None:
+        """From now on let what goes to another member suffer so, and from nothing else.
+
+        Args:
+            name: of the member.
+            loss, duplication, corruption: chances of each datagram, 0 to 1.
+            reorder: how many later datagrams may overtake one, 0 to 64.
+
+        Raises:
+            ConfigError: there is no such member, or a fault is out of its range.
+        """
+        for what, value, most in (
+            ("loss", loss, 1),
+            ("duplication", duplication, 1),
+            ("corruption", corruption, 1),
+            ("reorder", reorder, 64),
+        ):
+            if not 0 <= value <= most:
+                raise ConfigError(f"{what} is {value}; it must be 0 to {most}")
+        faults = Faults(
+            loss=loss, duplication=duplication, corruption=corruption, reorder_packets=reorder
+        )
+        with self._turn():
+            self._way_to(name).suffer(faults if faults.on_paths else None)
+
+    def cut(self, name: str) -> None:
+        """Nothing reaches another member from now on, until `mend`."""
+        with self._turn():
+            self._way_to(name).cut()
+
+    def mend(self, name: str) -> None:
+        """Everything reaches it again."""
+        with self._turn():
+            self._way_to(name).mend()
+
+    def hold(self, name: str, seconds: float) -> None:
+        """Hold all that goes to another member for so long, then let it go in order."""
+        with self._turn():
+            self._way_to(name).hold(seconds)
+
+    def _way_to(self, name: str) -> Way:
+        known = {*self.members, *self._peer.missing} - {self.name}
+        if name not in known:
+            raise ConfigError(f"{name!r} is no other member; there are {', '.join(sorted(known))}")
+        return self._ways.to(name)
+
+    # ---- time and datagrams ----
+
+    async def run(self) -> None:
+        """Talk to the others until it is cancelled; `open` does so."""
+        with self._turn() as now:
+            self._act(self._peer.begin(now))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._keep_time)
+            while True:
+                await trio.lowlevel.wait_readable(self._socket)
+                self._read()
+
+    async def welcomed(self) -> None:
+        """Wait until a sponsor has welcomed this latecomer.
+
+        Raises:
+            SessionEnded: none does.
+        """
+        await self._until(lambda: self._peer.state is State.RUNNING)
+
+    async def leave(self) -> None:
+        """Leave, and wait until all others have what was sent to them."""
+        with self._turn() as now:
+            self._act(self._peer.leave(now))
+        while self._ended is None:
+            await self._changed.wait()
+
+    @contextmanager
+    def _turn(self) -> Iterator[float]:
+        """What is due happens first; gives the time in seconds. Afterwards the timer is right."""
+        self._loop.run(now_us())
+        try:
+            yield self._loop.now / SECOND
+        finally:
+            if self._trace is not None:
+                self._trace.flush()
+            self._set_timer()
+
+    def _act(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            match action:
+                case Send():
+                    self._ways.send(action)
+                case Delivered(message):
+                    self._inbox.append(message)
+                case Ended():
+                    self._ended = action
+                case Started():
+                    pass
+                case _:
+                    self._inbox.append(action)
+        self._changed.set()
+        self._changed = trio.Event()
+
+    def _read(self) -> None:
+        with self._turn() as now:
+            for _ in range(MAX_READS):
+                try:
+                    datagram, source = self._socket.recvfrom(READ_BYTES)
+                except BlockingIOError:
+                    return
+                except OSError:
+                    continue  # an answer to what was sent earlier: nobody is there
+                room = len(self._inbox) < MAX_INBOX
+                self._act(self._peer.receive(datagram, _address_of(source), now=now, room=room))
+
+    async def _keep_time(self) -> None:
+        while True:
+            with trio.CancelScope() as self._timer:
+                self._set_timer()
+                await trio.sleep_forever()
+            with self._turn() as now:
+                self._act(self._peer.pass_time(now))
+
+    def _set_timer(self) -> None:
+        ways, peer = self._loop.deadline, self._peer.deadline
+        due_us = min(
+            math.inf if ways is None else ways, math.inf if peer is None else peer * SECOND + 1
+        )
+        self._timer.deadline = trio.current_time() + (due_us - self._loop.now) / SECOND
+
+    def _deliver(self, address: str, datagram: bytes) -> None:
+        target = _target_of(address)
+        if target is not None:
+            try:
+                self._socket.sendto(datagram, target)
+            except OSError:
+                return  # lost, as datagrams are
+
+
+def _address_of(source: tuple[str, int] | tuple[str, int, int, int]) -> str:
+    return str(Address(source[0], source[1]))
+
+
+@lru_cache(maxsize=1024)
+def _target_of(address: str) -> tuple[str, int] | None:
+    """Where the system sends to; None if what another peer told as an address is none."""
+    try:
+        found = parse_address(address, "address")
+    except ConfigError:
+        return None
+    return found.host, found.port

@@ -1,0 +1,1 @@
+"""Causal order over FIFO messages, kept by a filter."""

@@ -1,0 +1,167 @@
+"""What the causal filter knows of one group: who counts, how far, and whose counts are awaited.
+
+Source: K. Birman, A. Schiper, P. Stephenson, "Lightweight Causal and Atomic Group Multicast", ACM
+TOCS 9(3), 1991, section 5. There all members are told of a join at one place among the messages.
+FIFO messages have no place among views, so here each member says where its count stands:
+
+- On a view with somebody new (who is not in this member's `vs_set`), a member sends a *mark* before
+  anything else to the group: its count, and a table whose counts its stamps have from then on.
+- Who is new to somebody counts there from its mark on, or from the first of its messages that
+  comes. Until then it is *awaited*: a message whose stamp counts it waits, too. Whoever sends no
+  mark, as a program without this filter, is awaited for a bounded time only.
+- What comes from somebody before the mark with its table is delivered at once: its stamp cannot be
+  read. So it may come before its causes, but what it has caused does not come before it.
+- Who has gone is dropped once all that came from it is delivered. Nobody waits for more of it:
+  those who go on together have been given the same of its messages. But its count stays in stamps
+  until the next mark: who is told of its end later has some of its messages still to come.
+"""
+
+from typing import Final
+
+from groupcomm.clocks.vector import VectorClock
+from groupcomm.events import GroupView, MemberId
+from groupcomm_client.filters.causal.stamps import Mark, Stamp
+from groupcomm_client.filters.roles import CannotUndo
+
+TABLES: Final = 8
+"""So many tables of one member are kept: a filter below may bring its messages out of order."""
+
+
+class CausalGroup:
+    """One group, as one member counts it.
+
+    Args:
+        me: this member.
+        own: what it has sent to the group when it was a member before: counts never fall.
+
+    Attributes:
+        me: this member.
+        clock: its vector; its own count is what it has sent.
+        awaited: whose counts are not known yet, each with the time until which it is awaited.
+    """
+
+    def __init__(self, me: MemberId, own: int = 0) -> None:
+        self.me = me
+        self.clock: VectorClock[MemberId] = VectorClock()
+        self.clock.add(me, own)
+        self.awaited: dict[MemberId, float] = {}
+        self._members: frozenset[MemberId] = frozenset((me,))
+        self._leaving: set[MemberId] = set()
+        self._dropped: dict[MemberId, int] = {}  # since the last mark
+        self._table: tuple[MemberId, ...] = ()
+        self._epoch = 0
+        self._tables: dict[MemberId, dict[int, tuple[MemberId, ...]]] = {}
+
+    # ---- views and marks ----
+
+    def change(self, view: GroupView, until: float) -> tuple[set[MemberId], set[MemberId]]:
+        """Take a view; those who are new wait for their counts until a time.
+
+        Returns:
+            Who is new, and who has gone. Who comes from elsewhere under a known name is both.
+        """
+        members = frozenset(view.members)
+        stayed = self._members & frozenset(view.vs_set) | {self.me}
+        gone, new = self._members - stayed, members - stayed
+        self._members = members
+        self._leaving |= gone
+        for member in gone:
+            self.awaited.pop(member, None)
+        for member in new:
+            self.awaited[member] = until
+        return set(new), set(gone)
+
+    def drop(self, member: MemberId) -> None:
+        """All that came from somebody who has gone is delivered."""
+        self._leaving.discard(member)
+        if member in self.clock:
+            self._dropped[member] = self.clock[member]
+            self.clock.drop(member)
+        self._tables.pop(member, None)
+
+    def leaving(self) -> list[MemberId]:
+        """Who has gone and is not dropped yet."""
+        return list(self._leaving)
+
+    def knows(self, member: MemberId) -> bool:
+        """Whether it counts the messages of a member of the group."""
+        return member in self.clock
+
+    def mark(self) -> Mark:
+        """Begin a new table; what is to be told of it."""
+        self._epoch += 1
+        self._table = tuple(sorted(self._members - {self.me}))
+        self._dropped = {one: self._dropped[one] for one in self._table if one in self._dropped}
+        return Mark(self._epoch, self.clock[self.me], self._table)
+
+    def heard(self, sender: MemberId, mark: Mark) -> None:
+        """Another member has sent its mark."""
+        if sender not in self._members:
+            return  # it has left meanwhile
+        tables = self._tables.setdefault(sender, {})
+        tables[mark.epoch] = mark.members
+        if len(tables) > TABLES:
+            del tables[min(tables)]
+        self._begin(sender, mark.count)
+
+    def _begin(self, sender: MemberId, count: int) -> None:
+        self.awaited.pop(sender, None)
+        if sender not in self.clock:
+            self.clock.add(sender, count)
+
+    # ---- messages ----
+
+    def next_stamp(self) -> Stamp:
+        """What the next own message carries; it counts once it is `counted`."""
+        counts = ((self.clock if one in self.clock else self._dropped, one) for one in self._table)
+        slots = tuple(known[one] + 1 if one in known else 0 for known, one in counts)
+        return Stamp(self.clock[self.me] + 1, self._epoch, slots)
+
+    def counts_of(self, sender: MemberId, stamp: Stamp) -> VectorClock[MemberId] | None:
+        """What a stamp says of whom; None if it came before the mark that would tell.
+
+        Raises:
+            CannotUndo: it has more slots than its sender's table.
+        """
+        table = self._tables.get(sender, {}).get(stamp.epoch)
+        if table is None or sender not in self.clock:
+            return None
+        if len(stamp.slots) > len(table):
+            raise CannotUndo(f"its stamp has {len(stamp.slots)} slots for {len(table)} members")
+        counts: VectorClock[MemberId] = VectorClock()
+        counts.add(sender, stamp.own)
+        for member, slot in zip(table, stamp.slots, strict=False):
+            if slot and member != sender and member not in counts:
+                counts.add(member, slot - 1)
+        return counts
+
+    def is_next(self, sender: MemberId, counts: VectorClock[MemberId]) -> bool:
+        """Whether a message may be delivered: the sender's next, with all its causes here."""
+        counted = sender in counts
+        if counted and (sender not in self.clock or counts[sender] <= self.clock[sender]):
+            return True  # it waits for nobody: its sender begins anew, or a filter below was late
+        if self.awaited and any(member in counts for member in self.awaited):
+            return False
+        if counted:
+            return self.clock.deliverable(counts, sender)
+        return all(counts[member] <= count for member, count in self.clock.items())
+
+    def is_concurrent(self, sender: MemberId, counts: VectorClock[MemberId]) -> bool:
+        """Whether something that was delivered here may not have caused a message."""
+        others = ((one, count) for one, count in self.clock.items() if one not in {sender, self.me})
+        return any(counts[member] < count for member, count in others)
+
+    def delivered(self, sender: MemberId, count: int) -> None:
+        """A message of a member is being delivered; its first one begins its count."""
+        if sender not in self._members and sender not in self.clock:
+            return
+        if sender in self.clock:
+            if count > self.clock[sender] + 1:  # messages before its mark, and a filter below
+                self.clock.drop(sender)
+            elif count == self.clock[sender] + 1:
+                self.clock.tick(sender)
+        self._begin(sender, count)
+
+    def sent(self) -> int:
+        """An own message was passed on; the own count."""
+        return self.clock.tick(self.me)

@@ -1,0 +1,116 @@
+"""Messages that the causal filter holds back, each sender's in the order in which they are to come.
+
+Only the first of each sender may be next: so FIFO order holds over all groups of a sender, too.
+"""
+
+from collections.abc import Iterator
+
+import attrs
+
+from groupcomm.clocks.vector import VectorClock
+from groupcomm.events import MemberId, Message
+from groupcomm_client.filters.causal.group import CausalGroup
+
+
+@attrs.define
+class Held:
+    """A message that waits.
+
+    Attributes:
+        message: as it goes on.
+        count: its sender's count of its group; 0 if it has no stamp, or its sender begins anew.
+        group: that counts it; None if it waits only for those before it.
+        counts: what its stamp says; None if that is not known.
+    """
+
+    message: Message
+    count: int = 0
+    group: CausalGroup | None = None
+    counts: VectorClock[MemberId] | None = None
+
+    @property
+    def is_next(self) -> bool:
+        """Whether all that it waits for has come, but for those before it."""
+        if self.group is None or self.counts is None:
+            return True
+        return self.group.is_next(self.message.sender, self.counts)
+
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether something that was delivered here is known not to have caused it."""
+        if self.group is None or self.counts is None:
+            return False
+        return self.group.is_concurrent(self.message.sender, self.counts)
+
+    def deliver(self) -> None:
+        """Count it as delivered."""
+        if self.group is not None and self.count:
+            self.group.delivered(self.message.sender, self.count)
+
+
+class Buffer:
+    """All that is held back.
+
+    Attributes:
+        size: how many messages that are.
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[MemberId, list[Held]] = {}
+        self.size = 0
+
+    def has(self, sender: MemberId, group: CausalGroup | None = None) -> bool:
+        """Whether anything of a sender is here, in a group or at all."""
+        queue = self._queues.get(sender, ())
+        return any(one.group is group for one in queue) if group is not None else bool(queue)
+
+    def add(self, held: Held) -> None:
+        """Hold a message behind those of its sender that are here, unless it overtook none."""
+        queue = self._queues.setdefault(held.message.sender, [])
+        at = len(queue)
+        while at and held.group is not None and queue[at - 1].group is held.group:
+            if queue[at - 1].count < held.count:
+                break
+            at -= 1
+        queue.insert(at, held)
+        self.size += 1
+
+    def take_next(self) -> Iterator[Held]:
+        """Take out what is next, as long as anything is; each is counted before the next look."""
+        found = True
+        while found:
+            found = False
+            for sender, queue in list(self._queues.items()):
+                while queue and queue[0].is_next:
+                    found = True
+                    yield self._take(sender, queue)
+
+    def take_all(self) -> Iterator[Held]:
+        """Take out everything, each sender's in its order."""
+        for sender, queue in list(self._queues.items()):
+            while queue:
+                yield self._take(sender, queue)
+
+    def _take(self, sender: MemberId, queue: list[Held]) -> Held:
+        held = queue.pop(0)
+        self.size -= 1
+        if not queue:
+            self._queues.pop(sender, None)
+        held.deliver()
+        return held
+
+    def let_go(self, sender: MemberId, group: CausalGroup) -> None:
+        """Have those of a sender in a group wait for others only, and count no more."""
+        for held in self._queues.get(sender, ()):
+            if held.group is group and held.count:
+                held.count = 0
+                if held.counts is not None:
+                    held.counts.drop(sender)
+
+    def forget(self, group: CausalGroup) -> None:
+        """Drop what waits in a group."""
+        for sender, queue in list(self._queues.items()):
+            queue[:] = [held for held in queue if held.group is not group]
+            if not queue:
+                del self._queues[sender]
+        self.size = sum(map(len, self._queues.values()))

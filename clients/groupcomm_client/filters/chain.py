@@ -1,0 +1,290 @@
+"""A chain: the filters of a connection, one behind the other, each with its path."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, Protocol
+
+import msgspec
+
+from groupcomm.errors import LocalProtocolError
+from groupcomm.events import GroupView, MemberId, Message
+from groupcomm.level import ServiceLevel
+from groupcomm.trace.steps import StepTrace
+from groupcomm_client.filters.envelope import Opened, prefix_of
+from groupcomm_client.filters.roles import (
+    CannotUndo,
+    Filter,
+    FilterMessage,
+    FilterOutgoing,
+    Manager,
+    Outgoing,
+    SystemEvent,
+)
+
+
+class Ends(Protocol):
+    """What stands at both ends of a chain.
+
+    Attributes:
+        now: seconds, of a clock that never falls.
+        steps: takes what the filters do.
+    """
+
+    now: float
+    steps: StepTrace
+
+    @property
+    def member(self) -> MemberId:
+        """The session's identity."""
+
+    @property
+    def groups(self) -> Mapping[str, GroupView]:
+        """The latest views of its groups."""
+
+    def send_below(self, message: Outgoing, data: bytes) -> int:
+        """Give the session a message with these data; its number."""
+
+    def give(self, message: Message) -> None:
+        """Give the program a message."""
+
+    def give_up(self, message: Message, why: str) -> None:
+        """Give the program an `Unfiltered`."""
+
+    def is_current(self, chain: "Chain") -> bool:
+        """Whether messages can be sent through this chain."""
+
+
+class Step:
+    """The place of one filter in a chain; see `groupcomm_client.filters.roles.Path`.
+
+    Attributes:
+        filter: the filter.
+        origin: its place among those on the wire, from 1; 0 if it is not.
+    """
+
+    __slots__ = ("_above", "_below", "_chain", "_ends", "filter", "origin")
+
+    def __init__(self, chain: "Chain", ends: Ends, filter_: Filter, origin: int) -> None:
+        self._chain = chain
+        self._ends = ends
+        self._above: Step | None = None
+        self._below: Step | None = None
+        self.filter: Final = filter_
+        self.origin: Final = origin
+
+    def put_on(self, below: "Step") -> None:
+        """Stand above another one."""
+        self._below = below
+        below._above = self
+
+    # ---- what the filter may do ----
+
+    @property
+    def now(self) -> float:
+        """See `Path`."""
+        return self._ends.now
+
+    @property
+    def member(self) -> MemberId:
+        """See `Path`."""
+        return self._ends.member
+
+    @property
+    def groups(self) -> Mapping[str, GroupView]:
+        """See `Path`."""
+        return self._ends.groups
+
+    @property
+    def steps(self) -> StepTrace:
+        """See `Path`."""
+        return self._ends.steps
+
+    def record_to(self, steps: StepTrace) -> None:
+        """See `Path`."""
+        self._ends.steps = steps
+
+    def send_on(self, message: Outgoing) -> None:
+        """See `Path`."""
+        if self._below is None:
+            self._chain.send_out(message)
+        else:
+            self._below.send(message)
+
+    def receive_on(self, message: Message) -> None:
+        """See `Path`."""
+        if self._above is None:
+            self._chain.give(message)
+        else:
+            self._above.receive(message)
+
+    def multicast(self, group: str, data: bytes, level: ServiceLevel) -> None:
+        """See `Path`."""
+        if not self.origin:
+            raise LocalProtocolError(
+                f"the filter {self.filter.name} sends a message of its own: make it on_wire=True,"
+                " so that its other members can tell it from a program's"
+            )
+        if self._ends.is_current(self._chain):
+            self.send_on(
+                FilterOutgoing(
+                    groups=(group,), data=data, level=level, self_discard=True, origin=self.origin
+                )
+            )
+
+    def give_up(self, message: Message, why: str) -> None:
+        """See `Path`."""
+        self._ends.give_up(message, f"filter {self.filter.name}: {why}")
+
+    # ---- what it is asked ----
+
+    def send(self, message: Outgoing) -> None:
+        """Ask the filter of a message that goes out."""
+        if isinstance(message, FilterOutgoing):
+            self.filter.send.process_system(message, self)
+        else:
+            self.filter.send.process(message, self)
+
+    def receive(self, message: Message) -> None:
+        """Ask the filter of a message that comes; what it cannot undo the program gets as it is."""
+        try:
+            if not isinstance(message, FilterMessage):
+                self.filter.receive.process(message, self)
+            elif message.origin == self.origin:
+                self.filter.manager.heard(message, self)
+            else:
+                self.filter.receive.process_system(message, self)
+        except CannotUndo as error:
+            self.give_up(message, str(error))
+        except Exception as error:  # of the filter: the messages behind this one must not suffer
+            self.give_up(message, f"it has failed with {error!r}")
+
+
+class Chain:
+    """Filters in a row, from the program down to the session.
+
+    Attributes:
+        filters: in this order.
+        prefix: of the envelopes of what they send; empty if nothing has to be undone.
+    """
+
+    def __init__(self, filters: Sequence[Filter], ends: Ends) -> None:
+        """Put them in a row.
+
+        Raises:
+            LocalProtocolError: a bad name, or one twice.
+        """
+        self.filters = tuple(filters)
+        self.prefix = prefix_of(filters)
+        self._ends = ends
+        self._steps = self._row(self.filters)
+        # A message that went through no filters still goes through those that undo nothing.
+        self._plain = self._row([one for one in self.filters if not one.on_wire])
+        self._on_sent = [s for s in self._steps if _overrides(s.filter.manager, "sent")]
+        self._on_given = [s for s in self._steps if _overrides(s.filter.manager, "given")]
+
+    def _row(self, filters: Sequence[Filter]) -> list[Step]:
+        places = {id(one): at for at, one in enumerate(filter(_on_wire, self.filters), 1)}
+        steps = [Step(self, self._ends, one, places.get(id(one), 0)) for one in filters]
+        for above, below in pairwise(steps):
+            above.put_on(below)
+        return steps
+
+    # ---- out ----
+
+    def send(self, message: Outgoing) -> None:
+        """Send a program's message through the filters."""
+        if self._steps:
+            self._steps[0].send(message)
+        else:
+            self.send_out(message)
+
+    def send_out(self, message: Outgoing) -> None:
+        """Give the session a message that has gone through the filters."""
+        data = message.data
+        if self.prefix:
+            origin = message.origin if isinstance(message, FilterOutgoing) else 0
+            data = b"%b%c%b" % (self.prefix, origin, data)
+        number = self._ends.send_below(message, data)
+        for step in self._on_sent:
+            step.filter.manager.sent(message, number, step)
+
+    # ---- in ----
+
+    def receive(self, message: Message, opened: Opened) -> None:
+        """Undo what a chain of the same filters has made of a message."""
+        if opened.origin:
+            fields = msgspec.structs.asdict(message) | {"data": opened.data}
+            message = FilterMessage(**fields, origin=opened.origin)
+        else:
+            message = with_data(message, opened.data)
+        self._steps[-1].receive(message)
+
+    def receive_plain(self, message: Message) -> None:
+        """Take the message of a program without filters."""
+        if self._plain:
+            self._plain[-1].receive(message)
+        else:
+            self.give(message)
+
+    def give(self, message: Message) -> None:
+        """Give the program a message that has gone through the filters."""
+        if isinstance(message, FilterMessage):
+            self._ends.give_up(message, f"no filter has the place {message.origin}, which it names")
+            return
+        for step in self._on_given:
+            step.filter.manager.given(message, step)
+        self._ends.give(message)
+
+    # ---- managers, from the session up ----
+
+    def steps_up(self) -> list[Step]:
+        """The places of all filters, from the session up."""
+        return self._steps[::-1]
+
+    def each(self, do: Callable[[Manager, Step], None], *, local_only: bool = False) -> None:
+        """Have something done with each manager."""
+        for step in self.steps_up():
+            if not (local_only and step.filter.on_wire):
+                do(step.filter.manager, step)
+
+    def told(self, event: SystemEvent) -> None:
+        """The program is being told of something that is no message."""
+        self.each(lambda manager, step: manager.told(event, step))
+
+    @property
+    def deadline(self) -> float | None:
+        """When the first of the managers is to be woken."""
+        times = [one.manager.deadline for one in self.filters]
+        return min((time for time in times if time is not None), default=None)
+
+    def wake(self) -> None:
+        """Wake those whose time has come."""
+
+        def wake(manager: Manager, step: Step) -> None:
+            if manager.deadline is not None and manager.deadline <= step.now:
+                manager.wake(step)
+
+        self.each(wake)
+
+
+def with_data(message: Message, data: bytes) -> Message:
+    """The same message with other data; faster than `msgspec.structs.replace`."""
+    return Message(
+        message.sender,
+        message.number,
+        message.groups,
+        message.level,
+        message.type,
+        data,
+        message.bundle,
+        message.index,
+        message.causes,
+    )
+
+
+def _on_wire(filter_: Filter) -> bool:
+    return filter_.on_wire
+
+
+def _overrides(manager: Manager, name: str) -> bool:
+    return getattr(type(manager), name) is not getattr(Manager, name)

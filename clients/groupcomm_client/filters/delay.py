@@ -1,0 +1,162 @@
+"""The delay filter: holds messages for a time, to see what a late one does.
+
+It is for teaching and tests: it breaks what the daemons have promised. Views do not wait for what
+it holds, and messages overtake each other unless they are asked to keep their order.
+"""
+
+import enum
+import heapq
+from collections.abc import Callable
+from itertools import count
+from typing import TypeAlias
+
+import attrs
+
+from groupcomm.errors import LocalProtocolError
+from groupcomm.events import Message
+from groupcomm_client.filters.roles import (
+    Filter,
+    FilterMessage,
+    FilterOutgoing,
+    Manager,
+    Outgoing,
+    Path,
+    ReceiveFilter,
+    SendFilter,
+)
+
+Chosen: TypeAlias = Callable[[Message | Outgoing], bool]
+
+
+class Way(enum.Enum):
+    """Which messages are held: those that go out, or those that come."""
+
+    OUT = enum.auto()
+    IN = enum.auto()
+
+
+@attrs.define
+class _Sender:
+    """Of one sender, when the last of what is held goes on, and what nothing may overtake."""
+
+    last: float = 0.0
+    floor: float = 0.0
+
+
+class _Delays(Manager):
+    """What is held, in the order in which it goes on."""
+
+    def __init__(self, seconds: float, chosen: Chosen, keep_order: bool) -> None:
+        self._seconds = seconds
+        self._chosen = chosen
+        self._keep_order = keep_order
+        self._senders: dict[str, _Sender] = {}
+        self._waiting: list[tuple[float, int, Message | Outgoing, Path]] = []
+        self._numbers = count()
+
+    def take(self, message: Message | Outgoing, path: Path) -> None:
+        """Hold a message, or pass it on."""
+        name = str(message.sender) if isinstance(message, Message) else ""
+        sender = self._senders.setdefault(name, _Sender())
+        own = isinstance(message, FilterMessage | FilterOutgoing)
+        due = path.now + (self._seconds if not own and self._chosen(message) else 0.0)
+        # A filter's own message keeps its place among its sender's: filters build on that.
+        due = max(due, sender.last if own or self._keep_order else sender.floor)
+        if own:
+            sender.floor = due
+        sender.last = max(sender.last, due)
+        if due <= path.now:
+            _pass_on(message, path)
+            return
+        if isinstance(message, Message):
+            path.steps.buffered((name, message.number))
+        heapq.heappush(self._waiting, (due, next(self._numbers), message, path))
+        self.deadline = self._waiting[0][0]
+
+    def wake(self, path: Path) -> None:
+        """See `Manager`."""
+        self._release(path.now)
+
+    def finish(self, path: Path) -> None:
+        """See `Manager`."""
+        self._release(float("inf"))
+
+    def _release(self, until: float) -> None:
+        while self._waiting and self._waiting[0][0] <= until:
+            _, _, message, path = heapq.heappop(self._waiting)
+            self.deadline = self._waiting[0][0] if self._waiting else None
+            if isinstance(message, Message):
+                path.steps.took((str(message.sender), message.number))
+            _pass_on(message, path)
+
+
+def _pass_on(message: Message | Outgoing, path: Path) -> None:
+    if isinstance(message, Message):
+        path.receive_on(message)
+    else:
+        path.send_on(message)
+
+
+class _Send(SendFilter):
+    def __init__(self, delays: _Delays) -> None:
+        self._delays = delays
+
+    def process(self, message: Outgoing, path: Path) -> None:
+        self._delays.take(message, path)
+
+    def process_system(self, message: FilterOutgoing, path: Path) -> None:
+        self._delays.take(message, path)
+
+
+class _Receive(ReceiveFilter):
+    def __init__(self, delays: _Delays) -> None:
+        self._delays = delays
+
+    def process(self, message: Message, path: Path) -> None:
+        self._delays.take(message, path)
+
+    def process_system(self, message: FilterMessage, path: Path) -> None:
+        self._delays.take(message, path)
+
+
+def delay(
+    seconds: float,
+    *,
+    way: Way = Way.IN,
+    group: str | None = None,
+    sender: str | None = None,
+    type: int | None = None,
+    keep_order: bool = False,
+) -> Callable[[], Filter]:
+    """A factory of filters that hold messages; those that all conditions choose.
+
+    Args:
+        seconds: for so long.
+        way: those that come, or those that go out.
+        group: of which it is a destination.
+        sender: the private name of its sender; only for those that come.
+        type: their tag.
+        keep_order: no message of a sender overtakes an earlier one of it.
+
+    Raises:
+        LocalProtocolError: less than no time, or a sender of what goes out.
+    """
+    if not 0 <= seconds < float("inf"):
+        raise LocalProtocolError(f"a delay of {seconds} seconds: it must be 0 or more, and finite")
+    if sender is not None and way is Way.OUT:
+        raise LocalProtocolError("what goes out has one sender only: leave sender out")
+
+    def chosen(message: Message | Outgoing) -> bool:
+        return (
+            (group is None or group in message.groups)
+            and (type is None or type == message.type)
+            and (sender is None or (isinstance(message, Message) and message.sender.name == sender))
+        )
+
+    def make() -> Filter:
+        delays = _Delays(seconds, chosen, keep_order)
+        if way is Way.OUT:
+            return Filter("delay", send=_Send(delays), manager=delays)
+        return Filter("delay", receive=_Receive(delays), manager=delays)
+
+    return make

@@ -1,0 +1,204 @@
+"""The filters of one connection: the chain in use, those before it, and the one to come.
+
+Without I/O. What the program sends goes through the chain in use. What comes names the filters that
+have to undo it (`envelope`), so it goes through the chain that has them: the one in use or an
+earlier one, which is kept for it. Filters that undo nothing work on everything that comes.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from groupcomm.errors import LocalProtocolError
+from groupcomm.events import DaemonView, GroupView, MemberId, Message
+from groupcomm.trace.steps import SILENT
+from groupcomm_client.filters.chain import Chain
+from groupcomm_client.filters.envelope import open_envelope_untrusted
+from groupcomm_client.filters.factories import Factory
+from groupcomm_client.filters.roles import Filter, Outgoing, SystemEvent, Unfiltered
+
+CHAINS: Final = 64
+"""So many different rows of filters one connection may have had."""
+
+
+class Session(Protocol):
+    """The session below, and the program above: `groupcomm_client.conversation.Conversation`."""
+
+    @property
+    def member(self) -> MemberId:
+        """Its identity."""
+
+    @property
+    def groups(self) -> Mapping[str, GroupView]:
+        """The latest views of its groups."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither side has said goodbye."""
+
+    def send_below(self, message: Outgoing, data: bytes) -> int:
+        """Send a message with these data; its number."""
+
+    def give(self, event: Message | Unfiltered) -> None:
+        """Give the program something to receive."""
+
+
+class Filtering:
+    """The filters of a connection.
+
+    Attributes:
+        now: seconds, of the clock; as of the last call.
+        steps: takes what the filters do.
+    """
+
+    def __init__(
+        self, session: Session, filters: Sequence[Factory], clock: Callable[[], float]
+    ) -> None:
+        """Make filters; they are in use once the session has its identity, see `start`.
+
+        Raises:
+            LocalProtocolError: a bad name, or one twice.
+        """
+        self._session = session
+        self._clock = clock
+        self.now = clock()
+        self.steps = SILENT
+        self._current = Chain([make() for make in filters], self)
+        self._chains = {self._current.prefix: self._current}
+        self._next: Sequence[Filter] | None = None
+
+    # ---- the ends of the chains ----
+
+    @property
+    def member(self) -> MemberId:
+        """The session's identity."""
+        return self._session.member
+
+    @property
+    def groups(self) -> Mapping[str, GroupView]:
+        """The latest views of its groups."""
+        return self._session.groups
+
+    def send_below(self, message: Outgoing, data: bytes) -> int:
+        """Give the session a message with these data; its number."""
+        return self._session.send_below(message, data)
+
+    def give(self, message: Message) -> None:
+        """Give the program a message."""
+        self._session.give(message)
+
+    def give_up(self, message: Message, why: str) -> None:
+        """Give the program an `Unfiltered`."""
+        self._session.give(Unfiltered(message=message, why=why))
+
+    def is_current(self, chain: Chain) -> bool:
+        """Whether messages can be sent through this chain."""
+        return chain is self._current and self._session.is_open
+
+    # ---- messages ----
+
+    def send(self, message: Outgoing) -> None:
+        """Send a message of the program, which was found to be allowed."""
+        self.now = self._clock()
+        self._current.send(message)
+
+    def receive(self, message: Message) -> None:
+        """Take a message that has come."""
+        self.now = self._clock()
+        opened = open_envelope_untrusted(message.data)
+        if opened is None:
+            self._current.receive_plain(message)
+            return
+        chain = self._chains.get(opened.prefix)
+        if chain is not None:
+            chain.receive(message, opened)
+            return
+        have = {one.name for chain in self._chains.values() for one in chain.filters}
+        missing = tuple(name for name in opened.names if name not in have)
+        text = ", ".join(opened.names)
+        why = f"its sender uses the filters {text}, and this connection has not had just these:"
+        why += " open it with the same filters, in this order, or call set_filters"
+        self._session.give(Unfiltered(message=message, why=why, missing=missing))
+
+    # ---- what is no message ----
+
+    def start(self) -> None:
+        """The session has its identity."""
+        self.now = self._clock()
+        self._current.each(lambda manager, step: manager.start(step))
+
+    def told(self, event: SystemEvent) -> None:
+        """The program has been told of something; a view lets filters that wait come into use."""
+        self.now = self._clock()
+        for chain in list(self._chains.values()):
+            chain.told(event)
+        if self._next is not None and isinstance(event, GroupView | DaemonView):
+            self._change()
+
+    def change(self, filters: Sequence[Factory]) -> None:
+        """Have other filters in use from the next view on.
+
+        Raises:
+            LocalProtocolError: a bad name, one twice, or too many changes.
+        """
+        made = [make() for make in filters]
+        chain = Chain(made, self)
+        if chain.prefix not in self._chains and len(self._chains) == CHAINS:
+            raise LocalProtocolError(
+                f"this connection has had {CHAINS} different rows of filters: open another one"
+            )
+        self._next = made
+
+    def _change(self) -> None:
+        assert self._next is not None
+        old, made = self._current, self._next
+        self._next = None
+        old.each(lambda manager, step: manager.finish(step), local_only=True)
+        new = Chain(made, self)
+        kept = self._chains.get(new.prefix)
+        if kept is not None:
+            # Others may still send by these filters: what they keep stays true.
+            state = {one.name: one for one in kept.filters if one.on_wire}
+            new = Chain([state.get(one.name, one) if one.on_wire else one for one in made], self)
+        self._current = self._chains[new.prefix] = new
+        self.steps = SILENT
+        for one in old.filters:
+            if not one.on_wire and one not in new.filters:
+                one.manager.end()
+        running = {id(one) for one in old.filters}
+        for step in new.steps_up():
+            if id(step.filter) not in running:
+                step.filter.manager.start(step)
+
+    # ---- time ----
+
+    @property
+    def deadline(self) -> float | None:
+        """When `wake` is to be called."""
+        times = [chain.deadline for chain in self._chains.values()]
+        return min((time for time in times if time is not None), default=None)
+
+    @property
+    def patience_s(self) -> float:
+        """Seconds until then, 0 at least; infinity if no time is waited for."""
+        deadline = self.deadline
+        return math.inf if deadline is None else max(0.0, deadline - self._clock())
+
+    def wake(self) -> None:
+        """Let time pass."""
+        self.now = self._clock()
+        for chain in list(self._chains.values()):
+            chain.wake()
+
+    # ---- the end ----
+
+    def finish(self) -> None:
+        """The session ends: pass on what waits for nothing but a time."""
+        self.now = self._clock()
+        for chain in self._chains.values():
+            chain.each(lambda manager, step: manager.finish(step))
+
+    def end(self) -> None:
+        """The connection is over."""
+        for chain in self._chains.values():
+            chain.each(lambda manager, _: manager.end())

@@ -1,0 +1,29 @@
+"""Traces on disk: a file, or a folder with those of several processes of one host."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from groupcomm.sim.check import TraceError, read_together, read_trace
+from groupcomm.trace.events import TraceEvent
+
+
+def trace_events(path: Path) -> Iterator[TraceEvent]:
+    """The events of a trace, as they happened.
+
+    Args:
+        path: JSON lines; or a folder, whose ``*.jsonl`` are taken together.
+
+    Raises:
+        TraceError: a line is broken, or the folder has no traces; names the file and the line.
+        OSError: a file cannot be read.
+    """
+    with ExitStack() as stack:
+        if not path.is_dir():
+            yield from read_trace(str(path), stack.enter_context(path.open("rb")))
+            return
+        found = sorted(path.glob("*.jsonl"))
+        if not found:
+            raise TraceError(f"{path}: no traces are there; their names end in .jsonl")
+        files = {str(file): stack.enter_context(file.open("rb")) for file in found}
+        yield from read_together(files)

@@ -1,0 +1,47 @@
+"""4.4 A consumer that merges the answers of a quorum, and one that does not wait for all."""
+
+from collections.abc import Iterable, Sequence
+
+from examples.ordering.answers.answer import answer
+from groupcomm.algorithms.replicated_queue import Entry, Keeping, QueueNode, produce
+from groupcomm.clocks.restart import RestartClock
+from groupcomm.clocks.vector import Relation
+
+
+class PatientConsumer:
+    """Asks all with one clock; hands on no message before one whose clock is lower."""
+
+    def __init__(self) -> None:
+        self._seen: RestartClock[str] = RestartClock()
+
+    def consume(self, quorum: Sequence[QueueNode]) -> list[str]:
+        """All that is new at these nodes, each once."""
+        new: list[Entry] = []
+        for node in quorum:
+            new += [
+                entry
+                for entry in node.entries
+                if entry not in new and not self._seen.covers(entry.clock)
+            ]
+        ordered = []
+        while new:
+            lowest = next(each for each in new if not any(_is_below(one, each) for one in new))
+            new.remove(lowest)
+            ordered.append(lowest.data)
+            self._seen.merge(lowest.clock)
+        return ordered
+
+
+def _is_below(one: Entry, other: Entry) -> bool:
+    return one.clock.compare(other.clock) is Relation.BEFORE
+
+
+@answer("4.4", "A consumer that merges the answers of a quorum, and one that does not wait for all")
+def tell() -> Iterable[str]:
+    x, y, z = (QueueNode(name, Keeping.COUNTED_RESTARTS) for name in "xyz")
+    produce("a", [y, z])
+    produce("b", [x, y])
+    produce("c", [x, y, z])
+    yield f"patient: {' '.join(PatientConsumer().consume([x, y]))}"
+    hasty = PatientConsumer()
+    yield f"hasty: {' '.join(hasty.consume([x]) + hasty.consume([y]))}"

@@ -1,0 +1,71 @@
+"""3.1 A sequencer that rotates: each number is given by the next process."""
+
+from collections.abc import Iterable
+
+from examples.ordering.answers.answer import answer
+from examples.ordering.stage import Stage
+from groupcomm.algorithms.process import Message, Name, Order, Packet, Process, Step
+from groupcomm.trace.steps import MessageId
+
+
+class RotatingSequencer(Process):
+    """Everybody has all messages; number k is given by member k, who broadcasts whose it is.
+
+    Source: J. Chang, N. Maxemchuk, "Reliable Broadcast Protocols", ACM TOCS 2(3), 1984, without the
+    faults.
+    """
+
+    claims = frozenset({Order.TOTAL})
+
+    def __init__(self, me: Name, members: Iterable[Name]) -> None:
+        super().__init__(me, members)
+        self._held: dict[MessageId, Message] = {}  # not delivered
+        self._numbers: dict[int, MessageId] = {}
+        self._delivered = 0
+
+    def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
+        """To all, without a number."""
+        message = self._message(data, self.members)
+        self._held[message.id] = message
+        return self._go_on(self._fan_out(message, None, self.members))
+
+    def receive(self, packet: Packet) -> Step:
+        """A message, or the number of one."""
+        if packet.message is not None:
+            self._held[packet.message.id] = packet.message
+        else:
+            number, *name = packet.stamp
+            self._numbers[number] = name[0], name[1]
+        return self._go_on(())
+
+    def _go_on(self, packets: tuple[Packet, ...]) -> Step:
+        """Deliver what has its number, and give one if it is this process' turn."""
+        found: list[Message] = []
+        while True:
+            number = self._delivered + 1
+            if number not in self._numbers and self.members[number % len(self.members)] == self.me:
+                free = [name for name in self._held if name not in self._numbers.values()]
+                if free:
+                    self._numbers[number] = free[0]
+                    packets += self._fan_out(None, (number, *free[0]), self.members)
+            if self._numbers.get(number) not in self._held:
+                return Step(packets, tuple(found))
+            self._delivered = number
+            found.append(self._held.pop(self._numbers[number]))
+
+    @property
+    def waiting(self) -> tuple[Message, ...]:
+        """What has no number here, or comes behind one that is missing."""
+        return tuple(self._held.values())
+
+
+@answer("3.1", "A sequencer that rotates: each number is given by the next process")
+def tell() -> Iterable[str]:
+    stage = Stage(RotatingSequencer, "pqr")
+    for name in "pqrp":
+        stage.send(name)
+    run = stage.end()
+    for name in "pqr":
+        yield f"{name} delivers {' '.join(run.delivered[name])}"
+    yield f"held: {', '.join(sorted(order.value for order in run.held or ()))}"
+    yield f"{stage.network.packets / 4:g} packets a message among 3"

@@ -1,0 +1,114 @@
+"""Daemons: what a message has that is delivered, and what it has that is safe."""
+
+from examples.ordering.story import Run, story
+from groupcomm.events import Message, Transition
+from groupcomm.level import ServiceLevel
+from groupcomm.sim.clients import Client
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.settings import plain_settings
+from groupcomm.trace.events import TraceEvent
+
+GROUP = "room"
+ANNA, BEN, CLEO = range(3)
+
+
+class Site:
+    """Three daemons of a site, and a program at each; all are members of one group.
+
+    Args:
+        level: of anna's message, which does not come to cleo's daemon.
+    """
+
+    def __init__(self, level: ServiceLevel) -> None:
+        self._events: list[TraceEvent] = []
+        self.cluster = Cluster(plain_settings(daemons=3), self._events.append)
+        self._users = [
+            self.cluster.connect(user, daemon)
+            for daemon, user in enumerate(("anna", "ben", "cleo"))
+        ]
+        self.cluster.run(0.01)
+        for user in self._users:
+            user.join(GROUP)
+        self.cluster.run(0.01)
+        self.cut_off([(ANNA, CLEO), (BEN, CLEO)])
+        self._sent_at = self.cluster.loop.now
+        self._users[ANNA].multicast([GROUP], b"the valve is open", level=level)
+        self.cluster.run(0.005)
+
+    def cut_off(self, ways: list[tuple[int, int]]) -> None:
+        """Nothing goes these ways any more."""
+        self.cluster.network.cut(ways)
+
+    def kill(self, *daemons: int) -> None:
+        """These daemons die at once, and their programs' connections with them."""
+        for daemon in daemons:
+            self.cluster.daemons[daemon].kill()
+
+    def end(self, *parts: list[int]) -> Run:
+        """Each of these parts of the site agrees on its view; who was told what, and when.
+
+        `sent_at` is when anna sends; who draws the run may leave out what comes before.
+        """
+        for part in parts:
+            self.cluster.form(part)
+        self.cluster.run(0.01)
+        told = {user.user: _told(user) for user in self._users}
+        return Run(
+            events=self._events,
+            delivered={name: [each for each, _ in messages] for name, messages in told.items()},
+            seen={
+                "regular": [name for name, messages in told.items() if ("anna2", True) in messages],
+                "transitional": [
+                    name for name, messages in told.items() if ("anna2", False) in messages
+                ],
+                "sent_at": self._sent_at,
+            },
+        )
+
+
+def _told(user: Client) -> list[tuple[str, bool]]:
+    """The messages that a program was given, and whether that was in the regular view."""
+    regular, found = True, []
+    for event in user.events:
+        if isinstance(event, Message):
+            found.append((f"{event.sender.name.split('#')[1]}{event.number}", regular))
+        elif isinstance(event, Transition):
+            regular = False
+    return found
+
+
+def _killed(level: ServiceLevel) -> Run:
+    """Whoever has the message dies, and cleo's daemon goes on alone."""
+    site = Site(level)
+    site.kill(ANNA, BEN)
+    return site.end([CLEO])
+
+
+@story("reliable-not-safe", "RELIABLE: delivered, and lost with those who have it")
+def reliable_not_safe() -> Run:
+    """ben gets anna's message as soon as his daemon has it, and may act on it. Then both daemons
+    die before cleo's has it: nobody who is left knows what ben was told."""
+    return _killed(ServiceLevel.RELIABLE)
+
+
+@story("agreed-not-safe", "AGREED: the same, for order is no promise that others have it")
+def agreed_not_safe() -> Run:
+    """AGREED waits until nothing lower can come, not until all hold it. ben gets the message in
+    its place in the order, and it is lost all the same."""
+    return _killed(ServiceLevel.AGREED)
+
+
+@story("safe", "SAFE: nobody is told before everybody has it")
+def safe() -> Run:
+    """The same network. cleo's daemon does not say that it has the message, so ben's daemon holds
+    it and does not deliver. It dies untold: nobody has acted on what is lost."""
+    return _killed(ServiceLevel.SAFE)
+
+
+@story("safe-cut-off", "SAFE: who is cut off delivers behind the signal")
+def safe_cut_off() -> Run:
+    """cleo's daemon is cut off instead. The others cannot know whether it has the message: they
+    end the regular view, say so, and deliver in the transitional one, among those who are left."""
+    site = Site(ServiceLevel.SAFE)
+    site.cut_off([(CLEO, ANNA), (CLEO, BEN)])
+    return site.end([ANNA, BEN], [CLEO])

@@ -1,0 +1,106 @@
+"""Mutual exclusion: who gets the resource first, and what it costs to know."""
+
+from collections.abc import Callable
+
+import attrs
+
+from examples.ordering.stage import Play
+from examples.ordering.story import Run, story
+from groupcomm.algorithms.central_scheduler import CentralScheduler
+from groupcomm.algorithms.lamport_mutex import LamportMutex
+from groupcomm.algorithms.mutual_exclusion import Claimant, MutexNetwork
+from groupcomm.algorithms.process import Message, Name
+from groupcomm.trace.steps import AlgorithmStep
+
+
+class Claims(Play):
+    """Where processes ask for one resource.
+
+    Args:
+        make: of each process, from its name and all names.
+        names: of the processes; one letter each.
+    """
+
+    def __init__(self, make: Callable[[Name, str], Claimant], names: str) -> None:
+        events: list[AlgorithmStep] = []
+        self.mutex = MutexNetwork([make(name, names) for name in names], events.append)
+        super().__init__(self.mutex, events)
+
+    def use_up(self) -> Run:
+        """All comes, and whoever gets the resource releases it, until nobody wants it."""
+        self.rest()
+        while holders := [name for name, each in self.mutex.claimants.items() if each.holds]:
+            for name in holders:
+                self.mutex.release(name)
+            self.rest()
+        uses, users = self.mutex.uses, self._packets_of_users()
+        run = self.end(
+            requested=_told(uses.requested),
+            granted=_told(uses.granted),
+            overtaken=[(str(first), str(second)) for first, second in uses.overtaken],
+            overlaps=[(str(first), str(second)) for first, second in uses.overlaps],
+            packets_of_users=users,
+            packets_of_the_algorithm=self.mutex.packets - users,
+        )
+        return attrs.evolve(run, held=None)
+
+    def _packets_of_users(self) -> int:
+        """Requests are messages of a process to itself, and no packets."""
+        return sum(
+            name != message.sender
+            for message in self.mutex.history.sent
+            for name in message.destinations
+        )
+
+
+def _told(requests: list[Message]) -> list[str]:
+    return [str(request) for request in requests]
+
+
+def _ask_and_tell(play: Claims) -> None:
+    """q asks and tells r so, and then r asks; what q asks of p is slow."""
+    play.mutex.request("q")
+    said = play.send("q", "r")
+    if play.mutex.processes["r"].needs_fifo:
+        play.answer("q", "r")
+    play.bring(said, "r")
+    play.mutex.request("r")
+    play.answer("r", "p")
+
+
+@story("scheduler", "A scheduler grants in the order in which requests come")
+def scheduler() -> Run:
+    """q asks the scheduler p and tells r that it has. So r asks after q; but its request is there
+    first, and is granted first. One at a time has the resource, and not in the order of asking."""
+    play = Claims(CentralScheduler, "pqr")
+    _ask_and_tell(play)
+    return play.use_up()
+
+
+@story("lamport-mutex", "Lamport's algorithm grants in the order of the requests")
+def lamport_mutex() -> Run:
+    """The same network. Everybody has every request and sorts them by clock: r knows that q's is
+    lower than its own, and waits for q's release. It takes three packets for each other process."""
+    play = Claims(LamportMutex, "pqr")
+    _ask_and_tell(play)
+    return play.use_up()
+
+
+class OverAnyChannel(LamportMutex):
+    """Told that packets come as they were sent, where they do not."""
+
+    needs_fifo = False
+
+
+@story("answer-overtakes", "Lamport's algorithm needs channels that keep their order")
+def answer_overtakes() -> Run:
+    """p asks, gets q's request, which is higher, and uses the resource. Its answer is at q before
+    its own request: q has something later from p, and nothing lower. Both use it at once."""
+    play = Claims(OverAnyChannel, "pq")
+    play.mutex.request("p")
+    play.mutex.request("q")
+    play.answer("q", "p")
+    (late, early) = play.network.ready
+    play.network.bring(early)
+    play.network.bring(late)
+    return play.use_up()

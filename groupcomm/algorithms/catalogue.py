@@ -1,0 +1,77 @@
+"""All algorithms for messages, by name, and how each is run beside the others."""
+
+from typing import Final
+
+import attrs
+
+from groupcomm.algorithms.acknowledged import AcknowledgedStamps
+from groupcomm.algorithms.bus1.process import Bus1
+from groupcomm.algorithms.fan_out import FanOut
+from groupcomm.algorithms.global_id import GlobalId, GlobalIdOrError
+from groupcomm.algorithms.lamport_clocks import LamportClocks
+from groupcomm.algorithms.last_sender import LastSender
+from groupcomm.algorithms.message_history import CompressedHistory, MessageHistory
+from groupcomm.algorithms.pair_numbers import PairNumbers
+from groupcomm.algorithms.process import Process
+from groupcomm.algorithms.real_time import RealTime
+from groupcomm.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
+from groupcomm.algorithms.sequencer import SenderSequencer, Sequencer
+from groupcomm.algorithms.site_horizons import SiteHorizons
+from groupcomm.algorithms.token_ring import TokenRing
+from groupcomm.algorithms.vector import Vector
+from groupcomm.algorithms.vector_choices import VectorAdvancing, VectorOrError, VectorStaying
+from groupcomm.algorithms.vector_paths import VectorPaths
+from groupcomm.algorithms.vector_session import VectorSession
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """One algorithm.
+
+    Attributes:
+        type: its class.
+        in_turn: it refuses concurrent messages for good, so a user sends only after having
+            delivered all that was sent.
+        note: how it is run, if that is not plain.
+    """
+
+    type: type[Process]
+    in_turn: bool = False
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """As it is written on a command line: ``vector-or-error`` for `VectorOrError`."""
+        name = self.type.__name__
+        return "".join(f"-{each.lower()}" if each.isupper() else each for each in name)[1:]
+
+
+_TURNS: Final = "users take turns: it refuses what is concurrent"
+
+_ENTRIES: Final = (
+    Entry(type=FanOut),
+    Entry(type=PairNumbers, note="for unicast: a broadcast is a unicast to each"),
+    Entry(type=RealTime, note="waits as long as a packet takes that is not lost"),
+    Entry(type=MessageHistory),
+    Entry(type=CompressedHistory),
+    Entry(type=GlobalId),
+    Entry(type=GlobalIdOrError, in_turn=True, note=_TURNS),
+    Entry(type=LastSender),
+    Entry(type=Vector),
+    Entry(type=VectorOrError, in_turn=True, note=_TURNS),
+    Entry(type=VectorStaying),
+    Entry(type=VectorAdvancing),
+    Entry(type=VectorPaths),
+    Entry(type=VectorSession, note="members stay"),
+    Entry(type=SchiperEggliSandoz, note="for any destinations: here all of them"),
+    Entry(type=LamportClocks, note="clocks alone order no deliveries"),
+    Entry(type=AcknowledgedStamps, note="over channels that keep their order"),
+    Entry(type=Sequencer),
+    Entry(type=SenderSequencer),
+    Entry(type=TokenRing),
+    Entry(type=SiteHorizons),
+    Entry(type=Bus1),
+)
+
+ALGORITHMS: Final[dict[str, Entry]] = {entry.name: entry for entry in _ENTRIES}
+"""By name, from what keeps nothing to what keeps all."""

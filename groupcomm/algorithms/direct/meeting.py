@@ -1,0 +1,176 @@
+"""Meeting: what a peer answers to those who greet it, and does with their answers.
+
+Pure. ``now`` is in seconds.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeAlias
+
+from groupcomm.algorithms.direct.datagrams import (
+    Address,
+    Ask,
+    Contact,
+    Datagram,
+    Hello,
+    Known,
+    Refused,
+)
+from groupcomm.algorithms.direct.greeting import Greeting, refusal
+from groupcomm.algorithms.direct.group import Group
+from groupcomm.algorithms.direct.others import Other, Others
+from groupcomm.algorithms.direct.settings import MAX_MEMBERS
+from groupcomm.algorithms.process import Name
+
+
+class Own(NamedTuple):
+    """What a peer tells of itself; see `datagrams.Hello`."""
+
+    name: Name
+    incarnation: int
+    algorithm: str
+    founders: tuple[Name, ...]
+
+
+SendTo: TypeAlias = Callable[[Address, Datagram, Name | None], None]
+"""Sends a datagram to an address, and to whom."""
+
+
+class Meeting:
+    """Until all founders have met or a latecomer was welcomed; and then for those who come late."""
+
+    def __init__(
+        self, own: Own, others: Others, group: Group, greeting: Greeting, send: SendTo
+    ) -> None:
+        self._own = own
+        self._others = others
+        self._group = group
+        self._greeting = greeting
+        self._send = send
+
+    @property
+    def came_late(self) -> bool:
+        """Whether this peer is none of the founders."""
+        return not self._own.founders
+
+    @property
+    def missing(self) -> tuple[Name, ...]:
+        """Founders that have not come yet."""
+        return tuple(name for name in self._own.founders if not self._has_met(name))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all founders have met, of a peer that is one of them."""
+        return not self.came_late and not self.missing
+
+    def _has_met(self, name: Name) -> bool:
+        return name == self._own.name or name in self._others or self._others.has_gone(name)
+
+    # ---- who greets ----
+
+    def greet(self, now: float) -> None:
+        """Greet those who have not answered."""
+        for address in self._greeting.due(now, late=self.came_late):
+            self._send(address, Hello(*self._own, self._others.contacts), None)
+
+    def end(self) -> None:
+        """Greet nobody any more."""
+        self._greeting.end()
+
+    @property
+    def deadline(self) -> float | None:
+        """When to call `greet` again."""
+        return self._greeting.deadline
+
+    def on_known(self, known: Known, address: Address, now: float) -> None:
+        """Somebody has answered: a founder to be met, or who is about to welcome this one."""
+        contact = Contact(known.sender, address, known.incarnation)
+        if not self.came_late:
+            self._greeting.answered(address)
+            if known.sender in self._own.founders:
+                self._meet(contact, known.known, now)
+        elif not self._others.names:
+            self._greeting.end()
+            self._others.add(contact, now)
+
+    def on_ask(self, ask: Ask, now: float) -> None:
+        """Somebody else is to be greeted."""
+        if self.came_late and not self._others.names:
+            self._greeting.go_to(ask.address, now)
+
+    # ---- who is greeted ----
+
+    def on_hello(self, hello: Hello, address: Address, now: float, *, running: bool) -> None:
+        """Answer, or say nothing and be asked again.
+
+        Args:
+            hello: what somebody says.
+            address: where it is.
+            now: seconds.
+            running: whether this peer can welcome latecomers.
+        """
+        contact = Contact(hello.sender, address, hello.incarnation)
+        if other := self._others.get(hello.sender, hello.incarnation):
+            self._answer_again(hello, other)
+        elif hello.incarnation == self._own.incarnation:
+            return  # its own, to an address that it was told to greet
+        elif reason := self._refusal(hello):
+            self._send(address, Refused(self._own.name, hello.incarnation, reason), hello.sender)
+        elif hello.founders:
+            self._meet(contact, hello.known, now)
+            self._answer(hello, address)
+        elif running:
+            self._take_latecomer(hello, contact, now)
+
+    def _refusal(self, hello: Hello) -> str | None:
+        if self._has_met(hello.sender):
+            return f"{hello.sender} is here, or was once; come by another name"
+        if len(self._others.names) + 2 > MAX_MEMBERS:
+            return f"the group is full: {MAX_MEMBERS} members are the most"
+        late = self._group.takes_latecomers
+        return refusal(hello, self._own.algorithm, self._own.founders, late=late)
+
+    def _answer(self, hello: Hello, address: Address) -> None:
+        """A latecomer is told of the others by its welcome."""
+        known = self._others.contacts if hello.founders else ()
+        self._send_known(Contact(hello.sender, address, hello.incarnation), known)
+
+    def _send_known(self, to: Contact, known: tuple[Contact, ...]) -> None:
+        answer = Known(self._own.name, self._own.incarnation, to.incarnation, known)
+        self._send(to.address, answer, to.name)
+
+    def remind(self, other: Other) -> None:
+        """A latecomer that this one welcomes may not know so, and then drops what it is sent."""
+        if other.sponsor == self._own.name and not other.has_answered:
+            self._send_known(other.contact, ())
+
+    def _answer_again(self, hello: Hello, other: Other) -> None:
+        """Somebody who is known has not heard so; a latecomer must hear it from its sponsor."""
+        if other.sponsor in ("", self._own.name):
+            self._answer(hello, other.contact.address)
+        elif sponsor := self._others.named(other.sponsor):
+            ask = Ask(self._own.name, hello.incarnation, sponsor.contact.address)
+            self._send(other.contact.address, ask, hello.sender)
+        else:
+            reason = (
+                f"{other.sponsor}, who was to welcome {hello.sender}, is gone; come by another name"
+            )
+            refused = Refused(self._own.name, hello.incarnation, reason)
+            self._send(other.contact.address, refused, hello.sender)
+
+    def _take_latecomer(self, hello: Hello, contact: Contact, now: float) -> None:
+        sponsor = self._others.named(self._group.sponsor)
+        if sponsor is not None:
+            found = Ask(self._own.name, hello.incarnation, sponsor.contact.address)
+            self._send(contact.address, found, hello.sender)
+        else:
+            self._group.welcome(contact, now)
+            self._answer(hello, contact.address)
+
+    def _meet(self, contact: Contact, known: Iterable[Contact], now: float) -> None:
+        """A founder is here, and knows some others."""
+        if not self._has_met(contact.name):
+            self._others.add(contact, now)
+            self._greeting.answered(contact.address)
+        for each in known:
+            if each.name in self.missing:
+                self._greeting.add(each.address, now)

@@ -1,0 +1,112 @@
+"""The other members as one peer knows them."""
+
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from groupcomm.algorithms.direct.channel import Channel
+from groupcomm.algorithms.direct.datagrams import Bye, Contact, Joined, Payload, encode_payload
+from groupcomm.algorithms.direct.settings import Timing
+from groupcomm.algorithms.process import Name
+
+
+@attrs.define
+class Other:
+    """One other member.
+
+    Attributes:
+        contact: who and where it is.
+        channel: to and from it.
+        heard_at, sent_at: when something came from it, and went there; seconds.
+        has_answered: something has come on its channel.
+        sponsor: who has welcomed it; "" if it is a founder.
+        knows: members of whom it said that it knows.
+        done: members of whom it needs nothing more.
+        bye: once it is about to leave.
+        said_bye: it has said so itself, behind all else that it had to say.
+    """
+
+    contact: Contact
+    channel: Channel
+    heard_at: float
+    sent_at: float
+    has_answered: bool = False
+    sponsor: Name = ""
+    knows: set[Name] = attrs.field(factory=set)
+    done: set[Name] = attrs.field(factory=set)
+    bye: Bye | None = None
+    said_bye: bool = False
+
+    @property
+    def joined(self) -> Joined:
+        """What others are told of it."""
+        return Joined(self.contact, self.sponsor, self.bye)
+
+    def put(self, payload: Payload, *, in_order: bool = True) -> None:
+        """Put something on the channel; see `Channel.put`."""
+        self.channel.put(encode_payload(payload), in_order=in_order)
+
+
+class Others:
+    """All whom a peer has met, and who was there once."""
+
+    def __init__(self, timing: Timing) -> None:
+        self._timing = timing
+        self._found: dict[Name, Other] = {}
+        self._gone: dict[Name, int | None] = {}  # names, and incarnations of those that it has met
+
+    def __iter__(self) -> Iterator[Other]:
+        return iter(list(self._found.values()))
+
+    def __contains__(self, name: Name) -> bool:
+        return name in self._found
+
+    def get(self, name: Name, incarnation: int) -> Other | None:
+        """One with this name, if it is this start of it."""
+        other = self._found.get(name)
+        return other if other and other.contact.incarnation == incarnation else None
+
+    def named(self, name: Name) -> Other | None:
+        """One with this name."""
+        return self._found.get(name)
+
+    def add(self, contact: Contact, now: float, sponsor: Name = "") -> Other:
+        """Somebody was met."""
+        other = Other(contact, Channel(self._timing), heard_at=now, sent_at=now, sponsor=sponsor)
+        self._found[contact.name] = other
+        return other
+
+    def drop(self, name: Name) -> Other:
+        """Somebody has left."""
+        other = self._found.pop(name)
+        self._gone[name] = other.contact.incarnation
+        return other
+
+    def had_gone(self, names: Iterable[Name]) -> None:
+        """These had left before this one came."""
+        self._gone |= dict.fromkeys(names)
+
+    def has_gone(self, name: Name, incarnation: int | None = None) -> bool:
+        """Whether it was here once; with `incarnation`, this start of it."""
+        return name in self._gone and incarnation in (None, self._gone[name])
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is to be sent to one of them, or one counts as gone."""
+        found: list[float] = []
+        for other in self:
+            found.append(other.sent_at + self._timing.alive_s)
+            found.append(other.heard_at + self._timing.silence_s)
+            if other.channel.deadline is not None:
+                found.append(other.channel.deadline)
+        return min(found, default=None)
+
+    @property
+    def names(self) -> set[Name]:
+        """Of all who are here."""
+        return set(self._found)
+
+    @property
+    def contacts(self) -> tuple[Contact, ...]:
+        """Of all who are here, by name."""
+        return tuple(sorted(other.contact for other in self))

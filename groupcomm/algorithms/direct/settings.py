@@ -1,0 +1,56 @@
+"""Timeouts of a peer."""
+
+from typing import Final
+
+import attrs
+
+from groupcomm.errors import ConfigError
+
+MAX_MEMBERS: Final = 64
+"""Of a group; all their addresses fit into one datagram."""
+
+MAX_NAME_BYTES: Final = 64
+MAX_DATA_BYTES: Final = 64 * 1024
+"""Of one message."""
+
+
+@attrs.frozen(kw_only=True)
+class Timing:
+    """Timeouts, in seconds.
+
+    Attributes:
+        repeat_s: what is not acknowledged is sent again after so long, then after twice as long,
+            and so on; several round trips on one host.
+        repeat_most_s: but never later than that.
+        alive_s: a peer that has nothing to say says so.
+        silence_s: who says nothing for so long counts as one that has left.
+    """
+
+    repeat_s: float = 0.1
+    repeat_most_s: float = 1.0
+    alive_s: float = 0.5
+    silence_s: float = 10.0
+
+    def __attrs_post_init__(self) -> None:
+        for name, value in attrs.asdict(self).items():
+            if not value > 0:
+                raise ConfigError(f"timing: {name} is {value}; it must be above 0")
+        if self.repeat_s > self.repeat_most_s:
+            raise ConfigError(
+                f"timing: repeat_s is {self.repeat_s}, which is above repeat_most_s ="
+                f" {self.repeat_most_s}"
+            )
+        if self.silence_s < 4 * max(self.alive_s, self.repeat_most_s):
+            raise ConfigError(
+                f"timing: silence_s is {self.silence_s}; it must be four times alive_s ="
+                f" {self.alive_s} and repeat_most_s = {self.repeat_most_s}, or some loss is silence"
+            )
+
+    @property
+    def longest_delay_s(self) -> float:
+        """How late datagrams may be made before silence is heard at the other end."""
+        return self.silence_s / 2
+
+    def wait_s(self, tries: int) -> float:
+        """How long to wait for an acknowledgement after so many tries, 1 at least."""
+        return min(self.repeat_s * 2.0 ** min(tries - 1, 30), self.repeat_most_s)

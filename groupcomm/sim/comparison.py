@@ -1,0 +1,235 @@
+"""Algorithms on the same load over the same network: what each costs, and which orders held.
+
+The load is drawn from the seed once: who sends when. Messages are sent often enough that some are
+always under way. Packets take from half of the delay to one and a half times as long, so that they
+overtake each other.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+
+from groupcomm.algorithms.catalogue import ALGORITHMS, Entry
+from groupcomm.algorithms.process import Name, Order, Process
+from groupcomm.algorithms.real_time import RealTime
+from groupcomm.errors import ConfigError
+from groupcomm.sim.loop import random_for
+from groupcomm.sim.timed import TimedNetwork, Wires
+
+MAX_PROCESSES: Final = 64
+MAX_MESSAGES: Final = 100_000
+MAX_DELAY_MS: Final = 10_000.0
+MAX_LOSS: Final = 0.9
+
+LEAST_GAP_US: Final = 1000
+"""Between two messages, about, if packets take no time."""
+
+
+@attrs.frozen(kw_only=True)
+class Load:
+    """What every algorithm is given.
+
+    Attributes:
+        processes: how many, 2 to 64.
+        messages: that they send in all, 1 to 100,000.
+        delay_ms: of a packet on average, 0 to 10,000.
+        loss: chance that a packet is lost, and sent again; 0 to 0.9.
+        seed: of all chances.
+    """
+
+    processes: int = 5
+    messages: int = 200
+    delay_ms: float = 10.0
+    loss: float = 0.0
+    seed: int = 1
+
+    def __attrs_post_init__(self) -> None:
+        for name, least, most in (
+            ("processes", 2, MAX_PROCESSES),
+            ("messages", 1, MAX_MESSAGES),
+            ("delay_ms", 0, MAX_DELAY_MS),
+            ("loss", 0, MAX_LOSS),
+        ):
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise ConfigError(
+                    f"--{name.replace('_', '-')} is {value}; it must be {least} to {most:g}"
+                )
+
+    @property
+    def wires(self) -> Wires:
+        """The network."""
+        delay_us = self.delay_ms * 1000
+        return Wires(least_us=int(delay_us / 2), most_us=int(delay_us * 1.5), loss=self.loss)
+
+    @property
+    def gap_us(self) -> int:
+        """Time between two messages on average."""
+        return max(LEAST_GAP_US, int(self.delay_ms * 500))
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """Of the processes."""
+        width = len(str(self.processes))
+        return tuple(f"p{number:0{width}}" for number in range(1, self.processes + 1))
+
+    def draw(self) -> list[tuple[int, Name]]:
+        """When each message is sent, in microseconds, and by whom."""
+        rng = random_for(self.seed, "load")
+        now, found = 0, []
+        for _ in range(self.messages):
+            now += int(rng.expovariate(1 / self.gap_us))
+            found.append((now, rng.choice(self.names)))
+        return found
+
+
+@attrs.frozen(kw_only=True)
+class Row:
+    """What one algorithm did.
+
+    Attributes:
+        entry: which one.
+        held: the orders that held.
+        missing: deliveries that never came.
+        messages: that were sent.
+        packets, repeated, bytes: on the wire; see `timed.Counts`.
+        stamp_bytes, most_stamp_bytes: of a packet with a message, on average and at most.
+        delay_ms, most_delay_ms: from sending to delivery at somebody else.
+        most_waiting: messages that one process held back at once.
+    """
+
+    entry: Entry
+    held: frozenset[Order]
+    missing: int
+    messages: int
+    packets: int
+    repeated: int
+    bytes: int
+    stamp_bytes: float
+    most_stamp_bytes: int
+    delay_ms: float
+    most_delay_ms: float
+    most_waiting: int
+
+    @property
+    def broken(self) -> list[Order]:
+        """The orders that it claims, and that did not hold."""
+        return [order for order in Order if order in self.entry.type.claims - self.held]
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it broke a promise, or has lost something."""
+        return bool(self.broken or self.missing)
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, as JSON."""
+        return {
+            "name": self.entry.name,
+            "claims": [order.value for order in Order if order in self.entry.type.claims],
+            "held": [order.value for order in Order if order in self.held],
+            "broken": [order.value for order in self.broken],
+            "missing": self.missing,
+            "in_turn": self.entry.in_turn,
+            "note": self.entry.note,
+            "messages": self.messages,
+            "packets": self.packets,
+            "packets_per_message": round(self.packets / self.messages, 2),
+            "repeated": self.repeated,
+            "bytes": self.bytes,
+            "bytes_per_message": round(self.bytes / self.messages, 1),
+            "stamp_bytes": round(self.stamp_bytes, 1),
+            "most_stamp_bytes": self.most_stamp_bytes,
+            "delay_ms": round(self.delay_ms, 2),
+            "most_delay_ms": round(self.most_delay_ms, 2),
+            "most_waiting": self.most_waiting,
+        }
+
+
+def chosen(text: str) -> list[Entry]:
+    """The algorithms that a command line names: ``all``, or names with commas between them.
+
+    Raises:
+        ConfigError: there is no such algorithm.
+    """
+    if text == "all":
+        return list(ALGORITHMS.values())
+    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in ALGORITHMS:
+            raise ConfigError(
+                f"--algorithms: no algorithm is named {name!r}; there are: all,"
+                f" {', '.join(ALGORITHMS)}"
+            )
+    return [ALGORITHMS[name] for name in names]
+
+
+def compare(entries: Sequence[Entry], load: Load) -> Iterator[Row]:
+    """Run them, one after the other."""
+    for entry in entries:
+        yield run(entry, load)
+
+
+def run(entry: Entry, load: Load) -> Row:
+    """Run one algorithm to the end of its load."""
+    processes = [make(entry, name, load) for name in load.names]
+    network = TimedNetwork(processes, load.wires, load.seed)
+    if entry.in_turn:
+        _Turns(network, load).begin()
+    else:
+        for time, name in load.draw():
+            network.loop.at(time, network.send, name)
+    while (due := network.loop.deadline) is not None:
+        network.loop.run(due)
+    counts, history = network.counts, network.history
+    return Row(
+        entry=entry,
+        held=history.held(),
+        missing=len(history.missing) + counts.refused,
+        messages=len(history.sent),
+        packets=counts.packets,
+        repeated=counts.repeated,
+        bytes=counts.bytes,
+        stamp_bytes=_mean(counts.stamps),
+        most_stamp_bytes=max(counts.stamps, default=0),
+        delay_ms=_mean(counts.delays_us) / 1000,
+        most_delay_ms=max(counts.delays_us, default=0) / 1000,
+        most_waiting=counts.most_waiting,
+    )
+
+
+def _mean(values: Sequence[int]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def make(entry: Entry, name: Name, load: Load) -> Process:
+    """A process; one that knows the time waits until all that is not lost must have come."""
+    if entry.type is RealTime:
+        return RealTime(name, load.names, wait=load.wires.most_us + 1)
+    return entry.type(name, load.names)
+
+
+class _Turns:
+    """Users take turns: whose message is next sends it once all that was sent is delivered there.
+
+    They come in the order of the load, with its times between them.
+    """
+
+    def __init__(self, network: TimedNetwork, load: Load) -> None:
+        self._network = network
+        self._load = load.draw()
+        self._look_again_us = load.gap_us
+
+    def begin(self) -> None:
+        """The first message."""
+        self._network.loop.at(self._load[0][0], self._turn, 0)
+
+    def _turn(self, number: int) -> None:
+        loop, (time, name) = self._network.loop, self._load[number]
+        if not self._network.has_all(name):
+            if loop.deadline is not None:  # else nothing comes any more
+                loop.at(loop.now + self._look_again_us, self._turn, number)
+            return
+        self._network.send(name)
+        if number + 1 < len(self._load):
+            loop.at(loop.now + self._load[number + 1][0] - time, self._turn, number + 1)
