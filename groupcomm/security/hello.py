@@ -26,7 +26,10 @@ from groupcomm.security.allowance import Allowances
 from groupcomm.wire.hello import Hello
 
 REPEAT_S: Final = 0.02
-"""Between two challenges of one start; a lost one costs this."""
+"""Between the first two challenges of one start; a lost one costs this."""
+
+LONGEST_REPEAT_S: Final = 0.32
+"""Between later ones: it hears nothing of this daemon, or is over and replayed."""
 
 MAX_ASKED: Final = 4
 """Starts of one daemon that are asked at a time; more are replays of what has been."""
@@ -38,7 +41,8 @@ Start = tuple[int, Incarnation]
 @attrs.define
 class _Asked:
     number: int  # of the challenge
-    at: float  # when it was sent last
+    again_at: float  # not before this time
+    wait_s: float = REPEAT_S
 
 
 @attrs.frozen(kw_only=True)
@@ -93,7 +97,7 @@ class Introductions:
         number, incarnation = start
         self._check_listed(number)
         asked = self._asked.get(number, {}).get(incarnation)
-        if room < 0 or (asked is not None and now < asked.at + REPEAT_S):
+        if room < 0 or (asked is not None and now < asked.again_at):
             return None
         if not self._allowances.take(number, now):
             return None
@@ -141,5 +145,6 @@ class Introductions:
                 del starts[next(iter(starts))]
             self._last += 1
             asked = starts[incarnation] = _Asked(self._last, now)
-        asked.at = now
+        asked.again_at = now + asked.wait_s
+        asked.wait_s = min(2 * asked.wait_s, LONGEST_REPEAT_S)
         return asked.number

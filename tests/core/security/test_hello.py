@@ -36,6 +36,14 @@ def test_a_stranger_is_asked_again_only_after_a_while() -> None:
     assert said == [Hello(start=THEIRS, asks=1), None, None, Hello(start=THEIRS, asks=1)]
 
 
+def test_who_never_answers_is_asked_ever_more_rarely() -> None:
+    one, asked = introductions(), []
+    for now in range(2000):
+        if one.on_stranger((ALICE, THEIRS), 0, now / 1000) is not None:
+            asked.append(now)
+    assert asked == [0, 20, 60, 140, 300, 620, 940, 1260, 1580, 1900]
+
+
 def test_a_short_datagram_brings_forth_nothing() -> None:
     one = introductions()
     assert one.on_stranger((ALICE, THEIRS), -1, 0.0) is None
