@@ -74,6 +74,22 @@ def test_nobody_does_while_one_lacks_the_key_whoever_wishes() -> None:
     assert members.active() == [2, 2, 2], "the wish stands until then"
 
 
+def test_nothing_is_agreed_before_all_members_of_the_view_have_reported() -> None:
+    """The third may have one key only, and would open nothing any more."""
+    one = Rotation(ring(1, 2), "a")
+    one.begin(VIEW)
+    prints = one.here().prints
+    one.on_report("a", KeyReport(active=1, wish=2, retires=None, prints=prints))
+    one.on_report("b", KeyReport(active=1, wish=1, retires=None, prints=prints))
+    assert one.keys.active == 1
+    one.begin(VIEW)
+    one.on_report("c", KeyReport(active=1, wish=2, retires=None, prints=prints))
+    assert one.keys.active == 1, "reports of the view before do not count"
+    for name in "ab":
+        one.on_report(name, KeyReport(active=1, wish=1, retires=None, prints=prints))
+    assert one.keys.active == 2
+
+
 def test_a_part_that_was_ahead_takes_the_others_along() -> None:
     members = Members(a=ring(1, 2, 3, active=3), b=ring(1, 2, 3, active=2), c=ring(1, 2, 3))
     assert members.active() == [3, 3, 3]
