@@ -18,7 +18,7 @@ from groupcommd.key_file import read_key_file, write_key_file
 NAMES = "abc"
 TIMING = "[timing]\ntoken_timeout_s = 2.0\n"  # a busy machine changes no view
 BATCH = 20
-CALIBRATED_S = 0.5
+CALIBRATED_S = 0.3
 
 
 def make_cluster(folder: Path) -> tuple[LocalCluster, dict[str, Path]]:
