@@ -25,8 +25,9 @@ def write_page(path: Path, events: Sequence[TraceEvent]) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
+    """One for a module, and no longer: playwright keeps an event loop running meanwhile."""
     with open_browser() as browser:
         yield browser
 
