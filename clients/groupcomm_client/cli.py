@@ -21,6 +21,7 @@ from groupcomm_client.commands import (
     doctor,
     groups,
     keygen,
+    keys,
     latency,
     log,
     members,
@@ -91,21 +92,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
-        *(
-            demo,
-            daemon,
-            keygen,
-            certs,
-            tokens,
-            pub,
-            sub,
-            chat,
-            watch,
-            status,
-            groups,
-            members,
-            latency,
-        ),
+        *(demo, daemon, keygen, keys, certs, tokens, pub, sub, chat, watch),
+        *(status, groups, members, latency),
         *(top, bench, doctor, record, log, replay, spark, relay, story, simulate, check, view),
         compare,
     ):

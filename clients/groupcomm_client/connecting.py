@@ -81,11 +81,7 @@ async def connect(
     """
     credentials = Credentials.of(ca, certificate, key, token)
     connection = await open_connection(
-        TrioLoop(),
-        address,
-        user,
-        timeout_s,
-        trace,
+        *(TrioLoop(), address, user, timeout_s, trace),
         causes=causes,
         filters=filters,
         credentials=credentials,

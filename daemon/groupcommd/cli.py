@@ -136,9 +136,12 @@ async def _serve(
                 nursery.start_soon(_collect_garbage)
                 end = await service.run()
                 nursery.cancel_scope.cancel()
+            if end is End.LACKS_KEY:
+                raise ConfigError(str(service.lacks))
             if end is not End.OUTDATED:
                 _log.info("left")
                 return
+            config = attrs.evolve(config, keys=service.core.keeper.keys)
             least_restarts = service.core.adopt_restarts or 0
             _log.warning("others know of %d starts, the disk of fewer; begins anew", least_restarts)
 

@@ -88,6 +88,7 @@ class DaemonConfig:
         further: those on a second network, a third and so on, of daemons that have some.
         multicast: reaches all daemons of its own site; None: each gets its own datagram.
         keys: seal what it sends; None without a key file.
+        key_file: where they were read, and are written when daemons agree on others.
         limits: caps on sessions.
         block_s: a client that all senders have waited for so long is cut off.
         unix: path of the socket for local clients.
@@ -108,6 +109,7 @@ class DaemonConfig:
     further: Mapping[str, tuple[Address, ...]] = attrs.field(factory=dict)
     multicast: Address | None = None
     keys: KeyRing | None = attrs.field(default=None, repr=False)
+    key_file: Path | None = None
     limits: SessionLimits = attrs.field(factory=SessionLimits)
     block_s: float = ClientsTable().block_s
     unix: Path
@@ -149,13 +151,15 @@ def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) 
     sites = file.sites or {"local": SiteTable(daemons={name: f"{DEFAULT_HOST}:{DEFAULT_PORT}"})}
     daemons = read_daemons(sites, name)
     addresses = {daemon: found[0] for daemon, found in daemons.items()}
+    key_file = base / Path(file.key_file).expanduser() if file.key_file else None
     config = DaemonConfig(
         name=name,
         core=_core(file, sites),
         addresses=addresses,
         further={daemon: found[1:] for daemon, found in daemons.items() if found[1:]},
         multicast=read_multicast(sites, name),
-        keys=read_key_file(base / Path(file.key_file).expanduser()) if file.key_file else None,
+        keys=read_key_file(key_file) if key_file is not None else None,
+        key_file=key_file,
         limits=read_limits(file.clients),
         block_s=file.clients.block_s,
         unix=base / Path(file.clients.unix or runtime_folder() / SOCKET_NAME).expanduser(),

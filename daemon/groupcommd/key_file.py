@@ -1,13 +1,16 @@
 """Key files: the secrets that a cluster's daemons share.
 
 TOML: ``active`` names the key that seals, ``[keys]`` holds 64 hexadecimal digits for each key id.
-A file that anybody but its owner can read is refused.
+A file that anybody but its owner can read is refused, and so is a folder in which others could put
+another file in its place.
 """
 
+import fcntl
 import os
 import secrets
 import stat
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +18,7 @@ from groupcomm.errors import ConfigError
 from groupcomm.security.keys import KEY_BYTES, KeyRing
 
 _FIRST: Final = 1
+_COMMENT: Final = "# The secret of a groupcomm cluster: give every daemon a copy, and nobody else."
 
 
 def write_key_file(path: Path) -> None:
@@ -32,28 +36,87 @@ def write_key_file(path: Path) -> None:
             f"{path} exists; a new key would lock its daemons out: choose another path"
         ) from None
     with os.fdopen(descriptor, "w") as file:
-        file.write(
-            "# The secret of a groupcomm cluster: give every daemon a copy, and nobody else.\n"
-        )
-        file.write(f"active = {_FIRST}\n\n[keys]\n{_FIRST} = {secrets.token_hex(KEY_BYTES)!r}\n")
+        file.write(_text(KeyRing({_FIRST: secrets.token_bytes(KEY_BYTES)}, _FIRST)))
         file.flush()
         os.fsync(file.fileno())
+
+
+def change_key_file(path: Path, change: Callable[[KeyRing], KeyRing]) -> KeyRing:
+    """Rewrite a file: it holds the old keys or the new ones, whenever the power fails.
+
+    Daemons and commands that do so at the same time wait for each other.
+
+    Args:
+        path: of the file.
+        change: from what it holds to what it shall hold.
+
+    Returns:
+        What it holds now.
+
+    Raises:
+        ConfigError: it is not to be read, or what comes of the change is no key ring.
+        OSError: it cannot be read or written; it is as it was.
+    """
+    folder = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        keys = change(read_key_file(path))
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.unlink(missing_ok=True)  # of a change that was cut off
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os.fdopen(os.open(temporary, flags, 0o600), "w") as file:
+            file.write(_text(keys))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return keys
+
+
+def add_key(keys: KeyRing) -> KeyRing:
+    """With one new key, that does not seal yet."""
+    number = max(keys.keys) + 1
+    return KeyRing({**keys.keys, number: secrets.token_bytes(KEY_BYTES)}, keys.active)
+
+
+def add_from(other: KeyRing, keys: KeyRing) -> KeyRing:
+    """With all keys of another file, and its active one if that is newer.
+
+    Raises:
+        ConfigError: they have different keys of one number.
+    """
+    differ = [n for n, key in other.keys.items() if keys.keys.get(n, key) != key]
+    if differ:
+        raise ConfigError(
+            f"both files have a key {differ[0]}, and not the same one: is it the file of another"
+            " cluster? nothing was changed"
+        )
+    return KeyRing({**keys.keys, **other.keys}, max(keys.active, other.active))
+
+
+def agreed(of_daemons: KeyRing, keys: KeyRing) -> KeyRing:
+    """What daemons have agreed on; keys that they do not know yet, newer ones, stay."""
+    newer = {n: key for n, key in keys.keys.items() if n > max(of_daemons.keys)}
+    return KeyRing({**of_daemons.keys, **newer}, of_daemons.active)
+
+
+def _text(keys: KeyRing) -> str:
+    lines = [f"{number} = {keys.keys[number].hex()!r}" for number in sorted(keys.keys)]
+    return "\n".join([_COMMENT, f"active = {keys.active}", "", "[keys]", *lines, ""])
 
 
 def read_key_file(path: Path) -> KeyRing:
     """Read a file's keys.
 
     Raises:
-        ConfigError: others may read it, or it does not hold keys; the text holds no secret.
+        ConfigError: others may read or replace it, or it does not hold keys; the text holds no
+            secret.
         OSError: it cannot be read.
     """
     with path.open("rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:
-            raise ConfigError(
-                f"key_file {path}: others may read it (mode {stat.S_IMODE(status.st_mode):o});"
-                f" mend that with: chmod 600 {path}"
-            )
+        _check_private(path, os.fstat(file.fileno()))
         try:
             table = tomllib.load(file)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError):
@@ -62,6 +125,38 @@ def read_key_file(path: Path) -> KeyRing:
     if type(active) is not int or not isinstance(keys, dict) or table.keys() != {"active", "keys"}:
         raise _bad(path, "it must have active = NUMBER and a table [keys], and nothing else")
     return KeyRing({_number(path, n): _key(path, n, text) for n, text in keys.items()}, active)
+
+
+def _trusted() -> tuple[int, ...]:
+    """The users who may own a key file and its folder."""
+    return 0, os.geteuid()
+
+
+def _check_private(path: Path, status: os.stat_result) -> None:
+    """Only its owner can read the file, and only who is trusted can replace it."""
+    mode, folder = stat.S_IMODE(status.st_mode), path.absolute().parent
+    if not stat.S_ISREG(status.st_mode) or mode & 0o077:
+        raise ConfigError(
+            f"key_file {path}: others may read it (mode {mode:o}); mend that with: chmod 600 {path}"
+        )
+    trusted = _trusted()
+    if status.st_uid not in trusted:
+        raise ConfigError(
+            f"key_file {path}: it belongs to user {status.st_uid}, who may change it;"
+            f" mend that with: chown {os.geteuid()} {path}"
+        )
+    around = folder.stat()
+    mode = stat.S_IMODE(around.st_mode)
+    if mode & 0o022 and not mode & stat.S_ISVTX:  # in a sticky folder others cannot replace it
+        raise ConfigError(
+            f"key_file {path}: others may write to its folder (mode {mode:o}) and replace it;"
+            f" mend that with: chmod go-w {folder}"
+        )
+    if around.st_uid not in trusted:
+        raise ConfigError(
+            f"key_file {path}: its folder belongs to user {around.st_uid}, who may replace it;"
+            f" mend that with: chown {os.geteuid()} {folder}"
+        )
 
 
 def _number(path: Path, text: str) -> int:

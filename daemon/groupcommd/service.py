@@ -17,12 +17,14 @@ import trio
 from groupcomm.core import DaemonCore, RulesChanged
 from groupcomm.core.probe import Probe
 from groupcomm.membership.states import State
+from groupcomm.security.keys import KeyRing
 from groupcomm.session.codes import Code
 from groupcomm.trace.events import Fail, Left
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.doors import read_keeper
 from groupcommd.flight import FlightRecorder
+from groupcommd.key_service import KeyService
 from groupcommd.networks import Networks
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
@@ -46,6 +48,7 @@ class End(enum.Enum):
 
     LEFT = enum.auto()  # in order, as it was told to
     OUTDATED = enum.auto()  # others know of more starts than its disk; start anew
+    LACKS_KEY = enum.auto()  # others seal with a key that it does not have
 
 
 class Service:
@@ -61,6 +64,7 @@ class Service:
         core: of this start.
         clients: their connections, while `run` runs.
         reloads: how often the configuration was read again.
+        lacks: which key it lacks, and where it is; None while it lacks none.
     """
 
     def __init__(
@@ -88,13 +92,15 @@ class Service:
             probe=probe,
         )
         self.core.desk.govern(config.access, config.quotas.groups)
+        self._keys = KeyService(self.core, config.key_file)
         self._state = state
         self._udp = sockets.udp
         self._networks = sockets.udp if isinstance(sockets.udp, Networks) else None
         self._sockets = sockets
         self._timer = trio.CancelScope()
         self._scope = trio.CancelScope()
-        self._storing = False
+        self._storing = self._storing_keys = False
+        self.lacks: str | None = None
         self._error: Exception | None = None
         self._end = End.LEFT
         self._lingers = False
@@ -145,12 +151,14 @@ class Service:
             ConfigError: files for TLS cannot be used any more; then nothing has changed.
         """
         tls = self._renew_door(config)
-        names = attrs.fields_dict(DaemonConfig)
+        names = [name for name in attrs.fields_dict(DaemonConfig) if name != "keys"]
         changed = [n for n in names if getattr(config, n) != getattr(self._config, n)]
         reloaded = _RELOADED | {"tls"} if tls else _RELOADED
         taken = [name for name in changed if name in reloaded]
         left = [name for name in changed if name not in reloaded]
         news = {name: getattr(config, name) for name in taken}
+        if config.key_file is not None and self._config.keys is not None:
+            self._keys.reload()
         self._config = attrs.evolve(self._config, **news)
         self.reloads += 1
         self.core.desk.limits = config.limits
@@ -225,6 +233,9 @@ class Service:
             self._tell_news()
             self._watch.look_at_load()
             self._watch.look_at_ways()
+            self.lacks = self._keys.look()
+            if self.lacks is not None:
+                self._finish(End.LACKS_KEY)
             if self.core.desk.limits.block_bytes is not None:
                 self._cut_off_who_blocks(trio.current_time())
 
@@ -290,7 +301,10 @@ class Service:
 
     def _answer(self) -> None:
         desk = self.core.desk
-        parts = Parts(self._config, self.core, self.clients, self._udp, self._started, self.reloads)
+        parts = Parts(
+            *(self._config, self.core, self.clients, self._udp, self._keys),
+            *(self._started, self.reloads),
+        )
         queries, desk.queries = desk.queries, []
         for connection, question in queries:
             desk.answer(connection, answer(parts, question, desk.principal_of(connection)))
@@ -304,6 +318,9 @@ class Service:
         if core.mark_to_store is not None and not self._storing:
             self._storing = True
             self._nursery.start_soon(self._store, core.mark_to_store)
+        if core.keeper.to_store is not None and not self._storing_keys:
+            self._storing_keys = True
+            self._nursery.start_soon(self._store_keys, core.keeper.to_store)
         if core.adopt_restarts is not None:
             self._finish(End.OUTDATED)
         elif core.state is State.LEFT and not self._lingers:
@@ -319,6 +336,12 @@ class Service:
         self._storing = False
         self.core.stored(mark)
         self.turn()
+
+    async def _store_keys(self, keys: KeyRing) -> None:
+        await self._keys.store(keys)
+        self._storing_keys = False
+        self.core.keeper.stored(keys)
+        self.turn()  # they may have changed once more
 
     async def _linger(self) -> None:
         await self.clients.drain(LINGER_S)

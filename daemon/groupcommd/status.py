@@ -17,6 +17,7 @@ from groupcomm.wire.link import LINK_BYTES
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.description import describe
+from groupcommd.key_service import KeyService, may_change_keys
 from groupcommd.networks import Networks
 from groupcommd.udp import UdpSocket
 
@@ -29,6 +30,7 @@ class Parts:
     core: DaemonCore
     clients: Clients
     udp: UdpSocket | Networks
+    keys: KeyService
     started: float  # by time.monotonic
     reloads: int = 0
 
@@ -55,8 +57,10 @@ def answer(parts: Parts, question: str, principal: str) -> bytes:
         known = members(parts.core, rest)
         names, principals = [m.id.name for m in known], {m.id.name: m.principal for m in known}
         found = {"group": rest, "members": names, "principals": principals}
+    elif word == "keys":
+        return parts.keys.answer(question, allowed=may_change_keys(principal))
     else:
-        questions = "status, groups, members GROUP or configuration"
+        questions = "status, groups, members GROUP, configuration or keys"
         found = {"error": f"{question[:80]!r}: ask for {questions}"}
     return json.dumps(found, ensure_ascii=False).encode()
 

@@ -2,6 +2,7 @@
 
 import attrs
 
+from groupcomm.config.rekeying import Rekeying
 from groupcomm.config.view import MAX_DAEMONS
 from groupcomm.errors import ConfigError
 from groupcomm.names import check_daemon
@@ -119,6 +120,7 @@ class CoreConfig:
     suite: int = 1
     timing: Timing = attrs.field(factory=Timing)
     windows: Windows = attrs.field(factory=Windows)
+    rekeying: Rekeying = attrs.field(factory=Rekeying)
     starts: CounterStarts = attrs.field(factory=CounterStarts)
 
     def __attrs_post_init__(self) -> None:

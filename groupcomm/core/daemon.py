@@ -21,7 +21,8 @@ from groupcomm.config.start import Start
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.core.counters import Counters
 from groupcomm.core.desk import Desk
-from groupcomm.core.gate import Gate
+from groupcomm.core.gate import make_gate
+from groupcomm.core.keeper import Keeper
 from groupcomm.core.operation import Operation
 from groupcomm.core.probe import NoProbe, Probe
 from groupcomm.core.reservation import Reservation
@@ -65,6 +66,7 @@ class DaemonCore:
     Attributes:
         deadline: call `handle` at this time even if nothing arrives; inf if never.
         desk: the local sessions; the shell takes their output.
+        keeper: of the keys.
         counters: what happened so far.
         membership: which view is next.
         operation: all there is of the present view; None before the first.
@@ -85,7 +87,7 @@ class DaemonCore:
         self.config = config
         self.start = start
         self.probe = probe or NoProbe()
-        self._gate = Gate(config, start, keys)
+        self._gate = make_gate(config, start, keys, now)
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
         self._room = bundle_room(config.packet_limit)
@@ -98,6 +100,7 @@ class DaemonCore:
             limits=limits or SessionLimits(),
             probe=self.probe,
         )
+        self.keeper = Keeper(self, self._gate, keys)
         self.reservation = Reservation(start.counter)
         self.operation: Operation | None = None
         self._frozen = True  # no view, or it stands still
@@ -116,8 +119,6 @@ class DaemonCore:
         self.membership.gather(Reason.STARTED, now)
         self.deadline = now
 
-    # ---- what others ask ----
-
     @property
     def view(self) -> View | None:
         """The regular view that was installed last."""
@@ -131,17 +132,15 @@ class DaemonCore:
     @property
     def streams(self) -> list[Stream]:
         """Of the present view, by ring."""
-        return self.operation.streams if self.operation is not None else []
+        return [] if self.operation is None else self.operation.streams
 
     @property
     def adopt_restarts(self) -> int | None:
-        """Others know of so many restarts of this daemon, more than its disk does; None if not.
+        """So many restarts of it are known to others, more than its disk has; None if not.
 
         It will not be let in. Start anew with one more, written to disk first.
         """
         return self.membership.adopt_restarts
-
-    # ---- one step ----
 
     def handle(
         self, now: float, datagrams: Sequence[bytes], clients: Sequence[ClientInput]
@@ -157,10 +156,13 @@ class DaemonCore:
         self._out = out
         paused = now > self.deadline + self._pause_s
         self._now = now
+        self._gate.begin(now)
         if paused and self.membership.state is not State.LEFT:
             self.membership.gather(Reason.PAUSED, now)
         for datagram in datagrams:
             self._receive(datagram, drop=paused)
+        if self._gate.greet(out):
+            self.membership.say_again(now)
         for event in clients:
             self.desk.feed(event)
         self._step(now, clients=bool(clients))
@@ -231,8 +233,12 @@ class DaemonCore:
         if not self._leaving:
             self._leaving = True
             self.desk.close_all("the daemon is being stopped")
-            self._touched = True
-            self.deadline = self._now
+            self.wake()
+
+    def wake(self) -> None:
+        """Have the next step look at what waits, and soon."""
+        self._touched = True
+        self.deadline = self._now
 
     def _is_settled(self, operation: Operation) -> bool:
         return operation.delivery.complete and self.desk.empty and operation.settled
@@ -244,8 +250,8 @@ class DaemonCore:
         self.counters.received += 1
         try:
             opened = self._gate.open_untrusted(datagram)
-            if drop:
-                self.counters.stale += 1
+            if opened is None or drop:
+                self.counters.stale += opened is not None  # else it was for the gate
             elif self.membership.on_datagram(opened.sender, opened.incarnation, self._now):
                 self._take(opened.sender, opened.packet)
             else:
@@ -271,8 +277,7 @@ class DaemonCore:
         else:
             self.counters.foreign += 1
 
-    def _take_early(self, operation: Operation) -> None:
-        """Take what others have sent in the new view before this daemon had installed it."""
+    def _take_early(self, operation: Operation) -> None:  # sent before it was installed here
         early, self._early = self._early, []
         for key, kind, packet in early:
             if key == operation.key:
@@ -379,8 +384,6 @@ class DaemonCore:
         keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
         content = announce(self._table, self._completed, keys)
         return cut_announcement(content, self._room)
-
-    # ---- the disk ----
 
     def may_use(self, counter: int) -> bool:
         """Whether the disk has reserved a view counter; if not, that it does so is seen to."""

@@ -26,6 +26,7 @@ from groupcomm.wire.unreliable import UnreliablePacket
 
 _STATE = BundleKind.STATE
 _SUBSCRIBE = BundleKind.SUBSCRIBE
+_KEYS = BundleKind.KEYS
 
 
 class Delivery:
@@ -55,6 +56,7 @@ class Delivery:
         "_clock",
         "_desk",
         "_early",
+        "_keys",
         "_moved",
         "_probe",
         "_ring_of",
@@ -78,6 +80,7 @@ class Delivery:
         clock: RingClock,
         desk: Desk,
         begun: Callable[[], None],
+        keys: Callable[[int, Bundle], None],
         probe: Probe,
     ) -> None:
         self.streams = [Stream(ring, starts.stream) for ring in range(len(view.rings))]
@@ -93,6 +96,7 @@ class Delivery:
         self.announcements = Announcements([daemon.name for daemon in view.daemons])
         self.complete = False
         self._begun = begun
+        self._keys = keys
         self._early: list[Bundle] = []  # given out by the order before all is announced
         self.holds_packets = False
         self._ring_of = view.ring_of
@@ -216,6 +220,9 @@ class Delivery:
         self.groups.release(bundle)
 
     def _note_subscription(self, packet: DataPacket, bundle: Bundle) -> None:
+        if bundle.kind == _KEYS:
+            self._keys(packet.daemon, bundle)
+            return
         (group,) = bundle.groups
         if bundle.kind == _SUBSCRIBE:
             self.wanted.subscribe(packet.daemon, group)

@@ -84,6 +84,7 @@ class Operation:
             clock=self.clock,
             desk=self._desk,
             begun=self._on_complete,
+            keys=around.keeper.hear,
             probe=self._probe,
         )
         self.streams = self.delivery.streams
@@ -166,6 +167,7 @@ class Operation:
         )
         self._desk.backlog.stays = self.delivery.wanted.stays if several else stays_never
         self._packer.source = self._desk.backlog
+        self._around.keeper.begin(names)
 
     def reroute(self, links: tuple[tuple[int, int], ...], now: float) -> None:
         """Packets take these links of the view from now on."""

@@ -6,6 +6,7 @@ from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.core.counters import Counters
 from groupcomm.core.desk import Desk
+from groupcomm.core.keeper import Keeper
 from groupcomm.core.probe import Probe
 
 
@@ -15,6 +16,7 @@ class Surroundings(Protocol):
     config: CoreConfig
     physical: PhysicalClock
     desk: Desk
+    keeper: Keeper
     counters: Counters
     probe: Probe
 

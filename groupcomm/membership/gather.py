@@ -5,6 +5,7 @@ Pure. One object for each attempt of one daemon.
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from math import inf
 
 from groupcomm.config.core import Timing
 from groupcomm.config.start import Start
@@ -44,7 +45,9 @@ class Gather:
         "_calm_s",
         "_changed_at",
         "_kept",
+        "_meet_until",
         "_repeat_s",
+        "_round_s",
         "_seats",
         "_timing",
         "_wait_s",
@@ -64,6 +67,7 @@ class Gather:
         jitter: float = 0.0,
         *,
         reason: Reason = Reason.STARTED,
+        met_at: float = -inf,
     ) -> None:
         """Begin.
 
@@ -74,6 +78,7 @@ class Gather:
             jitter: 0 to 1, so that after failures no two daemons wait alike.
             reason: why. If a message told of it, the daemon that sent it has begun before, one way
                 ago, and it has reached all others, too.
+            met_at: when this daemon and another one that did not know each other last met.
         """
         told = reason in (Reason.FELLOW_GATHERS, Reason.FELLOW_LEFT)
         self._timing = timing
@@ -87,12 +92,27 @@ class Gather:
         self._all_mutual = False
         self._awaited: set[int] = set()  # whom members hear
         self._kept: list[bytes] = []  # packets of the old view
+        self._meet_until = -inf
+        self._round_s = 2.1 * timing.longest_delay_s
         self.started = now
         self.due = now
         self.members: frozenset[int] = frozenset()
         self.news = True
         self.unsaid = False
         self.paused = reason is Reason.PAUSED
+        if now < met_at + self._round_s:
+            self.say_again(met_at)
+
+    def say_again(self, now: float) -> None:
+        """Daemons meet: what was said before is lost, and they hear each other a round trip later.
+
+        Who replays what is old can bring this about, too; so no more is granted than one round
+        trip in all.
+        """
+        self.unsaid = True
+        if self._meet_until == -inf:
+            self._wait_s += self._round_s
+        self._meet_until = now + self._round_s
 
     def keep(self, packet: bytes) -> None:
         """Keep a packet of the old view: its sender has committed before this daemon has."""
@@ -144,7 +164,12 @@ class Gather:
             self._changed_at = now
         self._awaited = {other for m in members for other, _ in rows[m, who[m][0].random_id]}
         self._all_mutual = all(mutual[m] >= members - {m} for m in members)
-        looks = (self._repeat_s + now, self.started + self._wait_s, self._changed_at + self._calm_s)
+        looks = (
+            self._repeat_s + now,
+            self._meet_until,
+            self.started + self._wait_s,
+            self._changed_at + self._calm_s,
+        )
         self.due = min(at for at in looks if at > now)
         return propose(seats, mutual)
 
@@ -158,7 +183,7 @@ class Gather:
         one heard of another's, come to rest by that.
         """
         if self._all_mutual and expected | self._awaited <= self.members:
-            return now >= self._changed_at + self._calm_s
+            return now >= max(self._changed_at + self._calm_s, self._meet_until)
         settled = now >= self._changed_at + self._repeat_s
         return now >= self.started + (self._wait_s if settled else 3 * self._wait_s)
 

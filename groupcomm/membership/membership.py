@@ -1,7 +1,6 @@
 """Membership: from one view to the next, the same machine at every daemon, no coordinator.
 
-Pure. ``now`` is in seconds on the daemon's monotonic clock. docs/membership.md has the states,
-what makes them change, and a drawing. In short:
+Pure. ``now`` is in seconds, monotonic. docs/membership.md has all that changes states. In short:
 
     GATHER       joins are flooded: who am I, whom do I hear, what do I hold of the old view
       | all that hear each other have joined, or the others had time enough
@@ -88,7 +87,7 @@ class Membership:
             attempt=0, name=start.name, heard=(), reading=0, clock=0, counter=0, past=None
         )
         self._agreement: Agreement | None = None
-        self._sent_at = self._progress_at = -inf
+        self._sent_at = self._progress_at = self._met_at = -inf
         self._standing = Standing(self._timing, self.flood, self._neighbours, host)
 
     @property
@@ -219,7 +218,8 @@ class Membership:
         self.state, self._agreement = State.GATHER, None
         self._attempt += 1
         jitter = (self._me >> self._attempt % 48 & 0xFF) / 256
-        self._gather = Gather(self._timing, now, self._trouble.stretch, jitter, reason=reason)
+        manner = self._trouble.stretch, jitter
+        self._gather = Gather(self._timing, now, *manner, reason=reason, met_at=self._met_at)
         self._join = Join(
             attempt=self._attempt,
             name=self._start.name,
@@ -242,6 +242,11 @@ class Membership:
             self._join = self._join.hearing(heard)
         self._sent_at = now
         self.flood.send_all(self._join)
+
+    def say_again(self, now: float) -> None:
+        """Others could not take the last join: send it again soon."""
+        self._met_at = now
+        self._gather.say_again(now)
 
     def _step_gather(self, now: float) -> None:
         gather = self._gather
@@ -360,7 +365,7 @@ class Membership:
         self._standing.begin(view, self._gather.started, now)
         self.deadline = now
 
-    # ---- operational ----
+    # ---- operational, and one step ----
 
     def _step_operational(self, now: float) -> None:
         standing = self._standing
@@ -381,8 +386,6 @@ class Membership:
     def leaving(self) -> bool:
         """Whether `leave` was called: nothing else is done from then on."""
         return self._standing.leaving
-
-    # ---- one step ----
 
     def step(self, now: float) -> None:
         """Do what the state and the time call for."""

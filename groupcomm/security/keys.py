@@ -13,6 +13,7 @@ from groupcomm.errors import ConfigError
 
 KEY_BYTES: Final = 32
 _SALT = struct.Struct("!QQQQ")
+_PLACE = struct.Struct("!BI")
 _INFO: Final = b"groupcomm dgram v1"
 
 
@@ -43,11 +44,21 @@ class KeyRing:
             raise ConfigError(f"key ring: active is {self.active}, but there is no such key")
 
 
-def derive_key(ring_key: bytes, cluster: int, sender: int, incarnation: Incarnation) -> bytes:
-    """The key of one start of one daemon, 32 bytes (RFC 5869).
+def derive_key(
+    ring_key: bytes,
+    cluster: int,
+    sender: int,
+    incarnation: Incarnation,
+    channel: int,
+    epoch: int,
+) -> bytes:
+    """The key of one channel of one start of one daemon in one epoch, 32 bytes (RFC 5869).
 
     The random id makes it fresh even where the restart count was lost or rolled back, so counters
-    may start anew without a nonce being used twice.
+    may start anew without a nonce being used twice. Each epoch's key comes from the ring's key and
+    not from the key before it: a receiver that has missed many finds the present one at once, and
+    a key that was stolen opens neither earlier nor later epochs.
     """
     salt = _SALT.pack(cluster, incarnation.random_id, sender, incarnation.restarts)
-    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=salt, info=_INFO).derive(ring_key)
+    info = _INFO + _PLACE.pack(channel, epoch)
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=salt, info=info).derive(ring_key)

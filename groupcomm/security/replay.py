@@ -9,13 +9,17 @@ _MASK: Final = (1 << WINDOW) - 1
 
 
 class ReplayWindow:
-    """Which counters of one sender were taken. The first counter may be anything."""
+    """Which counters of one sender were taken. The first above `floor` may be anything.
+
+    Args:
+        floor: this counter and all below it are taken; -1: none is.
+    """
 
     __slots__ = ("_highest", "_seen")
 
-    def __init__(self) -> None:
-        self._highest = -1
-        self._seen = 0  # bit i: counter highest - i was taken
+    def __init__(self, floor: int = -1) -> None:
+        self._highest = floor
+        self._seen = 0 if floor < 0 else _MASK  # bit i: counter highest - i was taken
 
     def check(self, counter: int) -> bool:
         """Whether this counter is new; changes nothing."""

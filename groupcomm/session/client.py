@@ -14,6 +14,7 @@ from groupcomm.events import Answer, Closed, Event, Transition
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_group, check_user
 from groupcomm.security.access import Verb
+from groupcomm.session.arguments import bad_argument
 from groupcomm.session.bundler import Bundler, names_bytes
 from groupcomm.session.codes import Code
 from groupcomm.session.frame_reader import FrameReader
@@ -164,7 +165,7 @@ class ClientSession:
             and len(data) <= MAX_MESSAGE_BYTES
             and (level >= _AGREED or not ordered)
         ):
-            raise _bad_argument(len(data), level, type)
+            raise bad_argument(len(data), level, type)
         number = self._number + 1
         flags = SELF_DISCARD if self_discard else 0
         self._bundler.add_message(number, type, data, names, level, flags, ordered)
@@ -189,7 +190,7 @@ class ClientSession:
             and size <= MAX_MESSAGE_BYTES
             and (level >= _AGREED or not ordered)
         ):
-            raise _bad_argument(size, level, type)
+            raise bad_argument(size, level, type)
         names_bytes(groups)
 
     def multicast_many(
@@ -391,18 +392,3 @@ class ClientSession:
         self._inbox = Inbox(0)
         self._inbox.heard_back = heard_back
         events.append(closed)
-
-
-def _bad_argument(size: int, level: int, type_: int) -> LocalProtocolError:
-    if size > MAX_MESSAGE_BYTES:
-        return LocalProtocolError(
-            f"a message of {size} bytes; at most {MAX_MESSAGE_BYTES} are allowed: send several"
-        )
-    if not 0 <= type_ <= 65535:
-        return LocalProtocolError(f"type {type_}; it must be 0 to 65535")
-    if not 0 <= level < _LEVEL_COUNT:
-        return LocalProtocolError(f"level {level} is none of the six")
-    return LocalProtocolError(
-        f"ordered=True at {LEVELS[level].name}: only AGREED and SAFE messages have an order"
-        " to wait for"
-    )

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from random import Random
 
-from groupcomm.security.sealing import HEAD_BYTES
+from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.loop import SECOND, Loop
 from groupcomm.sim.network import Receiver
 from groupcomm.sim.path_faults import Forged, corrupt

@@ -63,6 +63,7 @@ class Host:
         starts: how many daemons have started here.
         on_end: is called when a daemon ends, with how.
         put: takes a datagram for this address, and when it arrives.
+        keys: that a daemon finds here when it starts; None in suite 0.
     """
 
     def __init__(self, cluster: Surroundings, index: int, name: str, site: int) -> None:
@@ -90,6 +91,7 @@ class Host:
         self._counter = 0  # of the latest view of any daemon that has ended here
         self._flying: list[tuple[int, bytes]] = []
         self.put: Put = self._put
+        self.keys = KeyRing({1: _RING_KEY}, 1) if self._settings.suite else None
 
     # ---- what tests and faults look at ----
 
@@ -189,7 +191,7 @@ class Host:
         core = DaemonCore(
             cluster.config,
             start,
-            keys=KeyRing({1: _RING_KEY}, 1) if settings.suite else None,
+            keys=self.keys,
             now=self.clock.monotonic(now),
             wall=self.clock.wall(now),
             limits=SessionLimits(

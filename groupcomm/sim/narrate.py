@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from groupcomm.events import Event, GroupView, Message, Ordered
 from groupcomm.level import ServiceLevel
-from groupcomm.security.sealing import HEAD_BYTES
+from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.faults import Faults

@@ -11,6 +11,7 @@ from math import inf
 from typing import Final
 
 from groupcomm.core import ClientInput, DaemonCore, Transmission
+from groupcomm.core.gate import STALE
 from groupcomm.membership.states import State
 from groupcomm.sim.clients import Client
 from groupcomm.sim.clock import Clock
@@ -302,7 +303,7 @@ class Process:
 
     def _repeated(self) -> int:
         rejected = self.core.counters.rejected
-        return rejected["replay"] + rejected["own"]
+        return sum(rejected[reason] for reason in STALE)
 
     def bad(self) -> int:
         """Datagrams that the core dropped, but for valid ones that it had already or sent itself.

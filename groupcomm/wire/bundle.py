@@ -39,6 +39,7 @@ class BundleKind(enum.IntEnum):
     STATE = 6  # part `index` of `count` of what a daemon announces in a new view; always RELIABLE
     SUBSCRIBE = 7  # the daemon wants what is sent to this one group; always FIFO
     UNSUBSCRIBE = 8  # not any more; always FIFO
+    KEYS = 9  # which keys a daemon has, see keys.py; always AGREED
 
 
 SELF_DISCARD: Final = 1
@@ -58,6 +59,8 @@ _LEAVE: Final = int(BundleKind.LEAVE)
 _STATE: Final = int(BundleKind.STATE)
 _SUBSCRIBE: Final = int(BundleKind.SUBSCRIBE)
 _UNSUBSCRIBE: Final = int(BundleKind.UNSUBSCRIBE)
+_KEYS: Final = int(BundleKind.KEYS)
+_DAEMONS_OWN: Final = frozenset((_STATE, _KEYS))
 _RELIABLE: Final = int(ServiceLevel.RELIABLE)
 _FIFO: Final = int(ServiceLevel.FIFO)
 _AGREED: Final = int(ServiceLevel.AGREED)
@@ -239,6 +242,14 @@ def subscription_bundle(kind: int, group: str) -> Bundle:
     return bundle
 
 
+def keys_bundle(payload: bytes) -> Bundle:
+    """A daemon's report of its keys; of no session."""
+    body = encode_body(_KEYS, _AGREED, 0, 0, (), payload)
+    bundle = Bundle(_KEYS, _AGREED, 0, 0, 0, 1, (), 0, body)
+    bundle.address(0, _NO_USER, ())
+    return bundle
+
+
 def decode_body_untrusted(body: Raw, *, header: bool = False) -> Bundle:
     """Decode a body, or its header, to a bundle without a sender, which keeps it.
 
@@ -258,11 +269,10 @@ def decode_body_untrusted(body: Raw, *, header: bool = False) -> Bundle:
             "bundle", f"kind {kind}, level {level}, flags {flags}, {index} of {count}"
         )
     bundle = Bundle(kind, level, flags, message, index, count, groups, privates, body)
-    if kind == _STATE and not header:
-        if level != _RELIABLE or flags or message or groups:
-            raise BadDatagram("bundle", f"{bundle!r} is no announcement")
-    elif header:
+    if header:
         _check_header(bundle, size - start)
+    elif kind in _DAEMONS_OWN:
+        _check_own(bundle)
     elif kind >= _SUBSCRIBE:
         _check_subscription(bundle, size - start)
     elif kind > _FRAGMENT:
@@ -288,6 +298,14 @@ def _check_payload(bundle: Bundle, size: int) -> None:
         raise BadDatagram("bundle", f"{count} messages in {size} bytes, index {bundle.index}")
     elif bundle.message + count - 1 > _MAX_MESSAGE:
         raise BadDatagram("bundle", f"{count} messages from {bundle.message}: the count ends")
+
+
+def _check_own(bundle: Bundle) -> None:
+    level = _RELIABLE if bundle.kind == _STATE else _AGREED
+    if bundle.level != level or bundle.flags or bundle.message or bundle.groups:
+        raise BadDatagram("bundle", f"{bundle!r} is nothing that a daemon says")
+    if bundle.kind == _KEYS and bundle.count != 1:
+        raise BadDatagram("bundle", f"{bundle!r}: keys are told whole")
 
 
 def _check_header(bundle: Bundle, size: int) -> None:

@@ -24,6 +24,7 @@ class PacketKind(enum.IntEnum):
     LINK = 9
     ACK = 10
     HEADERS = 11
+    HELLO = 12
 
 
 def peek_untrusted(packet: bytes) -> tuple[int, bytes]:

@@ -1,6 +1,7 @@
 """The commands that connect to a daemon, run as users run them."""
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,6 +109,21 @@ def test_a_daemon_tells_about_itself_its_groups_and_their_members(shell: Shell) 
     assert "daemons   a\n" in output
     shell.run("pub", "told", given="go\n")
     holder.communicate(timeout=PATIENCE_S)
+
+
+def test_each_reason_for_which_datagrams_are_dropped_has_a_line(shell: Shell) -> None:
+    host, _, port = json.loads(shell.run("status", "--json")[1])["listens"].rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        for datagram in (b"junk", bytes(50), b"\1\1" + bytes(100)):
+            stranger.sendto(datagram, (host, int(port)))
+    told = json.loads(shell.run("status", "--json")[1])["datagrams"]["rejected"]
+    assert told == {"short": 1, "version": 1, "suite": 1}
+    lines = shell.run("status")[1].splitlines()
+    assert [line.strip() for line in lines if "rejected:" in line] == [
+        "1 rejected: short",
+        "1 rejected: suite",
+        "1 rejected: version",
+    ]
 
 
 @pytest.mark.parametrize("level", ["unreliable", "safe"])

@@ -1,12 +1,23 @@
 """What a daemon keeps on disk: its keys, and how often it has started."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from groupcomm.errors import ConfigError
-from groupcommd.key_file import read_key_file, write_key_file
+from groupcomm.security.keys import KeyRing
+from groupcommd import key_file
+from groupcommd.key_file import (
+    add_from,
+    add_key,
+    agreed,
+    change_key_file,
+    read_key_file,
+    write_key_file,
+)
 from groupcommd.state_dir import StateDir, StateError
 
 # ---- keys ----
@@ -25,6 +36,69 @@ def test_a_key_file_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> 
     path.chmod(0o640)
     with pytest.raises(ConfigError, match="others may read it"):
         read_key_file(path)
+
+
+def test_a_key_file_where_others_may_put_another_in_its_place_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    write_key_file(folder / "key")
+    for mode in (0o770, 0o707, 0o722):
+        folder.chmod(mode)
+        with pytest.raises(ConfigError, match="others may write to its folder"):
+            read_key_file(folder / "key")
+    for mode in (0o700, 0o755, 0o1777):
+        folder.chmod(mode)
+        assert read_key_file(folder / "key").active == 1
+
+
+def test_a_key_file_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_key_file(tmp_path / "key")
+    owner = (tmp_path / "key").stat().st_uid
+    monkeypatch.setattr(key_file, "_trusted", lambda: (owner + 1,))
+    with pytest.raises(ConfigError, match=f"it belongs to user {owner}, who may change it"):
+        read_key_file(tmp_path / "key")
+
+
+def test_a_key_file_is_changed_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "key"
+    write_key_file(path)
+    (tmp_path / ".key.new").write_text("left behind when the power failed")
+    first = read_key_file(path)
+    second = change_key_file(path, add_key)
+    assert (sorted(second.keys), second.active) == ([1, 2], 1)
+    assert (read_key_file(path).keys, read_key_file(path).active) == (second.keys, 1)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["key"]
+
+    before = path.read_bytes()
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        change_key_file(path, add_key)
+    assert path.read_bytes() == before
+    assert read_key_file(path).keys[1] == first.keys[1]
+
+
+def full_disk(_descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_what_daemons_agree_on_leaves_newer_keys_in_the_file() -> None:
+    """One that was added after the daemon had read the file, and one that is retired."""
+    one, two, three = (bytes((n,)) * 32 for n in (1, 2, 3))
+    changed = agreed(KeyRing({2: two}, 2), KeyRing({1: one, 2: two, 3: three}, 1))
+    assert (changed.keys, changed.active) == ({2: two, 3: three}, 2)
+
+
+def test_keys_of_another_host_come_with_what_seals_there() -> None:
+    one, two = bytes(32), b"2" * 32
+    changed = add_from(KeyRing({1: one, 2: two}, 2), KeyRing({1: one}, 1))
+    assert (changed.keys, changed.active) == ({1: one, 2: two}, 2)
+    with pytest.raises(ConfigError, match="have a key 1, and not the same one"):
+        add_from(KeyRing({1: two}, 1), KeyRing({1: one}, 1))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from groupcomm.hop.path import CLOSE_BYTES, RAISE_S
-from groupcomm.security.sealing import HEAD_BYTES
+from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.link import LINK_BYTES
 from groupcomm_client.doctor.daemon import Told, check_ways
 from groupcommd.status import ways

@@ -18,11 +18,12 @@ from groupcomm.clocks.vector import VectorClock
 from groupcomm.config.view import Incarnation
 from groupcomm.events import CausalContext, Cause, DaemonView, GroupView, MemberId, Refused
 from groupcomm.groups.announcement import NOTHING, Announcement, cut_announcement
-from groupcomm.security.sealing import SUITE_NONE, Sealer
+from groupcomm.security.plain import PlainSealer
 from groupcomm.session import causes_frame, frames, refused_frame, view_frame
 from groupcomm.wire.bundle import body_payload
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.destinations import encode_groups
+from groupcomm.wire.keys import KeyReport
 from groupcomm.wire.link import without_key
 from groupcomm.wire.membership import (
     Beacon,
@@ -84,6 +85,8 @@ def _wire() -> Iterator[tuple[str, bytes]]:
         name = codec.kind.name.lower()
         yield f"wire.{name}.{name}", codec.example.encode(KEY)
     record = b"".join(example_bundle().record())
+    report = KeyReport(active=1, wish=2, retires=None, prints=((1, bytes(8)), (2, b"12345678")))
+    yield "wire.keys.key_report", report.encode()
     yield "wire.packet.peek", bytes(20)
     yield "wire.link.with_key", without_key(CODECS[0].example.encode(KEY))
     yield "wire.bundle.body", bytes(example_bundle().body)
@@ -146,9 +149,10 @@ def _membership() -> Iterator[tuple[str, bytes]]:
 
 
 def _rest() -> Iterator[tuple[str, bytes]]:
-    sealer = Sealer(SUITE_NONE, None, cluster=0, sender=1, incarnation=Incarnation(1, 2))
-    yield "security.sealing.open", sealer.seal(b"packet")
-    yield "security.sealing.sealed", bytes(22) + b"\1packet"
+    sealer = PlainSealer(cluster=0, sender=1, incarnation=Incarnation(1, 2))
+    yield "security.plain.open", sealer.seal(b"packet")
+    yield "security.plain.sealed", bytes(22) + b"\1packet"
+    yield "security.opening.open", b"\x2d\1packet"
     yield "core.gate.open", b"\0\5body"
     to_client = _frames()
     transition = to_client.pop("transition")

@@ -22,13 +22,18 @@ from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.core.gate import Gate
+from groupcomm.core.gate import PlainGate
 from groupcomm.errors import BadDatagram, SessionError
 from groupcomm.events import DaemonView
 from groupcomm.groups.announcement import Announcements, cut_announcement
 from groupcomm.membership.flood import MAX_UNFINISHED, Flood
+from groupcomm.security.channels import Channel
+from groupcomm.security.keys import KeyRing
+from groupcomm.security.layout import SUITE_NONE
+from groupcomm.security.opening import Opener
+from groupcomm.security.plain import PlainOpener, PlainSealer
 from groupcomm.security.replay import ReplayWindow
-from groupcomm.security.sealing import SUITE_NONE, Opener, Sealer
+from groupcomm.security.sealing import Sealer
 from groupcomm.session import causes_frame, frames, refused_frame, view_frame
 from groupcomm.session.client import ClientSession
 from groupcomm.session.daemon import DaemonSession, SessionLimits
@@ -40,7 +45,9 @@ from groupcomm.wire import (
     data,
     destinations,
     headers,
+    hello,
     horizon,
+    keys,
     link,
     membership,
     messages,
@@ -117,7 +124,7 @@ def _hello(value: frames.HelloFrame) -> bytes:
 
 def _opened(raw: bytes) -> None:
     own = (0, Incarnation(0, 0))
-    opener = Opener(SUITE_NONE, None, cluster=0, own=own)
+    opener = PlainOpener(cluster=0, own=own)
     opened = opener.open_untrusted(raw)
     assert opened.packet in raw
 
@@ -127,16 +134,29 @@ def _sealed(raw: bytes) -> None:
     start = Incarnation(int.from_bytes(raw[:7], "big"), 1)
     sender, counter = int.from_bytes(raw[7:15], "big"), int.from_bytes(raw[15:22], "big")
     receiver = 0 if raw[22:23] == b"\1" else None
-    sealer = Sealer(SUITE_NONE, None, 0, sender, start, counter)
-    opener = Opener(SUITE_NONE, None, cluster=0, own=(0, Incarnation(0, 0)))
+    sealer = PlainSealer(0, sender, start, counter)
+    opener = PlainOpener(cluster=0, own=(0, Incarnation(0, 0)))
     opened = opener.open_untrusted(sealer.seal(raw[23:], receiver))
     assert (opened.sender, opened.incarnation, opened.counter) == (sender, start, counter + 1)
     assert opened.packet == raw[23:]
 
 
+def _encrypted(raw: bytes) -> None:
+    """Nobody has sealed these bytes; the same sealed come out."""
+    ring = KeyRing({1: bytes(32)}, 1)
+    opener = Opener(ring, cluster=0, own=(0, Incarnation(0, 0)))
+    sealer = Sealer(ring, 0, 1, Incarnation(0, 1))
+    opener.trust(1, Incarnation(0, 1), dict.fromkeys(Channel, 0))
+    for datagram in (raw, sealer.seal(b"", Channel.HOP)[: raw[0] if raw else 0] + raw):
+        with contextlib.suppress(BadDatagram):
+            opener.open_untrusted(datagram)
+            raise AssertionError("opened what nobody sealed")
+    assert opener.open_untrusted(sealer.seal(raw, Channel.RING)).packet == raw
+
+
 def _gate(raw: bytes) -> None:
     """A fellow's packet, to all or to one, goes in; what nobody sealed does not."""
-    sender, receiver = (Gate(_CONFIG, start, None) for start in _STARTS)
+    sender, receiver = (PlainGate(_CONFIG, start) for start in _STARTS)
     with contextlib.suppress(BadDatagram):
         receiver.open_untrusted(raw)
     opened = receiver.open_untrusted(sender.seal(None if raw[:1] == b"\0" else "d2", raw[1:]))
@@ -261,6 +281,10 @@ TARGETS: Final[dict[str, Target]] = {
     ),
     "wire.ack.ack": _packet(ack.decode_ack_untrusted),
     "wire.control.control": _packet(control.decode_control_untrusted),
+    "wire.hello.hello": _packet(hello.decode_hello_untrusted),
+    "wire.keys.key_report": _exact(
+        keys.decode_key_report_untrusted, lambda value, _: value.encode()
+    ),
     "wire.membership.message": _control_message,
     "membership.flood": _flood,
     "groups.announcement": _announcement,
@@ -273,8 +297,9 @@ TARGETS: Final[dict[str, Target]] = {
     "wire.messages.fragment": _exact(
         messages.decode_fragment_untrusted, lambda value, _: messages.encode_fragment(*value)
     ),
-    "security.sealing.open": _opened,
-    "security.sealing.sealed": _sealed,
+    "security.plain.open": _opened,
+    "security.plain.sealed": _sealed,
+    "security.opening.open": _encrypted,
     "core.gate.open": _gate,
     "session.frames.hello": _frame(frames.decode_hello_untrusted, _hello),
     "session.frames.query": _frame(frames.decode_query_untrusted, frames.encode_query),

@@ -10,7 +10,7 @@ from groupcomm.config.core import Timing
 from groupcomm.events import DaemonView, Event, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import daemon_number
-from groupcomm.security.sealing import HEAD_BYTES
+from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.clients import Client
 from groupcomm.sim.links import equal_links
 from groupcomm.sim.loop import SECOND

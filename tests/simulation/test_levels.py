@@ -10,7 +10,7 @@ import pytest
 from groupcomm.config.core import Timing
 from groupcomm.events import Event, GroupView, Message, Ordered
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.security.sealing import HEAD_BYTES
+from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.faults import Faults

@@ -8,7 +8,7 @@ import pytest
 from groupcomm.config.core import CounterStarts
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import Reason, State
-from groupcomm.security.sealing import HEAD_BYTES
+from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.faults import Faults

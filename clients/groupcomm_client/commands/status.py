@@ -44,4 +44,6 @@ def run(options: argparse.Namespace) -> int:
             f"datagrams {sent['sent']} sent, {sent['received']} received,"
             f" {sum(sent['rejected'].values())} rejected"
         )
+        for reason, count in sorted(sent["rejected"].items()):
+            print(f"          {count} rejected: {reason}")
     return 0 if found["state"] == "operational" else 1

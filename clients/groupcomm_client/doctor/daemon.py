@@ -29,9 +29,13 @@ RELOADED: Final = ("core", "multicast", "limits", "block_s")
 
 REJECTED: Final = {
     "tag": ("were sealed with another key", "give all daemons the same key file, and restart them"),
-    "key": ("name a key that this daemon lacks", "give all daemons the same key file"),
+    "key": (
+        "name a key that this daemon lacks",
+        "copy another host's key file, and: groupcomm keys add FILE --from COPY",
+    ),
     "suite": ("are encrypted where this daemon has no key, or the other way round", "set key_file"),
     "cluster": ("are of another cluster", "give the clusters different ports, or one cluster name"),
+    "unlisted": ("are of daemons that its configuration lacks", "list all daemons at all hosts"),
     "version": ("are of another release", "install the same release at all daemons"),
 }
 """Reasons for which a core rejects datagrams that another daemon may have sent in good faith."""

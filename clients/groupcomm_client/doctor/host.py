@@ -1,7 +1,6 @@
 """Checks of a host: files, addresses, buffers, the clock. None of them needs a daemon."""
 
 import errno
-import hashlib
 import os
 import socket
 import stat
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
-from groupcomm.security.keys import KeyRing
+from groupcomm.security.rotation import fingerprint_of
 from groupcomm_client.doctor.finding import Finding, ok, problem, warning
 from groupcommd.config_file import DaemonConfig, read_config
 from groupcommd.private_files import ENTER_BY
@@ -24,7 +23,6 @@ STEP_S: Final = 0.05
 """Clocks are slewed by less than this in `WATCHED_S`; more is a step."""
 
 WATCHED_S: Final = 0.2
-_FINGERPRINT: Final = b"groupcomm print "
 
 
 def check_configuration(path: Path | None, name: str | None) -> tuple[Finding, DaemonConfig | None]:
@@ -49,18 +47,13 @@ def check_configuration(path: Path | None, name: str | None) -> tuple[Finding, D
 def check_key(config: DaemonConfig) -> Finding:
     """What keys there are; whether files are private was checked when they were read."""
     if config.keys is not None:
-        text = f"key {config.keys.active}, fingerprint {fingerprint(config.keys)}"
+        fingerprint = fingerprint_of(config.keys.keys[config.keys.active]).hex()
+        text = f"key {config.keys.active}, fingerprint {fingerprint}"
         return ok("key file", f"{text}; all daemons of the cluster must have this one")
     if all(address.is_loopback for address in config.addresses.values()):
         return ok("key file", "none, and none is needed: all daemons are on this host")
     remedy = "make a key with groupcomm keygen, copy it to all hosts, name it as key_file"
     return warning("key file", "none: whoever can send to this daemon can join", remedy)
-
-
-def fingerprint(keys: KeyRing) -> str:
-    """Shows whether two hosts have the same active key, and nothing else about it."""
-    digest = hashlib.blake2b(keys.keys[keys.active], digest_size=4, person=_FINGERPRINT)
-    return digest.hexdigest()
 
 
 def check_address(config: DaemonConfig, listens: str | None) -> Finding:

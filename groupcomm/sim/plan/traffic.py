@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from groupcomm.security.sealing import SEAL_BYTES
+from groupcomm.security.layout import SEAL_BYTES
 from groupcomm.sim.bottleneck import UDP_HEADER_BYTES
 from groupcomm.sim.host import Host
 from groupcomm.sim.links import SitePair

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from groupcomm.security.sealing import HEAD_BYTES
+from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.loop import Loop
 from groupcomm.sim.path_faults import PathFaults

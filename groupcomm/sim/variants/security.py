@@ -1,7 +1,10 @@
 """Wrong ways to trust datagrams."""
 
+from groupcomm.security.channels import Channel
+from groupcomm.security.layout import HEAD_BYTES
+from groupcomm.security.opening import Decrypt, Opener, _Lane
 from groupcomm.security.replay import ReplayWindow
-from groupcomm.security.sealing import HEAD_BYTES, Opener, Sealer, _Peer
+from groupcomm.security.sealing import Sealer
 from groupcomm.sim.variants.bug import Right, known_bug
 
 _COUNTER_AT = HEAD_BYTES - 8
@@ -21,8 +24,8 @@ def replays_taken(_right: Right) -> Right:
 def seal_for_anyone(right: Right) -> Right:
     """The seal of a token does not say which daemon it is meant for."""
 
-    def seal(self: Sealer, packet: bytes, _receiver: int | None = None) -> bytes:
-        sealed: bytes = right(self, packet)
+    def seal(self: Sealer, packet: bytes, channel: Channel, _receiver: int | None = None) -> bytes:
+        sealed: bytes = right(self, packet, channel)
         return sealed
 
     return seal
@@ -32,9 +35,12 @@ def seal_for_anyone(right: Right) -> Right:
 def window_moved_by_forgery(right: Right) -> Right:
     """A replay window moves before it is known that a datagram is authentic."""
 
-    def open_packet(self: Opener, peer: _Peer, datagram: bytes, scope: int) -> bytes:
-        peer.window.accept(int.from_bytes(datagram[_COUNTER_AT:HEAD_BYTES]))
-        packet: bytes = right(self, peer, datagram, scope)
+    def open_packet(
+        self: Opener, lane: _Lane | None, decrypt: Decrypt, datagram: bytes, scope: int
+    ) -> bytes:
+        if lane is not None:
+            lane.window.accept(int.from_bytes(datagram[_COUNTER_AT:HEAD_BYTES]))
+        packet: bytes = right(self, lane, decrypt, datagram, scope)
         return packet
 
     return open_packet

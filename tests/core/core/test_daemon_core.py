@@ -12,7 +12,8 @@ from groupcomm.membership.states import Reason, State
 from groupcomm.names import cluster_number
 from groupcomm.ring.ring import State as RingState
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.sealing import HEAD_BYTES, SUITE_NONE, Sealer
+from groupcomm.security.layout import HEAD_BYTES
+from groupcomm.security.plain import PlainSealer
 from groupcomm.session.frames import encode_hello
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.packet import PacketKind
@@ -23,11 +24,11 @@ from tests.core.membership.stage import join_of, packet_of
 ANOTHER_KEY = bytes(range(16))
 
 
-def sealer(name: str, restarts: int = 1, random_id: int = 0, counter: int = 2**40) -> Sealer:
+def sealer(name: str, restarts: int = 1, random_id: int = 0, counter: int = 2**40) -> PlainSealer:
     """Of a daemon of the cluster, with counters that it has not used."""
     daemon = DaemonId(name, Incarnation(restarts, random_id or ord(name)))
     cluster = cluster_number(CoreConfig().cluster)
-    return Sealer(SUITE_NONE, None, cluster, daemon.number, daemon.incarnation, counter)
+    return PlainSealer(cluster, daemon.number, daemon.incarnation, counter)
 
 
 def three() -> tuple[Cluster, DaemonCore]:

@@ -6,7 +6,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.union import Union
 from groupcomm.names import daemon_number
-from groupcomm.security.sealing import HEAD_BYTES
+from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.control import decode_control_untrusted
 from groupcomm.wire.horizon import HorizonNotice, HorizonPacket
 from groupcomm.wire.membership import ControlKind, Holding, Past

@@ -42,15 +42,15 @@ def test_the_key_is_that_of_rfc_5869() -> None:
     """HKDF-SHA256 written out: extract with the salt, expand to one block."""
     salt = struct.pack("!QQQQ", CLUSTER, FIRST.random_id, ALICE, FIRST.restarts)
     extracted = hmac.digest(salt, SECRET, hashlib.sha256)
-    expanded = hmac.digest(extracted, b"groupcomm dgram v1" + b"\x01", hashlib.sha256)
-    assert derive_key(SECRET, CLUSTER, ALICE, FIRST) == expanded
+    info = b"groupcomm dgram v1" + struct.pack("!BI", 2, 2**20)
+    expanded = hmac.digest(extracted, info + b"\x01", hashlib.sha256)
+    assert derive_key(SECRET, CLUSTER, ALICE, FIRST, 2, 2**20) == expanded
 
 
 def test_whatever_differs_gives_another_key() -> None:
     keys = [
-        derive_key(secret, cluster, sender, Incarnation(restarts, random_id))
-        for secret, cluster, sender, restarts, random_id in itertools.product(
-            (SECRET, bytes(32)), (1, 2), (1, 2), (1, 2), (1, 2)
-        )
+        derive_key(secret, a, b, Incarnation(c, d), e, f)
+        for secret in (SECRET, bytes(32))
+        for a, b, c, d, e, f in itertools.product((0, 1), repeat=6)
     ]
-    assert len(set(keys)) == 32
+    assert len(set(keys)) == 128

@@ -6,27 +6,33 @@ import google_crc32c
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
+from groupcomm.core.gate import make_gate
 from groupcomm.errors import ConfigError
 from groupcomm.security import sealing
+from groupcomm.security.channels import Channel
 from groupcomm.security.keys import KeyRing, derive_key
-from groupcomm.security.sealing import (
+from groupcomm.security.layout import (
     HEAD_BYTES,
     MAX_DATAGRAM_BYTES,
-    MAX_PEERS,
     SEAL_BYTES,
     SUITE_AES_GCM,
     SUITE_NONE,
-    Opener,
-    Sealer,
 )
+from groupcomm.security.plain import MAX_PEERS, PlainOpener
 from tests.core.security.daemons import (
     ALICE,
     BOB,
     CAROL,
     CLUSTER,
+    EARLIER,
     FIRST,
     KEYS,
+    aes_opener,
+    aes_sealer,
     each_suite,
     opener,
     refused,
@@ -56,15 +62,16 @@ def test_counters_rise_by_one_over_every_edge(suite: int, edge: int) -> None:
     assert counters == [edge - 1, edge, edge + 1, edge + 2]
 
 
-def test_the_layout_of_an_encrypted_datagram() -> None:
-    """Head, nonce, context and key, all written out."""
+@pytest.mark.parametrize("channel", Channel)
+def test_the_layout_of_an_encrypted_datagram(channel: Channel) -> None:
+    """Head, place, nonce, context and key, all written out."""
     for receiver, scope, named in ((None, 0, b""), (BOB, 1, struct.pack("!Q", BOB))):
-        datagram = sealer(counter=4).seal(b"packet", receiver)
+        datagram = aes_sealer(counter=4).seal(b"packet", channel, receiver)
         head = struct.pack(
             "!BBBHQQQQQ", 1, 1, scope, 7, CLUSTER, ALICE, FIRST.restarts, FIRST.random_id, 5
-        )
+        ) + struct.pack("!BI", channel, 0)
         assert datagram.startswith(head)
-        key = derive_key(KEYS.keys[7], CLUSTER, ALICE, FIRST)
+        key = derive_key(KEYS.keys[7], CLUSTER, ALICE, FIRST, channel, 0)
         nonce = struct.pack("!4xQ", 5)
         context = head + PURPOSE + named
         assert AESGCM(key).decrypt(nonce, datagram[len(head) :], context) == b"packet"
@@ -82,14 +89,15 @@ def test_the_layout_of_a_datagram_in_the_clear() -> None:
 
 
 def test_without_keys_only_the_suite_without_encryption_works() -> None:
-    with pytest.raises(ConfigError, match="needs a key ring"):
-        Sealer(SUITE_AES_GCM, None, CLUSTER, ALICE, FIRST)
-    with pytest.raises(ConfigError, match="suite is 2; it must be 0"):
-        Sealer(2, KEYS, CLUSTER, ALICE, FIRST)
-    datagram = Sealer(SUITE_NONE, None, CLUSTER, ALICE, FIRST).seal(b"p")
-    receiver = Opener(SUITE_NONE, None, CLUSTER, (BOB, FIRST))
-    assert receiver.open_untrusted(datagram).packet == b"p"
-    assert refused(Opener(SUITE_AES_GCM, None, CLUSTER, (BOB, FIRST)), sealer().seal(b"p")) == "key"
+    start = Start(name="a", incarnation=FIRST)
+    for suite, keys, text in ((1, None, "needs a key ring"), (2, KEYS, "suite is 2; it must be 0")):
+        with pytest.raises(ConfigError, match=text):
+            make_gate(CoreConfig(suite=suite), start, keys, 0.0)
+    plain = make_gate(CoreConfig(suite=0), start, None, 0.0)
+    other = make_gate(CoreConfig(suite=0), Start(name="b", incarnation=FIRST), None, 0.0)
+    opened = other.open_untrusted(plain.seal("b", b"p"))
+    assert opened is not None
+    assert opened.packet == b"p"
 
 
 # ---- who may open what ----
@@ -129,11 +137,12 @@ def test_keys_decide_who_is_heard() -> None:
 
 
 def test_a_key_that_is_not_active_opens_too() -> None:
-    """While keys change, daemons seal with different ones; each has counters of its own."""
-    receiver = opener()
-    for active in (0, 7):
-        datagram = sealer(keys=KeyRing(KEYS.keys, active)).seal(b"p")
-        assert receiver.open_untrusted(datagram).counter == 1
+    """While keys change, daemons seal with different ones; counters go on."""
+    receiver, sender = aes_opener(), aes_sealer(keys=KeyRing(KEYS.keys, 0))
+    for active, counter in ((0, 1), (7, 2), (0, 3)):
+        sender.use(KeyRing(KEYS.keys, active))
+        datagram = sender.seal(b"p", Channel.RING)
+        assert receiver.open_untrusted(datagram).counter == counter
         assert refused(receiver, datagram) == "replay"
 
 
@@ -149,8 +158,7 @@ def test_suites_and_versions_are_not_mixed() -> None:
 def test_a_daemon_ignores_itself_but_not_its_earlier_start(suite: int) -> None:
     receiver = opener(suite, own=ALICE)
     assert refused(receiver, sealer(suite).seal(b"p")) == "own"
-    earlier = Incarnation(FIRST.restarts - 1, 5)
-    assert receiver.open_untrusted(sealer(suite, incarnation=earlier).seal(b"p")).sender == ALICE
+    assert receiver.open_untrusted(sealer(suite, incarnation=EARLIER).seal(b"p")).sender == ALICE
 
 
 # ---- what a receiver remembers ----
@@ -192,17 +200,17 @@ def test_forged_senders_take_no_place(suite: int) -> None:
 
 
 def test_a_receiver_remembers_only_so_many_starts() -> None:
-    receiver = opener(SUITE_NONE)
+    receiver = PlainOpener(CLUSTER, (BOB, FIRST))
     starts = [Incarnation(number, number) for number in range(MAX_PEERS)]
     senders = [sealer(SUITE_NONE, incarnation=start) for start in starts]
     for sender in senders:
         receiver.open_untrusted(sender.seal(b"p"))
     late = sealer(SUITE_NONE, sender=CAROL)
-    assert refused(receiver, late.seal(b"p")) == "key"
+    assert refused(receiver, late.seal(b"p")) == "full"
     assert receiver.open_untrusted(senders[0].seal(b"p")).counter == 2
     receiver.forget(ALICE, Incarnation(5, 6))  # nobody
     receiver.forget(BOB, starts[5])
-    assert refused(receiver, late.seal(b"p")) == "key"
+    assert refused(receiver, late.seal(b"p")) == "full"
     receiver.forget(ALICE, starts[5])
     assert receiver.open_untrusted(late.seal(b"p")).sender == CAROL
 
@@ -235,11 +243,18 @@ def test_no_nonce_is_used_twice_with_a_key(monkeypatch: pytest.MonkeyPatch) -> N
         Incarnation(1, 103),  # a disk that was rolled back
         Incarnation(0, 104),  # a disk that was lost
     ]
-    daemons = [sealer(sender=number, incarnation=start) for number in (1, 2) for start in starts]
+    rekeying = Rekeying(epoch_packets=7)
+    daemons = [
+        aes_sealer(sender=number, incarnation=start, rekeying=rekeying)
+        for number in (1, 2)
+        for start in starts
+    ]
     for count in range(50):
         for daemon in daemons:
-            daemon.seal(b"packet", None if count % 2 else BOB)
-    assert len(RecordingCipher.used) == len(set(RecordingCipher.used)) == 500
+            for channel in Channel:
+                daemon.seal(b"packet", channel, None if count % 2 else BOB)
+    assert daemons[0].epoch > 5
+    assert len(RecordingCipher.used) == len(set(RecordingCipher.used)) == 2000
 
 
 # ---- sizes ----

@@ -7,14 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.errors import BadDatagram
-from groupcomm.security.sealing import HEAD_BYTES
+from groupcomm.security.channels import CHANNEL_OF
+from groupcomm.security.layout import HEAD_BYTES, SUITE_AES_GCM
 from tests.core.security.daemons import BOB, SUITES, each_suite, opener, refused, sealer
 from tests.core.wire.packets import CODECS, KEY, Codec
 
 each_kind = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.kind.name)
 each_scope = pytest.mark.parametrize("receiver", [None, BOB], ids=["for all", "for one"])
 
-EXPECTED = {"version", "suite", "cluster", "key", "tag"}
+EXPECTED = {"version", "suite", "cluster", "key", "channel", "epoch", "tag"}
+SEALED_HEAD_BYTES = HEAD_BYTES + 5 + 16  # with channel, epoch and tag
 
 
 @each_suite
@@ -22,7 +24,7 @@ EXPECTED = {"version", "suite", "cluster", "key", "tag"}
 @each_kind
 def test_each_flipped_bit_is_noticed(suite: int, receiver: int | None, codec: Codec) -> None:
     packet = codec.example.encode(KEY)
-    datagram = sealer(suite).seal(packet, receiver)
+    datagram = sealer(suite, channel=CHANNEL_OF[codec.kind]).seal(packet, receiver)
     target = opener(suite)
     for bit in range(8 * len(datagram)):
         flipped = bytearray(datagram)
@@ -40,8 +42,9 @@ def test_each_truncation_and_extension_is_noticed(
     packet = codec.example.encode(KEY)
     datagram = sealer(suite).seal(packet, receiver)
     target = opener(suite)
+    least = SEALED_HEAD_BYTES if suite == SUITE_AES_GCM else HEAD_BYTES
     for size in range(len(datagram)):
-        assert refused(target, datagram[:size]) == ("short" if size < HEAD_BYTES else "tag")
+        assert refused(target, datagram[:size]) == ("short" if size < least else "tag")
     for more in (b"\0", b"\xff", bytes(4), bytes(16), datagram):
         assert refused(target, datagram + more) == "tag"
     assert target.open_untrusted(datagram).packet == packet

@@ -18,12 +18,14 @@ from groupcomm.wire.bundle import (
     decode_body_untrusted,
     decode_bundles_untrusted,
     encode_body,
+    keys_bundle,
     state_bundle,
     subscription_bundle,
 )
 from groupcomm.wire.control import MAX_PARTS, ControlPacket, decode_control_untrusted
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.headers import HeadersPacket, decode_headers_untrusted
+from groupcomm.wire.hello import Hello, decode_hello_untrusted
 from groupcomm.wire.horizon import HorizonNotice, HorizonPacket, decode_horizon_untrusted
 from groupcomm.wire.link import MAX_PIECES, LinkPacket, Piece, decode_link_untrusted
 from groupcomm.wire.messages import encode_fragment
@@ -72,7 +74,7 @@ def fields(value: object) -> Any:
     slots = getattr(type(value), "__slots__", ())
     if not slots or isinstance(value, tuple):
         return value
-    skipped = {"packet", "place", "raw"}
+    skipped = {"packet", "place", "raw", "__weakref__"}
     return {name: fields(getattr(value, name)) for name in slots if name not in skipped}
 
 
@@ -103,6 +105,8 @@ def bundles(draw: st.DrawFn) -> Bundle:
         made = state_bundle(draw(st.binary(max_size=20)), index, count)
         made.address(0, "state", ())
         return made
+    if kind == BundleKind.KEYS:
+        return keys_bundle(draw(st.binary(max_size=20)))
     if kind >= BundleKind.SUBSCRIBE:
         return subscription_bundle(kind, draw(st.sampled_from(["a", "news", "y" * 255])))
     if kind > BundleKind.FRAGMENT:
@@ -360,6 +364,19 @@ CODECS: Final = (
         decode_ack_untrusted,
         st.builds(Acknowledgement, sender=U16, delay_us=st.integers(0, 2**32 - 1), ranges=RISING),
         Acknowledgement(sender=1, delay_us=5000, ranges=[(1, 1), (3, 2**32)]),
+    ),
+    Codec(
+        PacketKind.HELLO,
+        decode_hello_untrusted,
+        st.builds(
+            Hello,
+            start=st.builds(Incarnation, U64, U64),
+            asks=U64,
+            answers=U64,
+            counters=st.tuples(U64, U64, U64),
+            seals=U16,
+        ),
+        Hello(start=Incarnation(3, 2**64 - 1), asks=1, answers=2**32, counters=(1, 0, 2**63)),
     ),
     Codec(PacketKind.HEADERS, decode_headers_untrusted, header_packets(), example_headers()),
     Codec(

@@ -1,0 +1,143 @@
+"""What operators do with keys while a daemon runs, and what the daemon does with its key file.
+
+Commands come over the daemon's unix socket, from its own user or root, as questions that begin with
+``keys``. docs/security.md has the steps of a rotation.
+"""
+
+import json
+import logging
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from groupcomm.core import DaemonCore
+from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
+from groupcomm.security.keys import KeyRing
+from groupcommd.doors import unix_principal
+from groupcommd.key_file import agreed, change_key_file, read_key_file
+
+KNOWN: Final = "keys, keys reload, keys promote N, keys retire N [without-missing]"
+
+_ANYWAY: Final = ["without-missing"]
+_log = logging.getLogger("groupcommd")
+
+
+def may_change_keys(principal: str) -> bool:
+    """Whether a program runs as the daemon's user, or as root; no rule gives that to others."""
+    return principal in {unix_principal(0), unix_principal(os.geteuid())}
+
+
+class KeyService:
+    """For one start of a daemon.
+
+    Args:
+        core: of the daemon.
+        path: of its key file; None without one.
+    """
+
+    def __init__(self, core: DaemonCore, path: Path | None) -> None:
+        self._core = core
+        self._path = path
+        self._told: set[int] = set()  # keys that were said to be missing
+        self._alone = True  # never in a view with others
+
+    # ---- commands ----
+
+    def answer(self, question: str, *, allowed: bool) -> bytes:
+        """Answer a question that begins with ``keys``, or do what it says; the answer is JSON."""
+        try:
+            found = self._answer(question.split(), allowed=allowed)
+        except (GroupCommError, OSError) as error:
+            found = {"error": str(error)}
+        return json.dumps(found, ensure_ascii=False).encode()
+
+    def _answer(self, words: list[str], *, allowed: bool) -> dict[str, Any]:
+        keeper = self._core.keeper
+        match words[1:]:
+            case []:
+                return keeper.told()
+            case _ if not allowed:
+                raise LocalProtocolError(
+                    "only the daemon's own user and root change keys, over its unix socket:"
+                    " run the command on its host, as that user"
+                )
+            case ["reload"]:
+                self.reload()
+            case ["promote", number] if number.isdigit():
+                keeper.promote(int(number))
+                _log.info("all are asked to seal with key %s", number)
+            case ["retire", number, *more] if number.isdigit() and more in ([], _ANYWAY):
+                keeper.retire(int(number), without_missing=bool(more))
+                _log.info("all are asked to erase key %s", number)
+            case _:
+                raise LocalProtocolError(f"{' '.join(words)[:80]!r}: ask for {KNOWN}")
+        return {"asked": " ".join(words[1:])}
+
+    def reload(self) -> None:
+        """Open with what the key file holds now.
+
+        Raises:
+            ConfigError, LocalProtocolError: the file is wrong, or lacks the key that seals.
+            OSError: it cannot be read.
+        """
+        if self._path is None:
+            raise ConfigError("this daemon has no key_file: set it, and restart the daemon")
+        keys = read_key_file(self._path)
+        self._core.keeper.load(keys)
+        _log.info("key file read again: keys %s", ", ".join(map(str, sorted(keys.keys))))
+
+    # ---- the key file ----
+
+    async def store(self, keys: KeyRing) -> None:
+        """Have the file hold what was agreed; if that fails the log says so, and no more."""
+        assert self._path is not None
+        try:
+            await trio.to_thread.run_sync(change_key_file, self._path, partial(agreed, keys))
+        except (GroupCommError, OSError) as error:
+            _log.error(
+                "key_file %s could not be rewritten: %s; mend that before the next restart, the"
+                " file must have active = %d",
+                self._path,
+                error,
+                keys.active,
+            )
+        else:
+            _log.info("key %d seals from now on; %s says so", keys.active, self._path)
+
+    # ---- what is lacking ----
+
+    def look(self) -> str | None:
+        """Now and then: whether others seal with a key that is not here.
+
+        Returns:
+            What is lacking, and what to do, if this daemon has never been in a view with others and
+            will not be; None if it can go on.
+        """
+        keeper, view = self._core.keeper, self._core.view
+        self._alone &= view is None or len(view.daemons) == 1
+        lacks = keeper.lacks
+        if lacks is not None:
+            name, number = lacks
+            text = (
+                f"daemon {name} seals with key {number}, which is not in {self._path}: copy the key"
+                f" file of the host of {name}, and bring its keys here with: groupcomm keys add"
+                f" {self._path} --from COPY"
+            )
+            self._warn(number, text)
+            return f"{text}; then start this daemon again" if self._alone else None
+        if keeper.lacked is not None:
+            self._warn(
+                keeper.lacked,
+                f"datagrams name key {keeper.lacked}, which is not in {self._path}; if other hosts"
+                " have it, copy the key file of one, and bring its keys here with: groupcomm keys"
+                f" add {self._path} --from COPY",
+            )
+        return None
+
+    def _warn(self, number: int, text: str) -> None:
+        if number not in self._told and len(self._told) < 100:
+            self._told.add(number)
+            _log.error("%s", text, extra={"key": number})

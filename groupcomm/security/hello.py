@@ -1,0 +1,150 @@
+"""Hello: starts of daemons prove that they send now, before anything that they send is taken.
+
+Pure. ``now`` is in seconds. A receiver that does not know a start has no replay window for it:
+what comes under its name, with a right seal, may have been captured long ago. So it asks, naming
+the start that it asks, and its own. Whoever is asked answers, naming the start that has asked.
+
+    UNKNOWN --- datagram with a right seal ---> ASKED --- hello that names this start ---> PROVEN
+            a challenge, to the daemon's address  | again: ask again, now and then     windows begin
+
+A hello that names this start was sealed after this start drew its random id, so it is a proof,
+a challenge as well as an answer; and it tells the counters used before it, so what was captured
+earlier is stale. A proof is good once: if its windows had to be forgotten, a copy of it would begin
+them anew. So once any were forgotten only the answer to a new challenge counts.
+
+docs/security.md says what is sent when, and why no one can be made to talk by it.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from groupcomm.config.view import Incarnation
+from groupcomm.errors import BadDatagram
+from groupcomm.security.allowance import Allowances
+from groupcomm.wire.hello import Hello
+
+REPEAT_S: Final = 0.02
+"""Between the first two challenges of one start; a lost one costs this."""
+
+LONGEST_REPEAT_S: Final = 0.32
+"""Between later ones: it hears nothing of this daemon, or is over and replayed."""
+
+MAX_ASKED: Final = 4
+"""Starts of one daemon that are asked at a time; more are replays of what has been."""
+
+Start = tuple[int, Incarnation]
+"""A daemon's number, and which start of it."""
+
+
+@attrs.define
+class _Asked:
+    number: int  # of the challenge
+    again_at: float  # not before this time
+    wait_s: float = REPEAT_S
+
+
+@attrs.frozen(kw_only=True)
+class Reply:
+    """What comes of a hello.
+
+    Attributes:
+        trust: its sender has proved that it sends now.
+        say: a hello for it; None for nothing.
+    """
+
+    trust: bool
+    say: Hello | None
+
+
+class Introductions:
+    """Who is being asked by one start of one daemon.
+
+    Attributes:
+        forgot: windows of a start were forgotten, which a copy of its proof would begin anew.
+
+    Args:
+        own: this start.
+        listed: numbers of the daemons that may be members, this one included: a clone is met too.
+        now: seconds.
+    """
+
+    __slots__ = ("_allowances", "_asked", "_last", "_listed", "_own", "forgot")
+
+    def __init__(self, own: Incarnation, listed: Mapping[int, str], now: float) -> None:
+        self._own = own
+        self._listed = listed
+        self._allowances = Allowances(now)
+        self._asked: dict[int, dict[Incarnation, _Asked]] = {}
+        self.forgot = False
+        self._last = 0  # number of a challenge; never used before in this start
+
+    def on_stranger(self, start: Start, room: int, now: float) -> Hello | None:
+        """A datagram with a right seal has come from a start that has proved nothing.
+
+        Args:
+            start: of its sender.
+            room: bytes by which it was longer than a hello is.
+            now: seconds.
+
+        Returns:
+            A challenge to be sent to that daemon's address; None if nothing is to be said.
+
+        Raises:
+            BadDatagram: the daemon is not listed.
+        """
+        number, incarnation = start
+        self._check_listed(number)
+        asked = self._asked.get(number, {}).get(incarnation)
+        if room < 0 or (asked is not None and now < asked.again_at):
+            return None
+        if not self._allowances.take(number, now):
+            return None
+        return Hello(start=incarnation, asks=self._ask(start, now))
+
+    def on_hello(self, start: Start, hello: Hello, *, proven: bool, now: float) -> Reply:
+        """A hello has come, with a right seal.
+
+        Raises:
+            BadDatagram: it is for another start of this daemon, or tells nothing new; or its
+                sender is not listed. Nothing is said.
+        """
+        number, incarnation = start
+        self._check_listed(number)
+        if hello.start != self._own:
+            raise BadDatagram("hello", "for another start of this daemon")
+        answered = self._take_answer(start, hello.answers)
+        trust = not proven and (answered or not self.forgot)
+        if not (trust or hello.asks):
+            raise BadDatagram("hello", f"answers {hello.answers}, which is not asked")
+        if not hello.asks or not self._allowances.take(number, now):
+            return Reply(trust=trust, say=None)
+        asks = 0 if proven or trust else self._ask(start, now)
+        return Reply(trust=trust, say=Hello(start=incarnation, asks=asks, answers=hello.asks))
+
+    def _check_listed(self, number: int) -> None:
+        if number not in self._listed:
+            raise BadDatagram("unlisted", f"daemon {number:x} is not in the configuration")
+
+    def _take_answer(self, start: Start, answers: int) -> bool:
+        number, incarnation = start
+        asked = self._asked.get(number, {}).get(incarnation)
+        if asked is None or asked.number != answers:
+            return False
+        del self._asked[number][incarnation]
+        return True
+
+    def _ask(self, start: Start, now: float) -> int:
+        """The number of the challenge for a start: a new one, or that of the last one."""
+        number, incarnation = start
+        starts = self._asked.setdefault(number, {})
+        asked = starts.get(incarnation)
+        if asked is None:
+            while len(starts) >= MAX_ASKED:
+                del starts[next(iter(starts))]
+            self._last += 1
+            asked = starts[incarnation] = _Asked(self._last, now)
+        asked.again_at = now + asked.wait_s
+        asked.wait_s = min(2 * asked.wait_s, LONGEST_REPEAT_S)
+        return asked.number

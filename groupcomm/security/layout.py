@@ -1,0 +1,85 @@
+"""The head of a datagram, in the clear and authenticated; what both suites have in common.
+
+::
+
+    version u8, suite u8, scope u8, key id u16, cluster u64, sender u64,
+    restarts u64, random id u64, counter u64                       45 bytes
+
+Scope 0 is for whoever hears it, scope 1 for one daemon, whose number is authenticated but not
+sent: else a captured token could be given to a daemon that it was not meant for.
+"""
+
+import struct
+from typing import Final
+
+from groupcomm.config.view import Incarnation
+from groupcomm.errors import BadDatagram
+
+VERSION: Final = 1
+SUITE_NONE: Final = 0
+SUITE_AES_GCM: Final = 1
+MAX_DATAGRAM_BYTES: Final = 65_507
+
+HEAD_BYTES: Final = 45
+SEAL_BYTES: Final = 21
+"""What a seal adds to head and packet, at most."""
+
+FOR_ALL: Final = 0
+FOR_ONE: Final = 1
+FIXED_BYTES: Final = 37
+"""Of the head that are the same in all datagrams of a start: all but the counter."""
+
+HEAD = struct.Struct("!BBBHQQQQQ")
+COUNTER = struct.Struct("!Q")
+PURPOSE: Final = b"groupcomm datagram v1"
+_SCOPE_AT: Final = 2
+
+
+def fixed_heads(
+    suite: int, key_id: int, cluster: int, sender: int, incarnation: Incarnation
+) -> tuple[bytes, bytes]:
+    """The heads for all and for one daemon, but for the counter."""
+    start = incarnation.restarts, incarnation.random_id
+    head = HEAD.pack(VERSION, suite, FOR_ALL, key_id, cluster, sender, *start, 0)[:FIXED_BYTES]
+    return head, b"%b%c%b" % (head[:_SCOPE_AT], FOR_ONE, head[_SCOPE_AT + 1 :])
+
+
+def check_sizes(datagram: bytes) -> None:
+    """Raise BadDatagram for what no daemon sends, before anything is read of it."""
+    size = len(datagram)
+    if not HEAD_BYTES <= size <= MAX_DATAGRAM_BYTES:
+        raise BadDatagram("short" if size < HEAD_BYTES else "long", f"{size} bytes")
+
+
+class Opened:
+    """What a datagram held.
+
+    Attributes:
+        sender: the 64 bits of its daemon's name.
+        incarnation: which start of that daemon.
+        counter: of the datagram.
+        packet: its content, authentic.
+        channel: for which it was sealed; 0 in suite 0.
+        key_id: with which it was sealed; 0 in suite 0.
+        proven: that this start sends now was proved; else it may be a copy of something old.
+    """
+
+    __slots__ = ("channel", "counter", "incarnation", "key_id", "packet", "proven", "sender")
+
+    def __init__(
+        self,
+        sender: int,
+        incarnation: Incarnation,
+        counter: int,
+        packet: bytes,
+        channel: int = 0,
+        key_id: int = 0,
+        proven: bool = True,
+    ) -> None:
+        self.sender = sender
+        self.incarnation = incarnation
+        self.counter = counter
+        self.packet = packet
+        self.channel = channel
+        self.key_id = key_id
+        self.proven = proven

@@ -1,0 +1,275 @@
+"""Opening what suite 1 has sealed: keys by sender, start, channel and epoch; replay windows.
+
+What a start of a daemon sends is opened in full only after it has proved that it sends now: until
+then this daemon has no window for it, and anything might be a copy of something old. hello.py has
+the proof; `trust` begins the windows behind it.
+
+A receiver moves its replay window only for datagrams that have proved authentic: one forged high
+counter would lock the true sender out.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.view import Incarnation, incarnation_of
+from groupcomm.errors import BadDatagram
+from groupcomm.security.channels import Channel
+from groupcomm.security.keys import KeyRing, derive_key
+from groupcomm.security.layout import (
+    COUNTER,
+    FIXED_BYTES,
+    FOR_ALL,
+    HEAD_BYTES,
+    PURPOSE,
+    SUITE_AES_GCM,
+    VERSION,
+    Opened,
+    check_sizes,
+)
+from groupcomm.security.replay import ReplayWindow
+from groupcomm.security.sealing import NONCE_START, PLACE
+
+MAX_PEERS: Final = 2048
+"""Starts of daemons that a receiver remembers: more than there are daemons, so some are over."""
+
+_PLACED: Final = HEAD_BYTES + PLACE.size
+_LEAST: Final = _PLACED + 16
+_SPLIT = struct.Struct("!BBBH32sQBI")  # head and place; as one: cluster, sender, start
+_IDENTITY = struct.Struct("!QQQQ")
+_CHANNELS: Final = frozenset(int(channel) for channel in Channel)
+
+Decrypt = Callable[[bytes, memoryview, bytes], bytes]
+
+
+class _Lane:
+    """One channel of one start: its window, and the keys that open it.
+
+    Attributes:
+        epoch, key_id, decrypt: of the latest key that has opened anything; -1 before the first.
+        old: the same three of the key before it, while packets may still be on their way.
+        old_until: for so long.
+        failed: seals that did not fit the latest key.
+    """
+
+    __slots__ = ("decrypt", "epoch", "failed", "key_id", "old", "old_until", "window")
+
+    def __init__(self, floor: int) -> None:
+        self.window = ReplayWindow(floor)
+        self.epoch = self.key_id = -1
+        self.decrypt: Decrypt | None = None
+        self.old: tuple[int, int, Decrypt] | None = None
+        self.old_until = 0.0
+        self.failed = 0
+
+
+class _Peer:
+    """One start of one daemon that has proved to send now."""
+
+    __slots__ = ("incarnation", "lanes", "over", "sender")
+
+    def __init__(self, sender: int, incarnation: Incarnation, floors: Mapping[Channel, int]):
+        self.sender = sender
+        self.incarnation = incarnation
+        self.lanes: dict[int, _Lane] = {ch: _Lane(floor) for ch, floor in floors.items()}
+        self.over = False
+
+
+class Opener:
+    """Opens what one daemon receives.
+
+    Attributes:
+        failed_opens: datagrams with a wrong seal.
+        lacked: id of a key that a datagram named and that is not here; anybody can name one.
+        now: seconds; the owner sets it.
+    """
+
+    __slots__ = (
+        "_cluster",
+        "_for_me",
+        "_keys",
+        "_own",
+        "_peers",
+        "_rekeying",
+        "failed_opens",
+        "lacked",
+        "now",
+    )
+
+    def __init__(
+        self,
+        keys: KeyRing | None,
+        cluster: int,
+        own: tuple[int, Incarnation],
+        *,
+        rekeying: Rekeying | None = None,
+    ) -> None:
+        """Open datagrams of this cluster, but not those of the daemon itself."""
+        self._keys: Mapping[int, bytes] = keys.keys if keys is not None else {}
+        self._cluster = cluster
+        self._own = own
+        self._for_me = PURPOSE + COUNTER.pack(own[0])
+        self._rekeying = rekeying or Rekeying()
+        self._peers: dict[bytes, _Peer] = {}
+        self.failed_opens = 0
+        self.lacked: int | None = None
+        self.now = 0.0
+
+    def open_untrusted(self, datagram: bytes) -> Opened:
+        """Open one datagram.
+
+        Raises:
+            BadDatagram: with the reason short, long, version, suite, cluster, own, key, channel,
+                replay, epoch, worn or tag. No other exception, whatever the bytes.
+        """
+        check_sizes(datagram)
+        if datagram[0] != VERSION:
+            raise BadDatagram("version", str(datagram[0]))
+        if datagram[1] != SUITE_AES_GCM:
+            raise BadDatagram("suite", str(datagram[1]))
+        if len(datagram) < _LEAST:
+            raise BadDatagram("short", f"{len(datagram)} bytes")
+        _, _, scope, key_id, identity, counter, place, epoch = _SPLIT.unpack_from(datagram)
+        peer = self._peers.get(identity)
+        if peer is None:
+            return self._open_stranger(datagram, scope, key_id, identity, counter, place, epoch)
+        lane = peer.lanes.get(place)
+        if lane is None:
+            raise BadDatagram("channel", str(place))
+        self._check_key(key_id)
+        if not lane.window.check(counter):
+            raise BadDatagram("replay", f"counter {counter}")
+        if epoch == lane.epoch and key_id == lane.key_id and lane.decrypt is not None:
+            packet = self._open(lane, lane.decrypt, datagram, scope)
+            lane.window.accept(counter)
+        else:
+            decrypt = self._another_key(peer, lane, key_id, place, epoch)
+            packet = self._open(None, decrypt, datagram, scope)
+            lane.window.accept(counter)
+            self._advance(lane, key_id, epoch, decrypt)
+        return Opened(peer.sender, peer.incarnation, counter, packet, place, key_id)
+
+    def _check_key(self, key_id: int) -> None:
+        if key_id not in self._keys:
+            self.lacked = key_id
+            raise BadDatagram("key", f"key id {key_id} is not in the key ring")
+
+    def _another_key(
+        self, peer: _Peer, lane: _Lane, key_id: int, channel: int, epoch: int
+    ) -> Decrypt:
+        """The key of the epoch before, or of a later one than was heard of; never an erased one."""
+        if epoch > lane.epoch:
+            return self._key(key_id, peer.sender, peer.incarnation, channel, epoch)
+        if lane.old is not None and self.now >= lane.old_until:
+            lane.old = None
+        if lane.old is None or lane.old[:2] != (epoch, key_id):
+            raise BadDatagram("epoch", f"the key of epoch {epoch} is erased")
+        return lane.old[2]
+
+    def _advance(self, lane: _Lane, key_id: int, epoch: int, decrypt: Decrypt) -> None:
+        if epoch <= lane.epoch:
+            return  # a late one of the epoch before
+        if lane.decrypt is not None:
+            lane.old = lane.epoch, lane.key_id, lane.decrypt
+            lane.old_until = self.now + 2 * self._rekeying.lifetime_s
+        lane.epoch, lane.key_id, lane.decrypt, lane.failed = epoch, key_id, decrypt, 0
+
+    def _open_stranger(
+        self,
+        datagram: bytes,
+        scope: int,
+        key_id: int,
+        identity: bytes,
+        counter: int,
+        channel: int,
+        epoch: int,
+    ) -> Opened:
+        """A datagram of a start that has not proved that it sends now; nothing is remembered."""
+        cluster, sender, restarts, random_id = _IDENTITY.unpack(identity)
+        if cluster != self._cluster:
+            raise BadDatagram("cluster", f"{cluster:x}")
+        incarnation = incarnation_of(restarts, random_id)
+        if (sender, incarnation) == self._own:
+            raise BadDatagram("own", "a datagram of this daemon")
+        self._check_key(key_id)
+        if channel not in _CHANNELS:
+            raise BadDatagram("channel", str(channel))
+        decrypt = self._key(key_id, sender, incarnation, channel, epoch)
+        packet = self._open(None, decrypt, datagram, scope)
+        return Opened(sender, incarnation, counter, packet, channel, key_id, proven=False)
+
+    def _key(
+        self, key_id: int, sender: int, incarnation: Incarnation, channel: int, epoch: int
+    ) -> Decrypt:
+        secret = self._keys[key_id]
+        return AESGCM(
+            derive_key(secret, self._cluster, sender, incarnation, channel, epoch)
+        ).decrypt
+
+    def _open(self, lane: _Lane | None, decrypt: Decrypt, datagram: bytes, scope: int) -> bytes:
+        """The packet; what fails to open counts against the key if it is the lane's present one."""
+        if lane is not None and lane.failed >= self._rekeying.failures:
+            raise BadDatagram("worn", "too many seals did not fit this key; the next epoch has one")
+        head = datagram[:_PLACED]
+        context = head + (PURPOSE if scope == FOR_ALL else self._for_me)
+        try:
+            sealed = memoryview(datagram)[_PLACED:]
+            return decrypt(NONCE_START + head[FIXED_BYTES:HEAD_BYTES], sealed, context)
+        except InvalidTag:
+            self.failed_opens += 1
+            if lane is not None:
+                lane.failed += 1
+        raise BadDatagram("tag", "the seal does not fit")
+
+    # ---- who is there ----
+
+    def trust(self, sender: int, incarnation: Incarnation, floors: Mapping[Channel, int]) -> bool:
+        """A start has proved that it sends now: take what it sends behind these counters.
+
+        Returns:
+            Whether another start had to be forgotten for it.
+        """
+        peers = self._peers
+        full = len(peers) >= MAX_PEERS
+        if full:
+            del peers[next((key for key, peer in peers.items() if peer.over), next(iter(peers)))]
+        start = incarnation.restarts, incarnation.random_id
+        identity = _IDENTITY.pack(self._cluster, sender, *start)
+        peers[identity] = _Peer(sender, incarnation, floors)
+        return full
+
+    def forget(self, sender: int, incarnation: Incarnation) -> None:
+        """A start of a daemon will send no more: it is the first to make room for others.
+
+        Its windows stay until then, so that copies of what it has sent are known as such.
+        """
+        for peer in self._peers.values():
+            if peer.sender == sender and peer.incarnation == incarnation:
+                peer.over = True
+
+    def tick(self) -> None:
+        """Erase keys whose packets cannot be on their way any more."""
+        for peer in self._peers.values():
+            for lane in peer.lanes.values():
+                if lane.old is not None and self.now >= lane.old_until:
+                    lane.old = None
+
+    def has(self, key_id: int) -> bool:
+        """Whether it opens what is sealed with a key of the ring."""
+        return key_id in self._keys
+
+    def use(self, keys: KeyRing) -> None:
+        """Open with these keys of the ring from now on, and with no other ones."""
+        self._keys = keys.keys
+        if self.lacked in self._keys:
+            self.lacked = None
+        for peer in self._peers.values():
+            for lane in peer.lanes.values():
+                if lane.key_id not in self._keys:
+                    lane.decrypt = None
+                if lane.old is not None and lane.old[1] not in self._keys:
+                    lane.old = None

@@ -1,0 +1,133 @@
+"""Suite 0: a checksum (CRC32C) and counters, against accidents only. Whoever can send can join."""
+
+import struct
+from typing import Final
+
+import google_crc32c
+
+from groupcomm.config.view import Incarnation, incarnation_of
+from groupcomm.errors import BadDatagram
+from groupcomm.security.layout import (
+    COUNTER,
+    FOR_ALL,
+    HEAD,
+    HEAD_BYTES,
+    PURPOSE,
+    SUITE_NONE,
+    VERSION,
+    Opened,
+    check_sizes,
+    fixed_heads,
+)
+from groupcomm.security.replay import ReplayWindow
+
+MAX_PEERS: Final = 1024
+"""Starts of daemons that a receiver remembers; each costs a window."""
+
+_SPLIT = struct.Struct("!BBB34sQ")  # the head; as one key: key id, cluster, sender, start
+_CRC = struct.Struct("!I")
+
+
+class PlainSealer:
+    """Adds heads and checksums to what one start of one daemon sends."""
+
+    __slots__ = ("_counter", "_for_all", "_for_one")
+
+    def __init__(
+        self, cluster: int, sender: int, incarnation: Incarnation, counter: int = 0
+    ) -> None:
+        """Start after `counter`, which no datagram of this start has used."""
+        self._for_all, self._for_one = fixed_heads(SUITE_NONE, 0, cluster, sender, incarnation)
+        self._counter = counter
+
+    def seal(self, packet: bytes, receiver: int | None = None) -> bytes:
+        """A datagram with this packet, for one daemon or for all; each has the next counter."""
+        self._counter += 1
+        counter = COUNTER.pack(self._counter)
+        if receiver is None:
+            head = self._for_all + counter
+            context = head + PURPOSE
+        else:
+            head = self._for_one + counter
+            context = head + PURPOSE + COUNTER.pack(receiver)
+        return b"%b%b%b" % (head, packet, _CRC.pack(google_crc32c.value(context + packet)))
+
+
+class _Peer:
+    """One start of one daemon, as its datagrams have shown."""
+
+    __slots__ = ("incarnation", "sender", "window")
+
+    def __init__(self, sender: int, incarnation: Incarnation) -> None:
+        self.sender = sender
+        self.incarnation = incarnation
+        self.window = ReplayWindow()
+
+
+class PlainOpener:
+    """Takes heads and checksums off what one daemon receives.
+
+    Attributes:
+        failed_opens: datagrams with a wrong checksum.
+    """
+
+    __slots__ = ("_cluster", "_for_me", "_own", "_peers", "failed_opens")
+
+    def __init__(self, cluster: int, own: tuple[int, Incarnation]) -> None:
+        """Open datagrams of this cluster, but not those of the daemon itself."""
+        self._cluster = cluster
+        self._own = own
+        self._for_me = PURPOSE + COUNTER.pack(own[0])
+        self._peers: dict[bytes, _Peer] = {}
+        self.failed_opens = 0
+
+    def open_untrusted(self, datagram: bytes) -> Opened:
+        """Open one datagram.
+
+        Raises:
+            BadDatagram: with the reason short, long, version, suite, cluster, own, replay, full
+                or tag. No other exception, whatever the bytes.
+        """
+        check_sizes(datagram)
+        version, suite, scope, peer_key, counter = _SPLIT.unpack_from(datagram)
+        if version != VERSION:
+            raise BadDatagram("version", str(version))
+        if suite != SUITE_NONE:
+            raise BadDatagram("suite", str(suite))
+        known = self._peers.get(peer_key)
+        peer = known or self._meet(datagram)
+        if not peer.window.check(counter):
+            raise BadDatagram("replay", f"counter {counter}")
+        packet = self._open(datagram, scope)
+        peer.window.accept(counter)
+        if known is None:
+            self._peers[peer_key] = peer
+        return Opened(peer.sender, peer.incarnation, counter, packet)
+
+    def forget(self, sender: int, incarnation: Incarnation) -> None:
+        """Drop a start of a daemon that will send no more."""
+        for key, peer in list(self._peers.items()):
+            if peer.sender == sender and peer.incarnation == incarnation:
+                del self._peers[key]
+
+    def _meet(self, datagram: bytes) -> _Peer:
+        """A peer not heard before; it is kept only if this datagram's sum fits."""
+        _, _, _, _, cluster, sender, restarts, random_id, _ = HEAD.unpack_from(datagram)
+        if cluster != self._cluster:
+            raise BadDatagram("cluster", f"{cluster:x}")
+        incarnation = incarnation_of(restarts, random_id)
+        if (sender, incarnation) == self._own:
+            raise BadDatagram("own", "a datagram of this daemon")
+        if len(self._peers) >= MAX_PEERS:
+            raise BadDatagram("full", f"{MAX_PEERS} starts of daemons are known already")
+        return _Peer(sender, incarnation)
+
+    def _open(self, datagram: bytes, scope: int) -> bytes:
+        head = datagram[:HEAD_BYTES]
+        context = head + (PURPOSE if scope == FOR_ALL else self._for_me)
+        packet, end = datagram[HEAD_BYTES : -_CRC.size], datagram[-_CRC.size :]
+        long_enough = len(datagram) >= HEAD_BYTES + _CRC.size
+        if long_enough and end == _CRC.pack(google_crc32c.value(context + packet)):
+            return packet
+        self.failed_opens += 1
+        raise BadDatagram("tag", "the checksum does not fit")

@@ -1,0 +1,68 @@
+"""What a daemon says of its keys, to all daemons of its view: no key, only what tells keys apart.
+
+::
+
+    active u16, wish u16, retires u32, count u16
+    each: key id u16, fingerprint 8 bytes
+"""
+
+import struct
+from typing import Final
+
+import attrs
+
+from groupcomm.errors import BadDatagram
+
+FINGERPRINT_BYTES: Final = 8
+MAX_KEYS: Final = 64
+NOTHING: Final = 2**32 - 1
+"""As the key to retire."""
+
+_HEAD = struct.Struct("!HHIH")
+_EACH = struct.Struct("!H8s")
+
+
+@attrs.frozen(kw_only=True)
+class KeyReport:
+    """Which keys a daemon has.
+
+    Attributes:
+        active: the one that it seals with.
+        wish: the one that all should seal with; `active` if it wishes for nothing.
+        retires: the one that all should erase; None for none.
+        prints: a fingerprint of each key that it opens with, by key id, rising.
+    """
+
+    active: int
+    wish: int
+    retires: int | None
+    prints: tuple[tuple[int, bytes], ...]
+
+    def encode(self) -> bytes:
+        """The payload of a bundle."""
+        retires = NOTHING if self.retires is None else self.retires
+        head = _HEAD.pack(self.active, self.wish, retires, len(self.prints))
+        return head + b"".join(_EACH.pack(*each) for each in self.prints)
+
+
+def decode_key_report_untrusted(payload: bytes) -> KeyReport:
+    """Decode a payload whole.
+
+    Raises:
+        BadDatagram: its length and count disagree, ids do not rise, or the key that seals is not
+            among them. No other exception, whatever the bytes.
+    """
+    if len(payload) < _HEAD.size:
+        raise BadDatagram("short", f"{len(payload)} bytes of a key report")
+    active, wish, retires, count = _HEAD.unpack_from(payload)
+    if count > MAX_KEYS or len(payload) != _HEAD.size + count * _EACH.size:
+        raise BadDatagram("count", f"{count} keys in {len(payload)} bytes")
+    prints = tuple(_EACH.iter_unpack(payload[_HEAD.size :]))
+    ids = [number for number, _ in prints]
+    if ids != sorted(set(ids)) or active not in ids:
+        raise BadDatagram("keys", f"ids {ids}, of which {active} seals")
+    if retires != NOTHING and retires > 0xFFFF:
+        raise BadDatagram("keys", f"retires {retires}")
+    return KeyReport(
+        active=active, wish=wish, retires=None if retires == NOTHING else retires, prints=prints
+    )

@@ -1,0 +1,130 @@
+"""Everything that was sent in a simulated cluster, to be sent once more; and what that changes."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import attrs
+
+from groupcomm.config.rekeying import Rekeying
+from groupcomm.core.gate import STALE
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.host import Host
+from groupcomm.sim.process import Process
+from groupcomm.sim.settings import Settings
+
+UNDER_WAY_US: Final = 200_000
+"""What was sent so long ago has arrived, on every path of these tests."""
+
+_SKIPPED: Final = frozenset(
+    {"_gate", "counters", "_counters", "_out", "probe", "_probe", "__weakref__"}
+)
+"""Of a core: the gate may note whom it has asked, and what was dropped is counted."""
+
+
+def sealed_cluster(settings: Settings, rekeying: Rekeying | None = None) -> Cluster:
+    """A cluster with suite 1 that has formed."""
+    cluster = Cluster(attrs.evolve(settings, suite=1), start=False)
+    if rekeying is not None:
+        cluster.config = attrs.evolve(cluster.config, rekeying=rekeying)
+    cluster.start()
+    return cluster
+
+
+class Captured:
+    """Hears everything on the network of a cluster.
+
+    Attributes:
+        sent: (time, source, target, datagram), in order.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.sent: list[tuple[int, int, int, bytes]] = []
+        cluster.network.observers.append(self._observe)
+
+    def _observe(self, source: int, target: int, datagram: bytes, goes_on: bool) -> None:
+        if goes_on:
+            self.sent.append((self._cluster.loop.now, source, target, datagram))
+
+    def arrived(self, target: int, source: int | None = None) -> list[bytes]:
+        """What has surely come to a host so far, or of it what came from one other."""
+        before = self._cluster.loop.now - UNDER_WAY_US
+        return [
+            datagram
+            for at, who, whom, datagram in self.sent
+            if at <= before and whom == target and source in (None, who)
+        ]
+
+
+def running(host: Host) -> Process:
+    """The daemon of a host."""
+    assert host.process is not None
+    return host.process
+
+
+@attrs.frozen
+class Effect:
+    """What came of datagrams that were given to a daemon at one moment.
+
+    Attributes:
+        rejected: how many were dropped, by reason.
+        changed: names of the parts of the core that are not as before.
+        said: what it sent.
+    """
+
+    rejected: dict[str, int]
+    changed: list[str]
+    said: list[bytes]
+
+    @property
+    def stale(self) -> int:
+        """Datagrams that were dropped although a daemon of the cluster has sealed them."""
+        return sum(self.rejected.get(reason, 0) for reason in STALE)
+
+
+def give(cluster: Cluster, captured: Captured, host: Host, datagrams: Iterable[bytes]) -> Effect:
+    """Give datagrams to a daemon, in a step that has nothing else to do."""
+    process = running(host)
+    for _ in range(3):  # whatever is due is done before
+        process._handle([], [])
+    before, rejected = _parts(process), process.core.counters.rejected.copy()
+    said = len(captured.sent)
+    process._handle(list(datagrams), [])
+    after = _parts(process)
+    return Effect(
+        dict(process.core.counters.rejected - rejected),
+        [name for name in before if before[name] != after[name]],
+        [datagram for _, source, _, datagram in captured.sent[said:] if source == host.index],
+    )
+
+
+def _parts(process: Process) -> dict[str, Any]:
+    core = process.core
+    return {
+        "membership": picture(core.membership),
+        "operation": picture(core.operation),
+        "desk": picture(core.desk),
+        "clock": picture(core.physical),
+    }
+
+
+def picture(value: Any, seen: set[int] | None = None) -> Any:
+    """All that an object holds, and all that these hold, as plain values that can be compared."""
+    seen = set() if seen is None else seen
+    if isinstance(value, int | float | str | bytes | None):
+        return value
+    if callable(value) or id(value) in seen:
+        return type(value).__name__
+    seen.add(id(value))
+    if isinstance(value, dict):
+        return [(picture(key, seen), picture(each, seen)) for key, each in value.items()]
+    if isinstance(value, set | frozenset):
+        return sorted(repr(each) for each in value)
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if hasattr(value, "__iter__") and hasattr(value, "__len__"):
+        return [picture(each, seen) for each in value]
+    names = [*getattr(value, "__dict__", ())]
+    for kind in type(value).__mro__:
+        names += getattr(kind, "__slots__", ())
+    return [(n, picture(getattr(value, n, None), seen)) for n in names if n not in _SKIPPED]
