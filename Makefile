@@ -9,7 +9,7 @@ KILLS ?= 100
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 3
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types unit format figures bench-check bench-record fuzz soak chaos \
+.PHONY: properties help run test lint types unit format figures bench-check bench-record fuzz soak chaos \
 	sites-kill namespaces campaigns bench-peers browser-test browser-bench spark clean
 
 help:  ## this list
@@ -32,6 +32,10 @@ types: .venv/.test  ## mypy --strict over everything
 
 unit: .venv/.test  ## the tests alone
 	@$(PYTHON) -m pytest --numprocesses auto
+
+properties: .venv/.test  ## every property test with EXAMPLES (1000) examples instead of 50
+	@EXAMPLES=$(or $(EXAMPLES),1000) $(PYTHON) -m pytest --numprocesses auto tests/core tests/algorithms \
+		tests/clients/filters tests/clients/end_to_end tests/log tests/fuzz
 
 format: .venv/.test  ## rewrite the sources in the common format
 	@$(PYTHON) -m ruff format

@@ -1,21 +1,41 @@
 """Settings of all tests."""
 
+import os
+from typing import Any, Final
+
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.browser.chromium import missing
 
+TOGETHER: Final = ("tests/spark/", "tests/browser/")
+"""They share a Spark session, or a browser: to start another one takes longer than the tests."""
+
+EXAMPLES: Final = int(os.environ.get("EXAMPLES", "50"))
+"""Of each property that does not ask for more or fewer; `make properties` has many."""
+
 # How long an example takes says something of the machine, and nothing of what is tested.
 settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "any machine",
+    deadline=None,
+    max_examples=EXAMPLES,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("any machine")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that share a process take longest, and begin first: others run beside them."""
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+class Folders(LoadScopeScheduling):  # type: ignore[misc]
+    """Some folders run in one process each, the largest ones first; all others test by test."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """By the names of tests: what xdist adds to them for its groups is lost with some pytest."""
+    return Folders(config, log)
 
 
 def pytest_report_header() -> str | None:

@@ -24,8 +24,6 @@ from tests.algorithms.schedules import late_cause
 from tests.browser.conftest import Show, View, write_page
 from tests.clients.view.traces import buggy, parted, random_run, traffic
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 
 def count(page: Page, selector: str) -> int:
     return page.locator(f"#diagram {selector}").count()

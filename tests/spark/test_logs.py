@@ -12,8 +12,6 @@ from groupcomm_log.writer import LogWriter
 from groupcomm_spark.logs import name_logs, read_logs
 from tests.log.make import QuickDisk
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 ROWS = [
     *[{"kind": MESSAGE, "stamp": 2**62 + at, "groups": ["a", "b"], "data": b"\0"} for at in (1, 2)],
     {"kind": VIEW, "received": 1_700_000_000_000_001, "members": [], "vs_set": ["#a#b/1"]},

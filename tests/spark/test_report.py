@@ -24,8 +24,6 @@ from groupcomm_spark.report.page import make_page
 from groupcomm_spark.report.tables import grouped_delays
 from tests.spark.test_logs import make_log
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 BEGIN_US = 1_800_000_000_000_000
 ANN, BOB = "#ann#alfa/1", "#bob#bravo/2"
 

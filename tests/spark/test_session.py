@@ -15,8 +15,6 @@ from groupcomm_spark import java
 from groupcomm_spark.commands.doctor import examine
 from groupcomm_spark.errors import plain
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 def make_java(home: Path, says: str) -> Path:
     """A program that answers as Java does, and tells its arguments."""

@@ -17,8 +17,6 @@ from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_spark.errors import plain
 from groupcomm_spark.source import GroupCommDataSource
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 PATIENCE_S = 120
 QUIET_S = 0.5
 EPOCH_S = 1_700_000_000

@@ -25,8 +25,6 @@ from groupcomm_spark.reading.planning import Planner, to_tasks
 from groupcomm_spark.reading.rows import read_parts
 from tests.log.make import QuickDisk, crash, live_file
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 ROWS: list[dict[str, Any]] = [
     {"kind": GAP, "cause": "begin", "groups": ["a"], "data": b"{}"},
     {"kind": DAEMONS, "members": ["one", "two"], "cause": "majority"},

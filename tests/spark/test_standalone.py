@@ -5,14 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.spark.standalone import standalone
 from tests.spark.test_source import make_epoch
 
 JOB = (sys.executable, "-m", "tests.spark.standalone_job")
-
-pytestmark = pytest.mark.xdist_group("spark")
 
 
 def test_two_workers_read_a_log_between_them(tmp_path: Path) -> None:

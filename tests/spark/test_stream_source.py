@@ -17,8 +17,6 @@ from groupcomm_spark.reading.stream import StreamReader
 from tests.log.make import contents, crash
 from tests.spark.test_source import make_epoch, write
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 class Query:
     """A query that keeps the numbers of the rows of each batch."""

@@ -22,8 +22,6 @@ from groupcomm_spark.telemetry.kinds import Kind, Kinds, read_kinds
 from groupcomm_spark.telemetry.windows import COLUMNS, to_window, windows_of
 from tests.spark.test_logs import make_log
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 VEHICLE = Path(__file__).parents[2] / "examples" / "vehicle" / "telemetry.toml"
 BEGIN_S = 1_800_000_000
 START = datetime.fromtimestamp(BEGIN_S, UTC)

@@ -17,8 +17,6 @@ from tests.log.make import QuickDisk
 from tests.spark.faults import ALLOWED, FAULTS, KEEPS_NUMBERS, Rows
 from tests.spark.histories import History
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 CHANGES: dict[str, Callable[[Rows], None]] = {
     **{name: change for name, (change, _) in FAULTS.items()},
     **ALLOWED,

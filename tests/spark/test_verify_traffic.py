@@ -26,8 +26,6 @@ from tests.clients.shell import NO_PAUSES
 from tests.log.make import QuickDisk
 from tests.spark.faults import FAULTS, KEEPS_NUMBERS
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 REAL = [
     *("AGREED missing", "AGREED twice", "AGREED twice, far apart", "FIFO twice", "RELIABLE twice"),
     *("UNRELIABLE twice", "two of one sender swapped", "other data of AGREED"),
