@@ -1,6 +1,7 @@
 """The commands that connect to a daemon, run as users run them."""
 
 import json
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from groupcomm_client.running_cluster import RunningCluster
+from groupcommd.doors import unix_principal
 from tests.clients.shell import NO_PAUSES, PATIENCE_S, Shell
 
 
@@ -96,7 +98,10 @@ def test_a_daemon_tells_about_itself_its_groups_and_their_members(shell: Shell) 
     assert holder.stdout is not None
     holder.stdout.readline(), holder.stdout.readline()
     status, output, _ = shell.run("members", "told", "--json")
-    assert (status, json.loads(output)) == (0, {"group": "told", "members": ["#tom#a"]})
+    assert status == 0
+    own = unix_principal(os.getuid())
+    told = {"group": "told", "members": ["#tom#a"], "principals": {"#tom#a": own}}
+    assert json.loads(output) == told
     assert shell.run("members", "told")[1] == "#tom#a\n"
     assert shell.run("members", "nobody is there")[1] == ""
     assert json.loads(shell.run("groups", "--json")[1])["groups"]["told"] == 1

@@ -83,7 +83,8 @@ async def test_who_sends_too_fast_waits_and_loses_nothing(
                     await sender.multicast_many("g", [bytes(100)] * 200)
                     await trio.sleep(0.1)
             took_s = await received(one, 800) - started
-            assert took_s > 2.0, "the second part had to wait for what the first has used"
+            # What is read at once is charged at once: of four parts two may pass unhindered.
+            assert took_s > 1.5, "what came later had to wait for what the first has used"
             started = trio.current_time()
             await other.multicast("g", b"", ordered=True)
             assert 4.0 < trio.current_time() - started + took_s < 10.0, "one pays for the other"
