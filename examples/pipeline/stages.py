@@ -21,6 +21,8 @@ from groupcomm_client import connect
 from groupcomm_client.cli import main as groupcomm
 from groupcomm_client.lines import lines_of
 from groupcomm_client.recording.beside import recorded
+from groupcomm_log.reader import LogReader
+from groupcomm_spark.telemetry.kinds import read_kinds
 
 KINDS: Final = Path(__file__).parents[1] / "vehicle" / "telemetry.toml"
 ALARMS: Final = "alarms"
@@ -29,10 +31,10 @@ START_S: Final = 120.0
 """Spark needs some seconds, and more where others want the processors."""
 
 REST_S: Final = 60.0
-"""Behind the vehicle's end telemetry has so long for its last windows."""
+"""So long telemetry may take from one window to the next, behind the vehicle's end."""
 
 BEHIND_S: Final = 4.0
-"""A window is over once something is made so long after its end; behind the end nothing is."""
+"""A window is told once something is made so long after its end, or sooner."""
 
 
 class StageFailed(GroupCommError):
@@ -131,7 +133,7 @@ class Watch:
             if not self._watching.is_set():
                 raise StageFailed(f"telemetry does not start within {START_S:g} s")
             yield
-            await self._until_told(process, datetime.now().astimezone())
+            await self._until_told(process, last_made(self.log))
             if process.poll() is not None:
                 raise StageFailed("telemetry has ended too early; it says why above")
             process.send_signal(signal.SIGTERM)
@@ -165,14 +167,33 @@ class Watch:
                 if isinstance(event, Message) and event.data.startswith(b'{"alarm"'):
                     self.heard.append(json.loads(event.data))
 
-    async def _until_told(self, process: trio.Process, end: datetime) -> None:
+    async def _until_told(self, process: trio.Process, made: datetime) -> None:
+        """Until no window is still to come, if the last message was made then."""
         with trio.move_on_after(REST_S) as patience:
             while process.poll() is None and (
-                self.last_end is None or (end - self.last_end).total_seconds() > BEHIND_S
+                self.last_end is None or (made - self.last_end).total_seconds() > BEHIND_S
             ):
+                before = self.windows
                 await trio.sleep(0.1)
+                if self.windows > before:
+                    patience.deadline = trio.current_time() + REST_S
         if patience.cancelled_caught:
-            raise StageFailed(f"telemetry has not told its last windows within {REST_S:g} s")
+            raise StageFailed(f"telemetry has told no window for {REST_S:g} s, and not its last")
+
+
+def last_made(log: Path) -> datetime:
+    """When the last of the vehicle's messages in a log was made.
+
+    It may be long before the vehicle has ended: on a busy host messages are waited for.
+    """
+    kinds, latest_ns = read_kinds(KINDS), 0
+    at, types = kinds.made_at, {kind.type for kind in kinds.kinds.values()}
+    assert at is not None
+    for batch in LogReader(log).batches(columns=["kind", "type", "data"]):
+        for row in batch.to_pylist():
+            if row["kind"] == "message" and row["type"] in types:
+                latest_ns = max(latest_ns, int.from_bytes(row["data"][at : at + 8]))
+    return datetime.fromtimestamp(latest_ns / 1e9).astimezone()
 
 
 def verify(*logs: Path) -> None:
