@@ -103,7 +103,8 @@ class CoreConfig:
 
     Attributes:
         cluster: name of the cluster; datagrams of others are dropped.
-        suite: 1 seals datagrams with AES-256-GCM, 0 adds a CRC32C only.
+        suite: 2 seals datagrams with AES-256-GCM and secrets of daemons that have identities, 1
+            with AES-256-GCM and the key ring alone, 0 adds a CRC32C only.
         sites: the names of all daemons that may be members, by site; the same at all of them.
         link_delays_us: one-way delays between neighbouring sites, as (site, site, microseconds)
             with indices into `sites`; packets take the ways with the least sum. Empty: those over

@@ -18,26 +18,25 @@ import attrs
 from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
-from groupcomm.config.view import DaemonId, Incarnation, View
+from groupcomm.config.view import Incarnation, View
 from groupcomm.core.counters import Counters
 from groupcomm.core.desk import Desk
-from groupcomm.core.gate import make_gate
+from groupcomm.core.heritage import Heritage
 from groupcomm.core.keeper import Keeper
 from groupcomm.core.operation import Operation
 from groupcomm.core.probe import NoProbe, Probe
 from groupcomm.core.reservation import Reservation
 from groupcomm.core.seat import ClientInput
+from groupcomm.core.suites import make_gate
 from groupcomm.errors import BadDatagram, RemoteProtocolError
-from groupcomm.groups.announcement import announce, cut_announcement
-from groupcomm.groups.table import GroupTable
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.union import Union
+from groupcomm.security.identity import Credentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.session.daemon import SessionLimits
 from groupcomm.stream.packer import bundle_room
 from groupcomm.stream.stream import Stream
-from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.control import decode_control_untrusted
 from groupcomm.wire.membership import Past, Span
 from groupcomm.wire.packet import PacketKind, peek_untrusted
@@ -57,7 +56,8 @@ class DaemonCore:
     Args:
         config: its settings; of one cluster all cores have the same.
         start: who it is, with its restart count already on disk.
-        keys: the key ring, needed with suite 1.
+        keys: the key ring, needed with suites 1 and 2.
+        credentials: its identity, and the others'; needed with suite 2.
         now: seconds of its monotonic clock.
         wall: seconds of its wall clock.
         limits: caps on sessions.
@@ -83,11 +83,12 @@ class DaemonCore:
         wall: float,
         limits: SessionLimits | None = None,
         probe: Probe | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.config = config
         self.start = start
         self.probe = probe or NoProbe()
-        self._gate = make_gate(config, start, keys, now)
+        self._gate = make_gate(config, start, keys, now, credentials)
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
         self._room = bundle_room(config.packet_limit)
@@ -107,9 +108,7 @@ class DaemonCore:
         self._begun = False  # a view was installed in this step
         self._touched = False  # packets of the view have come in this step
         self._operation_due = inf  # when the view has something to do
-        self._table: GroupTable | None = None  # of the last view whose groups were known whole
-        self._completed = b""  # key of the last view whose groups were known whole
-        self._together: frozenset[DaemonId] = frozenset()  # who came along ever since
+        self._heritage = Heritage()
         self._early: list[tuple[bytes, int, bytes]] = []  # (view, kind, packet)
         self._out: list[Transmission] = []
         self._now = now
@@ -347,8 +346,9 @@ class DaemonCore:
         if self.operation is not None and union is not None:
             self._finish(self.operation, view, union, fellows)
         self.probe.installed(view)
+        self._gate.begin_view(view)
         me = view.daemons.index(self.start.daemon)
-        self.operation = Operation(view, me, self._announcement(), self, self._now)
+        self.operation = Operation(view, me, self._heritage.announce(self._room), self, self._now)
         self._frozen = False
         self._begun = True
 
@@ -374,16 +374,9 @@ class DaemonCore:
         finished = old.ending.finish(union, fellows, turn)
         assert finished or not was_complete
         if finished:
-            self._completed = old.key
-            self._table = old.delivery.groups.table
-            self._together = frozenset(old.view.daemons)
-        self._together &= frozenset(members)
+            self._heritage.take(old.delivery.groups.table, old.key, old.view.daemons)
+        self._heritage.keep(members)
         self.desk.end()
-
-    def _announcement(self) -> list[Bundle]:
-        keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
-        content = announce(self._table, self._completed, keys)
-        return cut_announcement(content, self._room)
 
     def may_use(self, counter: int) -> bool:
         """Whether the disk has reserved a view counter; if not, that it does so is seen to."""

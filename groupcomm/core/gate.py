@@ -11,13 +11,14 @@ import attrs
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
-from groupcomm.errors import BadDatagram, ConfigError
+from groupcomm.config.view import Incarnation, View
+from groupcomm.errors import BadDatagram
 from groupcomm.names import cluster_number, daemon_number
 from groupcomm.security.channels import CHANNEL_OF, Channel
-from groupcomm.security.hello import Introductions
+from groupcomm.security.hello import Introductions, Reply
+from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.layout import HEAD_BYTES, SEAL_BYTES, SUITE_AES_GCM, SUITE_NONE, Opened
+from groupcomm.security.layout import HEAD_BYTES, SEAL_BYTES, Opened
 from groupcomm.security.opening import Opener
 from groupcomm.security.plain import PlainOpener, PlainSealer
 from groupcomm.security.sealing import Sealer
@@ -69,18 +70,19 @@ class Gate(Protocol):
     def forget(self, sender: int, incarnation: Incarnation) -> None:
         """A start of a daemon is over; its datagrams may still come."""
 
+    def begin_view(self, view: View) -> None:
+        """A view is installed."""
 
-def make_gate(config: CoreConfig, start: Start, keys: KeyRing | None, now: float) -> Gate:
-    """The gate for the suite that is configured.
+    @property
+    def roll(self) -> Roll | None:
+        """Whose identities count; None where daemons have none."""
 
-    Raises:
-        ConfigError: there is no such suite, or it lacks keys.
-    """
-    if config.suite == SUITE_NONE:
-        return PlainGate(config, start)
-    if config.suite == SUITE_AES_GCM:
-        return SealedGate(config, start, keys, now)
-    raise ConfigError(f"suite is {config.suite}; it must be 0 (CRC32C) or 1 (AES-256-GCM)")
+    def use_roll(self, roll: Roll) -> None:
+        """Others' identities count from now on."""
+
+    @property
+    def awaited(self) -> list[str]:
+        """Daemons of the view that cannot open yet what is to be sealed next; sorted."""
 
 
 class _Numbers:
@@ -128,6 +130,22 @@ class PlainGate:
         """There are no hellos."""
         return False
 
+    def begin_view(self, view: View) -> None:
+        """Nothing depends on views."""
+
+    @property
+    def roll(self) -> Roll | None:
+        """There are no identities."""
+        return None
+
+    def use_roll(self, roll: Roll) -> None:
+        """There are no identities."""
+
+    @property
+    def awaited(self) -> list[str]:
+        """None."""
+        return []
+
     def seal(self, destination: str | None, packet: bytes) -> bytes:
         """A datagram for a daemon, by its name, or for all that hear it."""
         receiver = None if destination is None else self._numbers.of(destination)
@@ -139,32 +157,25 @@ class SealedGate:
 
     __slots__ = (
         "_erase_at",
+        "_hello_bytes",
         "_hellos",
         "_introductions",
         "_met",
         "_names",
         "_numbers",
         "_opener",
+        "_own",
         "_sealer",
-        "forget",
         "lacks",
         "now",
     )
 
     def __init__(self, config: CoreConfig, start: Start, keys: KeyRing | None, now: float) -> None:
         own, cluster = start.daemon, cluster_number(config.cluster)
-        self._sealer = Sealer(
-            keys,
-            cluster,
-            own.number,
-            own.incarnation,
-            counter=config.starts.datagram,
-            rekeying=config.rekeying,
-            now=now,
-        )
-        me = own.number, own.incarnation
-        self._opener = Opener(keys, cluster, me, rekeying=config.rekeying)
-        self.forget = self._opener.forget
+        self._own = own.incarnation
+        self._hello_bytes = _HELLO_BYTES
+        self._sealer = self._make_sealer(config, start, keys, cluster, now)
+        self._opener = self._make_opener(config, start, keys, cluster)
         self._numbers = _Numbers(config.daemons)
         self._names = {daemon_number(name): name for name in (*config.daemons, start.name)}
         self._introductions = Introductions(own.incarnation, self._names, now)
@@ -174,10 +185,50 @@ class SealedGate:
         self._met = False
         self.lacks: tuple[str, int] | None = None
 
+    def _make_sealer(
+        self, config: CoreConfig, start: Start, keys: KeyRing | None, cluster: int, now: float
+    ) -> Sealer:
+        own = start.daemon
+        return Sealer(
+            keys,
+            cluster,
+            own.number,
+            own.incarnation,
+            counter=config.starts.datagram,
+            rekeying=config.rekeying,
+            now=now,
+        )
+
+    def _make_opener(
+        self, config: CoreConfig, start: Start, keys: KeyRing | None, cluster: int
+    ) -> Opener:
+        me = start.daemon.number, start.daemon.incarnation
+        return Opener(keys, cluster, me, rekeying=config.rekeying)
+
     @property
     def lacked(self) -> int | None:
         """Id of a key that is not here and that a datagram has named; anybody can name one."""
         return self._opener.lacked
+
+    def forget(self, sender: int, incarnation: Incarnation) -> None:
+        """A start of a daemon is over; its datagrams may still come."""
+        self._opener.forget(sender, incarnation)
+
+    def begin_view(self, view: View) -> None:
+        """Nothing depends on views."""
+
+    @property
+    def roll(self) -> Roll | None:
+        """There are no identities."""
+        return None
+
+    def use_roll(self, roll: Roll) -> None:
+        """There are no identities."""
+
+    @property
+    def awaited(self) -> list[str]:
+        """None."""
+        return []
 
     def use(self, keys: KeyRing) -> None:
         """Seal and open with these keys from now on."""
@@ -226,15 +277,25 @@ class SealedGate:
             self._on_hello(opened)
             return None
         if not opened.proven:
-            sender, room = (opened.sender, opened.incarnation), len(datagram) - _HELLO_BYTES
-            hello = self._introductions.on_stranger(sender, room, self.now)
-            if hello is not None:
-                self._say(opened, hello)
+            self._on_stranger(opened, len(datagram) - self._hello_bytes)
             raise BadDatagram("unproven", "its sender has not proved that it sends now")
         return opened
 
+    def _on_stranger(self, opened: Opened, room: int) -> None:
+        sender = opened.sender, opened.incarnation
+        hello = self._introductions.on_stranger(sender, room, self.now)
+        if hello is not None:
+            self._say(sender, self._told(hello), opened.key_id)
+
     def _on_hello(self, opened: Opened) -> None:
-        hello = decode_hello_untrusted(opened.packet)
+        reply = self._answer(opened, decode_hello_untrusted(opened.packet))
+        if reply.say is not None:
+            sender = opened.sender, opened.incarnation
+            self._say(sender, self._told(reply.say), opened.key_id)
+        self._met |= reply.trust or reply.say is not None
+
+    def _answer(self, opened: Opened, hello: Hello) -> Reply:
+        """What comes of a hello; if it is a proof its sender is trusted from now on."""
         sender = opened.sender, opened.incarnation
         reply = self._introductions.on_hello(sender, hello, proven=opened.proven, now=self.now)
         if not self._opener.has(hello.seals):
@@ -248,14 +309,16 @@ class SealedGate:
                 Channel.HELLO: opened.counter,
             }
             self._introductions.forgot |= self._opener.trust(*sender, floors)
-        if reply.say is not None:
-            self._say(opened, reply.say)
-        self._met |= reply.trust or reply.say is not None
+        return reply
 
-    def _say(self, opened: Opened, hello: Hello) -> None:
-        """To the configured address of a daemon, wherever what it answers has come from."""
-        of, number = self._sealer.counter, opened.sender
+    def _told(self, hello: Hello) -> Hello:
+        """With what every hello tells of this daemon."""
+        of = self._sealer.counter
         counters = (of(Channel.RING), of(Channel.HOP), of(Channel.CONTROL))
-        told = attrs.evolve(hello, counters=counters, seals=self._sealer.key_id)
-        datagram = self._sealer.seal_hello(told.encode(), number, opened.key_id)
+        return attrs.evolve(hello, counters=counters, seals=self._sealer.key_id)
+
+    def _say(self, receiver: tuple[int, Incarnation], hello: Hello, key_id: int) -> None:
+        """To the configured address of a daemon, wherever what it answers has come from."""
+        number, _ = receiver
+        datagram = self._sealer.seal_hello(hello.encode(), number, key_id)
         self._hellos.append((self._names[number], datagram))

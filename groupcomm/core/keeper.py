@@ -1,6 +1,7 @@
 """The keeper of the keys: takes what is agreed about them to the gate, and what is wished to all.
 
-Pure. groupcomm/security/rotation.py decides; docs/security.md tells what an operator does.
+Pure. groupcomm/security/rotation.py decides about keys; who is evicted is decided by whoever says
+so first, for good. docs/security.md tells what an operator does.
 """
 
 from collections.abc import Sequence
@@ -12,12 +13,16 @@ from groupcomm.core.counters import Counters
 from groupcomm.core.desk import Desk
 from groupcomm.core.gate import Gate
 from groupcomm.errors import BadDatagram, LocalProtocolError
+from groupcomm.security.identity import Roll, print_of
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.rotation import Rotation
 from groupcomm.wire.bundle import Bundle, body_payload, keys_bundle
 from groupcomm.wire.keys import KeyReport, decode_key_report_untrusted
 
 _NO_KEYS: Final = "this daemon has no key_file: its datagrams are not sealed; set key_file"
+_NO_IDENTITY: Final = (
+    "this daemon has no identity; only daemons that have can evict one: set identity and identities"
+)
 
 
 class Core(Protocol):
@@ -47,6 +52,8 @@ class Keeper:
         self._gate = gate
         self._members: Sequence[str] = ()
         self._sealed_since = 0.0  # with the present key
+        self._roll_stored = True
+        self._note_evicted()
 
     # ---- what the order tells ----
 
@@ -70,6 +77,18 @@ class Keeper:
         self._say(rotation.on_report(self._members[daemon], report))
         if rotation.keys is not before:
             self._take(before)
+        if report.evicted and self._gate.roll is not None:
+            self._use(self._gate.roll.without(report.evicted))
+
+    def _use(self, roll: Roll) -> None:
+        if roll is not self._gate.roll:
+            self._gate.use_roll(roll)
+            self._roll_stored = False
+            self._note_evicted()
+
+    def _note_evicted(self) -> None:
+        if self._rotation is not None and self._gate.roll is not None:
+            self._rotation.evicted = tuple(map(print_of, self._gate.roll.evicted))
 
     def _take(self, before: KeyRing) -> None:
         assert self._rotation is not None
@@ -121,6 +140,42 @@ class Keeper:
             )
         self._say(rotation.retire(number))
 
+    def evict(self, name: str) -> None:
+        """No daemon shall trust the identity of this one any more.
+
+        Raises:
+            LocalProtocolError: there are no identities, or nobody has that one.
+        """
+        rotation, roll = self._present, self._gate.roll
+        if roll is None:
+            raise LocalProtocolError(_NO_IDENTITY)
+        if name == self._core.start.name:
+            raise LocalProtocolError(f"{name} is this daemon: evict it from another host")
+        if not roll.counts(name):
+            raise LocalProtocolError(
+                f"{name} is evicted already"
+                if name in roll.daemons
+                else f"{name} has no identity; known are {', '.join(sorted(roll.daemons))}"
+            )
+        rotation.evicted += (print_of(roll.daemons[name]),)
+        self._say(rotation.report())
+
+    def load_roll(self, roll: Roll) -> None:
+        """The identities' file has changed; who was evicted stays it.
+
+        Raises:
+            LocalProtocolError: there are no identities here, or it has another one for this daemon.
+        """
+        old, me = self._gate.roll, self._core.start.name
+        if old is None:
+            raise LocalProtocolError(_NO_IDENTITY)
+        if roll.daemons.get(me) != old.daemons[me]:
+            raise LocalProtocolError(
+                f"identities: they do not list {me}, this daemon, with its public key any more"
+            )
+        self._gate.use_roll(Roll(roll.daemons, {**roll.evicted, **old.evicted}))
+        self._note_evicted()
+
     @property
     def _present(self) -> Rotation:
         if self._rotation is None:
@@ -155,6 +210,24 @@ class Keeper:
         if self._rotation is not None and keys is self._rotation.keys:
             self._rotation.stored = True
 
+    # ---- identities ----
+
+    @property
+    def is_evicted(self) -> bool:
+        """Whether the others trust this daemon no more."""
+        roll = self._gate.roll
+        return roll is not None and not roll.counts(self._core.start.name)
+
+    @property
+    def roll_to_store(self) -> Roll | None:
+        """Have the identities' file tell of these, then call `stored_roll`; None if it does."""
+        return None if self._roll_stored else self._gate.roll
+
+    def stored_roll(self, roll: Roll) -> None:
+        """The identities' file tells of these."""
+        if roll is self._gate.roll:
+            self._roll_stored = True
+
     # ---- what is told ----
 
     def told(self) -> dict[str, Any]:
@@ -167,6 +240,19 @@ class Keeper:
             "keys": {str(number): found.hex() for number, found in here.prints},
             "members": {name: _told(report) for name, report in members.items()},
             "missing": sorted(set(self._core.config.daemons) - set(self._members)),
+            "identities": self._told_identities(),
+        }
+
+    def _told_identities(self) -> dict[str, Any] | None:
+        roll = self._gate.roll
+        if roll is None:
+            return None
+        evicted = {print_of(public).hex(): name for public, name in roll.evicted.items()}
+        known = {name: print_of(public).hex() for name, public in roll.daemons.items()}
+        return {
+            "daemons": {name: found for name, found in known.items() if found not in evicted},
+            "evicted": evicted,
+            "await": self._gate.awaited,
         }
 
 

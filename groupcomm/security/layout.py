@@ -18,6 +18,7 @@ from groupcomm.errors import BadDatagram
 VERSION: Final = 1
 SUITE_NONE: Final = 0
 SUITE_AES_GCM: Final = 1
+SUITE_IDENTITIES: Final = 2
 MAX_DATAGRAM_BYTES: Final = 65_507
 
 HEAD_BYTES: Final = 45

@@ -10,7 +10,7 @@ counter would lock the true sender out.
 
 import struct
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -44,6 +44,13 @@ _IDENTITY = struct.Struct("!QQQQ")
 _CHANNELS: Final = frozenset(int(channel) for channel in Channel)
 
 Decrypt = Callable[[bytes, memoryview, bytes], bytes]
+
+
+def split_untrusted(datagram: bytes) -> tuple[int, Incarnation, int, int, int]:
+    """Sender, its start, counter, channel and key id of a datagram that is long enough."""
+    _, _, _, key_id, identity, counter, channel, _ = _SPLIT.unpack_from(datagram)
+    _, sender, restarts, random_id = _IDENTITY.unpack(identity)
+    return sender, incarnation_of(restarts, random_id), counter, channel, key_id
 
 
 class _Lane:
@@ -99,6 +106,7 @@ class Opener:
         "lacked",
         "now",
     )
+    SUITE: ClassVar[int] = SUITE_AES_GCM
 
     def __init__(
         self,
@@ -129,7 +137,7 @@ class Opener:
         check_sizes(datagram)
         if datagram[0] != VERSION:
             raise BadDatagram("version", str(datagram[0]))
-        if datagram[1] != SUITE_AES_GCM:
+        if datagram[1] != self.SUITE:
             raise BadDatagram("suite", str(datagram[1]))
         if len(datagram) < _LEAST:
             raise BadDatagram("short", f"{len(datagram)} bytes")

@@ -19,7 +19,7 @@ import attrs
 
 from groupcomm.errors import LocalProtocolError
 from groupcomm.security.keys import KeyRing
-from groupcomm.wire.keys import FINGERPRINT_BYTES, KeyReport
+from groupcomm.wire.keys import FINGERPRINT_BYTES, MAX_EVICTED, KeyReport
 
 _PERSON: Final = b"groupcomm keys"
 
@@ -36,9 +36,11 @@ class Rotation:
         keys: that it has now; `active` of them seals.
         stored: the key file holds them; the owner sets it once it does.
         reports: of the members of the view, by name; None of those that have said nothing.
+        evicted: fingerprints of identities that count no more; the owner sets it, and they are told
+            with the keys.
     """
 
-    __slots__ = ("_me", "_retires", "_said", "_wish", "keys", "reports", "stored")
+    __slots__ = ("_me", "_retires", "_said", "_wish", "evicted", "keys", "reports", "stored")
 
     def __init__(self, keys: KeyRing, me: str) -> None:
         self.keys = keys
@@ -48,6 +50,7 @@ class Rotation:
         self._retires: int | None = None
         self._said = False  # in this view
         self.reports: dict[str, KeyReport | None] = {}
+        self.evicted: tuple[bytes, ...] = ()
 
     # ---- what is said ----
 
@@ -55,9 +58,10 @@ class Rotation:
         """A view begins; what to say in it, if there is anything to say."""
         self.reports = dict.fromkeys(members)
         self._said = False
-        return self._report() if len(self.keys.keys) > 1 else None
+        return self.report() if len(self.keys.keys) > 1 or self.evicted else None
 
-    def _report(self) -> KeyReport:
+    def report(self) -> KeyReport:
+        """Say how it stands here."""
         self._said = True
         return self.here()
 
@@ -69,6 +73,7 @@ class Rotation:
             wish=max(self._wish, self.keys.active),
             retires=self._retires,
             prints=prints,
+            evicted=self.evicted[-MAX_EVICTED:],
         )
 
     @property
@@ -88,7 +93,7 @@ class Rotation:
                 " put it back; groupcomm keys retire takes keys out"
             )
         self.keys = KeyRing(keys.keys, active)
-        return self._report()
+        return self.report()
 
     def promote(self, number: int) -> KeyReport:
         """Wish that all seal with a key from now on.
@@ -108,7 +113,7 @@ class Rotation:
                 " keys add, which has the daemon read it"
             )
         self._wish = number
-        return self._report()
+        return self.report()
 
     def retire(self, number: int) -> KeyReport:
         """Wish that all erase a key.
@@ -128,7 +133,7 @@ class Rotation:
                 f"key {number} is still in use at {who}: groupcomm keys promote a newer one first"
             )
         self._retires = number
-        return self._report()
+        return self.report()
 
     def _check_here(self, number: int) -> None:
         if number not in self.keys.keys:
@@ -152,7 +157,7 @@ class Rotation:
         reports = [each for each in self.reports.values() if each is not None]
         if len(reports) == len(self.reports):
             self._agree(reports)
-        return None if self._said else self._report()
+        return None if self._said else self.report()
 
     def _agree(self, reports: Sequence[KeyReport]) -> None:
         """All have told: what follows from it is the same at all of them."""

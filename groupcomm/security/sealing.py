@@ -10,7 +10,7 @@ Its key is erased at once here, and by receivers once no packet can be on its wa
 
 import struct
 from collections.abc import Callable
-from typing import Final
+from typing import ClassVar, Final
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -61,6 +61,7 @@ class Sealer:
         "epoch",
         "key_id",
     )
+    SUITE: ClassVar[int] = SUITE_AES_GCM
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class Sealer:
         if self.epoch >= 0 and keys.active == self.key_id:
             return
         self.key_id = keys.active
-        self._for_all, self._for_one = fixed_heads(SUITE_AES_GCM, self.key_id, *self._who)
+        self._for_all, self._for_one = fixed_heads(self.SUITE, self.key_id, *self._who)
         self._begin_epoch()
 
     def _begin_epoch(self) -> None:
@@ -102,10 +103,13 @@ class Sealer:
         self.due = self._now + self._rekeying.epoch_s
         secret = self._keys.keys[self.key_id]
         for channel, lane in self._lanes.items():
-            key = derive_key(secret, *self._who, channel, self.epoch)
-            lane.encrypt = AESGCM(key).encrypt
+            lane.encrypt = self._encrypt(secret, channel)
             lane.place = PLACE.pack(channel, self.epoch)
             lane.limit = lane.counter + self._rekeying.epoch_packets
+
+    def _encrypt(self, secret: bytes, channel: Channel) -> Encrypt:
+        """Seals on a channel in this epoch."""
+        return AESGCM(derive_key(secret, *self._who, channel, self.epoch)).encrypt
 
     def tick(self, now: float) -> None:
         """Time has passed; an epoch may be over."""
@@ -145,7 +149,7 @@ class Sealer:
         lane = self._lanes[Channel.HELLO]
         lane.counter += 1
         counter = COUNTER.pack(lane.counter)
-        _, for_one = fixed_heads(SUITE_AES_GCM, key_id, *self._who)
+        _, for_one = fixed_heads(self.SUITE, key_id, *self._who)
         head = b"%b%b%b" % (for_one, counter, lane.place)
         key = derive_key(self._keys.keys[key_id], *self._who, Channel.HELLO, self.epoch)
         context = b"%b%b%b" % (head, PURPOSE, COUNTER.pack(receiver))

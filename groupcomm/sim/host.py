@@ -14,11 +14,14 @@ from groupcomm.config.start import Start
 from groupcomm.config.view import DaemonId, Incarnation
 from groupcomm.core import DaemonCore
 from groupcomm.membership.states import State
+from groupcomm.security.identity import Credentials
 from groupcomm.security.keys import KeyRing
+from groupcomm.security.layout import SUITE_IDENTITIES
 from groupcomm.session.daemon import SessionLimits
 from groupcomm.sim.clients import Client
 from groupcomm.sim.clock import Clock
 from groupcomm.sim.disk import Disk, DiskRecord
+from groupcomm.sim.identities import draw_private, roll_of
 from groupcomm.sim.loop import SECOND, Loop, random_for
 from groupcomm.sim.network import Network, Put
 from groupcomm.sim.process import STEP_US, End, Process
@@ -64,6 +67,7 @@ class Host:
         on_end: is called when a daemon ends, with how.
         put: takes a datagram for this address, and when it arrives.
         keys: that a daemon finds here when it starts; None in suite 0.
+        credentials: the same in suite 2; None in others.
     """
 
     def __init__(self, cluster: Surroundings, index: int, name: str, site: int) -> None:
@@ -92,6 +96,12 @@ class Host:
         self._flying: list[tuple[int, bytes]] = []
         self.put: Put = self._put
         self.keys = KeyRing({1: _RING_KEY}, 1) if self._settings.suite else None
+        self.credentials = self._credentials() if self._settings.suite == SUITE_IDENTITIES else None
+
+    def _credentials(self) -> Credentials:
+        seed, names = self._settings.seed, self._cluster.config.daemons
+        entropy = random_for(seed, f"secrets {self.index}").randbytes
+        return Credentials(draw_private(seed, self.name), roll_of(seed, names), entropy)
 
     # ---- what tests and faults look at ----
 
@@ -192,6 +202,7 @@ class Host:
             cluster.config,
             start,
             keys=self.keys,
+            credentials=self.credentials,
             now=self.clock.monotonic(now),
             wall=self.clock.wall(now),
             limits=SessionLimits(

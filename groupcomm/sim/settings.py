@@ -52,6 +52,7 @@ class Options:
         faults: ``all``, ``none`` or names with commas between them, see faults.py.
         duration_s: simulated seconds with faults and load, before everything settles.
         known_bug: name of a deliberate bug to run with, see known_bugs.py; empty for none.
+        suite: how datagrams are protected, 0 to 2; None draws 0 or 1 for each seed.
     """
 
     daemons: int | None = None
@@ -59,6 +60,7 @@ class Options:
     faults: str = "all"
     duration_s: float = 10.0
     known_bug: str = ""
+    suite: int | None = None
 
     def __attrs_post_init__(self) -> None:
         fault_names(self.faults)  # raises ConfigError
@@ -68,6 +70,8 @@ class Options:
         if self.sites is not None and not 1 <= self.sites <= min(daemons, MAX_RINGS):
             most = min(daemons, MAX_RINGS)
             raise ConfigError(f"sites is {self.sites}; there are 1 to {most}, one daemon each")
+        if self.suite not in (None, 0, 1, 2):
+            raise ConfigError(f"suite is {self.suite}; it is 0, 1 or 2")
         if not self.duration_s > 0:
             raise ConfigError(f"duration_s is {self.duration_s}; it must be above 0")
 
@@ -84,7 +88,8 @@ class Settings:
         linger_s: how long a resting token stays after a message.
         windows: of each ring; small ones let large messages take several visits of the token.
         faults: what goes wrong.
-        suite: 1 if datagrams are encrypted, 0 if they have a checksum only.
+        suite: 2 if daemons have identities and datagrams are encrypted, 1 if they are encrypted, 0
+            if they have a checksum only.
         packet_limit: bytes of a packet before sealing.
         starts: where counters start.
         session_cap_bytes: output that may wait for one client before it counts as too slow.
@@ -138,6 +143,8 @@ def draw_settings(seed: int, options: Options) -> Settings:
     daemons = sum(map(len, sites))
     links = draw_links(random_for(seed, "links"), len(sites), daemons, faults) if several else ()
     duration_s = options.duration_s * min(1.0, AFFORDABLE_DAEMONS / daemons)
+    # Who has no key can forge a checksum, so an attacker meets encrypted datagrams only.
+    sealed = 1 if faults.attacker or rng.random() < 0.25 else 0
     return Settings(
         seed=seed,
         sites=sites,
@@ -146,8 +153,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         linger_s=random_for(seed, "stay").choice(LINGERS_S),
         windows=random_for(seed, "windows").choice((Windows(), Windows(), SMALL_WINDOWS)),
         faults=faults,
-        # Who has no key can forge a checksum, so an attacker meets encrypted datagrams only.
-        suite=1 if faults.attacker or rng.random() < 0.25 else 0,
+        suite=sealed if options.suite is None else options.suite,
         packet_limit=rng.choice((1340, 1340, 1340, 8000)),
         starts=_draw_starts(random_for(seed, "starts"), faults.counter_bits),
         session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,

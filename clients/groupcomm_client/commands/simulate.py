@@ -35,6 +35,12 @@ SHOWN_FAILURES = 3
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    _add_what_runs(parser)
+    _add_how_it_runs(parser)
+    add_plan_options(parser)
+
+
+def _add_what_runs(parser: argparse.ArgumentParser) -> None:
     faults = ", ".join(FAULT_NAMES)
     bugs = ", ".join(bug.name for bug in KNOWN_BUGS) or "there are none"
     parser.add_argument(
@@ -72,12 +78,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="simulated seconds of load and faults for each seed (default: 10)",
     )
     parser.add_argument(
-        "--trace", type=Path, metavar="FILE", help="write everything that happened as JSON lines"
+        "--suite",
+        type=int,
+        metavar="N",
+        help="datagrams have 0: a checksum, 1: a seal, 2: a seal, and daemons identities (default:"
+        " 0 or 1, drawn for each seed)",
     )
-    parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     parser.add_argument(
         "--known-bug", default="", metavar="NAME", help=f"run a deliberately wrong core: {bugs}"
     )
+
+
+def _add_how_it_runs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="write everything that happened as JSON lines"
+    )
+    parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     parser.add_argument(
         "--workers",
         type=int,
@@ -92,7 +108,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="seconds between lines of progress on standard error (default: 5)",
     )
-    add_plan_options(parser)
 
 
 def parse_seeds(text: str) -> range:
@@ -119,6 +134,7 @@ def run(options: argparse.Namespace) -> int:
         faults=options.faults,
         duration_s=options.duration_s,
         known_bug=options.known_bug,
+        suite=options.suite,
     )
     if options.known_bug:
         find_known_bug(options.known_bug)

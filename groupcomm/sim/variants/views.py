@@ -9,6 +9,7 @@ from groupcomm.core.daemon import DaemonCore
 from groupcomm.core.delivery import Delivery
 from groupcomm.core.desk import Desk
 from groupcomm.core.ending import Ending
+from groupcomm.core.heritage import Heritage
 from groupcomm.groups.announcement import Announcement, Announcements
 from groupcomm.membership import agreement as agreement_module
 from groupcomm.membership.agreement import Agreement
@@ -93,7 +94,7 @@ def announcements_but_one(_right: property) -> property:
     return property(complete)
 
 
-@known_bug((DaemonCore, "freeze"), (DaemonCore, "_announcement"))
+@known_bug((DaemonCore, "freeze"), (Heritage, "announce"))
 def announced_as_of_the_freeze(freeze: Right, _right: Right) -> tuple[Right, Right]:
     """A daemon announces the sessions and groups of before the old view's last deliveries."""
     seen: dict[int, list[Bundle]] = {}
@@ -102,15 +103,14 @@ def announced_as_of_the_freeze(freeze: Right, _right: Right) -> tuple[Right, Rig
         freeze(self)
         operation = self.operation
         if operation is not None and operation.delivery.complete:
-            self._table = operation.delivery.groups.table
-            self._completed = operation.key
-            self._together = frozenset(operation.view.daemons)
-        seen[id(self)] = _right(self)
+            groups = operation.delivery.groups.table
+            self._heritage.take(groups, operation.key, operation.view.daemons)
+        seen[id(self._heritage)] = _right(self._heritage, self._room)
 
-    def announcement(self: DaemonCore) -> list[Bundle]:
-        return seen.get(id(self)) or _right(self)
+    def announce(self: Heritage, room: int) -> list[Bundle]:
+        return seen.get(id(self)) or _right(self, room)
 
-    return freeze_and_note, announcement
+    return freeze_and_note, announce
 
 
 @known_bug((Announcements, "together"))

@@ -10,7 +10,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.rekeying import Rekeying
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.core.gate import make_gate
+from groupcomm.core.suites import make_gate
 from groupcomm.errors import ConfigError
 from groupcomm.security import sealing
 from groupcomm.security.channels import Channel
@@ -90,7 +90,11 @@ def test_the_layout_of_a_datagram_in_the_clear() -> None:
 
 def test_without_keys_only_the_suite_without_encryption_works() -> None:
     start = Start(name="a", incarnation=FIRST)
-    for suite, keys, text in ((1, None, "needs a key ring"), (2, KEYS, "suite is 2; it must be 0")):
+    for suite, keys, text in (
+        (1, None, "needs a key ring"),
+        (2, KEYS, "needs an identity"),
+        (3, KEYS, "suite is 3; it must be 0"),
+    ):
         with pytest.raises(ConfigError, match=text):
             make_gate(CoreConfig(suite=suite), start, keys, 0.0)
     plain = make_gate(CoreConfig(suite=0), start, None, 0.0)

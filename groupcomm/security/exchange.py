@@ -1,0 +1,311 @@
+"""Exchange: daemons give each other the secrets that open what they seal, view by view.
+
+Pure. ``now`` is in seconds. Each start of a daemon seals with a secret of its own, which nobody has
+but those daemons to which it gave it. With every view it draws a new one, and a new pair of X25519
+keys (RFC 7748), so that who learned all of it once is a stranger again one view later. It tells its
+public key to each member, and wraps its secrets for whoever has told a key of the same view:
+
+    TOLD ---- its public key of this view ----> WRAPPED ---- it has the secret ----> SETTLED
+      ^                                             | again until then                 |
+      +----------------------- a view, or the end of an epoch -------------------------+
+
+Once all members have it, and not before, it seals with the new secret: nobody waits, nothing is
+lost. A member that does not answer will not be one for long; the next view does not wait for it.
+
+There is no leader and nothing to agree on, so a view that is overtaken by another one leaves
+nothing behind. docs/security.md says what is promised by it.
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from groupcomm.errors import BadDatagram
+from groupcomm.security.identity import Entropy, Start
+from groupcomm.wire.hello import Hello
+from groupcomm.wire.introduction import FOR_BYTES, NO_WRAP, Introduction
+from groupcomm.wire.packet import KEY_BYTES
+
+SECRET_BYTES: Final = 32
+REPEAT_S: Final = 0.02
+LONGEST_REPEAT_S: Final = 0.32
+MAX_TRIES: Final = 8
+"""Introductions that nothing answers, to daemons that are not in the view; they ask for more."""
+
+MAX_WAITS: Final = 24
+"""The same to members. Who does not answer within 7 s is one by way of others, and not heard."""
+
+MAX_SECRETS: Final = 2**20 - 1
+"""Of one start; the last one stays."""
+
+_NEVER: Final = float("inf")
+_PURPOSE: Final = b"groupcomm exchange v1"
+_WHO = struct.Struct("!QQQQ")
+_SECRETS = struct.Struct("!I32sI32s")
+_NONCE: Final = bytes(12)
+
+
+class _Pair:
+    """Keys of X25519, and whom they were drawn for."""
+
+    __slots__ = ("number", "private", "public", "view")
+
+    def __init__(self, number: int, private: bytes, view: bytes) -> None:
+        self.number = number
+        self.private = X25519PrivateKey.from_private_bytes(private)
+        self.public = self.private.public_key().public_bytes_raw()
+        self.view = view
+
+
+@attrs.define
+class _Peer:
+    """Another start, that has proved who it is.
+
+    Attributes:
+        pair, public, view: the latest pair that it has told of; number 0 before the first.
+        wrap: own secrets for that key, once made: with one key only one text is sealed.
+        has: number of the latest own secret that it has.
+        opened: what it has wrapped last.
+        secrets: what was in it, by number.
+        floor: number below which its secrets are erased.
+        again_at, wait_s, tries: of what it has to be told.
+    """
+
+    pair: int = 0
+    public: bytes = b""
+    view: bytes = b""
+    wrap: bytes = NO_WRAP
+    has: int = 0
+    opened: bytes = NO_WRAP
+    secrets: dict[int, bytes] = attrs.field(factory=dict, repr=False)
+    floor: int = 0
+    again_at: float = _NEVER
+    wait_s: float = REPEAT_S
+    tries: int = 0
+
+    @property
+    def latest(self) -> int:
+        return max(self.secrets, default=0)
+
+    def begin(self, again_at: float) -> None:
+        self.wrap, self.again_at, self.wait_s, self.tries = NO_WRAP, again_at, REPEAT_S, 0
+
+
+class Exchange:
+    """One start's part.
+
+    Attributes:
+        sealing: number of the own secret that seals.
+        secret: which one it is.
+        next_at: when somebody is to be told again; look at `due` then.
+    """
+
+    __slots__ = (
+        "_cluster",
+        "_drawn",
+        "_entropy",
+        "_members",
+        "_number",
+        "_old",
+        "_own",
+        "_pair",
+        "_peers",
+        "next_at",
+        "sealing",
+        "secret",
+    )
+
+    def __init__(self, own: Start, cluster: int, entropy: Entropy) -> None:
+        self._own = own
+        self._cluster = cluster
+        self._entropy = entropy
+        self._peers: dict[Start, _Peer] = {}
+        self._members: frozenset[Start] = frozenset()
+        self._number = 1  # of the newest secret
+        self._drawn = self.secret = entropy(SECRET_BYTES)  # the newest, and that which seals
+        self.sealing = 1
+        self._pair = _Pair(1, entropy(SECRET_BYTES), bytes(KEY_BYTES))
+        self._old: _Pair | None = None  # until what was wrapped for it cannot come any more
+        self.next_at = _NEVER
+
+    # ---- when anything is drawn ----
+
+    def begin(self, view: bytes, members: Iterable[Start], now: float) -> None:
+        """A view begins, of these starts and this one; `view` is its key."""
+        self._members = frozenset(members) - {self._own}
+        self._draw(view, now)
+
+    def renew(self, now: float) -> None:
+        """Draw anew in the same view: an epoch is over, or somebody was evicted."""
+        self._draw(self._pair.view, now)
+
+    def _draw(self, view: bytes, now: float) -> None:
+        if self._number == MAX_SECRETS:
+            return
+        self._number += 1
+        self._drawn = self._entropy(SECRET_BYTES)
+        self._old = self._pair
+        self._pair = _Pair(self._old.number + 1, self._entropy(SECRET_BYTES), view)
+        for start, peer in self._peers.items():
+            peer.begin(now if start in self._members else _NEVER)
+        self.next_at = now
+
+    def settle(self) -> bool:
+        """Whether from now on another secret seals, as all members have it."""
+        if self.sealing == self._number or self.awaited:
+            return False
+        self.sealing, self.secret = self._number, self._drawn
+        self._old = None
+        return True
+
+    @property
+    def awaited(self) -> list[Start]:
+        """The members that hear this daemon and lack its newest secret."""
+        return [
+            start
+            for start, peer in self._peers.items()
+            if start in self._members and peer.has < self._number and peer.tries < MAX_WAITS
+        ]
+
+    # ---- what is told ----
+
+    def due(self, now: float) -> list[Start]:
+        """Who is to be told (again)."""
+        found = [start for start, peer in self._peers.items() if peer.again_at <= now]
+        self._set_next()
+        return found
+
+    def _set_next(self) -> None:
+        self.next_at = min((peer.again_at for peer in self._peers.values()), default=_NEVER)
+
+    def tell(self, start: Start, hello: Hello, now: float) -> Introduction:
+        """What a start is told, with this hello; also one that has proved nothing yet."""
+        peer = self._peers.get(start)
+        if peer is None:
+            peer = _Peer()
+        elif peer.has < self._number:
+            self._count(start, peer, now)
+        wrap = self._wrap(start, peer)
+        return Introduction(
+            hello=hello,
+            view=self._pair.view,
+            pair=self._pair.number,
+            public=self._pair.public,
+            wrapped_for=peer.public[:FOR_BYTES] if wrap is not NO_WRAP else bytes(FOR_BYTES),
+            wrap=wrap,
+            has=peer.latest,
+            known=peer.has,
+        )
+
+    def _count(self, start: Start, peer: _Peer, now: float) -> None:
+        """One more was told; a member is told until it has it."""
+        peer.tries += 1
+        over = peer.tries >= (MAX_WAITS if start in self._members else MAX_TRIES)
+        peer.again_at = _NEVER if over else now + peer.wait_s
+        peer.wait_s = min(2 * peer.wait_s, LONGEST_REPEAT_S)
+        self._set_next()
+
+    def _wrap(self, start: Start, peer: _Peer) -> bytes:
+        stale = start in self._members and peer.view != self._pair.view
+        if not peer.public or stale:  # an old key of a member may be known to an intruder
+            return NO_WRAP
+        if peer.wrap is NO_WRAP:
+            key = self._key(self._pair, peer.public, self._own, start)
+            told = _SECRETS.pack(self.sealing, self.secret, self._number, self._drawn)
+            peer.wrap = AESGCM(key).encrypt(_NONCE, told, None)
+        return peer.wrap
+
+    def _key(self, pair: _Pair, public: bytes, sender: Start, receiver: Start) -> bytes:
+        """The key for what one start wraps for another one, with this pair and that public key."""
+        shared = pair.private.exchange(X25519PublicKey.from_public_bytes(public))
+        publics = pair.public + public if sender is self._own else public + pair.public
+        who = [_WHO.pack(self._cluster, n, s.restarts, s.random_id) for n, s in (sender, receiver)]
+        info = b"".join((_PURPOSE, *who, publics))
+        return HKDF(algorithm=SHA256(), length=SECRET_BYTES, salt=None, info=info).derive(shared)
+
+    # ---- what is heard ----
+
+    def take(self, start: Start, told: Introduction, now: float) -> bool:
+        """A start that has proved who it is tells something.
+
+        Returns:
+            Whether it is to be answered.
+
+        Raises:
+            BadDatagram: it has wrapped something for this start that does not open.
+        """
+        peer = self._peers.get(start)
+        if peer is None:
+            peer = self._peers[start] = _Peer()
+            peer.again_at = now
+        latest = peer.latest
+        fresh = told.pair > peer.pair
+        if fresh:
+            peer.pair, peer.public, peer.view, peer.wrap = (
+                told.pair,
+                told.public,
+                told.view,
+                NO_WRAP,
+            )
+        if told.wrap not in (NO_WRAP, peer.opened):
+            self._unwrap(start, peer, told)
+        if peer.has < told.has <= self._number:
+            peer.has = told.has
+        if peer.has == self._number:
+            peer.again_at = _NEVER
+            self._set_next()
+        return (
+            peer.latest > latest or told.known < peer.latest or (fresh and peer.has < self._number)
+        )
+
+    def _unwrap(self, start: Start, peer: _Peer, told: Introduction) -> None:
+        pairs = [self._pair] if self._old is None else [self._pair, self._old]
+        pair = next((p for p in pairs if p.public[:FOR_BYTES] == told.wrapped_for), None)
+        if pair is None:
+            return  # for one that is erased; it will be told of the present one
+        try:
+            key = self._key(pair, told.public, start, self._own)
+            secrets = AESGCM(key).decrypt(_NONCE, told.wrap, None)
+        except (InvalidTag, ValueError):  # ValueError: a public key that shares nothing
+            raise BadDatagram("identity", "secrets that do not open") from None
+        peer.opened = told.wrap
+        present, old, newest, new = _SECRETS.unpack(secrets)
+        for number, secret in ((present, old), (newest, new)):
+            if number >= peer.floor:
+                peer.secrets.setdefault(number, secret)
+
+    def has(self, start: Start) -> bool:
+        """Whether a start can open what is sealed now."""
+        peer = self._peers.get(start)
+        return peer is not None and peer.has >= self.sealing
+
+    def secret_of(self, start: Start, number: int) -> bytes | None:
+        """A secret of another start; None if it is not here."""
+        peer = self._peers.get(start)
+        return None if peer is None else peer.secrets.get(number)
+
+    def erase_before(self, start: Start, number: int) -> None:
+        """Nothing that a start has sealed with older secrets is on its way any more."""
+        peer = self._peers.get(start)
+        if peer is not None:
+            peer.floor = max(peer.floor, number)
+            for old in [each for each in peer.secrets if each < number]:
+                del peer.secrets[old]
+
+    def forget(self, start: Start) -> None:
+        """A start is over."""
+        self._peers.pop(start, None)
+        self._members -= {start}
+
+    def evict(self, number: int, now: float) -> None:
+        """A daemon is trusted no more: whatever it was given shall open nothing from now on."""
+        for start in [each for each in (*self._peers, *self._members) if each[0] == number]:
+            self.forget(start)
+        self.renew(now)

@@ -1,0 +1,152 @@
+"""Identities: each daemon proves by a key of its own which daemon it is (Ed25519, RFC 8032).
+
+A key file lets its holder be any daemon of the cluster. With identities it is needed, and not
+enough: what a daemon says to get to know others is signed, and each of them knows whose public keys
+count. A daemon whose key counts no more is *evicted*, whatever else it still has.
+"""
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import attrs
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from groupcomm.config.view import Incarnation
+from groupcomm.errors import BadDatagram, ConfigError
+from groupcomm.names import daemon_number
+
+IDENTITY_BYTES: Final = 32
+"""Of a private key, and of a public one."""
+
+Entropy = Callable[[int], bytes]
+"""So many random bytes, which nobody can foretell."""
+
+Start = tuple[int, Incarnation]
+"""A daemon's number, and which start of it."""
+
+_PURPOSE: Final = b"groupcomm identity v1"
+_PLACE = struct.Struct("!QQQQQQ")
+
+
+def print_of(public: bytes) -> bytes:
+    """Tells public keys apart, 8 bytes."""
+    return hashlib.blake2b(public, digest_size=8, person=b"groupcomm ident").digest()
+
+
+def public_of(private: bytes) -> bytes:
+    """The public key that belongs to a private one, 32 bytes each."""
+    return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+@attrs.frozen
+class Roll:
+    """Whose word counts.
+
+    Attributes:
+        daemons: the public key of each daemon, 32 bytes, by name.
+        evicted: public keys that count no more, whoever has them, and the name each had.
+    """
+
+    daemons: Mapping[str, bytes]
+    evicted: Mapping[bytes, str] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        named: dict[bytes, str] = {}
+        for name, public in self.daemons.items():
+            if len(public) != IDENTITY_BYTES:
+                raise ConfigError(f"identities: {name} has {len(public)} bytes; it must have 32")
+            if public in named:
+                raise ConfigError(f"identities: {named[public]} and {name} have the same key")
+            named[public] = name
+
+    def counts(self, name: str) -> bool:
+        """Whether a daemon's word counts."""
+        public = self.daemons.get(name)
+        return public is not None and public not in self.evicted
+
+    def without(self, prints: Iterable[bytes]) -> "Roll":
+        """With these evicted, by their fingerprints; itself if they are already, or not listed."""
+        wanted = set(prints)
+        evicted = {
+            public: name
+            for name, public in self.daemons.items()
+            if public not in self.evicted and print_of(public) in wanted
+        }
+        return Roll(self.daemons, {**self.evicted, **evicted}) if evicted else self
+
+
+@attrs.frozen
+class Credentials:
+    """What a daemon starts with, where daemons have identities.
+
+    Attributes:
+        private: its own private key, 32 bytes.
+        roll: whose word counts.
+        entropy: where its secrets come from.
+    """
+
+    private: bytes = attrs.field(repr=False)
+    roll: Roll
+    entropy: Entropy = attrs.field(repr=False)
+
+    def check(self, name: str) -> None:
+        """Raise ConfigError unless this is the key of the daemon of that name, and counts."""
+        public = self.roll.daemons.get(name)
+        if public is None:
+            raise ConfigError(f"identities: they do not list {name}, this daemon: add it")
+        if public != public_of(self.private):
+            raise ConfigError(
+                f"identity: its public key is {public_of(self.private).hex()}, but identities say"
+                f" that {name} has {public.hex()}: one of the two files is another daemon's, or old"
+            )
+        if public in self.roll.evicted:
+            raise ConfigError(
+                f"identity: {name} was evicted with this key; make another with: groupcomm"
+                " identity new, and bring its public key to the identities of all hosts"
+            )
+
+
+class Signer:
+    """Signs for one start of one daemon, and checks what others have signed for it."""
+
+    __slots__ = ("_cluster", "_own", "_private", "_publics")
+
+    def __init__(self, private: bytes, roll: Roll, cluster: int, own: Start) -> None:
+        self._private = Ed25519PrivateKey.from_private_bytes(private)
+        self._cluster = cluster
+        self._own = own
+        self.use(roll)
+
+    def use(self, roll: Roll) -> None:
+        """Whose word counts from now on."""
+        self._publics = {
+            daemon_number(name): Ed25519PublicKey.from_public_bytes(public)
+            for name, public in roll.daemons.items()
+            if roll.counts(name)
+        }
+
+    def knows(self, number: int) -> bool:
+        """Whether a daemon's word counts."""
+        return number in self._publics
+
+    def sign(self, said: bytes, receiver: int, counter: int) -> bytes:
+        """A signature of 64 bytes, good for this datagram alone."""
+        return self._private.sign(self._placed(self._own, receiver, counter) + said)
+
+    def check(self, said: bytes, signature: bytes, sender: Start, counter: int) -> None:
+        """Raise BadDatagram unless that daemon has signed this for this one."""
+        public = self._publics.get(sender[0])
+        if public is None:
+            raise BadDatagram("identity", f"daemon {sender[0]:x} has none that counts")
+        try:
+            public.verify(signature, self._placed(sender, self._own[0], counter) + said)
+        except InvalidSignature:
+            raise BadDatagram("identity", f"not signed by daemon {sender[0]:x}") from None
+
+    def _placed(self, sender: Start, receiver: int, counter: int) -> bytes:
+        number, start = sender
+        place = self._cluster, number, start.restarts, start.random_id, receiver, counter
+        return _PURPOSE + _PLACE.pack(*place)

@@ -1,0 +1,176 @@
+"""Suite 2: what a daemon seals opens with a secret of its own, that it gave to whom it trusts.
+
+Keys come from the ring's key and the secret of the sender (exchange.py) together, so neither one is
+enough. An epoch says which secret: its upper 20 bits are the secret's number, from 1.
+
+Control messages are sealed twice, with the ring's key around it: so daemons that do not know each
+other's secrets yet learn from each other that they are there. Nothing else is believed of them.
+"""
+
+from typing import ClassVar, Final
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.view import Incarnation
+from groupcomm.errors import BadDatagram
+from groupcomm.security.channels import Channel
+from groupcomm.security.exchange import Exchange
+from groupcomm.security.identity import Start
+from groupcomm.security.keys import KeyRing, derive_key
+from groupcomm.security.layout import HEAD_BYTES, SEAL_BYTES, SUITE_IDENTITIES, Opened
+from groupcomm.security.opening import Decrypt, Opener, split_untrusted
+from groupcomm.security.sealing import Encrypt, Sealer
+from groupcomm.wire.introduction import INTRODUCTION_BYTES
+from groupcomm.wire.packet import PacketKind
+
+EPOCH_BITS: Final = 12
+"""Of an epoch's number that count the epochs of one secret."""
+
+TAG_BYTES: Final = 16
+_CONTROL: Final = bytes((PacketKind.CONTROL,))
+
+LEAST_CONTROL_BYTES: Final = INTRODUCTION_BYTES - TAG_BYTES
+"""Of a control message, filled up: what answers it is no longer (both have the same head)."""
+
+DATAGRAM_BYTES: Final = HEAD_BYTES + INTRODUCTION_BYTES + SEAL_BYTES
+"""Of a sealed introduction."""
+
+
+class _Strange(Exception):
+    """The outer seal is right, and the secret of the inner one is not here."""
+
+
+def fill(packet: bytes) -> bytes:
+    """A control message at least as long as what may answer it.
+
+    Its first byte, which says nothing that the channel does not say, tells how much is filling.
+    """
+    filling = max(0, LEAST_CONTROL_BYTES - len(packet))
+    return b"%c%b%b" % (filling, packet[1:], bytes(filling))
+
+
+def unfill(filled: bytes) -> bytes:
+    """The control message again."""
+    return _CONTROL + filled[1 : len(filled) - filled[0]] if filled else b""
+
+
+def _twice(outer: Encrypt, inner: Encrypt) -> Encrypt:
+    def encrypt(nonce: bytes, packet: bytes, context: bytes) -> bytes:
+        return outer(nonce, inner(nonce, fill(packet), context), context)
+
+    return encrypt
+
+
+def _opened_twice(outer: Decrypt, inner: Decrypt | None) -> Decrypt:
+    def decrypt(nonce: bytes, sealed: memoryview, context: bytes) -> bytes:
+        kept = outer(nonce, sealed, context)
+        if inner is None:
+            raise _Strange
+        return unfill(inner(nonce, memoryview(kept), context))
+
+    return decrypt
+
+
+class SecretSealer(Sealer):
+    """Seals with a secret of its own."""
+
+    __slots__ = ("_secret",)
+    SUITE: ClassVar[int] = SUITE_IDENTITIES
+
+    def __init__(
+        self,
+        keys: KeyRing | None,
+        cluster: int,
+        sender: int,
+        incarnation: Incarnation,
+        exchange: Exchange,
+        *,
+        counter: int = 0,
+        rekeying: Rekeying | None = None,
+        now: float = 0.0,
+    ) -> None:
+        """As a Sealer, with the secret that seals now."""
+        self._secret = exchange.secret
+        super().__init__(
+            keys, cluster, sender, incarnation, counter=counter, rekeying=rekeying, now=now
+        )
+        self.change(exchange)
+
+    def change(self, exchange: Exchange) -> None:
+        """Another secret seals from now on."""
+        self._secret = exchange.secret
+        self.epoch = (exchange.sealing << EPOCH_BITS) - 1
+        self._begin_epoch()
+
+    def _encrypt(self, secret: bytes, channel: Channel) -> Encrypt:
+        if channel is Channel.HELLO:
+            return super()._encrypt(secret, channel)
+        inner = super()._encrypt(secret + self._secret, channel)
+        if channel is Channel.CONTROL:
+            return _twice(super()._encrypt(secret, channel), inner)
+        return inner
+
+
+class SecretOpener(Opener):
+    """Opens what those seal who have given it their secrets."""
+
+    __slots__ = ("_exchange", "_turned")
+    SUITE: ClassVar[int] = SUITE_IDENTITIES
+
+    def __init__(
+        self, keys: KeyRing | None, cluster: int, own: Start, exchange: Exchange, rekeying: Rekeying
+    ) -> None:
+        """Open datagrams of this cluster with the secrets of the exchange."""
+        super().__init__(keys, cluster, own, rekeying=rekeying)
+        self._exchange = exchange
+        self._turned: dict[Start, tuple[int, float]] = {}  # the latest secret heard of, since when
+
+    def open_untrusted(self, datagram: bytes) -> Opened:
+        """Open one datagram; if its secret is not here, only its outer seal is: unproven.
+
+        Raises:
+            BadDatagram: as Opener, or unproven. No other exception, whatever the bytes.
+        """
+        try:
+            return super().open_untrusted(datagram)
+        except _Strange:
+            sender, incarnation, counter, channel, key_id = split_untrusted(datagram)
+            return Opened(sender, incarnation, counter, _CONTROL, channel, key_id, proven=False)
+
+    def _key(
+        self, key_id: int, sender: int, incarnation: Incarnation, channel: int, epoch: int
+    ) -> Decrypt:
+        if channel == Channel.HELLO:
+            return super()._key(key_id, sender, incarnation, channel, epoch)
+        secret = self._exchange.secret_of((sender, incarnation), epoch >> EPOCH_BITS)
+        inner = None
+        if secret is not None:
+            place = self._cluster, sender, incarnation, channel, epoch
+            inner = AESGCM(derive_key(self._keys[key_id] + secret, *place)).decrypt
+        if channel == Channel.CONTROL:
+            return _opened_twice(super()._key(key_id, sender, incarnation, channel, epoch), inner)
+        if inner is None:
+            raise BadDatagram("unproven", "its sender has not given its secret")
+        return inner
+
+    def tick(self) -> None:
+        """Erase what opens datagrams that cannot be on their way any more."""
+        super().tick()
+        before, self._turned = self._turned, {}
+        for peer in self._peers.values():
+            start = peer.sender, peer.incarnation
+            lanes = [lane for place, lane in peer.lanes.items() if place != Channel.HELLO]
+            latest = max(lane.epoch for lane in lanes) >> EPOCH_BITS
+            turned, since = before.get(start, (0, self.now))
+            self._turned[start] = (turned, since) if latest <= turned else (latest, self.now)
+            if latest == turned and self.now >= since + 2 * self._rekeying.lifetime_s:
+                self._exchange.erase_before(start, turned)
+                for lane in lanes:
+                    if lane.epoch >> EPOCH_BITS < turned:
+                        lane.decrypt = None
+
+    def forget_daemon(self, number: int) -> None:
+        """Open nothing any more of any start of a daemon."""
+        for identity in [key for key, peer in self._peers.items() if peer.sender == number]:
+            del self._peers[identity]
