@@ -74,7 +74,6 @@ class _Peer:
         has: number of the latest own secret that it has.
         opened: what it has wrapped last.
         secrets: what was in it, by number.
-        floor: number below which its secrets are erased.
         again_at, wait_s, tries: of what it has to be told.
     """
 
@@ -85,7 +84,6 @@ class _Peer:
     has: int = 0
     opened: bytes = NO_WRAP
     secrets: dict[int, bytes] = attrs.field(factory=dict, repr=False)
-    floor: int = 0
     again_at: float = _NEVER
     wait_s: float = REPEAT_S
     tries: int = 0
@@ -168,11 +166,11 @@ class Exchange:
     @property
     def awaited(self) -> list[Start]:
         """The members that hear this daemon and lack its newest secret."""
-        return [
+        return sorted(
             start
             for start, peer in self._peers.items()
             if start in self._members and peer.has < self._number and peer.tries < MAX_WAITS
-        ]
+        )
 
     # ---- what is told ----
 
@@ -278,8 +276,7 @@ class Exchange:
         peer.opened = told.wrap
         present, old, newest, new = _SECRETS.unpack(secrets)
         for number, secret in ((present, old), (newest, new)):
-            if number >= peer.floor:
-                peer.secrets.setdefault(number, secret)
+            peer.secrets.setdefault(number, secret)
 
     def has(self, start: Start) -> bool:
         """Whether a start can open what is sealed now."""
@@ -295,7 +292,6 @@ class Exchange:
         """Nothing that a start has sealed with older secrets is on its way any more."""
         peer = self._peers.get(start)
         if peer is not None:
-            peer.floor = max(peer.floor, number)
             for old in [each for each in peer.secrets if each < number]:
                 del peer.secrets[old]
 

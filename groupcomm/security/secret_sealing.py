@@ -46,7 +46,7 @@ def fill(packet: bytes) -> bytes:
 
     Its first byte, which says nothing that the channel does not say, tells how much is filling.
     """
-    filling = max(0, LEAST_CONTROL_BYTES - len(packet))
+    filling = max(0, min(255, LEAST_CONTROL_BYTES - len(packet)))
     return b"%c%b%b" % (filling, packet[1:], bytes(filling))
 
 
