@@ -1,7 +1,6 @@
 """What every kind of connection does: trio, asyncio, blocking."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -10,30 +9,13 @@ from groupcomm.events import Cause, DaemonView, GroupView, Message, Undeliverabl
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import blocking
 from groupcomm_client.running_cluster import RunningCluster
-from tests.clients.kinds import KINDS, Kind
-
-PATIENCE_S = 20.0
+from tests.clients.kinds import PATIENCE_S, Kind, next_of
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RunningCluster]:
     with RunningCluster("ab") as running:
         yield running
-
-
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    return found
-
-
-async def next_of(kind: Kind, connection: Any, wanted: type) -> Any:
-    """The next event of a class."""
-    while True:
-        event = await kind.receive(connection, PATIENCE_S)
-        assert event is not None, f"no {wanted.__name__} comes"
-        if isinstance(event, wanted):
-            return event
 
 
 def test_all_levels_reach_all_members(kind: Kind, cluster: RunningCluster) -> None:
