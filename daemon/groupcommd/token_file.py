@@ -162,6 +162,11 @@ class TokenBook:
         token = self._tokens.get(name)
         return token is not None and token.is_valid(now)
 
+    def expired(self, now: datetime) -> frozenset[str]:
+        """The names of those that have expired; none while the file is wrong."""
+        self._refresh()
+        return frozenset(n for n, token in self._tokens.items() if not token.is_valid(now))
+
     def _refresh(self) -> None:
         try:
             seen = self._look()

@@ -23,6 +23,8 @@ def test_a_token_is_known_until_it_expires_or_is_revoked(tmp_path: Path) -> None
     book = TokenBook(path)
     assert (book.name_of(ann, NOW), book.name_of(bob, NOW)) == ("ann", "bob")
     assert book.name_of(bob, NOW + timedelta(days=1)) is None
+    assert not book.expired(NOW)
+    assert book.expired(NOW + timedelta(days=1)) == {"bob"}
     remove_token(path, "ann")
     assert book.name_of(ann, NOW) is None, "the book sees that the file has changed"
     assert (book.knows("ann", NOW), book.knows("bob", NOW)) == (False, True)
