@@ -265,8 +265,7 @@ async def stay_connected(
     `Reconnected` stands where something may be missing.
 
     Args:
-        address, user, trace, causes, ca, certificate, key, token: see `connect`.
-        address, user, trace, causes, filters: see `connect`.
+        address, user, trace, causes, ca, certificate, key, token, filters: see `connect`.
         timeout_s: seconds until the first session must be admitted.
 
     Raises:
