@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Self
 
-from groupcomm.errors import SessionEnded
+from groupcomm.errors import LocalProtocolError, SessionEnded
 from groupcomm.events import GroupView, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
@@ -93,7 +93,8 @@ class BlockingConnection(Facts):
         try:
             yield view
         finally:
-            with suppress(SessionEnded):  # whose session is over is a member no longer
+            # Whose session is over, or who had to leave as the rules changed, is no member.
+            with suppress(SessionEnded, LocalProtocolError):
                 self.leave(name)
 
     def rekey(self, group: str) -> None:
@@ -127,14 +128,15 @@ class BlockingConnection(Facts):
             OrderUnknown: it ended before the place was known.
         """
         self._admit(groups)
-        with self._lock:
-            number = self.conversation.send(
-                groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
-            )
-        if not ordered:
-            self._stream.flush()
-            return None
-        with self.conversation.order_of(number) as order:
+        with ExitStack() as stack:
+            with self._lock:  # until the order is waited for: another thread may read it at once
+                number = self.conversation.send(
+                    groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
+                )
+                order = stack.enter_context(self.conversation.order_of(number)) if ordered else None
+            if order is None:
+                self._stream.flush()
+                return None
             self._stream.exchange(order.has_come)
             return order.come
 

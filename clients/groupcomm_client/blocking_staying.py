@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from groupcomm.errors import SessionEnded
+from groupcomm.errors import LocalProtocolError, SessionEnded
 from groupcomm.events import DaemonView, GroupView, MemberId, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
@@ -63,7 +63,8 @@ class BlockingStayingConnection:
         try:
             yield
         finally:
-            self.leave(name)
+            with suppress(LocalProtocolError):  # it had to leave already: the rules changed
+                self.leave(name)
 
     def rekey(self, group: str) -> None:
         """Have the members of a group use another key; see `StayingConnection.rekey`."""

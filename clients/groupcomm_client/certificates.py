@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from groupcomm.errors import ConfigError
-from groupcommd.private_files import open_private, write_private
+from groupcommd.private_files import open_private, write_new
 
 BACKDATED: Final = timedelta(minutes=5)
 """Clocks of other hosts may be late."""
@@ -152,6 +152,9 @@ def _write(
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    write_private(private, text.decode())
+    try:
+        write_new(private, text.decode())
+    except FileExistsError:
+        raise ConfigError(f"{private} exists, and is left as it is: choose another name") from None
     certificate.write_bytes(built.public_bytes(serialization.Encoding.PEM))
     return certificate, private

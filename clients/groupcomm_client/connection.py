@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Literal, Protocol, Self, overload
 
-from groupcomm.errors import SessionEnded
+from groupcomm.errors import LocalProtocolError, SessionEnded
 from groupcomm.events import GroupView, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
@@ -122,7 +122,8 @@ class Connection(Facts):
         try:
             yield view
         finally:
-            with suppress(SessionEnded):  # whose session is over is a member no longer
+            # Whose session is over, or who had to leave as the rules changed, is no member.
+            with suppress(SessionEnded, LocalProtocolError):
                 await self._tasks.in_spite(GOODBYE_S, lambda: self.leave(name))
 
     async def rekey(self, group: str) -> None:

@@ -317,15 +317,20 @@ class Conversation(FilteredSession):
             case Connected():
                 self._admitted(event.member)
             case Closed():
-                if self._filtering is not None:
-                    self._filtering.finish()
-                self.closed = event
+                self._end(event)
             case DaemonView():
                 self._views_waiting += 1
                 self._tell(event)
             case Undeliverable() | Transition() | Refused():
                 self._note_refused(event)
                 self._tell(event)
+
+    def _end(self, closed: Closed) -> None:
+        if self._sealing is not None:
+            self._sealing.finish()
+        if self._filtering is not None:
+            self._filtering.finish()
+        self.closed = closed
 
     def _note_refused(self, event: Event) -> None:
         if not isinstance(event, Refused):

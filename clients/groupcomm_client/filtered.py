@@ -106,8 +106,7 @@ class FilteredSession:
         data = data if isinstance(data, bytes) else bytes(memoryview(data))
         size = len(data) + FILTER_BYTES
         self._session.check(names, size, level=level, type=type, ordered=ordered)
-        if self._sealing is not None:
-            self._sealing.concerns(names)
+        secret = self._sealing is not None and self._sealing.concerns(names)
         ticket = self._requests.ticket() if ordered else 0
         message = Outgoing(
             groups=names,
@@ -117,6 +116,7 @@ class FilteredSession:
             self_discard=self_discard,
             ordered=ordered,
             ticket=ticket,
+            secret=secret,
         )
         if self._filtering is None:
             self.send_below(message, data)
@@ -168,10 +168,10 @@ class FilteredSession:
             LocalProtocolError: a bad name, or one twice.
             SessionEnded: the session is over.
         """
-        self.check_open()
         if self._filtering is None:
             self._filtering = Filtering(self, (), self._clock)
-        self._filtering.change(filters)
+        self._filtering.change(filters)  # first: what is wrong with them is so in any session
+        self.check_open()
 
     @property
     def patience_s(self) -> float | None:
@@ -199,8 +199,9 @@ class FilteredSession:
 
         Its number; 0 if it waits for the key of its group.
         """
-        if self._sealing is not None and self._sealing.concerns(message.groups):
-            return self._sealing.send(message, data)
+        sealing = self._sealing
+        if sealing is not None and (sealing.concerns(message.groups) or message.secret):
+            return sealing.send(message, data)
         return self.send_out(message, data)
 
     def send_out(self, message: Outgoing, data: bytes) -> int:

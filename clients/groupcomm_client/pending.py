@@ -85,9 +85,9 @@ class Requests:
             raise OrderUnknown(error.code, text) from None
         finally:
             if self._orders.pop(number, None) is None:  # it was a ticket
-                self._orders = {
-                    k: other for k, other in self._orders.items() if other is not pending
-                }
+                numbers = [n for n, other in list(self._orders.items()) if other is pending]
+                for sent in numbers:  # one by one, for other threads use them as well
+                    self._orders.pop(sent, None)
 
     def ticket(self) -> int:
         """What stands for the number of a message that has none yet, see `order_of`; below 0."""

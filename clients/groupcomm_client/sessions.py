@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Final, Protocol
@@ -9,7 +10,7 @@ from typing import Final, Protocol
 import attrs
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.errors import AccessRefused, CannotConnect, SessionEnded
+from groupcomm.errors import AccessRefused, CannotConnect, LocalProtocolError, SessionEnded
 from groupcomm.events import DaemonView, GroupView, MemberId, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
@@ -106,6 +107,7 @@ class Sessions:
 
     Attributes:
         groups: that each of them joins, in this order, with their secrets.
+        secret: groups that were joined with a secret last, though perhaps they are joined no more.
         told: events of sessions that have ended, and what stands between the sessions; to be given
             before those of the present one.
         closed: no other session is to follow.
@@ -124,6 +126,7 @@ class Sessions:
         filters: Sequence[Factory] | None = None,
     ) -> None:
         self.groups: dict[str, GroupSecret | None] = {}
+        self.secret: set[str] = set()
         self.told: deque[Received | Reconnected] = deque()
         self._loop = loop
         self._address = address
@@ -165,11 +168,15 @@ class Sessions:
                 raise why
             self.told.extend(old.take_waiting())
             await old.aclose()
+            filters = self.filters
             new = await self._try_until_there_is_one()
             self.told.append(
                 Reconnected(member=new.member, why=str(why), last=None, in_doubt=old.in_doubt)
             )
             self._session = new  # last: other threads look at this first
+            if self.filters is not None and self.filters is not filters:
+                with suppress(SessionEnded):  # then the next one has them
+                    new.set_filters(self.filters)  # the old one was given them meanwhile
             return new
 
     async def _try_until_there_is_one(self) -> Session:
@@ -192,12 +199,32 @@ class Sessions:
                 try:
                     await new.join(group, secret=secret)
                 except AccessRefused:  # not any more; its events tell so
-                    del self.groups[group]
+                    self.groups.pop(group, None)  # the program may have left it meanwhile
             self._check_open()
         except BaseException:
             new.close_socket()
             raise
         return new
+
+    def keep_secret(self, group: str, secret: GroupSecret | None) -> None:
+        """A group is joined with a secret, or without one."""
+        if secret is None:
+            self.secret.discard(group)
+        else:
+            self.secret.add(group)
+
+    def check_secret(self, groups: str | Sequence[str]) -> None:
+        """A session knows of the secrets of its own groups only; so before it is given a message:
+
+        Raises:
+            LocalProtocolError: one of its groups has a secret, and is joined no more.
+        """
+        for group in (groups,) if isinstance(groups, str) else groups:
+            if group in self.secret and group not in self.groups:
+                raise LocalProtocolError(
+                    f"{group!r} was joined with a secret, and is joined no more: join it again to"
+                    " send to it"
+                )
 
     def _check_open(self) -> None:
         """Raise SessionEnded if a program has closed it, in another task or thread."""

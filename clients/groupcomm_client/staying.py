@@ -82,9 +82,14 @@ class StayingConnection:
         Raises:
             LocalProtocolError: a bad name, or one twice.
         """
-        self._sessions.filters = tuple(filters)
-        with suppress(SessionEnded):  # then the next one has them
-            self._sessions.current.set_filters(filters)
+        filters = tuple(filters)
+        before, self._sessions.filters = self._sessions.filters, filters
+        try:
+            with suppress(SessionEnded):  # then the next one has them
+                self._sessions.current.set_filters(filters)
+        except LocalProtocolError:
+            self._sessions.filters = before
+            raise
 
     async def join(self, group: str, *, secret: GroupSecret | None = None) -> None:
         """Become a member, in this session and those that follow.
@@ -102,6 +107,7 @@ class StayingConnection:
         session = self._sessions.current  # first: one that comes later joins the group, too
         if not known:
             self._sessions.groups[group] = secret
+            self._sessions.keep_secret(group, secret)
         while True:
             try:
                 await session.join(group, secret=secret)
@@ -139,7 +145,8 @@ class StayingConnection:
             yield
         finally:
             if not self._sessions.closed:
-                await self._loop.in_spite(GOODBYE_S, lambda: self.leave(name))
+                with suppress(LocalProtocolError):  # it had to leave already: the rules changed
+                    await self._loop.in_spite(GOODBYE_S, lambda: self.leave(name))
 
     async def rekey(self, group: str) -> None:
         """Have the members of a group with a secret use another key; returns once it is in use.
@@ -191,6 +198,7 @@ class StayingConnection:
         """
         session = self._sessions.current
         while True:
+            self._sessions.check_secret(groups)
             try:
                 return await session.multicast(groups, data, ordered=ordered, **options)
             except OrderUnknown:
@@ -257,8 +265,7 @@ async def stay_connected(
     `Reconnected` stands where something may be missing.
 
     Args:
-        address, user, trace, causes, ca, certificate, key, token: see `connect`.
-        address, user, trace, causes, filters: see `connect`.
+        address, user, trace, causes, ca, certificate, key, token, filters: see `connect`.
         timeout_s: seconds until the first session must be admitted.
 
     Raises:

@@ -195,6 +195,11 @@ class TlsDoor(Door):
         tokens = self.keeper.tokens
         return tokens is not None and tokens.knows(name, datetime.now(UTC))
 
+    def expired_tokens(self) -> frozenset[str]:
+        """The names of tokens that were let in until they expired."""
+        tokens = self.keeper.tokens
+        return frozenset() if tokens is None else tokens.expired(datetime.now(UTC))
+
     async def admit(self, accepted: socket.socket) -> Guest:
         """See `Door`: the handshake, the first frame, and who that is."""
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -5,10 +5,7 @@ A file that anybody but its owner can read is refused, and so is a folder in whi
 another file in its place.
 """
 
-import fcntl
-import os
 import secrets
-import stat
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +13,7 @@ from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcomm.security.keys import KEY_BYTES, KeyRing
+from groupcommd.private_files import open_irreplaceable, rewrite_private, write_new
 
 _FIRST: Final = 1
 _COMMENT: Final = "# The secret of a groupcomm cluster: give every daemon a copy, and nobody else."
@@ -28,17 +26,12 @@ def write_key_file(path: Path) -> None:
         ConfigError: there is such a file already; it is left as it is.
         OSError: it cannot be written.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
-        descriptor = os.open(path, flags, 0o600)
+        write_new(path, _text(KeyRing({_FIRST: secrets.token_bytes(KEY_BYTES)}, _FIRST)))
     except FileExistsError:
         raise ConfigError(
             f"{path} exists; a new key would lock its daemons out: choose another path"
         ) from None
-    with os.fdopen(descriptor, "w") as file:
-        file.write(_text(KeyRing({_FIRST: secrets.token_bytes(KEY_BYTES)}, _FIRST)))
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def change_key_file(path: Path, change: Callable[[KeyRing], KeyRing]) -> KeyRing:
@@ -57,22 +50,7 @@ def change_key_file(path: Path, change: Callable[[KeyRing], KeyRing]) -> KeyRing
         ConfigError: it is not to be read, or what comes of the change is no key ring.
         OSError: it cannot be read or written; it is as it was.
     """
-    folder = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        keys = change(read_key_file(path))
-        temporary = path.with_name(f".{path.name}.new")
-        temporary.unlink(missing_ok=True)  # of a change that was cut off
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with os.fdopen(os.open(temporary, flags, 0o600), "w") as file:
-            file.write(_text(keys))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(path)
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-    return keys
+    return rewrite_private(path, lambda: change(read_key_file(path)), _text)
 
 
 def add_key(keys: KeyRing) -> KeyRing:
@@ -115,8 +93,7 @@ def read_key_file(path: Path) -> KeyRing:
             secret.
         OSError: it cannot be read.
     """
-    with path.open("rb") as file:
-        _check_private(path, os.fstat(file.fileno()))
+    with open_irreplaceable(path, "key_file") as file:
         try:
             table = tomllib.load(file)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError):
@@ -125,38 +102,6 @@ def read_key_file(path: Path) -> KeyRing:
     if type(active) is not int or not isinstance(keys, dict) or table.keys() != {"active", "keys"}:
         raise _bad(path, "it must have active = NUMBER and a table [keys], and nothing else")
     return KeyRing({_number(path, n): _key(path, n, text) for n, text in keys.items()}, active)
-
-
-def _trusted() -> tuple[int, ...]:
-    """The users who may own a key file and its folder."""
-    return 0, os.geteuid()
-
-
-def _check_private(path: Path, status: os.stat_result) -> None:
-    """Only its owner can read the file, and only who is trusted can replace it."""
-    mode, folder = stat.S_IMODE(status.st_mode), path.absolute().parent
-    if not stat.S_ISREG(status.st_mode) or mode & 0o077:
-        raise ConfigError(
-            f"key_file {path}: others may read it (mode {mode:o}); mend that with: chmod 600 {path}"
-        )
-    trusted = _trusted()
-    if status.st_uid not in trusted:
-        raise ConfigError(
-            f"key_file {path}: it belongs to user {status.st_uid}, who may change it;"
-            f" mend that with: chown {os.geteuid()} {path}"
-        )
-    around = folder.stat()
-    mode = stat.S_IMODE(around.st_mode)
-    if mode & 0o022 and not mode & stat.S_ISVTX:  # in a sticky folder others cannot replace it
-        raise ConfigError(
-            f"key_file {path}: others may write to its folder (mode {mode:o}) and replace it;"
-            f" mend that with: chmod go-w {folder}"
-        )
-    if around.st_uid not in trusted:
-        raise ConfigError(
-            f"key_file {path}: its folder belongs to user {around.st_uid}, who may replace it;"
-            f" mend that with: chown {os.geteuid()} {folder}"
-        )
 
 
 def _number(path: Path, text: str) -> int:

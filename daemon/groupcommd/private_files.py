@@ -1,11 +1,15 @@
 """Files and folders that others must keep out of: what is wrong with them, and how to mend it."""
 
+import fcntl
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeVar
 
 from groupcomm.errors import ConfigError
+
+_T = TypeVar("_T")
 
 ENTER_BY: Final = {"owner": 0o000, "group": 0o010, "all": 0o011}
 """Of a socket's folder: who else may enter it, by `clients.unix_for`."""
@@ -33,28 +37,94 @@ def open_private(path: Path, key: str) -> BinaryIO:
     return file
 
 
-def write_private(path: Path, text: str, *, exist_ok: bool = False) -> None:
-    """Write a file that its owner alone can read, whole or not at all.
+def open_irreplaceable(path: Path, key: str) -> BinaryIO:
+    """As `open_private`, where also nobody else shall put another file in its place.
 
     Raises:
-        ConfigError: it is there already, and shall not be replaced.
+        ConfigError: others may read or replace it.
+        OSError: it cannot be read.
+    """
+    file = open_private(path, key)
+    fault = _owner_fault(path, os.fstat(file.fileno())) or _replaceable(path.absolute().parent)
+    if fault is not None:
+        file.close()
+        raise ConfigError(f"{key} {path}: {fault}")
+    return file
+
+
+def _trusted() -> tuple[int, ...]:
+    """The users who may own a secret file and its folder."""
+    return 0, os.geteuid()
+
+
+def _owner_fault(path: Path, status: os.stat_result) -> str | None:
+    if status.st_uid in _trusted():
+        return None
+    return (
+        f"it belongs to user {status.st_uid}, who may change it;"
+        f" mend that with: chown {os.geteuid()} {path}"
+    )
+
+
+def _replaceable(folder: Path) -> str | None:
+    status = folder.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o022 and not mode & stat.S_ISVTX:  # in a sticky folder others cannot replace it
+        return (
+            f"others may write to its folder (mode {mode:o}) and replace it;"
+            f" mend that with: chmod go-w {folder}"
+        )
+    if status.st_uid not in _trusted():
+        return (
+            f"its folder belongs to user {status.st_uid}, who may replace it;"
+            f" mend that with: chown {os.geteuid()} {folder}"
+        )
+    return None
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that its owner alone can read, where there is none.
+
+    Raises:
+        FileExistsError: there is one, or a symbolic link; it is left as it is.
         OSError: it cannot be written.
     """
-    if not exist_ok and path.exists():
-        raise ConfigError(f"{path} exists, and is left as it is: choose another path")
-    temporary = path.with_name(path.name + ".new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    try:
-        descriptor = os.open(temporary, flags, 0o600)
-    except FileExistsError:
-        raise ConfigError(
-            f"{temporary} exists: somebody else is writing {path.name}; if nobody is, remove it"
-        ) from None
-    with os.fdopen(descriptor, "w") as file:
+    with os.fdopen(os.open(path, flags, 0o600), "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    temporary.rename(path)
+
+
+def rewrite_private(path: Path, change: Callable[[], _T], text_of: Callable[[_T], str]) -> _T:
+    """Write a file anew: it holds the old text or the new one, whenever the power fails.
+
+    All who do so to files of one folder at the same time wait for each other, so that none undoes
+    what another has just written.
+
+    Args:
+        path: of the file, which its owner alone can read then; it need not be there.
+        change: reads the file, and returns what it shall hold; called while others wait.
+        text_of: how that is written.
+
+    Returns:
+        What it holds now.
+
+    Raises:
+        OSError: it cannot be written, and is as it was; so it is if a function given raises.
+    """
+    folder = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        changed = change()
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.unlink(missing_ok=True)  # of a change that was cut off
+        write_new(temporary, text_of(changed))
+        temporary.rename(path)
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return changed
 
 
 def folder_fault(path: Path, status: os.stat_result, opened_for: str = "owner") -> str | None:

@@ -9,6 +9,7 @@ import enum
 import logging
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -22,7 +23,7 @@ from groupcomm.session.codes import Code
 from groupcomm.trace.events import Fail, Left
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
-from groupcommd.doors import read_keeper
+from groupcommd.doors import Keeper, read_keeper
 from groupcommd.flight import FlightRecorder
 from groupcommd.key_service import KeyService
 from groupcommd.networks import Networks
@@ -148,17 +149,20 @@ class Service:
         """Take over what can change while it runs, and say what cannot.
 
         Raises:
-            ConfigError: files for TLS cannot be used any more; then nothing has changed.
+            ConfigError, LocalProtocolError, OSError: files for TLS or of keys cannot be used any
+                more; then nothing has changed.
         """
-        tls = self._renew_door(config)
+        keeper = self._new_keeper(config)
         names = [name for name in attrs.fields_dict(DaemonConfig) if name != "keys"]
         changed = [n for n in names if getattr(config, n) != getattr(self._config, n)]
-        reloaded = _RELOADED | {"tls"} if tls else _RELOADED
+        reloaded = _RELOADED if keeper is None else _RELOADED | {"tls"}
         taken = [name for name in changed if name in reloaded]
         left = [name for name in changed if name not in reloaded]
         news = {name: getattr(config, name) for name in taken}
         if config.key_file is not None and self._config.keys is not None:
-            self._keys.reload()
+            self._keys.reload()  # the last thing that may fail
+        if keeper is not None and self._sockets.tls_door is not None:
+            self._sockets.tls_door.keeper = keeper
         self._config = attrs.evolve(self._config, **news)
         self.reloads += 1
         self.core.desk.limits = config.limits
@@ -176,21 +180,35 @@ class Service:
         if left:
             _log.warning("only a restart changes: %s", ", ".join(left))
 
-    def _renew_door(self, config: DaemonConfig) -> bool:
-        """Read the files for TLS again; False if where it listens is another place."""
+    def _new_keeper(self, config: DaemonConfig) -> Keeper | None:
+        """What the files for TLS hold now; None if where it listens is another place."""
         door, old, new = self._sockets.tls_door, self._config.tls, config.tls
         if door is None or old is None or new is None or new.address != old.address:
-            return False
-        door.keeper = read_keeper(new)
-        return True
+            return None
+        return read_keeper(new)
 
     def _end_revoked(self) -> None:
         """Sessions that came by a token which counts no more are over."""
-        door, desk = self._sockets.tls_door, self.core.desk
+        door = self._sockets.tls_door
+        if door is not None:
+            self._end_tokens(lambda name: not door.admits_token(name))
+
+    def _end_expired(self) -> None:
+        """Sessions are over once the token by which they came has expired."""
+        door = self._sockets.tls_door
+        expired = frozenset() if door is None else door.expired_tokens()
+        if expired and self._end_tokens(expired.__contains__):
+            self.turn()
+
+    def _end_tokens(self, is_over: Callable[[str], bool]) -> bool:
+        """End the sessions of some tokens; whether there were any."""
+        desk, any_ended = self.core.desk, False
         for number in list(desk.sessions):
             kind, _, name = desk.principal_of(number).partition(":")
-            if kind == "token" and door is not None and not door.admits_token(name):
+            if kind == "token" and is_over(name):
                 desk.dismiss(number, Code.REJECT_AUTH, "its token was revoked or has expired")
+                any_ended = True
+        return any_ended
 
     def dump(self) -> Path | None:
         """Write the flight recorder's events next to the state; where, or None if that failed."""
@@ -231,6 +249,7 @@ class Service:
             await trio.sleep(WALL_INTERVAL_S)
             self.core.observe_wall(trio.current_time(), time.time())
             self._tell_news()
+            self._end_expired()
             self._watch.look_at_load()
             self._watch.look_at_ways()
             self.lacks = self._keys.look()

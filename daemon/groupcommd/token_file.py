@@ -19,7 +19,7 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.errors import ConfigError
-from groupcommd.private_files import open_private, write_private
+from groupcommd.private_files import open_private, rewrite_private
 
 SECRET_BYTES: Final = 32
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -60,12 +60,15 @@ def add_token(path: Path, name: str, expires: datetime | None = None) -> str:
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"token name {name!r}: 1 to 64 letters, digits, dots, dashes are allowed")
-    tokens = read_tokens(path) if path.exists() else {}
-    if name in tokens:
-        raise ConfigError(f"{path} has a token of {name!r}: remove it first, or choose another")
     secret, salt = secrets.token_urlsafe(SECRET_BYTES), secrets.token_bytes(SECRET_BYTES)
-    tokens[name] = Token(salt, _digest(salt, secret), expires)
-    _write(path, tokens)
+
+    def added() -> Tokens:
+        tokens = read_tokens(path) if path.exists() else {}
+        if name in tokens:
+            raise ConfigError(f"{path} has a token of {name!r}: remove it first, or choose another")
+        return {**tokens, name: Token(salt, _digest(salt, secret), expires)}
+
+    rewrite_private(path, added, _text)
     return f"{name}:{secret}"
 
 
@@ -76,10 +79,16 @@ def remove_token(path: Path, name: str) -> None:
         ConfigError: there is none of this name.
         OSError: the file cannot be read or written.
     """
-    tokens = read_tokens(path)
-    if tokens.pop(name, None) is None:
-        raise ConfigError(f"{path} has no token of {name!r}; groupcomm tokens list {path} tells")
-    _write(path, tokens)
+
+    def left() -> Tokens:
+        tokens = read_tokens(path)
+        if tokens.pop(name, None) is None:
+            raise ConfigError(
+                f"{path} has no token of {name!r}; groupcomm tokens list {path} tells"
+            )
+        return tokens
+
+    rewrite_private(path, left, _text)
 
 
 def read_tokens(path: Path) -> Tokens:
@@ -108,14 +117,14 @@ def _structure(found: dict[str, Any]) -> Token:
     return Token(bytes.fromhex(salt), bytes.fromhex(digest), expires)
 
 
-def _write(path: Path, tokens: Tokens) -> None:
+def _text(tokens: Tokens) -> str:
     lines = ["# Tokens of programs, hashed: made and revoked by groupcomm tokens.", "[tokens]"]
     for name, token in tokens.items():
         lines += [f'[tokens."{name}"]', f'salt = "{token.salt.hex()}"']
         lines.append(f'sha256 = "{token.digest.hex()}"')
         if token.expires is not None:
             lines.append(f"expires = {token.expires.astimezone(UTC).isoformat()}")
-    write_private(path, "\n".join([*lines, ""]), exist_ok=True)
+    return "\n".join([*lines, ""])
 
 
 def _digest(salt: bytes, secret: str) -> bytes:
@@ -152,6 +161,11 @@ class TokenBook:
         self._refresh()
         token = self._tokens.get(name)
         return token is not None and token.is_valid(now)
+
+    def expired(self, now: datetime) -> frozenset[str]:
+        """The names of those that have expired; none while the file is wrong."""
+        self._refresh()
+        return frozenset(n for n, token in self._tokens.items() if not token.is_valid(now))
 
     def _refresh(self) -> None:
         try:

@@ -1,5 +1,6 @@
-"""What the commands of the examples share: how they end."""
+"""What the commands of the examples share: how they tell of themselves, and how they end."""
 
+import argparse
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -9,6 +10,18 @@ import trio
 from groupcomm.errors import CannotConnect, ConfigError, GroupCommError
 
 FAILED, USAGE, CANNOT_CONNECT, STOPPED = 1, 2, 3, 130
+
+
+def new_parser(
+    name: str, description: str | None, epilog: str | None = None
+) -> argparse.ArgumentParser:
+    """A parser without options, of ``python -m examples.NAME``; its texts keep their lines."""
+    return argparse.ArgumentParser(
+        prog=f"python -m examples.{name}",
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
 
 
 def run(name: str, main: Callable[[], Awaitable[int]]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from examples.common.command import run
+from examples.common.command import new_parser, run
 from examples.control.sweep import Sweep, as_json, as_svg, as_text
 from groupcomm.errors import ConfigError
 from groupcomm.level import LEVELS, ServiceLevel
@@ -22,12 +22,7 @@ ALL_LEVELS = ",".join(level.name.lower() for level in LEVELS)
 
 def make_parser() -> argparse.ArgumentParser:
     """All options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.control",
-        description=__doc__,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = new_parser("control", __doc__, EPILOG)
     add = parser.add_argument
     add("--levels", default=ALL_LEVELS, metavar="L,...", help="service levels (all six)")
     add("--losses", default="0,0.05,0.2", metavar="P,...", help="of datagrams (0,0.05,0.2)")

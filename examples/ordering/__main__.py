@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from examples.common.command import new_parser
 from examples.common.names import known
 from examples.ordering.chapter import PARTS, STORIES
 from examples.ordering.story import Run, Story
@@ -22,12 +23,7 @@ exit status: 0 done, 1 a file cannot be written, 2 usage"""
 
 def make_parser() -> argparse.ArgumentParser:
     """All options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.ordering",
-        description=__doc__,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = new_parser("ordering", __doc__, EPILOG)
     parser.add_argument("names", nargs="*", metavar="NAME", help="stories; none: list all")
     parser.add_argument("--list", action="store_true", help="names and titles, and play nothing")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each")

@@ -3,7 +3,6 @@
 python -m examples.ordering.places --messages 3000 --rounds 5
 """
 
-import argparse
 import json
 import statistics
 import struct
@@ -16,6 +15,7 @@ from typing import Final
 import attrs
 import trio
 
+from examples.common.command import new_parser
 from groupcomm.clocks.vector import VectorClock
 from groupcomm.errors import GroupCommError
 from groupcomm.events import GroupView, Message
@@ -154,11 +154,7 @@ async def compare(messages: int, rounds: int) -> list[dict[str, object]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and tell."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.ordering.places",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = new_parser("ordering.places", __doc__)
     parser.add_argument("--messages", type=int, default=3000, metavar="N", help="of each (3000)")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="all in turn (5)")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")

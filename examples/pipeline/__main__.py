@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from examples.common.command import run
+from examples.common.command import new_parser, run
 from examples.pipeline.stages import play_demo, play_vehicle, report, say, verify
 
 EPILOG = """\
@@ -17,12 +17,7 @@ exit status: 0 all promises were kept; 1 one was not, or something failed; 2 usa
 
 def make_parser() -> argparse.ArgumentParser:
     """All options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.pipeline",
-        description=__doc__,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = new_parser("pipeline", __doc__, EPILOG)
     add = parser.add_argument
     add("--to", type=Path, default=Path("build/spark"), metavar="DIR", help="(build/spark)")
     add("--seconds", type=float, default=20.0, metavar="S", help="that the vehicle runs (20)")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from examples.common.command import run
+from examples.common.command import new_parser, run
 from examples.common.stage import Network
 from examples.vehicle.report import as_json, as_page, as_text
 from examples.vehicle.runs import Setup, run_once
@@ -23,12 +23,7 @@ exit status: 0 done; 1 failed, or something that must not be lost was; 2 usage; 
 
 def make_parser() -> argparse.ArgumentParser:
     """All options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.vehicle",
-        description=__doc__,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = new_parser("vehicle", __doc__, EPILOG)
     add = parser.add_argument
     add("--seconds", type=float, default=10.0, metavar="S", help="that count (10)")
     add("--daemons", type=int, default=1, metavar="N", help="modules in turn at each (1)")

@@ -4,13 +4,15 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import trio
 
 import groupcomm_client
 from groupcomm_client import aio, blocking
 from groupcomm_client.blocking_loop import run
+
+PATIENCE_S: Final = 20.0
 
 Scenario = Callable[..., Awaitable[None]]
 Call = Callable[[], Coroutine[Any, Any, object]]
@@ -164,3 +166,12 @@ class BlockingKind:
 
 Kind = TrioKind | AsyncioKind | BlockingKind
 KINDS: tuple[Kind, ...] = (TrioKind(), AsyncioKind(), BlockingKind())
+
+
+async def next_of(kind: Kind, connection: Any, wanted: type) -> Any:
+    """The next event of a class."""
+    while True:
+        event = await kind.receive(connection, PATIENCE_S)
+        assert event is not None, f"no {wanted.__name__} comes"
+        if isinstance(event, wanted):
+            return event

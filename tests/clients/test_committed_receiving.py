@@ -12,7 +12,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client.committed import Batch, BlockingCommitted, committed
 from groupcomm_client.committed.markers import TYPE, Begin, End, encode_marker, publisher_user
 from groupcomm_client.local_cluster import LocalCluster
-from tests.clients.kinds import KINDS, BlockingKind, Kind
+from tests.clients.kinds import BlockingKind, Kind
 
 PATIENCE_S = 20.0
 
@@ -22,12 +22,6 @@ def cluster() -> Iterator[LocalCluster]:
     with closing(LocalCluster("a")) as running:
         trio.run(running["a"].start)
         yield running
-
-
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    return found
 
 
 async def publish(sender: Any, batch: int, rows: list[bytes]) -> None:

@@ -1,7 +1,8 @@
 """What every kind of connection does: trio, asyncio, blocking."""
 
 from collections.abc import Iterator
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, Final
 
 import pytest
 
@@ -10,30 +11,15 @@ from groupcomm.events import Cause, DaemonView, GroupView, Message, Undeliverabl
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import blocking
 from groupcomm_client.running_cluster import RunningCluster
-from tests.clients.kinds import KINDS, Kind
+from tests.clients.kinds import PATIENCE_S, Kind, next_of
 
-PATIENCE_S = 20.0
+MOMENT_S: Final = 0.2
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RunningCluster]:
     with RunningCluster("ab") as running:
         yield running
-
-
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    return found
-
-
-async def next_of(kind: Kind, connection: Any, wanted: type) -> Any:
-    """The next event of a class."""
-    while True:
-        event = await kind.receive(connection, PATIENCE_S)
-        assert event is not None, f"no {wanted.__name__} comes"
-        if isinstance(event, wanted):
-            return event
 
 
 def test_all_levels_reach_all_members(kind: Kind, cluster: RunningCluster) -> None:
@@ -156,6 +142,27 @@ def test_what_makes_messages_may_send_itself(cluster: RunningCluster) -> None:
             got += [event.data] if isinstance(event, Message) else []
         told = [b"about to make %d" % number for number in range(3)]
         assert got == [*told, b"0", b"1", b"2"]
+
+
+def test_a_place_in_the_order_that_another_thread_reads_at_once_is_not_lost(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadPoolExecutor() as threads, blocking.connect(cluster.address("a")) as ann:
+        others: list[Future[object]] = []
+        order_of = ann.conversation.order_of
+
+        def late(number: int) -> Any:
+            monkeypatch.undo()
+            others.append(threads.submit(ann.multicast, "made", b"it writes both"))
+            others.append(threads.submit(ann.ask, "groups"))  # it reads the answers to all
+            wait(others, MOMENT_S)
+            return order_of(number)
+
+        monkeypatch.setattr(ann.conversation, "order_of", late)
+        ordered = threads.submit(ann.multicast, "made", b"placed", ordered=True)
+        done, _ = wait([ordered], PATIENCE_S)
+        assert done, "nothing tells of its place"
+        assert [other.exception() for other in others] == [None, None]
 
 
 def test_private_messages_reach_one_or_come_back(kind: Kind, cluster: RunningCluster) -> None:

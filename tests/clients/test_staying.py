@@ -12,7 +12,7 @@ from groupcomm.errors import CannotConnect, LocalProtocolError, OrderUnknown, Se
 from groupcomm.events import GroupView, Message
 from groupcomm_client import Reconnected
 from groupcomm_client.local_cluster import LocalCluster, LocalDaemon
-from tests.clients.kinds import KINDS, Kind
+from tests.clients.kinds import Kind
 
 PATIENCE_S = 20.0
 
@@ -24,12 +24,6 @@ def cluster() -> Iterator[LocalCluster]:
             trio.run(running[name].start)
         trio.run(running.settle, "ab")
         yield running
-
-
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    return found
 
 
 def starting(daemon: LocalDaemon) -> threading.Thread:

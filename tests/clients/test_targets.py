@@ -13,7 +13,7 @@ import trio
 from groupcomm.errors import CannotConnect
 from groupcomm_client.local_cluster import LocalDaemon, free_ports
 from groupcomm_client.targets import _host_and_port
-from tests.clients.kinds import KINDS, Kind
+from tests.clients.kinds import Kind
 
 NAME = "press.plant.example"
 
@@ -32,12 +32,6 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     trio.run(daemon.start)
     yield int(json.loads((folder / "a.ports").read_text())["tcp"].rpartition(":")[2])
     daemon.stop()
-
-
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    return found
 
 
 def tell_addresses(monkeypatch: pytest.MonkeyPatch, *hosts: str) -> None:

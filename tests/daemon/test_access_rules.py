@@ -29,10 +29,9 @@ from groupcomm_client.spread_api import (
 )
 from groupcommd.config_file import read_config
 from groupcommd.doors import unix_principal
-from tests.clients.kinds import KINDS, Kind
+from tests.clients.kinds import KINDS, PATIENCE_S, Kind, next_of
 from tests.clients.shell import NO_PAUSES
 
-PATIENCE_S = 20.0
 ME = unix_principal(os.geteuid())
 
 RULES = f"""
@@ -49,21 +48,7 @@ def cluster() -> Iterator[RunningCluster]:
         yield running
 
 
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    return found
-
-
-async def next_of(kind: Kind, connection: Any, wanted: type) -> Any:
-    """The next event of a class."""
-    while True:
-        event = await kind.receive(connection, PATIENCE_S)
-        assert event is not None, f"no {wanted.__name__} comes"
-        if isinstance(event, wanted):
-            return event
-
-
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("stays", [False, True])
 def test_what_is_refused_is_told_and_the_session_goes_on(
     kind: Kind, stays: bool, cluster: RunningCluster

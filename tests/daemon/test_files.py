@@ -9,7 +9,7 @@ import pytest
 
 from groupcomm.errors import ConfigError
 from groupcomm.security.keys import KeyRing
-from groupcommd import key_file
+from groupcommd import private_files
 from groupcommd.key_file import (
     add_from,
     add_key,
@@ -56,7 +56,7 @@ def test_a_key_file_of_another_user_is_refused(
 ) -> None:
     write_key_file(tmp_path / "key")
     owner = (tmp_path / "key").stat().st_uid
-    monkeypatch.setattr(key_file, "_trusted", lambda: (owner + 1,))
+    monkeypatch.setattr(private_files, "_trusted", lambda: (owner + 1,))
     with pytest.raises(ConfigError, match=f"it belongs to user {owner}, who may change it"):
         read_key_file(tmp_path / "key")
 

@@ -2,6 +2,7 @@
 
 import logging
 import socket
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ import pytest
 import trio
 import trio.testing
 
-from groupcomm.errors import SessionEnded
+from groupcomm.errors import LocalProtocolError, SessionEnded
 from groupcomm.events import Message
 from groupcomm.session.codes import Code
 from groupcomm_client import Connection, connect
 from groupcomm_client.certificates import issue, make_authority
 from groupcommd.clients import HELLO_S
 from groupcommd.config_file import read_config
+from groupcommd.key_file import write_key_file
+from groupcommd.service import WALL_INTERVAL_S
 from groupcommd.token_file import add_token, remove_token
 from tests.daemon.virtual import virtual_clock, virtual_daemons
 
@@ -138,6 +141,57 @@ async def test_a_reload_ends_sessions_of_revoked_tokens_and_changes_quotas(
                 await received(ann, 1)
             assert caught.value.code == Code.REJECT_AUTH
         assert service.reloads == 2
+
+
+async def test_a_reload_with_a_wrong_key_file_leaves_certificates_and_tokens_as_they_were(
+    autojump_clock: trio.testing.MockClock,
+    tmp_path: Path,
+    proofs: Proofs,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    key, file = tmp_path / "plant.key", tmp_path / "cluster.toml"
+    write_key_file(key)
+    head = f'key_file = "{key}"'
+    async with virtual_daemons(tmp_path, "a", proofs.clients, head) as daemons:
+        proofs.tokens.rename(tmp_path / "moved")
+        file.write_text(file.read_text().replace(str(proofs.tokens), str(tmp_path / "moved")))
+        fresh = add_token(proofs.tokens, "eve")
+        right = key.read_text()
+        key.unlink()
+        write_key_file(key)
+        with pytest.raises(LocalProtocolError, match="has another key of that number"):
+            await _reload(daemons["a"].service, file, tmp_path, caplog)
+        async with connect(daemons["a"].tls, **{**proofs.options, "token": fresh}):
+            assert daemons["a"].service.reloads == 0, "the tokens are those of the old place"
+        key.write_text(right)
+        await _reload(daemons["a"].service, file, tmp_path, caplog)
+        with pytest.raises(SessionEnded, match="the token is wrong"):
+            async with connect(daemons["a"].tls, **{**proofs.options, "token": fresh}):
+                pass
+
+
+async def test_a_session_ends_when_its_token_expires(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path, proofs: Proofs
+) -> None:
+    async with (
+        virtual_daemons(tmp_path, "a", proofs.clients) as daemons,
+        connect(daemons["a"].tls, **proofs.options) as ann,
+        connect(str(daemons["a"].unix)) as bob,
+    ):
+        await bob.join("g")
+        await ann.join("g")
+        remove_token(proofs.tokens, "ann")
+        await trio.sleep(3 * WALL_INTERVAL_S)
+        await ann.multicast("g", b"a token that was removed counts for it until a reload")
+        await received(bob, 1)
+        add_token(proofs.tokens, "ann", datetime.now(UTC) - timedelta(seconds=1))
+        started = trio.current_time()
+        with pytest.raises(SessionEnded, match="expired") as caught, trio.fail_after(60):
+            await received(ann, 2)
+        assert caught.value.code == Code.REJECT_AUTH
+        assert trio.current_time() - started < 2 * WALL_INTERVAL_S
+        await bob.multicast("g", b"it came otherwise")
+        await received(bob, 1)
 
 
 async def _reload(service: Any, file: Path, folder: Path, log: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,9 @@
 """Tokens and certificates on disk: made, found, revoked, and kept from others."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,11 +23,20 @@ def test_a_token_is_known_until_it_expires_or_is_revoked(tmp_path: Path) -> None
     book = TokenBook(path)
     assert (book.name_of(ann, NOW), book.name_of(bob, NOW)) == ("ann", "bob")
     assert book.name_of(bob, NOW + timedelta(days=1)) is None
+    assert not book.expired(NOW)
+    assert book.expired(NOW + timedelta(days=1)) == {"bob"}
     remove_token(path, "ann")
     assert book.name_of(ann, NOW) is None, "the book sees that the file has changed"
     assert (book.knows("ann", NOW), book.knows("bob", NOW)) == (False, True)
     assert book.name_of(add_token(path, "ann"), NOW) == "ann"
     assert book.name_of(ann, NOW) is None, "an old token of a name that is used again"
+
+
+def test_tokens_that_are_made_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    path, names = tmp_path / "tokens", [f"n{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(partial(add_token, path), names))
+    assert sorted(read_tokens(path)) == sorted(names)
 
 
 @pytest.mark.parametrize("wrong", ["", ":", "ann", "ann:", "ann:x", "eve:x", ":x", "ann:ü\0"])

@@ -153,12 +153,16 @@ class Daemons:
 
 
 @asynccontextmanager
-async def virtual_daemons(folder: Path, names: str, clients: str = "") -> AsyncIterator[Daemons]:
-    """Run a daemon for each letter, in one view at first; `clients` is TOML of that table."""
+async def virtual_daemons(
+    folder: Path, names: str, clients: str = "", head: str = ""
+) -> AsyncIterator[Daemons]:
+    """Run a daemon for each letter, in one view at first; `clients` is TOML of that table, `head`
+    of what stands in none.
+    """
     lines = [f'{name} = "127.0.0.1:{4000 + at}"' for at, name in enumerate(names)]
     config_file = folder / "cluster.toml"
     config_file.write_text(
-        "\n".join(["[sites.main.daemons]", *lines, "[clients]", 'tcp = "off"', clients])
+        "\n".join([head, "[sites.main.daemons]", *lines, "[clients]", 'tcp = "off"', clients])
     )
     async with trio.open_nursery() as nursery:
         daemons = Daemons(FakeNetwork(nursery))

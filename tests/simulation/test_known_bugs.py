@@ -1,7 +1,8 @@
 """Every known bug is found: its finding seed is replayed.
 
 The core's own invariants are off in these runs. Bugs, seeds and properties are read from
-docs/known-bugs.md, which says how to make its table anew when the core or the load changes.
+docs/known-bugs.md, which says how to make its table anew when the core or the load changes. Its
+last part is for test_security_bugs.py.
 """
 
 from pathlib import Path
@@ -20,7 +21,14 @@ from groupcomm.wire.data import DataPacket
 from tests.simulation import test_campaign
 
 PAGE = Path(__file__).parents[2] / "docs" / "known-bugs.md"
-ROWS = [line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines() if "| `" in line]
+
+
+def rows_of(part: str) -> list[list[str]]:
+    """The cells of a table's rows, without its head."""
+    return [line.strip("| ").split(" | ") for line in part.splitlines() if "| `" in line]
+
+
+ROWS, SECURITY_ROWS = map(rows_of, PAGE.read_text().split("\n## Of security\n"))
 
 
 def read_seed(text: str) -> tuple[int | None, int]:

@@ -337,6 +337,12 @@ class Sealing:
             return True  # of a view that has gone
         raise NotGenuine(_too_late(agreement, head.place))
 
+    def finish(self) -> None:
+        """The session is over: what waits for a key is not dropped in silence."""
+        for held in self._holding.heads():
+            self._holding.take(held)
+            self._give_up(held.message, "the session has ended before its key came")
+
     # ---- time ----
 
     @property

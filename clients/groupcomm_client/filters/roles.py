@@ -37,6 +37,7 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         groups, data, level, type, self_discard, ordered: as the program has sent it.
         ticket: of a message whose place somebody waits for; 0 of any other.
+        secret: its group had one when the program sent it: it goes out sealed, or not at all.
     """
 
     groups: tuple[str, ...]
@@ -46,6 +47,7 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     self_discard: bool = False
     ordered: bool = False
     ticket: int = 0
+    secret: bool = False
 
 
 class FilterOutgoing(Outgoing, frozen=True, kw_only=True, gc=False):

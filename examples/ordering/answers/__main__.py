@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 
+from examples.common.command import new_parser
 from examples.common.names import known
 from examples.ordering.answers.answer import Answer
 from examples.ordering.answers.sheets import ANSWERS
@@ -17,12 +18,7 @@ exit status: 0 done, 2 usage"""
 
 def make_parser() -> argparse.ArgumentParser:
     """All options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.ordering.answers",
-        description=__doc__,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = new_parser("ordering.answers", __doc__, EPILOG)
     parser.add_argument("numbers", nargs="*", metavar="SHEET.NUMBER", help="none: list all")
     parser.add_argument("--list", action="store_true", help="numbers and titles, and run nothing")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each")

@@ -15,7 +15,7 @@ from groupcomm_client import connect, filters, stay_connected
 from groupcomm_client.end_to_end import KeyChanged, SharedSecret, Unreadable
 from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_client.sessions import Reconnected
-from tests.clients.kinds import KINDS, Kind
+from tests.clients.kinds import Kind
 
 PATIENCE_S = 30.0
 MOMENT_S = 0.02
@@ -27,12 +27,6 @@ SECRET = SharedSecret(b"s" * 32)
 def cluster() -> Iterator[RunningCluster]:
     with RunningCluster("ab") as running:
         yield running
-
-
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    return found
 
 
 class Listener:

@@ -22,10 +22,9 @@ from groupcomm_client.filters import (
     traced,
 )
 from groupcomm_client.running_cluster import RunningCluster
-from tests.clients.kinds import KINDS, Kind
+from tests.clients.kinds import PATIENCE_S, Kind, next_of
 
 FIFO, SAFE = ServiceLevel.FIFO, ServiceLevel.SAFE
-PATIENCE_S = 20.0
 SHORT_S = 0.05
 FILTERS = [causal, compression]
 
@@ -34,21 +33,6 @@ FILTERS = [causal, compression]
 def cluster() -> Iterator[RunningCluster]:
     with RunningCluster("ab") as running:
         yield running
-
-
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    return found
-
-
-async def next_of(kind: Kind, connection: Any, wanted: type) -> Any:
-    """The next event of a class."""
-    while True:
-        event = await kind.receive(connection, PATIENCE_S)
-        assert event is not None, f"no {wanted.__name__} comes"
-        if isinstance(event, wanted):
-            return event
 
 
 def test_whatever_is_sent_and_however_it_is_received(kind: Kind, cluster: RunningCluster) -> None:

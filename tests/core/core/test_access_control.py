@@ -51,7 +51,11 @@ def refusals(program: Program) -> list[tuple[int, str, str]]:
 
 @pytest.fixture
 def pair() -> Cluster:
-    """Two daemons in one view."""
+    return two_daemons()
+
+
+def two_daemons() -> Cluster:
+    """Of one view."""
     cluster = Cluster("ab")
     cluster.start("ab")
     cluster.run(1.0)
@@ -226,6 +230,17 @@ def test_rules_that_change_while_daemons_are_apart_hold_when_they_meet(pair: Clu
 
 def govern(clients: Clients, access: Access, most_groups: int | None = None) -> None:
     clients.step(RulesChanged(access, most_groups))
+
+
+def test_what_was_allowed_is_judged_anew_by_other_rules() -> None:
+    clients = Clients()
+    govern(clients, rules(("cert:ann", "g", Verb.SEND)))
+    ann = clients.connect("ann", principal="cert:ann")
+    clients.sessions[ann].multicast("g", b"x", level=AGREED)
+    assert clients.talk(ann) == []
+    govern(clients, rules(("cert:ann", "h", Verb.SEND)))
+    clients.sessions[ann].multicast("g", b"x", level=AGREED)
+    assert [type(event) for event in clients.talk(ann)] == [Refused]
 
 
 def test_who_may_not_see_members_is_told_of_itself_alone() -> None:

@@ -1,0 +1,187 @@
+"""Wrong ways to keep the rules of security, which tests find rather than the simulator's oracles.
+
+An oracle judges what programs and daemons were told; these bugs let somebody in, or repeat a nonce,
+and nobody is told anything wrong. docs/known-bugs.md lists them, each with the test that finds it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from groupcomm.config.view import Incarnation
+from groupcomm.core.desk import Desk
+from groupcomm.core.guard import Guard
+from groupcomm.core.keeper import Keeper
+from groupcomm.core.seat import Seat
+from groupcomm.groups.table import GroupTable
+from groupcomm.security import opening, sealing
+from groupcomm.security.channels import Channel
+from groupcomm.security.hello import Introductions, Reply
+from groupcomm.security.layout import Opened
+from groupcomm.security.opening import Opener
+from groupcomm.security.quotas import Account
+from groupcomm.security.rotation import Rotation
+from groupcomm.sim.variants.bug import Right, known_bug
+from groupcomm.wire.keys import KeyReport
+
+_DERIVED: Final = ((sealing, "derive_key"), (opening, "derive_key"))
+_ANY_START: Final = Incarnation(0, 0)
+
+# ---- datagrams ----
+
+
+@known_bug((Opener, "_open_stranger"))
+def taken_without_a_proof(right: Right) -> Right:
+    """A start of a daemon counts as proved as soon as a datagram of it has a right seal."""
+
+    def open_stranger(self: Opener, *arguments: Any) -> Opened:
+        opened: Opened = right(self, *arguments)
+        self.trust(opened.sender, opened.incarnation, dict.fromkeys(Channel, opened.counter))
+        opened.proven = True
+        return opened
+
+    return open_stranger
+
+
+@known_bug((Introductions, "on_hello"))
+def proof_counts_again(right: Right) -> Right:
+    """A copy of a proof begins windows anew after they had to be forgotten."""
+
+    def on_hello(self: Introductions, *arguments: Any, **options: Any) -> Reply:
+        self.forgot = False
+        reply: Reply = right(self, *arguments, **options)
+        return reply
+
+    return on_hello
+
+
+@known_bug(*_DERIVED)
+def keys_outlive_the_start(seals: Right, opens: Right) -> tuple[Right, Right]:
+    """Keys do not depend on the start of a daemon, whose counters begin anew."""
+
+    def without_start(right: Right) -> Right:
+        def derive(secret: bytes, cluster: int, sender: int, _: object, *place: int) -> bytes:
+            key: bytes = right(secret, cluster, sender, _ANY_START, *place)
+            return key
+
+        return derive
+
+    return without_start(seals), without_start(opens)
+
+
+@known_bug(*_DERIVED)
+def channels_share_a_key(seals: Right, opens: Right) -> tuple[Right, Right]:
+    """All channels of a daemon have one key, though each counts for itself."""
+
+    def without_channel(right: Right) -> Right:
+        def derive(*who: Any) -> bytes:
+            *others, _channel, epoch = who
+            key: bytes = right(*others, 0, epoch)
+            return key
+
+        return derive
+
+    return without_channel(seals), without_channel(opens)
+
+
+# ---- changing the key ----
+
+
+@known_bug((Rotation, "_agree"))
+def promoted_before_all_have_it(right: Right) -> Right:
+    """A daemon seals with a new key as soon as it has it, whoever lacks it."""
+
+    def agree(self: Rotation, reports: Sequence[KeyReport]) -> None:
+        target = max(max(report.active, report.wish) for report in reports)
+        if target in self.keys.keys:
+            self._seal_with(target)
+        right(self, reports)
+
+    return agree
+
+
+@known_bug((Keeper, "retire"))
+def retired_at_once(right: Right) -> Right:
+    """A key is erased while datagrams that are sealed with it may be on their way."""
+
+    def retire(self: Keeper, number: int, *, without_missing: bool) -> None:
+        self._sealed_since = 0.0
+        right(self, number, without_missing=without_missing)
+
+    return retire
+
+
+# ---- who may do what ----
+
+
+@known_bug((Desk, "review"))
+def only_joins_are_judged(_right: Right) -> Right:
+    """Rules are asked when somebody joins; other rules do not concern who is a member."""
+
+    def review(_self: Desk) -> None:
+        pass
+
+    return review
+
+
+@known_bug((Desk, "govern"))
+def judged_once(right: Right) -> Right:
+    """What a session was allowed to send it may send for ever, whatever the rules become."""
+
+    def govern(self: Desk, *rules: Any) -> None:
+        allowed = {number: set(seat.allowed) for number, seat in self._seats.items()}
+        right(self, *rules)
+        for number, seat in self._seats.items():
+            seat.allowed |= allowed[number]
+
+    return govern
+
+
+@known_bug((GroupTable, "own_principals"))
+def principals_stay_behind(_right: Right) -> Right:
+    """A daemon does not bring into a new view whose its sessions are."""
+
+    def own_principals(_self: GroupTable) -> list[tuple[int, str]]:
+        return []
+
+    return own_principals
+
+
+# ---- quotas ----
+
+
+@known_bug((Account, "charge"))
+def nothing_is_charged(_right: Right) -> Right:
+    """Quotas are set, and nothing that a program sends counts."""
+
+    def charge(_self: Account, _now: float, **_amounts: int) -> None:
+        pass
+
+    return charge
+
+
+@known_bug((Guard, "_forget"))
+def charged_for_nothing(right: Right) -> Right:
+    """A membership counts for the quota also when the group was left."""
+
+    def forget(self: Guard, seat: Seat, group: str) -> None:
+        counted = group in seat.groups
+        right(self, seat, group)
+        if counted:
+            self._memberships[seat.principal] += 1
+
+    return forget
+
+
+BUGS = (
+    taken_without_a_proof,
+    proof_counts_again,
+    keys_outlive_the_start,
+    channels_share_a_key,
+    promoted_before_all_have_it,
+    retired_at_once,
+    only_joins_are_judged,
+    judged_once,
+    principals_stay_behind,
+    nothing_is_charged,
+    charged_for_nothing,
+)
