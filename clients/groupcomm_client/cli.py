@@ -20,6 +20,7 @@ from groupcomm_client.commands import (
     demo,
     doctor,
     groups,
+    identity,
     keygen,
     keys,
     latency,
@@ -92,7 +93,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
-        *(demo, daemon, keygen, keys, certs, tokens, pub, sub, chat, watch),
+        *(demo, daemon, keygen, keys, identity, certs, tokens, pub, sub, chat, watch),
         *(status, groups, members, latency),
         *(top, bench, doctor, record, log, replay, spark, relay, story, simulate, check, view),
         compare,

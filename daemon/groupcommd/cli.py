@@ -136,12 +136,13 @@ async def _serve(
                 nursery.start_soon(_collect_garbage)
                 end = await service.run()
                 nursery.cancel_scope.cancel()
-            if end is End.LACKS_KEY:
-                raise ConfigError(str(service.lacks))
+            if end is End.LOCKED_OUT:
+                raise ConfigError(str(service.locked_out))
             if end is not End.OUTDATED:
                 _log.info("left")
                 return
-            config = attrs.evolve(config, keys=service.core.keeper.keys)
+            keeper = service.core.keeper
+            config = attrs.evolve(config, keys=keeper.keys, roll=keeper.roll)
             least_restarts = service.core.adopt_restarts or 0
             _log.warning("others know of %d starts, the disk of fewer; begins anew", least_restarts)
 

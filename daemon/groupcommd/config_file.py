@@ -4,6 +4,7 @@ docs/configuration.md has every key. Errors name the key, its value and the rule
 """
 
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +19,9 @@ from groupcomm.config.core import CoreConfig, Windows
 from groupcomm.config.presets import PRESETS
 from groupcomm.errors import ConfigError
 from groupcomm.security.access import Access
+from groupcomm.security.identity import Credentials, Roll
 from groupcomm.security.keys import KeyRing
+from groupcomm.security.layout import SUITE_AES_GCM, SUITE_IDENTITIES, SUITE_NONE
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon import SessionLimits
 from groupcommd.addresses import (
@@ -39,6 +42,7 @@ from groupcommd.client_tables import (
     read_tcp,
     read_tls,
 )
+from groupcommd.identity_file import read_identity, read_roll
 from groupcommd.key_file import read_key_file
 from groupcommd.site_tables import (
     DEFAULT_PACKET_BYTES,
@@ -63,6 +67,8 @@ class File:
     cluster: str = "groupcomm"
     name: str | None = None
     key_file: str | None = None
+    identity: str | None = None
+    identities: str | None = None
     insecure: bool = False
     state_dir: str | None = None
     expected_daemons: int | None = None
@@ -89,6 +95,9 @@ class DaemonConfig:
         multicast: reaches all daemons of its own site; None: each gets its own datagram.
         keys: seal what it sends; None without a key file.
         key_file: where they were read, and are written when daemons agree on others.
+        identity: its private key; None where daemons have no identities.
+        roll: whose identities count; None if `identity` is.
+        identities: the file where `roll` was read, and is written when a daemon is evicted.
         limits: caps on sessions.
         block_s: a client that all senders have waited for so long is cut off.
         unix: path of the socket for local clients.
@@ -110,6 +119,9 @@ class DaemonConfig:
     multicast: Address | None = None
     keys: KeyRing | None = attrs.field(default=None, repr=False)
     key_file: Path | None = None
+    identity: bytes | None = attrs.field(default=None, repr=False)
+    roll: Roll | None = attrs.field(default=None, repr=False)
+    identities: Path | None = None
     limits: SessionLimits = attrs.field(factory=SessionLimits)
     block_s: float = ClientsTable().block_s
     unix: Path
@@ -122,6 +134,13 @@ class DaemonConfig:
     insecure: bool = False
     spin: bool = False
     trace: Path | None = None
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """With which it proves which daemon it is; None where daemons have no identities."""
+        if self.identity is None or self.roll is None:
+            return None
+        return Credentials(self.identity, self.roll, os.urandom)
 
     @property
     def far(self) -> frozenset[str]:
@@ -151,7 +170,10 @@ def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) 
     sites = file.sites or {"local": SiteTable(daemons={name: f"{DEFAULT_HOST}:{DEFAULT_PORT}"})}
     daemons = read_daemons(sites, name)
     addresses = {daemon: found[0] for daemon, found in daemons.items()}
-    key_file = base / Path(file.key_file).expanduser() if file.key_file else None
+    key_file, identity, identities = (
+        base / Path(written).expanduser() if written else None
+        for written in (file.key_file, file.identity, file.identities)
+    )
     config = DaemonConfig(
         name=name,
         core=_core(file, sites),
@@ -160,6 +182,9 @@ def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) 
         multicast=read_multicast(sites, name),
         keys=read_key_file(key_file) if key_file is not None else None,
         key_file=key_file,
+        identity=read_identity(identity) if identity is not None else None,
+        roll=read_roll(identities) if identities is not None else None,
+        identities=identities,
         limits=read_limits(file.clients),
         block_s=file.clients.block_s,
         unix=base / Path(file.clients.unix or runtime_folder() / SOCKET_NAME).expanduser(),
@@ -173,6 +198,8 @@ def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) 
         spin=file.spin,
     )
     _check_safety(config)
+    if config.credentials is not None:
+        config.credentials.check(config.name, config.core.daemons)
     return config
 
 
@@ -303,10 +330,20 @@ def _core(file: File, sites: Mapping[str, SiteTable]) -> CoreConfig:
         link_delays_us=link_delays_us(sites, file.links),
         expected_daemons=file.expected_daemons,
         packet_limit=packet_limit(file.packet_bytes, sites, file.links),
-        suite=1 if file.key_file else 0,
+        suite=_suite(file),
         timing=_changed("timing", timing, file.timing),
         windows=_changed("windows", Windows(), file.windows),
     )
+
+
+def _suite(file: File) -> int:
+    """Which suite protects datagrams; a suite asks for all that the one below it has."""
+    if bool(file.identity) != bool(file.identities):
+        there, missing = ("identity", "identities") if file.identity else ("identities", "identity")
+        raise ConfigError(f"{there} is set and {missing} is not: daemons need both, or neither")
+    if file.identity and not file.key_file:
+        raise ConfigError("identity is set and key_file is not: identities need both")
+    return SUITE_IDENTITIES if file.identity else SUITE_AES_GCM if file.key_file else SUITE_NONE
 
 
 def _changed(table: str, base: Any, changes: Mapping[str, float]) -> Any:

@@ -15,11 +15,13 @@ import trio
 
 from groupcomm.core import DaemonCore
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
+from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
 from groupcommd.doors import unix_principal
+from groupcommd.identity_file import change_roll, read_roll, with_evicted
 from groupcommd.key_file import agreed, change_key_file, read_key_file
 
-KNOWN: Final = "keys, keys reload, keys promote N, keys retire N [without-missing]"
+KNOWN: Final = "keys, keys reload, keys promote N, keys retire N [without-missing], keys evict NAME"
 
 _ANYWAY: Final = ["without-missing"]
 _log = logging.getLogger("groupcommd")
@@ -36,11 +38,13 @@ class KeyService:
     Args:
         core: of the daemon.
         path: of its key file; None without one.
+        identities: the file of all daemons' identities; None where they have none.
     """
 
-    def __init__(self, core: DaemonCore, path: Path | None) -> None:
+    def __init__(self, core: DaemonCore, path: Path | None, identities: Path | None) -> None:
         self._core = core
         self._path = path
+        self._identities = identities
         self._told: set[int] = set()  # keys that were said to be missing
         self._alone = True  # never in a view with others
 
@@ -69,6 +73,9 @@ class KeyService:
             case ["promote", number] if number.isdigit():
                 keeper.promote(int(number))
                 _log.info("all are asked to seal with key %s", number)
+            case ["evict", name]:
+                keeper.evict(name)
+                _log.info("all are asked to evict %s", name)
             case ["retire", number, *more] if number.isdigit() and more in ([], _ANYWAY):
                 keeper.retire(int(number), without_missing=bool(more))
                 _log.info("all are asked to erase key %s", number)
@@ -86,6 +93,9 @@ class KeyService:
         if self._path is None:
             raise ConfigError("this daemon has no key_file: set it, and restart the daemon")
         keys = read_key_file(self._path)
+        roll = None if self._identities is None else read_roll(self._identities)
+        if roll is not None:
+            self._core.keeper.load_roll(roll)
         self._core.keeper.load(keys)
         _log.info("key file read again: keys %s", ", ".join(map(str, sorted(keys.keys))))
 
@@ -107,16 +117,41 @@ class KeyService:
         else:
             _log.info("key %d seals from now on; %s says so", keys.active, self._path)
 
+    async def store_roll(self, roll: Roll) -> None:
+        """Have the file tell who was evicted; if that fails the log says so, and no more."""
+        assert self._identities is not None
+        names = ", ".join(sorted(set(roll.evicted.values())))
+        try:
+            await trio.to_thread.run_sync(
+                change_roll, self._identities, partial(with_evicted, roll)
+            )
+        except (GroupCommError, OSError) as error:
+            _log.error(
+                "identities %s could not be rewritten: %s; mend that before the next restart, the"
+                " file must say that %s were evicted",
+                self._identities,
+                error,
+                names,
+            )
+        else:
+            _log.warning("evicted: %s; %s says so", names, self._identities)
+
     # ---- what is lacking ----
 
     def look(self) -> str | None:
-        """Now and then: whether others seal with a key that is not here.
+        """Now and then: whether others seal with a key that is not here, or have evicted it.
 
         Returns:
             What is lacking, and what to do, if this daemon has never been in a view with others and
-            will not be; None if it can go on.
+            will not be, or was evicted; None if it can go on.
         """
         keeper, view = self._core.keeper, self._core.view
+        if keeper.is_evicted and keeper.roll_to_store is None:
+            return (
+                "this daemon was evicted: the others trust its identity no more; if its host is"
+                " sound again make another with groupcomm identity new, and bring its public key"
+                " to the identities of all hosts"
+            )
         self._alone &= view is None or len(view.daemons) == 1
         lacks = keeper.lacks
         if lacks is not None:

@@ -52,6 +52,25 @@ def open_irreplaceable(path: Path, key: str) -> BinaryIO:
     return file
 
 
+def open_unwritable(path: Path, key: str) -> BinaryIO:
+    """Open a file that everybody may read, and only its owner change or replace.
+
+    Raises:
+        ConfigError: others may change or replace it.
+        OSError: it cannot be read.
+    """
+    file = path.open("rb")
+    status = os.fstat(file.fileno())
+    fault = _owner_fault(path, status) or _replaceable(path.absolute().parent)
+    if status.st_mode & 0o022:
+        mode = stat.S_IMODE(status.st_mode)
+        fault = f"others may write to it (mode {mode:o}); mend that with: chmod go-w {path}"
+    if fault is not None:
+        file.close()
+        raise ConfigError(f"{key} {path}: {fault}")
+    return file
+
+
 def _trusted() -> tuple[int, ...]:
     """The users who may own a secret file and its folder."""
     return 0, os.geteuid()

@@ -18,7 +18,6 @@ import trio
 from groupcomm.core import DaemonCore, RulesChanged
 from groupcomm.core.probe import Probe
 from groupcomm.membership.states import State
-from groupcomm.security.keys import KeyRing
 from groupcomm.session.codes import Code
 from groupcomm.trace.events import Fail, Left
 from groupcommd.clients import Clients
@@ -49,7 +48,7 @@ class End(enum.Enum):
 
     LEFT = enum.auto()  # in order, as it was told to
     OUTDATED = enum.auto()  # others know of more starts than its disk; start anew
-    LACKS_KEY = enum.auto()  # others seal with a key that it does not have
+    LOCKED_OUT = enum.auto()  # others seal with a key that it does not have, or have evicted it
 
 
 class Service:
@@ -65,7 +64,7 @@ class Service:
         core: of this start.
         clients: their connections, while `run` runs.
         reloads: how often the configuration was read again.
-        lacks: which key it lacks, and where it is; None while it lacks none.
+        locked_out: why others would not have it in their view, and what to do; None if they would.
     """
 
     def __init__(
@@ -87,13 +86,14 @@ class Service:
             config.core,
             start,
             keys=config.keys,
+            credentials=config.credentials,
             now=trio.current_time(),
             wall=time.time(),
             limits=config.limits,
             probe=probe,
         )
         self.core.desk.govern(config.access, config.quotas.groups)
-        self._keys = KeyService(self.core, config.key_file)
+        self._keys = KeyService(self.core, config.key_file, config.identities)
         self._state = state
         self._udp = sockets.udp
         self._networks = sockets.udp if isinstance(sockets.udp, Networks) else None
@@ -101,7 +101,7 @@ class Service:
         self._timer = trio.CancelScope()
         self._scope = trio.CancelScope()
         self._storing = self._storing_keys = False
-        self.lacks: str | None = None
+        self.locked_out: str | None = None
         self._error: Exception | None = None
         self._end = End.LEFT
         self._lingers = False
@@ -153,7 +153,7 @@ class Service:
                 more; then nothing has changed.
         """
         keeper = self._new_keeper(config)
-        names = [name for name in attrs.fields_dict(DaemonConfig) if name != "keys"]
+        names = [name for name in attrs.fields_dict(DaemonConfig) if name not in ("keys", "roll")]
         changed = [n for n in names if getattr(config, n) != getattr(self._config, n)]
         reloaded = _RELOADED if keeper is None else _RELOADED | {"tls"}
         taken = [name for name in changed if name in reloaded]
@@ -252,9 +252,9 @@ class Service:
             self._end_expired()
             self._watch.look_at_load()
             self._watch.look_at_ways()
-            self.lacks = self._keys.look()
-            if self.lacks is not None:
-                self._finish(End.LACKS_KEY)
+            self.locked_out = self._keys.look()
+            if self.locked_out is not None:
+                self._finish(End.LOCKED_OUT)
             if self.core.desk.limits.block_bytes is not None:
                 self._cut_off_who_blocks(trio.current_time())
 
@@ -337,9 +337,9 @@ class Service:
         if core.mark_to_store is not None and not self._storing:
             self._storing = True
             self._nursery.start_soon(self._store, core.mark_to_store)
-        if core.keeper.to_store is not None and not self._storing_keys:
+        if not self._storing_keys and (core.keeper.to_store or core.keeper.roll_to_store):
             self._storing_keys = True
-            self._nursery.start_soon(self._store_keys, core.keeper.to_store)
+            self._nursery.start_soon(self._store_keys)
         if core.adopt_restarts is not None:
             self._finish(End.OUTDATED)
         elif core.state is State.LEFT and not self._lingers:
@@ -356,10 +356,17 @@ class Service:
         self.core.stored(mark)
         self.turn()
 
-    async def _store_keys(self, keys: KeyRing) -> None:
-        await self._keys.store(keys)
+    async def _store_keys(self) -> None:
+        """What was agreed about keys and identities is in the files, for the next start."""
+        keeper = self.core.keeper
+        keys, roll = keeper.to_store, keeper.roll_to_store
+        if keys is not None:
+            await self._keys.store(keys)
+            keeper.stored(keys)
+        if roll is not None:
+            await self._keys.store_roll(roll)
+            keeper.stored_roll(roll)
         self._storing_keys = False
-        self.core.keeper.stored(keys)
         self.turn()  # they may have changed once more
 
     async def _linger(self) -> None:

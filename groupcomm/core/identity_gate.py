@@ -10,7 +10,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start as DaemonStart
 from groupcomm.config.view import Incarnation, View
 from groupcomm.core.gate import SealedGate
-from groupcomm.errors import BadDatagram, ConfigError
+from groupcomm.errors import BadDatagram
 from groupcomm.names import cluster_number, daemon_number
 from groupcomm.security.allowance import Allowance
 from groupcomm.security.channels import Channel
@@ -44,10 +44,7 @@ class IdentityGate(SealedGate):
         credentials: Credentials,
     ) -> None:
         """Raise ConfigError if the identity is not that of this daemon, or counts no more."""
-        credentials.check(start.name)
-        missing = sorted(set(config.daemons) - credentials.roll.daemons.keys())
-        if missing:
-            raise ConfigError(f"identities: they do not list {', '.join(missing)}")
+        credentials.check(start.name, config.daemons)
         own, cluster = (start.daemon.number, start.incarnation), cluster_number(config.cluster)
         self._roll = credentials.roll
         self._exchange = Exchange(own, cluster, credentials.entropy)

@@ -219,6 +219,11 @@ class Keeper:
         return roll is not None and not roll.counts(self._core.start.name)
 
     @property
+    def roll(self) -> Roll | None:
+        """Whose identities count; None where daemons have none."""
+        return self._gate.roll
+
+    @property
     def roll_to_store(self) -> Roll | None:
         """Have the identities' file tell of these, then call `stored_roll`; None if it does."""
         return None if self._roll_stored else self._gate.roll

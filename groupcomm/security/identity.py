@@ -7,7 +7,7 @@ count. A daemon whose key counts no more is *evicted*, whatever else it still ha
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -92,11 +92,20 @@ class Credentials:
     roll: Roll
     entropy: Entropy = attrs.field(repr=False)
 
-    def check(self, name: str) -> None:
-        """Raise ConfigError unless this is the key of the daemon of that name, and counts."""
-        public = self.roll.daemons.get(name)
-        if public is None:
-            raise ConfigError(f"identities: they do not list {name}, this daemon: add it")
+    def check(self, name: str, daemons: Sequence[str]) -> None:
+        """Raise ConfigError unless this is the key of the daemon of that name, and counts.
+
+        Args:
+            name: of the daemon that has them.
+            daemons: all that are to have an identity.
+        """
+        missing = sorted({name, *daemons} - self.roll.daemons.keys())
+        if missing:
+            raise ConfigError(
+                f"identities: they do not list {', '.join(missing)}; add each with: groupcomm"
+                " identity add"
+            )
+        public = self.roll.daemons[name]
         if public != public_of(self.private):
             raise ConfigError(
                 f"identity: its public key is {public_of(self.private).hex()}, but identities say"

@@ -27,13 +27,16 @@ class Refused(GroupCommError):
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs of the verb."""
-    parser.description = f"{HELP}: add a key at every host, promote it, retire the old one"
+    parser.description = (
+        f"{HELP}: add a key at every host, promote it, retire the old one; or evict a daemon"
+    )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, run_, help_, example in (
         ("status", _status, "which keys all members have, and which one seals", "status --json"),
         ("add", _add, "add a key to a key file, and have the daemon read it", "add plant.key"),
         ("promote", _promote, "have all members seal with a key from now on", "promote 2"),
         ("retire", _retire, "have all members erase a key, also in their files", "retire 1"),
+        ("evict", _evict, "have no daemon trust the identity of one any more", "evict press"),
     ):
         verb = verbs.add_parser(
             name,
@@ -52,6 +55,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                 metavar="COPY",
                 help="take the keys of another host's file, and make none",
             )
+        elif name == "evict":
+            verb.add_argument("name", metavar="NAME", help="of the daemon; another one than here")
         elif name != "status":
             verb.add_argument("number", type=int, metavar="N", help="of the key")
         if name == "retire":
@@ -79,7 +84,18 @@ def _status(options: argparse.Namespace) -> int:
         print(f"{name:<9} {_keys(told) if told is not None else 'has told nothing in this view'}")
     for name in found["missing"]:
         print(f"{name:<9} is not in the view")
+    if found["identities"] is not None:
+        _tell_identities(found["identities"])
     return 0
+
+
+def _tell_identities(told: Mapping[str, Any]) -> None:
+    known = ", ".join(f"{name} ({found})" for name, found in told["daemons"].items())
+    print(f"trusted   {known}")
+    for found, name in told["evicted"].items():
+        print(f"evicted   {name} ({found})")
+    if told["await"]:
+        print(f"awaited   {', '.join(told['await'])}: the secrets of this view are on their way")
 
 
 def _keys(told: Mapping[str, Any]) -> str:
@@ -124,6 +140,10 @@ def _retire(options: argparse.Namespace) -> int:
     )
 
 
+def _evict(options: argparse.Namespace) -> int:
+    return _order(options, f"keys evict {options.name}", f"to trust {options.name} no more")
+
+
 def _order(options: argparse.Namespace, question: str, what: str) -> int:
     found = _ask(options, question)
     if options.json:
@@ -134,10 +154,19 @@ def _order(options: argparse.Namespace, question: str, what: str) -> int:
 
 
 def _ask(options: argparse.Namespace, question: str) -> dict[str, Any]:
-    found = trio.run(_ask_daemon, options, question)
+    found = ask(options, question)
     if "error" in found:
         raise Refused(found["error"])
     return found
+
+
+def ask(options: argparse.Namespace, question: str) -> dict[str, Any]:
+    """What the daemon answers that the options of connections name.
+
+    Raises:
+        CannotConnect: there is none.
+    """
+    return trio.run(_ask_daemon, options, question)
 
 
 async def _ask_daemon(options: argparse.Namespace, question: str) -> dict[str, Any]:

@@ -262,12 +262,12 @@ def test_credentials_that_do_not_fit_are_refused() -> None:
     good = Credentials(private("a"), ROLL, bytes)
     for wrong, text in (
         (attrs.evolve(good, private=private("b")), "another daemon's, or old"),
-        (attrs.evolve(good, roll=Roll({"b": bytes(32)})), "do not list a, this daemon"),
+        (attrs.evolve(good, roll=Roll({"b": bytes(32)})), "do not list a, c; add each"),
         (attrs.evolve(good, roll=ROLL.without([print_of(ROLL.daemons["a"])])), "was evicted"),
     ):
         with pytest.raises(ConfigError, match=text):
             start(wrong)
-    with pytest.raises(ConfigError, match="do not list d"):
+    with pytest.raises(ConfigError, match="do not list d;"):
         start(good, attrs.evolve(CONFIG, sites=(("a", "b", "c", "d"),)))
     with pytest.raises(ConfigError, match="have the same key"):
         Roll({"a": bytes(32), "b": bytes(32)})
