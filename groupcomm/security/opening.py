@@ -46,7 +46,7 @@ _CHANNELS: Final = frozenset(int(channel) for channel in Channel)
 Decrypt = Callable[[bytes, memoryview, bytes], bytes]
 
 
-def split_untrusted(datagram: bytes) -> tuple[int, Incarnation, int, int, int]:
+def split_sealed(datagram: bytes) -> tuple[int, Incarnation, int, int, int]:
     """Sender, its start, counter, channel and key id of a datagram that is long enough."""
     _, _, _, key_id, identity, counter, channel, _ = _SPLIT.unpack_from(datagram)
     _, sender, restarts, random_id = _IDENTITY.unpack(identity)

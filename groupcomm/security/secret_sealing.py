@@ -19,7 +19,7 @@ from groupcomm.security.exchange import Exchange
 from groupcomm.security.identity import Start
 from groupcomm.security.keys import KeyRing, derive_key
 from groupcomm.security.layout import HEAD_BYTES, SEAL_BYTES, SUITE_IDENTITIES, Opened
-from groupcomm.security.opening import Decrypt, Opener, split_untrusted
+from groupcomm.security.opening import Decrypt, Opener, split_sealed
 from groupcomm.security.sealing import Encrypt, Sealer
 from groupcomm.wire.introduction import INTRODUCTION_BYTES
 from groupcomm.wire.packet import PacketKind
@@ -135,7 +135,7 @@ class SecretOpener(Opener):
         try:
             return super().open_untrusted(datagram)
         except _Strange:
-            sender, incarnation, counter, channel, key_id = split_untrusted(datagram)
+            sender, incarnation, counter, channel, key_id = split_sealed(datagram)
             return Opened(sender, incarnation, counter, _CONTROL, channel, key_id, proven=False)
 
     def _key(
