@@ -14,6 +14,7 @@ from groupcomm.events import GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client.conversation import Received
 from groupcomm_client.coordination.mutex.form import Send
+from groupcomm_client.undecodable import UNDECODABLE
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -76,7 +77,7 @@ class TellingForm(ABC, Generic[WordT]):
     def _decode_untrusted(self, data: bytes) -> WordT | None:
         try:
             return self._decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNDECODABLE:
             return None
 
     def _send(self, word: WordT, level: ServiceLevel, to: MemberId | None = None) -> None:
