@@ -147,17 +147,17 @@ def test_a_partition_in_the_middle_of_a_rotation_loses_nothing_of_a_part(at_half
     cluster = sealed_cluster(plain_settings(daemons=4), QUICK)
     load = Load(cluster)
     load_keys(cluster, range(4))
-    load.run(0.3)
+    load.run(0.1)
     if at_half == "retire":
         command(cluster, 0, "promote", 2)
-        load.run(0.5)
+        cluster.run(0.5)
     began, pairs = load.sent, [(a, b) for a in (0, 1) for b in (2, 3)]
     pairs += [(b, a) for a, b in pairs]
     options = {"without_missing": False} if at_half == "retire" else {}
     number = 2 if at_half == "promote" else 1
     command(cluster, 0, at_half, number, **options)
     cluster.network.cut(pairs)
-    load.run(1.0)
+    load.run(0.8)  # longer than a token is waited for
     cluster.run(1.0)
     for hosts in ((0, 1), (2, 3)):
         one, other = heard(load, hosts)
@@ -167,9 +167,10 @@ def test_a_partition_in_the_middle_of_a_rotation_loses_nothing_of_a_part(at_half
     cluster.network.mend(pairs)
     cluster.form()
     merged, view = load.sent, cluster.view
-    load.run(0.5)
+    load.run(0.2)
+    cluster.run(0.4)
     command(cluster, 3, "retire", 1, without_missing=False)
-    load.run(0.3)
+    load.run(0.1)
     cluster.run(1.0)
     assert cluster.view is view
     since = [[data for data in one if int(data) >= merged] for one in heard(load, range(4))]
@@ -185,13 +186,13 @@ def test_a_rotation_without_a_daemon_that_is_down_goes_on_under_load() -> None:
     cluster.form([0, 1])
     load = Load(cluster, [0, 1])
     view = cluster.daemons[0].core.view
-    load.run(0.2)
+    load.run(0.1)
     load_keys(cluster, [0, 1])
-    load.run(0.3)
+    load.run(0.2)
     command(cluster, 1, "promote", 2)
-    load.run(0.5)
+    load.run(0.2)
     cluster.daemons[2].boot()  # with the old key alone: it is told, and let in by nobody
-    load.run(1.0)
+    load.run(0.5)
     cluster.run(1.0)
     assert cluster.daemons[0].core.view is view
     assert cluster.daemons[2].core.keeper.lacks is not None
