@@ -8,13 +8,17 @@ import msgspec
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import MemberId
+from groupcomm.level import ServiceLevel
+from groupcomm_client import filters
 from groupcomm_client.committed import markers
 from groupcomm_client.coordination import replica_messages, requests
 from groupcomm_client.coordination.mutex import acknowledged, lamport, resource
 from groupcomm_client.end_to_end import frames
 from groupcomm_client.filters import envelope
 from groupcomm_client.filters.causal import stamps
+from groupcomm_client.filters.envelope import prefix_of
 from groupcomm_client.spread_api import flush_layer
+from tests.fuzz.machine_targets import Members
 
 _ANN: Final = MemberId("#ann#d1", 2**31)
 _BOB: Final = MemberId("#bob#größe", 7)
@@ -67,11 +71,28 @@ def _coordination() -> Iterator[tuple[str, bytes]]:
     yield "client.coordination.mutex.resource.use", _pack(resource.Use(b"print"))
 
 
+def _received() -> Iterator[tuple[str, bytes]]:
+    """What members send that have the same filters, or another secret; the level stands before."""
+    stamp = stamps.encode_stamp(stamps.Stamp(1, 1, (0, 1)))
+    mark = stamps.encode_mark(stamps.Mark(1, 0, (_ANN, _BOB)))
+    prefix = prefix_of([filters.causal(), filters.compression()])
+    packed = b"\1" + zlib.compress(stamp + b"data" * 50)
+    for origin, inside in ((0, b"\0" + stamp + b"data"), (1, mark), (0, packed)):
+        yield "client.filters.receive", b"\2" + prefix + bytes((origin,)) + inside
+    others = Members(b"x" * 32)
+    others.ann.send(ServiceLevel.AGREED)
+    sealed = list(dict.fromkeys(others.world.wire))
+    kinds = {frames.kind_of(data): data for data in sealed}
+    for data in kinds.values():
+        yield "client.end_to_end.receive", b"\4" + data
+
+
 def client_seeds() -> Iterator[tuple[str, bytes]]:
     """Names of targets, and inputs for them."""
     yield from _end_to_end()
     yield from _filters()
     yield from _coordination()
+    yield from _received()
     for marker in (markers.Begin("größe", 2**40), markers.End("q", 1, {"g": 3}, {"g": 0})):
         yield "client.committed.markers.marker", markers.encode_marker(marker)
     for group in (b"", "größe".encode()):

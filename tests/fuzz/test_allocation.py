@@ -7,6 +7,8 @@ from typing import Final
 import pytest
 
 from tests.fuzz import targets
+from tests.fuzz.machine_targets import MACHINE_TARGETS
+from tests.fuzz.port_targets import PORT_TARGETS
 from tests.fuzz.seeds import SEEDS
 from tests.fuzz.targets import TARGETS, run
 
@@ -15,8 +17,8 @@ SMALL_BYTES: Final = 16 * 1024
 
 OWN_BYTES: Final = {"client.filters.compression.decompress": 48 * 1024}  # the window of zlib
 
-MACHINES: Final = ("daemon.udp", "daemon.doors.tls", "daemon.doors.local")
-"""Their memory is that of a whole daemon."""
+MACHINES: Final = {**MACHINE_TARGETS, **PORT_TARGETS}
+"""Their memory is that of a whole daemon or program."""
 
 PLACES: Final = 40
 """Of a seed, at which fields are written."""
@@ -73,7 +75,7 @@ def check(name: str, inputs: Iterator[bytes]) -> None:
             assert taken(name, raw) <= 2 * len(raw) + allowed, raw.hex()
 
 
-@pytest.mark.parametrize("name", sorted(TARGETS.keys() - set(MACHINES)))
+@pytest.mark.parametrize("name", sorted(TARGETS.keys() - MACHINES.keys()))
 def test_a_length_at_its_edges_takes_no_memory(name: str) -> None:
     for seed in SEEDS[name]:
         check(name, one_field(seed))
