@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import trio
 
 from groupcomm_client import connect
@@ -45,18 +44,15 @@ async def test_daemons_have_nothing_of_what_members_say_in_their_memory() -> Non
                 await one.join("plan", secret=SharedSecret(b"s" * 32))
                 await one.join("open")
             readers = Reader(ann, nursery), Reader(bob, nursery)
-            for one in readers:
-                await one.until_key({ann.member, bob.member})
+            for reader in readers:
+                await reader.until_key({ann.member, bob.member})
             texts = [b"%b %b" % (SEALED, rng.randbytes(200)) for _ in range(MESSAGES)]
             news = [b"%b %b" % (OPEN, rng.randbytes(200)) for _ in range(MESSAGES)]
             for text, new in zip(texts, news, strict=True):
                 await ann.multicast("plan", text)
                 await ann.multicast("open", new)
             await readers[1].until_texts([*texts, *news])
-            try:
-                for name in "ab":
-                    assert times(cluster.pid(name), OPEN) > 0, "the search finds nothing"
-                    assert times(cluster.pid(name), SEALED) == 0
-            except PermissionError:
-                pytest.skip("the system lets nobody read another process's memory")
+            for name in "ab":  # processes of this one, which may read what they have
+                assert times(cluster.pid(name), OPEN) > 0, "the search finds nothing"
+                assert times(cluster.pid(name), SEALED) == 0
             nursery.cancel_scope.cancel()
