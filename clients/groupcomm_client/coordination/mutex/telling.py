@@ -53,7 +53,7 @@ class TellingForm(ABC, Generic[WordT]):
                 self._on_view(event)
             case Message() if event.position is not None and self._view is not None:
                 word = self._decode_untrusted(event.data)
-                if word is not None:
+                if word is not None and event.sender in self._view.members:
                     self._on_word(event.sender, word, event.position)
         if not self._silent:
             self._holds = self._is_first() and (self._holds or self._is_granted())
