@@ -51,8 +51,9 @@ bench-check: .venv/.test  ## is it slower than recorded? figures by yardsticks; 
 bench-record: .venv/.test  ## write down how fast it is now, for bench-check
 	@$(PYTHON) -m tests.guard.check --record
 
-fuzz: .venv/.fuzz  ## throw bytes at every decoder for FUZZ_SECONDS (60), guided by coverage
-	@$(PYTHON) tests/fuzz/fuzz_decoders.py -max_total_time=$(FUZZ_SECONDS)
+fuzz: .venv/.fuzz  ## bytes for every decoder for FUZZ_SECONDS (60), guided by coverage; or INPUTS each
+	@$(PYTHON) tests/fuzz/fuzz_decoders.py \
+		$(if $(INPUTS),--table --inputs $(INPUTS),-max_total_time=$(FUZZ_SECONDS))
 
 soak: .venv/.test  ## hunt every known bug anew, then new seeds for SOAK_MINUTES (60); resumes
 	@$(PYTHON) tests/simulation/soak.py --minutes $(SOAK_MINUTES)

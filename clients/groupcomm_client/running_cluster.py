@@ -52,6 +52,7 @@ class RunningCluster:
         settings: str = "",
         clients: str = "",
         options: Sequence[str] = (),
+        tcp: bool = False,
         relay: bool = False,
         line: Line | None = None,
         sites: int = 1,
@@ -65,6 +66,7 @@ class RunningCluster:
             settings: TOML for the head of their configuration.
             clients: TOML for its table of this name.
             options: for the command line of each.
+            tcp: whether they listen for programs on TCP, too.
             relay: put a relay between them, which `partition`, `suffer` and `line` need.
             line: what the relay's paths are like; with several sites those between sites.
             sites: among how many they are shared, in order; several need no `relay=True`.
@@ -89,6 +91,7 @@ class RunningCluster:
                 settings + topology.settings(),
                 clients=clients,
                 options=options,
+                tcp=tcp,
                 sites=topology.sites,
             )
             stack.callback(self._local.close)
@@ -128,6 +131,10 @@ class RunningCluster:
     def address(self, name: str) -> str:
         """Where programs connect to a daemon."""
         return str(self._local[name].unix)
+
+    def tcp_address(self, name: str) -> str:
+        """The same on TCP, if it was asked for."""
+        return self._local[name].tcp
 
     def tls_address(self, name: str) -> str:
         """The same on TLS, if it was configured."""

@@ -109,8 +109,9 @@ class Load:
 
 
 async def test_a_rotation_at_half_load_changes_no_view_and_loses_nothing(tmp_path: Path) -> None:
-    """Then a daemon that was down meanwhile ends with the remedy, and comes back with it."""
+    """A daemon that was down ends with the remedy; who has the first key alone is a stranger."""
     cluster, files = make_cluster(tmp_path)
+    stolen = files["c"].read_bytes()
     async with cluster:
         await cluster.settle(NAMES)
         views = {name: cluster[name].view for name in NAMES}
@@ -129,6 +130,7 @@ async def test_a_rotation_at_half_load_changes_no_view_and_loses_nothing(tmp_pat
             assert read_key_file(path).active == 2
             assert path.stat().st_mode & 0o777 == 0o600
         await come_back(cluster, files)
+        await evict(cluster, files["c"], stolen)
 
 
 async def rotate(cluster: LocalCluster, files: dict[str, Path]) -> None:
@@ -164,6 +166,38 @@ async def come_back(cluster: LocalCluster, files: dict[str, Path]) -> None:
     assert (status, "it reads the file when it starts" in told) == (0, True)
     await cluster["c"].start()
     await cluster.settle(NAMES)
+
+
+async def evict(cluster: LocalCluster, file: Path, stolen: bytes) -> None:
+    """The first key is retired without c; a thief who has it neither hears nor is heard."""
+    cluster["c"].kill()
+    await cluster.settle("ab")
+    retire = ("retire", 1, "--address", cluster["a"].unix)
+    status, _, told = await keys(*retire)
+    assert (status, "c would be locked out" in told) == (1, True), told
+    with trio.fail_after(30):
+        while (done := await keys(*retire, "--without-missing"))[0]:
+            assert "may still be on their way: wait" in done[2]
+            await trio.sleep(0.5)
+    await until_all(cluster, "ab", 2, {"2"})
+    view = cluster["a"].view
+    file.write_bytes(stolen)
+    await cluster["c"].start()
+    await cluster.settle("c")
+    for name in "ca":  # each drops what it hears of the other
+        with trio.fail_after(20):
+            while not (await status_of(cluster, name))["datagrams"]["rejected"].get("key"):
+                await trio.sleep(0.05)
+    thief = await status_of(cluster, "c")
+    assert thief["daemons"] == ["c"]
+    assert thief["datagrams"]["rejected"].keys() == {"key"}
+    assert all(peer["heard_s"] is None for peer in thief["peers"])
+    assert (cluster["a"].view, cluster["b"].view) == (view, view)
+
+
+async def status_of(cluster: LocalCluster, name: str) -> dict[str, Any]:
+    async with connect(str(cluster[name].unix)) as connection:
+        return await connection.ask("status")
 
 
 def test_commands_refuse_what_they_cannot_do(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ The first byte of an input chooses the target, the rest is for the target. Input
 something new are kept in fuzz/corpus, so the next run goes on from there; what breaks a decoder is
 written to fuzz/. Options are libFuzzer's: ``-atheris_runs=1000000``, ``-max_total_time=60``, or
 the name of a file to try again.
+
+With ``--inputs N`` each decoder gets so many inputs without guidance: see counted.py, and --help.
 """
 
 import atexit
@@ -20,9 +22,11 @@ FOLDER = ROOT / "fuzz"
 
 def main() -> None:
     """Fuzz until libFuzzer is content; it ends the process."""
-    atheris: Any = importlib.import_module("atheris")  # of the extra [fuzz]; without types
     sys.path.insert(0, str(ROOT))
-    with atheris.instrument_imports(include=["groupcomm"]):
+    if any(option.startswith("--") for option in sys.argv[1:]):
+        sys.exit(importlib.import_module("tests.fuzz.counted").main(sys.argv[1:]))
+    atheris: Any = importlib.import_module("atheris")  # of the extra [fuzz]; without types
+    with atheris.instrument_imports(include=["groupcomm", "groupcommd", "groupcomm_client"]):
         targets = importlib.import_module("tests.fuzz.targets")
     seeds = importlib.import_module("tests.fuzz.seeds")
     names = sorted(targets.TARGETS)

@@ -43,6 +43,8 @@ from groupcomm.wire.membership import (
 from groupcomm.wire.messages import encode_fragment
 from tests.core.wire.packets import CODECS, KEY, example_bundle
 from tests.core.wire.payloads import encode_messages
+from tests.fuzz.client_seeds import client_seeds
+from tests.fuzz.port_seeds import port_seeds
 
 _MEMBER: Final = MemberId("#ann#d1", 2**31)
 _VIEW: Final = ViewId(2**32, "d1", 2**63)
@@ -211,7 +213,14 @@ def _direct() -> Iterator[tuple[str, bytes]]:
 
 def _by_target() -> dict[str, list[bytes]]:
     seeds = defaultdict(list)
-    for name, raw in (*_wire(), *_membership(), *_rest(), *_direct()):
+    for name, raw in (
+        *_wire(),
+        *_membership(),
+        *_rest(),
+        *_direct(),
+        *client_seeds(),
+        *port_seeds(),
+    ):
         seeds[name].append(raw)
     return dict(seeds)
 

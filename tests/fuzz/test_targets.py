@@ -15,9 +15,10 @@ each_target = pytest.mark.parametrize("name", sorted(TARGETS))
 
 
 def test_no_decoder_is_missing() -> None:
-    missing = set(untrusted()) - TARGETS.keys()
+    decoders = set(untrusted())
+    missing = decoders - TARGETS.keys()
     assert not missing, f"give these a place in tests/fuzz/targets.py: {sorted(missing)}"
-    assert len(set(untrusted())) > 20, "the search finds decoders"
+    assert len(decoders) > 50, "the search finds decoders"
     assert SEEDS.keys() == TARGETS.keys(), "every target has a seed"
 
 
@@ -48,6 +49,19 @@ def test_a_seed_with_changes_decodes_or_is_refused(name: str, data: st.DataObjec
         end = data.draw(st.integers(start, min(len(raw), start + 8)))
         raw[start:end] = data.draw(st.binary(max_size=8))
     run(name, bytes(raw))
+
+
+@each_target
+def test_values_within_values_are_refused_however_deep_they_are(name: str) -> None:
+    """Also as one field more than is known, where MessagePack and JSON let one be."""
+    deep = 5_000
+    run(name, b"\x91" * deep)
+    for seed in SEEDS[name]:
+        for at, byte in enumerate(seed[:8]):
+            if 0x90 <= byte < 0x9F:
+                run(name, seed[:at] + bytes((byte + 1,)) + seed[at + 1 :] + b"\x91" * deep)
+        if seed[:1] == b"{":
+            run(name, seed[:-1] + b',"more":' + b"[" * deep)
 
 
 def test_a_decoder_that_raises_anything_else_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,12 +21,15 @@ _SKIPPED: Final = frozenset(
 """Of a core: the gate may note whom it has asked, and what was dropped is counted."""
 
 
-def sealed_cluster(settings: Settings, rekeying: Rekeying | None = None) -> Cluster:
-    """A cluster with suite 1 that has formed."""
+def sealed_cluster(
+    settings: Settings, rekeying: Rekeying | None = None, *, start: bool = True
+) -> Cluster:
+    """A cluster with suite 1 that has formed, or is to be started."""
     cluster = Cluster(attrs.evolve(settings, suite=1), start=False)
     if rekeying is not None:
         cluster.config = attrs.evolve(cluster.config, rekeying=rekeying)
-    cluster.start()
+    if start:
+        cluster.start()
     return cluster
 
 

@@ -23,9 +23,10 @@ QUICK: Final = Rekeying(lifetime_s=0.2)
 class Load:
     """A program at each daemon sends all the time, and is in the group."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, hosts: Sequence[int] = ()) -> None:
         self.cluster = cluster
-        self.clients = [cluster.connect(f"u{h.index}", h.index) for h in cluster.daemons]
+        hosts = hosts or range(len(cluster.daemons))
+        self.clients = [cluster.connect(f"u{index}", index) for index in hosts]
         cluster.run(0.3)
         for client in self.clients:
             client.join(GROUP)
@@ -134,6 +135,70 @@ def test_parts_that_were_apart_agree_when_they_meet() -> None:
     cluster.form()
     load.run(0.5)
     assert sealing(cluster, range(4)) == [2] * 4
+
+
+def heard(load: Load, hosts: Sequence[int]) -> list[list[bytes]]:
+    return [messages(load.clients[index]) for index in hosts]
+
+
+@pytest.mark.parametrize("at_half", ["promote", "retire"])
+def test_a_partition_in_the_middle_of_a_rotation_loses_nothing_of_a_part(at_half: str) -> None:
+    """Under load; each part keeps its one view, and all go on with the new key alone."""
+    cluster = sealed_cluster(plain_settings(daemons=4), QUICK)
+    load = Load(cluster)
+    load_keys(cluster, range(4))
+    load.run(0.1)
+    if at_half == "retire":
+        command(cluster, 0, "promote", 2)
+        cluster.run(0.5)
+    began, pairs = load.sent, [(a, b) for a in (0, 1) for b in (2, 3)]
+    pairs += [(b, a) for a, b in pairs]
+    options = {"without_missing": False} if at_half == "retire" else {}
+    number = 2 if at_half == "promote" else 1
+    command(cluster, 0, at_half, number, **options)
+    cluster.network.cut(pairs)
+    load.run(0.8)  # longer than a token is waited for
+    cluster.run(1.0)
+    for hosts in ((0, 1), (2, 3)):
+        one, other = heard(load, hosts)
+        assert one == other
+        assert {b"%d" % n for n in range(began, load.sent) if n % 4 in hosts} <= set(one)
+        assert cluster.agree(hosts)
+    cluster.network.mend(pairs)
+    cluster.form()
+    merged, view = load.sent, cluster.view
+    load.run(0.2)
+    cluster.run(0.4)
+    command(cluster, 3, "retire", 1, without_missing=False)
+    load.run(0.1)
+    cluster.run(1.0)
+    assert cluster.view is view
+    since = [[data for data in one if int(data) >= merged] for one in heard(load, range(4))]
+    assert since[0] == since[1] == since[2] == since[3]
+    assert sorted(map(int, since[0])) == list(range(merged, load.sent))
+    for host in cluster.daemons:
+        assert list(host.core.keeper.told()["keys"]) == ["2"]
+
+
+def test_a_rotation_without_a_daemon_that_is_down_goes_on_under_load() -> None:
+    cluster = sealed_cluster(plain_settings(daemons=3), QUICK)
+    cluster.daemons[2].kill()
+    cluster.form([0, 1])
+    load = Load(cluster, [0, 1])
+    view = cluster.daemons[0].core.view
+    load.run(0.1)
+    load_keys(cluster, [0, 1])
+    load.run(0.2)
+    command(cluster, 1, "promote", 2)
+    load.run(0.2)
+    cluster.daemons[2].boot()  # with the old key alone: it is told, and let in by nobody
+    load.run(0.5)
+    cluster.run(1.0)
+    assert cluster.daemons[0].core.view is view
+    assert cluster.daemons[2].core.keeper.lacks is not None
+    one, other = (messages(client) for client in load.clients)
+    assert one == other
+    assert sorted(map(int, one)) == list(range(load.sent))
 
 
 def test_a_daemon_that_was_down_is_told_which_key_it_lacks() -> None:

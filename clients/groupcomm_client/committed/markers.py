@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from groupcomm_client.undecodable import UNDECODABLE
+
 TYPE: Final = 65_535
 """The type of markers; no row has it."""
 
@@ -63,7 +65,7 @@ def decode_marker_untrusted(type_: int, data: bytes) -> Marker | None:
         return None
     try:
         return _decoder.decode(data)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return None
 
 

@@ -293,8 +293,8 @@ class Replica:
 
     def _on_message(self, message: Message, at: Position) -> None:
         found, view = decode_untrusted(message.data), self.view
-        if view is None:
-            return
+        if view is None or message.sender not in view.members:
+            return  # anybody can send to a group; replicas alone know the state
         if isinstance(found, Claim):
             self._on_claim(view, message.sender, found, at)
         elif isinstance(found, Snapshot):

@@ -9,6 +9,7 @@ import msgspec
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import MemberId
+from groupcomm_client.undecodable import UNDECODABLE
 
 
 class Command(msgspec.Struct, frozen=True, tag="do", array_like=True, gc=False):
@@ -66,5 +67,5 @@ def decode_untrusted(data: bytes) -> ReplicaMessage | None:
     """What a replica has sent; None for what none has sent."""
     try:
         return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         return None

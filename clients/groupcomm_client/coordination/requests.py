@@ -33,6 +33,7 @@ from groupcomm.events import GroupView, MemberId, Message
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Received
 from groupcomm_client.coordination.driving import Driver, beside, driving
+from groupcomm_client.undecodable import UNDECODABLE
 
 AT_ONCE: Final = 16
 """So many requests does one server work on at a time; others wait."""
@@ -89,7 +90,7 @@ _decoder: msgspec.msgpack.Decoder[Wire] = msgspec.msgpack.Decoder(Wire)
 def _decode_untrusted(data: bytes) -> Wire | None:
     try:
         return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         return None
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from groupcomm.events import GroupView, MemberId
 from groupcomm.session.inbox import SEALED
+from groupcomm_client.undecodable import UNDECODABLE
 
 
 class Kind(enum.IntEnum):
@@ -222,7 +223,7 @@ def decode_frame_untrusted(data: bytes, kind: type[_Frame]) -> _Frame:
     """
     try:
         frame = msgspec.msgpack.decode(memoryview(data)[len(SEALED) + 1 :], type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # the first also of wrong types
+    except UNDECODABLE as error:
         raise BadFrame(f"it does not decode: {error}") from None
     readies = [frame] if isinstance(frame, Ready) else [one.ready for one in frame.entries]
     lengths = {len(ready.prekey) for ready in readies}

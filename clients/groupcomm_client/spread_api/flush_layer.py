@@ -13,7 +13,7 @@ import hashlib
 import struct
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import attrs
 
@@ -54,6 +54,34 @@ def _key(info: membership_info) -> bytes:
     """What names a view in messages."""
     text = repr(info.gid.position).encode()
     return hashlib.blake2b(text, digest_size=_KEY_BYTES).digest()
+
+
+class Told(NamedTuple):
+    """What a member has put into a message.
+
+    Attributes:
+        kind: of it.
+        key: of the view in which it was sent.
+        group: its group, if it went to some of the members alone; else empty.
+        data: of the program.
+    """
+
+    kind: int
+    key: bytes
+    group: str
+    data: bytes
+
+
+def decode_told_untrusted(message: bytes) -> Told | None:
+    """What somebody has sent; None if it was sent without this layer."""
+    if len(message) < _HEAD.size:
+        return None
+    kind, key, length = _HEAD.unpack_from(message)
+    start = _HEAD.size + length
+    try:
+        return Told(kind, key, message[_HEAD.size : start].decode(), message[start:])
+    except UnicodeDecodeError:
+        return None
 
 
 @attrs.define
@@ -181,11 +209,11 @@ class Flush:
         SP_multigroup_multicast(self.mbox, AGREED_MESS, (group.name,), 0, head)
 
     def _message(self, found: Received_message) -> None:
-        if len(found.message) < _HEAD.size:
+        told = decode_told_untrusted(found.message)
+        if told is None:
             return  # of somebody without this layer
-        kind, key, length = _HEAD.unpack_from(found.message)
-        start = _HEAD.size + length
-        name = found.message[_HEAD.size : start].decode() if length else found.groups[0]
+        kind, key, named, data = told
+        name = named or found.groups[0]
         group = self._groups.get(name)
         if group is None:
             return
@@ -198,7 +226,7 @@ class Flush:
             found,
             service_type=found.service_type | flag,
             groups=(name,),
-            message=found.message[start:],
+            message=data,
         )
         if key == group.view:
             self._ready.append(plain)

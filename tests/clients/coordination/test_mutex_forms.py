@@ -214,3 +214,18 @@ def test_what_was_told_at_an_earlier_view_does_not_count() -> None:
     room.under_way = later
     room.deliver()
     assert room.holders == [C]
+
+
+def test_who_is_no_member_does_not_stand_in_the_queue(room: Room) -> None:
+    """It would never be granted anything, and nobody behind it either."""
+    elsewhere = Room(room.make)
+    elsewhere.view([C], [C])
+    elsewhere.deliver()
+    elsewhere.request(C)
+    room.under_way = elsewhere.under_way
+    assert room.under_way
+    room.deliver()
+    assert all(form.queue == () for form in room.forms.values())
+    room.request(A)
+    room.deliver()
+    assert room.holders == [A]

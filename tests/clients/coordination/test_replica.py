@@ -188,3 +188,19 @@ def test_what_others_put_into_the_group_changes_nothing() -> None:
         )
         assert replica.handle(junk) == []
     assert text.text == b""
+
+
+def test_what_somebody_outside_of_the_group_says_as_a_replica_is_not_believed() -> None:
+    """Else a state without fellows would end all of them at the next view."""
+    for me in (A, B):
+        replica, text = founded(me)
+        before = replica.fellows
+        for what in (
+            Snapshot(at(4), (), b"lie"),
+            Snapshot(at(4), (C,), b"lie"),
+            Claim(at(2), (A, B), at(9)),
+            Command(1, b"lie"),
+        ):
+            assert replica.handle(message(C, what, at(5))) == []
+        assert (replica.fellows, replica.status, text.text) == (before, Status.CURRENT, b"")
+        replica.handle(view(at(6), [A, B, C], Cause.JOIN, together=[A, B]))

@@ -7,6 +7,7 @@ import pytest
 
 from groupcomm.events import Event, GroupView, MemberId, Message
 from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm.security.layout import SUITE_NONE
 from groupcomm.sim.loop import microseconds
 from groupcomm_client.conversation import Received
 from groupcomm_client.end_to_end import SharedSecret, Unreadable
@@ -14,6 +15,7 @@ from groupcomm_client.end_to_end.sealing import Sealing
 from groupcomm_client.filters.roles import Outgoing
 from tests.clients.coordination.crowd import GROUP, Crowd, Seat
 
+MARKER = b"in the clear"
 SECRET = SharedSecret(b"s" * 32)
 
 
@@ -69,7 +71,7 @@ class SecretProgram:
         self.sealing.wake()
         if self.is_ready:
             level = self._judge.random.choice(LEVELS)
-            data = b"%d" % len(self._judge.sent)
+            data = b"%b %d" % (MARKER, len(self._judge.sent))
             self._judge.sent[data] = self.member, frozenset(self.view.members)
             self.sealing.send(Outgoing(groups=(GROUP,), data=data, level=level), data)
 
@@ -87,6 +89,13 @@ class Judge:
         self.read: Counter[ServiceLevel] = Counter()
         self.unread: Counter[str] = Counter()
         self.crowd = Crowd(seed, 4, lambda seat, me: SecretProgram(self, seat, me), loss=0.02)
+        self.datagrams = 0
+        self.crowd.cluster.network.observers.append(self._overhear)
+
+    def _overhear(self, source: int, target: int, datagram: bytes, goes_on: bool) -> None:
+        """What is between daemons; they have no keys, so nothing but this would hide it."""
+        self.datagrams += datagram[1] == SUITE_NONE
+        assert MARKER not in datagram
 
     def unreadable(self, program: SecretProgram, event: Unreadable) -> None:
         self.unread[event.why] += 1
@@ -118,6 +127,7 @@ def test_members_read_each_other_and_nobody_reads_what_was_sent_without_it(seed:
     judge.crowd.run(4.0, act, troubles_per_s=5.0)
     judge.crowd.until(judge.all_ready)
     assert judge.crowd.parted + judge.crowd.crashed > 1
+    assert judge.datagrams > 1000
     assert min(judge.read[level] for level in LEVELS) > 10
     before = {one.member: len(one.given) for one in judge.programs()}
     for program in judge.programs():

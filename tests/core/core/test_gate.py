@@ -11,6 +11,7 @@ from groupcomm.core.gate import Outgoing, SealedGate
 from groupcomm.errors import BadDatagram
 from groupcomm.security.channels import Channel
 from groupcomm.security.keys import KeyRing
+from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.packet import PacketKind
 from tests.core.wire.packets import CODECS, KEY, Codec
 
@@ -109,6 +110,21 @@ def test_a_packet_on_a_channel_of_another_kind_is_refused() -> None:
         datagram = a._sealer.seal(bytes((kind,)) + bytes(100), Channel.CONTROL)
         assert refused(b, datagram) == "channel"
     assert refused(b, a._sealer.seal(b"", Channel.CONTROL)) == "channel"
+
+
+def test_what_is_for_others_or_was_moved_to_another_channel_gets_no_answer() -> None:
+    """By who is proven, by who is not, and by the daemon itself."""
+    a, b = gate("a"), gate("b")
+    meet(a, b)
+    for_c = a.seal("c", LONG)
+    moved = [
+        for_c[:HEAD_BYTES] + bytes((channel,)) + for_c[HEAD_BYTES + 1 :] for channel in range(256)
+    ]
+    for receiver in (b, gate("b", start=2)):
+        assert {refused(receiver, datagram) for datagram in moved} == {"tag", "channel"}
+        assert said(receiver) == []
+    assert [refused(b, b.seal(to, LONG)) for to in ("a", None)] == ["own", "own"]
+    assert said(b) == []
 
 
 def test_after_a_restart_each_side_has_to_prove_itself_anew() -> None:

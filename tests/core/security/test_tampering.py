@@ -34,6 +34,18 @@ def test_each_flipped_bit_is_noticed(suite: int, receiver: int | None, codec: Co
 
 
 @each_suite
+def test_each_flipped_bit_of_a_full_datagram_is_noticed(suite: int) -> None:
+    packet = bytes(range(256)) * 6
+    datagram = sealer(suite).seal(packet[:1340])
+    assert 1380 < len(datagram) <= 1410
+    target = opener(suite)
+    whole, bits = int.from_bytes(datagram), 8 * len(datagram)
+    for bit in range(bits):
+        assert refused(target, (whole ^ 1 << bit).to_bytes(len(datagram))) in EXPECTED
+    assert target.open_untrusted(datagram).packet == packet[:1340]
+
+
+@each_suite
 @each_scope
 @each_kind
 def test_each_truncation_and_extension_is_noticed(

@@ -17,6 +17,7 @@ from groupcomm_client.conversation import Received
 from groupcomm_client.coordination.driving import Driver, driving
 from groupcomm_client.coordination.mutex.form import Form
 from groupcomm_client.coordination.mutex.mutex import Mutex, carry_out, make_form
+from groupcomm_client.undecodable import UNDECODABLE
 
 ORDERED_FORMS: Final = ("agreed", "acknowledged")
 """Those whose queue is the same at all members at each place of the order."""
@@ -35,6 +36,14 @@ _decoder = msgspec.msgpack.Decoder(Use)
 async def use(mutex: Mutex, data: bytes) -> None:
     """Have the resource do something, while the mutex is held; it returns when that is sent."""
     mutex.driver.send(_encoder.encode(Use(data)))
+
+
+def decode_use_untrusted(data: bytes) -> Use | None:
+    """What a member wants of the resource; None for anything else."""
+    try:
+        return _decoder.decode(data)
+    except UNDECODABLE:
+        return None
 
 
 class Guard:
@@ -61,9 +70,8 @@ class Guard:
         """See whether an event is a use, and by whom; before the form takes it."""
         if not isinstance(event, Message) or event.position is None:
             return
-        try:
-            wanted = _decoder.decode(event.data)
-        except msgspec.DecodeError:
+        wanted = decode_use_untrusted(event.data)
+        if wanted is None:
             return  # a message of the form
         if self._form.queue[:1] == (event.sender,):
             self.used += 1

@@ -14,6 +14,7 @@ from groupcomm.events import GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client.conversation import Received
 from groupcomm_client.coordination.mutex.form import Send
+from groupcomm_client.undecodable import UNDECODABLE
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -52,7 +53,7 @@ class TellingForm(ABC, Generic[WordT]):
                 self._on_view(event)
             case Message() if event.position is not None and self._view is not None:
                 word = self._decode_untrusted(event.data)
-                if word is not None:
+                if word is not None and event.sender in self._view.members:
                     self._on_word(event.sender, word, event.position)
         if not self._silent:
             self._holds = self._is_first() and (self._holds or self._is_granted())
@@ -76,7 +77,7 @@ class TellingForm(ABC, Generic[WordT]):
     def _decode_untrusted(self, data: bytes) -> WordT | None:
         try:
             return self._decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNDECODABLE:
             return None
 
     def _send(self, word: WordT, level: ServiceLevel, to: MemberId | None = None) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from groupcomm.events import MemberId
 from groupcomm_client.filters.roles import CannotUndo
+from groupcomm_client.undecodable import UNDECODABLE
 
 MEMBERS: Final = 65_535
 """More slots than this are taken for bytes that are no stamp."""
@@ -58,7 +59,7 @@ def decode_mark_untrusted(data: bytes) -> Mark:
     """
     try:
         mark = _decode_mark(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise CannotUndo(f"its mark does not decode: {error}") from None
     if mark.epoch < 1 or mark.count < 0:
         raise CannotUndo(f"its mark has the epoch {mark.epoch} and the count {mark.count}")
