@@ -125,6 +125,7 @@ class Clients:
         listener = door.listener
         while True:
             await trio.lowlevel.wait_readable(listener)
+            await door.room()
             try:
                 accepted, _ = listener.accept()
             except BlockingIOError:
@@ -151,7 +152,7 @@ class Clients:
                 if patience.cancelled_caught:
                     self.refusals.note("slow", f"it has not said who it is in {HELLO_S:g} s")
                     return
-                door.half_open.pop(number, None)
+                door.leave(number)
                 await self._read(connection)
         except Refused as refused:
             self.refusals.note(refused.why, str(refused))
@@ -160,7 +161,7 @@ class Clients:
         except Exception:
             _log.exception("connection %d ends: an error of this daemon", number)
         finally:
-            door.half_open.pop(number, None)
+            door.leave(number)
             trio.lowlevel.notify_closing(accepted)
             accepted.close()
             self._close_session(number)
@@ -189,8 +190,10 @@ class Clients:
         if connection is not None:
             self._paused.pop(number, None)
             self.allowances.close(connection.principal)
+            matters = not self._is_greeting(connection)
             self.inputs.append(ClientGone(number))
-            self._turn()
+            if matters:  # else the next turn is early enough: nobody knows of it
+                self._turn()
 
     # ---- read ----
 

@@ -36,6 +36,11 @@ from groupcommd.token_file import TokenBook
 MAX_GREETING: Final = 512
 """Programs of this host that have not said hello; beyond it the oldest of them is cut off."""
 
+GRACE_S: Final = 0.5
+"""So long nobody is cut off for others, who wait in the system's queue meanwhile. It bounds how
+many are accepted a second, however many try: 128 by TCP. A handshake of TLS takes two round trips.
+"""
+
 MAX_HALF_OPEN: Final = 64
 """The same of those that come by TCP: nobody knows yet who they are."""
 
@@ -91,24 +96,41 @@ class Door:
         identify: whose a connection is.
 
     Attributes:
-        half_open: those that have not said hello, by connection number, the oldest first.
+        half_open: those that have not said hello, by connection number, the oldest first: how to
+            cut each off, and since when it is there.
     """
 
     def __init__(
         self, listener: socket.socket, most: int, identify: Callable[[socket.socket], str]
     ) -> None:
         self.listener = listener
-        self.half_open: dict[int, trio.CancelScope] = {}
+        self.half_open: dict[int, tuple[trio.CancelScope, float]] = {}
+        self._left = trio.lowlevel.ParkingLot()
         self._most = most
         self._identify = identify
 
+    async def room(self) -> None:
+        """Wait until one more may be half-open: one has left, or the oldest has had its time."""
+        while len(self.half_open) >= self._most:
+            _, since = next(iter(self.half_open.values()))
+            if trio.current_time() >= since + GRACE_S:
+                return
+            with trio.move_on_at(since + GRACE_S):
+                await self._left.park()
+
     def enter(self, number: int, scope: trio.CancelScope) -> bool:
         """One more is half-open; whether the oldest had to go for it."""
-        self.half_open[number] = scope
+        self.half_open[number] = scope, trio.current_time()
         if len(self.half_open) <= self._most:
             return False
-        self.half_open.pop(next(iter(self.half_open))).cancel()
+        oldest, _ = self.half_open.pop(next(iter(self.half_open)))
+        oldest.cancel()
         return True
+
+    def leave(self, number: int) -> None:
+        """It has said hello, or has gone."""
+        if self.half_open.pop(number, None) is not None:
+            self._left.unpark_all()
 
     async def admit(self, accepted: socket.socket) -> Guest:
         """Find out who somebody is.

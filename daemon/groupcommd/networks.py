@@ -15,6 +15,7 @@ from groupcomm.config.core import Timing
 from groupcomm.membership.neighbours import HEARD_BEACONS
 from groupcomm.membership.peers import Peer
 from groupcommd.addresses import Address
+from groupcommd.socket_filter import Instruction
 from groupcommd.udp import UdpSocket
 
 _FIRST: Final = (0,)
@@ -156,6 +157,21 @@ class Networks:
     def buffer_bytes(self) -> int:
         """How much the system lets wait on the network that has least."""
         return min(udp.buffer_bytes for udp in self._networks)
+
+    @property
+    def filtered(self) -> bool:
+        """Whether the system drops on all networks most of what cannot be of the cluster."""
+        return all(udp.filtered for udp in self._networks)
+
+    @property
+    def dropped(self) -> int:
+        """Datagrams that the system had no room for, or filtered."""
+        return sum(udp.dropped for udp in self._networks)
+
+    def filter(self, instructions: Sequence[Instruction] | None) -> None:
+        """See `UdpSocket.filter`; on all networks."""
+        for udp in self._networks:
+            udp.filter(instructions)
 
     def close(self) -> None:
         """Give the addresses back."""

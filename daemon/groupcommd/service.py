@@ -24,8 +24,10 @@ from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.doors import Keeper, read_keeper
 from groupcommd.flight import FlightRecorder
+from groupcommd.flood import Flood
 from groupcommd.key_service import KeyService
 from groupcommd.networks import Networks
+from groupcommd.socket_filter import filter_of
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
 from groupcommd.status import Parts, answer
@@ -108,6 +110,8 @@ class Service:
         self.reloads = 0
         self._started = time.monotonic()
         self._watch = Watch(self.core)
+        self._flood = Flood(self.core.counters)
+        self._filter = filter_of(config.core)
         self._blocks_since: dict[int, float] = {}  # clients that all senders wait for
 
     async def run(self) -> End:
@@ -238,6 +242,16 @@ class Service:
         while True:
             await trio.lowlevel.wait_readable(source)
             self.turn()
+            while pause_s := self._look_at_flood():
+                await trio.sleep(pause_s)
+                self.turn()
+
+    def _look_at_flood(self) -> float:
+        """How long not to read after a turn; while there is much junk the system drops most."""
+        pause_s = self._flood.pause_s(trio.current_time())
+        if self._flood.is_on:
+            self._udp.filter(self._filter)
+        return pause_s
 
     async def _spin(self) -> None:
         """Keep the loop from sleeping: to be woken costs more than to look, and a processor."""
@@ -252,6 +266,9 @@ class Service:
             self._end_expired()
             self._watch.look_at_load()
             self._watch.look_at_ways()
+            self._watch.look_at_junk(self._udp.dropped)
+            if trio.current_time() >= self._flood.over_at:
+                self._udp.filter(None)
             self.locked_out = self._keys.look()
             if self.locked_out is not None:
                 self._finish(End.LOCKED_OUT)

@@ -155,6 +155,8 @@ def _datagrams(core: DaemonCore, udp: UdpSocket | Networks) -> dict[str, Any]:
         "gso": udp.gso,
         "gro": udp.gro,
         "buffer_bytes": udp.buffer_bytes,
+        "dropped": udp.dropped,
+        "filtered": udp.filtered,
     }
 
 

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from groupcommd.addresses import Address
+from groupcommd.socket_filter import Instruction, attach, detach
 
 SOL_UDP: Final = 17
 UDP_SEGMENT: Final = 103
@@ -26,6 +27,9 @@ MAX_SEGMENTS: Final = 64
 MAX_BURST_BYTES: Final = 60_000
 MAX_READS: Final = 256
 """Of one turn; what is left makes the socket readable again at once."""
+
+_SO_MEMINFO: Final = 55
+_MEMINFO = struct.Struct("=9I")  # <linux/sock_diag.h>; the last one is of drops
 
 _U16 = struct.Struct("=H")
 _INT = struct.Struct("=i")
@@ -54,6 +58,7 @@ class UdpSocket:
     Attributes:
         lost: datagrams that the system did not take.
         gso, gro: whether the system does these.
+        filtered: whether the system drops most of what cannot be of the cluster.
     """
 
     def __init__(
@@ -80,6 +85,8 @@ class UdpSocket:
         self._targets = {name: (a.host, a.port) for name, a in others.items()}
         self._fellows = [target for name, target in self._targets.items() if name not in far]
         self.lost = 0
+        self.filtered = False
+        self._can_filter = True
         try:
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
                 self.socket.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
@@ -110,6 +117,30 @@ class UdpSocket:
     def sockets(self) -> list[socket.socket]:
         """All that may become readable."""
         return [self.socket, *self._groups]
+
+    @property
+    def dropped(self) -> int:
+        """Datagrams that the system had no room for, or filtered; 0 if it does not tell."""
+        try:
+            told = [s.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36) for s in self.sockets]
+            return sum(_MEMINFO.unpack(each)[-1] for each in told)
+        except (OSError, struct.error):
+            return 0
+
+    def filter(self, instructions: Sequence[Instruction] | None) -> None:
+        """Have the system drop what does not fit, if it can; None: it drops nothing any more."""
+        if instructions is None:
+            if self.filtered:
+                self._detach()
+        elif not self.filtered and self._can_filter:
+            self.filtered = self._can_filter = all(attach(s, instructions) for s in self.sockets)
+            if not self.filtered:
+                self._detach()
+
+    def _detach(self) -> None:
+        for each in self.sockets:
+            detach(each)
+        self.filtered = False
 
     def close(self) -> None:
         """Give the addresses back."""

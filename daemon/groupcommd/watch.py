@@ -6,6 +6,7 @@ from groupcomm.core import DaemonCore
 from groupcomm.membership.states import State
 from groupcomm.ring.ring import State as RingState
 from groupcomm.wire.link import LINK_BYTES
+from groupcommd.flood import MANY_PER_S
 
 SLOW_BYTES = 1024 * 1024
 """A client with more output waiting is told of."""
@@ -31,6 +32,8 @@ class Watch:
         self._narrow: set[str] = set()  # ways that were told of
         self._late_after_s = core.config.timing.token_timeout_s / 2
         self._late = False
+        self._junk = 0  # datagrams, as of the last look
+        self._is_flooded = False
 
     def look(self, now: float) -> None:
         """The state or the view has changed."""
@@ -91,6 +94,27 @@ class Watch:
             elif not slow:
                 self._slow.discard(number)
         self._slow &= self._core.desk.sessions.keys()
+
+    def look_at_junk(self, dropped: int) -> None:
+        """Once a second: more bad datagrams than a healthy cluster has.
+
+        Args:
+            dropped: by the system, so far.
+        """
+        rejected = self._core.counters.rejected
+        junk = rejected.total() + dropped
+        per_s, self._junk = junk - self._junk, junk
+        if per_s > MANY_PER_S and not self._is_flooded:
+            _log.warning(
+                "junk: %d datagrams of the last second were rejected, or dropped by the system;"
+                " most of all for the reason %s: find out who sends to this port",
+                per_s,
+                max(rejected, key=rejected.__getitem__, default="none"),
+                extra={"junk_per_s": per_s, "rejected": dict(rejected), "dropped": dropped},
+            )
+        elif self._is_flooded and per_s <= MANY_PER_S:
+            _log.info("junk: no more of it than usual", extra={"junk_per_s": per_s})
+        self._is_flooded = per_s > MANY_PER_S
 
     def look_at_ways(self) -> None:
         """Now and then: links on which large packets are lost."""

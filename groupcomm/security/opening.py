@@ -37,6 +37,11 @@ from groupcomm.security.sealing import NONCE_START, PLACE
 MAX_PEERS: Final = 2048
 """Starts of daemons that a receiver remembers: more than there are daemons, so some are over."""
 
+DERIVED_PER_S: Final = 1000
+"""Keys that are derived for what may be forged, and at once. Deriving costs five times what opening
+does, and anybody can make up starts and epochs; a daemon that is there repeats what it says.
+"""
+
 _PLACED: Final = HEAD_BYTES + PLACE.size
 _LEAST: Final = _PLACED + 16
 _SPLIT = struct.Struct("!BBBH32sQBI")  # head and place; as one: cluster, sender, start
@@ -58,17 +63,19 @@ class _Lane:
 
     Attributes:
         epoch, key_id, decrypt: of the latest key that has opened anything; -1 before the first.
+        coming: what opens the next epoch, by key id, once anybody has named it.
         old: the same three of the key before it, while packets may still be on their way.
         old_until: for so long.
         failed: seals that did not fit the latest key.
     """
 
-    __slots__ = ("decrypt", "epoch", "failed", "key_id", "old", "old_until", "window")
+    __slots__ = ("coming", "decrypt", "epoch", "failed", "key_id", "old", "old_until", "window")
 
     def __init__(self, floor: int) -> None:
         self.window = ReplayWindow(floor)
         self.epoch = self.key_id = -1
         self.decrypt: Decrypt | None = None
+        self.coming: dict[int, Decrypt] = {}
         self.old: tuple[int, int, Decrypt] | None = None
         self.old_until = 0.0
         self.failed = 0
@@ -97,6 +104,8 @@ class Opener:
 
     __slots__ = (
         "_cluster",
+        "_derived",
+        "_derived_at",
         "_for_me",
         "_keys",
         "_own",
@@ -119,10 +128,12 @@ class Opener:
         """Open datagrams of this cluster, but not those of the daemon itself."""
         self._keys: Mapping[int, bytes] = keys.keys if keys is not None else {}
         self._cluster = cluster
-        self._own = own
+        self._own = _IDENTITY.pack(cluster, own[0], own[1].restarts, own[1].random_id)
         self._for_me = PURPOSE + COUNTER.pack(own[0])
         self._rekeying = rekeying or Rekeying()
         self._peers: dict[bytes, _Peer] = {}
+        self._derived = 0.0  # keys, of which DERIVED_PER_S are forgotten each second
+        self._derived_at = 0.0
         self.failed_opens = 0
         self.lacked: int | None = None
         self.now = 0.0
@@ -132,7 +143,7 @@ class Opener:
 
         Raises:
             BadDatagram: with the reason short, long, version, suite, cluster, own, key, channel,
-                replay, epoch, worn or tag. No other exception, whatever the bytes.
+                replay, epoch, busy, worn or tag. No other exception, whatever the bytes.
         """
         check_sizes(datagram)
         if datagram[0] != VERSION:
@@ -170,13 +181,24 @@ class Opener:
         self, peer: _Peer, lane: _Lane, key_id: int, channel: int, epoch: int
     ) -> Decrypt:
         """The key of the epoch before, or of a later one than was heard of; never an erased one."""
+        if epoch == lane.epoch + 1:
+            return self._next_key(peer, lane, key_id, channel)
         if epoch > lane.epoch:
+            self._count_derived()
             return self._key(key_id, peer.sender, peer.incarnation, channel, epoch)
         if lane.old is not None and self.now >= lane.old_until:
             lane.old = None
         if lane.old is None or lane.old[:2] != (epoch, key_id):
             raise BadDatagram("epoch", f"the key of epoch {epoch} is erased")
         return lane.old[2]
+
+    def _next_key(self, peer: _Peer, lane: _Lane, key_id: int, channel: int) -> Decrypt:
+        """Kept as soon as anybody has named it: forgeries in numbers must not delay an epoch."""
+        decrypt = lane.coming.get(key_id)
+        if decrypt is None:
+            decrypt = self._key(key_id, peer.sender, peer.incarnation, channel, lane.epoch + 1)
+            lane.coming[key_id] = decrypt
+        return decrypt
 
     def _advance(self, lane: _Lane, key_id: int, epoch: int, decrypt: Decrypt) -> None:
         if epoch <= lane.epoch:
@@ -185,6 +207,7 @@ class Opener:
             lane.old = lane.epoch, lane.key_id, lane.decrypt
             lane.old_until = self.now + 2 * self._rekeying.lifetime_s
         lane.epoch, lane.key_id, lane.decrypt, lane.failed = epoch, key_id, decrypt, 0
+        lane.coming.clear()
 
     def _open_stranger(
         self,
@@ -200,15 +223,27 @@ class Opener:
         cluster, sender, restarts, random_id = _IDENTITY.unpack(identity)
         if cluster != self._cluster:
             raise BadDatagram("cluster", f"{cluster:x}")
-        incarnation = incarnation_of(restarts, random_id)
-        if (sender, incarnation) == self._own:
+        if identity == self._own:
             raise BadDatagram("own", "a datagram of this daemon")
         self._check_key(key_id)
         if channel not in _CHANNELS:
             raise BadDatagram("channel", str(channel))
-        decrypt = self._key(key_id, sender, incarnation, channel, epoch)
-        packet = self._open(None, decrypt, datagram, scope)
+        self._count_derived()
+        claimed = Incarnation(restarts, random_id)
+        packet = self._open(
+            None, self._key(key_id, sender, claimed, channel, epoch), datagram, scope
+        )
+        # Only now: incarnation_of keeps those that are in use, and forgeries would drive them out.
+        incarnation = incarnation_of(restarts, random_id)
         return Opened(sender, incarnation, counter, packet, channel, key_id, proven=False)
+
+    def _count_derived(self) -> None:
+        """One more key; raises BadDatagram if there were too many."""
+        gone = (self.now - self._derived_at) * DERIVED_PER_S
+        self._derived, self._derived_at = max(0.0, self._derived - gone), self.now
+        if self._derived >= DERIVED_PER_S:
+            raise BadDatagram("busy", "too many unknown starts and epochs")
+        self._derived += 1
 
     def _key(
         self, key_id: int, sender: int, incarnation: Incarnation, channel: int, epoch: int
@@ -277,6 +312,7 @@ class Opener:
             self.lacked = None
         for peer in self._peers.values():
             for lane in peer.lanes.values():
+                lane.coming.clear()
                 if lane.key_id not in self._keys:
                     lane.decrypt = None
                 if lane.old is not None and lane.old[1] not in self._keys:

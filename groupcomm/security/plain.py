@@ -100,7 +100,8 @@ class PlainOpener:
             raise BadDatagram("replay", f"counter {counter}")
         packet = self._open(datagram, scope)
         peer.window.accept(counter)
-        if known is None:
+        if known is None:  # only now: forgeries would drive out those that are in use
+            peer.incarnation = incarnation_of(peer.incarnation.restarts, peer.incarnation.random_id)
             self._peers[peer_key] = peer
         return Opened(peer.sender, peer.incarnation, counter, packet)
 
@@ -115,7 +116,7 @@ class PlainOpener:
         _, _, _, _, cluster, sender, restarts, random_id, _ = HEAD.unpack_from(datagram)
         if cluster != self._cluster:
             raise BadDatagram("cluster", f"{cluster:x}")
-        incarnation = incarnation_of(restarts, random_id)
+        incarnation = Incarnation(restarts, random_id)
         if (sender, incarnation) == self._own:
             raise BadDatagram("own", "a datagram of this daemon")
         if len(self._peers) >= MAX_PEERS:

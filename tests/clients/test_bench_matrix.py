@@ -37,6 +37,7 @@ def figures(plan: Plan, *, rate: float = 1000.0, delay_us: float = 500.0, lost: 
         mb_per_s_each=rate * plan.size / 1e6,
         msgs_per_s_fastest=rate,
         delay_p50_us=delay_us,
+        delay_p95_us=delay_us * 2,
         delay_p99_us=delay_us * 3,
         delay_p999_us=delay_us * 4,
         delay_max_us=delay_us * 5,

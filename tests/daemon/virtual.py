@@ -37,7 +37,8 @@ class FakeUdp:
 
     lost = 0
     gso = gro = False
-    buffer_bytes = 0
+    buffer_bytes = dropped = 0
+    filtered = False
 
     def __init__(self, network: "FakeNetwork", name: str) -> None:
         self._network = network
@@ -61,6 +62,9 @@ class FakeUdp:
             arrived, self._arrived = self._arrived, []
             return arrived
         return []
+
+    def filter(self, instructions: object) -> None:
+        """See UdpSocket; it needs none."""
 
     def send(self, transmissions: Sequence[tuple[str | None, bytes]]) -> None:
         """See UdpSocket."""

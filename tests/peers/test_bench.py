@@ -27,6 +27,7 @@ RIGHT = Figures(
     mb_per_s_each=0.1,
     msgs_per_s_fastest=1000.0,
     delay_p50_us=None,
+    delay_p95_us=None,
     delay_p99_us=None,
     delay_p999_us=None,
     delay_max_us=None,

@@ -28,7 +28,8 @@ class Figures:
         msgs_per_s_each: what the slowest receiver got.
         mb_per_s_each: the same in megabytes.
         msgs_per_s_fastest: what the fastest receiver got.
-        delay_p50_us, delay_p99_us, delay_p999_us, delay_max_us: None without such messages.
+        delay_p50_us, delay_p95_us, delay_p99_us, delay_p999_us, delay_max_us: None without such
+            messages.
         lost, duplicated, misordered, wrong: messages, summed over receivers; misordered counts
             receivers that saw another order, too, if the level promises one.
         cpu_daemons, cpu_senders, cpu_receivers: in units of one processor.
@@ -42,6 +43,7 @@ class Figures:
     mb_per_s_each: float
     msgs_per_s_fastest: float
     delay_p50_us: float | None
+    delay_p95_us: float | None
     delay_p99_us: float | None
     delay_p999_us: float | None
     delay_max_us: float | None
@@ -95,6 +97,7 @@ def figures_of(
         mb_per_s_each=min(rates) * plan.size / 1e6,
         msgs_per_s_fastest=max(rates),
         delay_p50_us=quantile(delays, 0.5),
+        delay_p95_us=quantile(delays, 0.95),
         delay_p99_us=quantile(delays, 0.99),
         delay_p999_us=quantile(delays, 0.999),
         delay_max_us=quantile(delays, 1.0),

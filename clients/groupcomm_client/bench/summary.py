@@ -14,7 +14,13 @@ from groupcomm_client.bench.figures import Figures
 from groupcomm_client.bench.sites import as_json as sites_json
 
 _COUNTS: Final = ("lost", "duplicated", "misordered", "wrong")
-_DELAYS: Final = ("delay_p50_us", "delay_p99_us", "delay_p999_us", "delay_max_us")
+_DELAYS: Final = (
+    "delay_p50_us",
+    "delay_p95_us",
+    "delay_p99_us",
+    "delay_p999_us",
+    "delay_max_us",
+)
 _FLOOR: Final = {"floor_p50_us": 0.5, "floor_p99_us": 0.99}
 
 

@@ -199,7 +199,7 @@ def test_forged_senders_take_no_place(suite: int) -> None:
     datagram = sealer(suite).seal(b"p")
     for number in range(MAX_PEERS + 5):
         forged = datagram[:13] + struct.pack("!Q", number + 10) + datagram[21:]
-        assert refused(receiver, forged) == "tag"
+        assert refused(receiver, forged) in ("tag", "busy")
     assert receiver.open_untrusted(datagram).packet == b"p"
 
 

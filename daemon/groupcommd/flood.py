@@ -1,0 +1,60 @@
+"""Junk in numbers: when it comes, datagrams are read a little later, and more of them at once.
+
+To be woken and to take a turn costs a daemon some thirty times what it costs to drop a datagram. So
+while junk comes faster than turns are taken, each piece of it would cost a turn.
+"""
+
+from typing import Final
+
+from groupcomm.core.counters import Counters
+
+MANY_PER_S: Final = 2000
+"""Rejected datagrams; no healthy cluster has so many."""
+
+INTERVAL_S: Final = 0.01
+"""Over so long they are counted."""
+
+PAUSE_S: Final = 0.001
+"""Junk waits so long for more of its kind, and so does what comes behind it."""
+
+CALM_S: Final = 10.0
+"""It counts as over when there was none for so long: a filter hides most of it."""
+
+
+class Flood:
+    """Watches what one daemon rejects.
+
+    Args:
+        counters: of its core.
+
+    Attributes:
+        is_on: there was too much in the interval before this one.
+        over_at: from when on there is none, if none comes; seconds.
+    """
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self._received = self._bad = 0  # as of the last call
+        self._began = 0.0  # of the present interval
+        self._bad_then = 0
+        self.is_on = False
+        self.over_at = 0.0
+
+    def pause_s(self, now: float) -> float:
+        """How long not to read after a turn.
+
+        Args:
+            now: seconds.
+
+        Returns:
+            0 unless this turn has brought junk alone, and there is much of it.
+        """
+        received, bad = self._counters.received, self._counters.bad
+        was_junk = bad - self._bad == received - self._received > 0
+        self._received, self._bad = received, bad
+        if now - self._began >= INTERVAL_S:
+            self.is_on = bad - self._bad_then > MANY_PER_S * (now - self._began)
+            self._began, self._bad_then = now, bad
+            if self.is_on:
+                self.over_at = now + CALM_S
+        return PAUSE_S if self.is_on and was_junk else 0.0

@@ -1,0 +1,94 @@
+"""Junk at the UDP ports of daemons, at a rate; a process of its own.
+
+Prints {"kinds"}, and {"sent", "refused"} at the end of its input. Kinds take turns, and daemons do.
+Each datagram is one call, as junk of many hosts comes one by one: bursts that the system cuts and
+joins again would be cheaper for both sides.
+"""
+
+import json
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import cycle, islice
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from tests.campaigns.burner import wait_for_end
+from tests.campaigns.junk_made import KINDS, Address, junk, read_captured
+
+POOL: Final = 256
+"""Different datagrams of each kind for each daemon; then they begin anew."""
+
+TICK_S: Final = 0.001
+OWED_S: Final = 0.05
+"""Who was kept from sending makes up for so long at most."""
+
+
+def pool(captured: dict[Address, list[bytes]], rng: Random) -> list[tuple[Address, str, bytes]]:
+    """What is sent, in turn; without captured ones random bytes alone."""
+    kinds = KINDS if all(captured.values()) else KINDS[:1]
+    return [
+        (target, kind, junk(kind, real[at % len(real)] if real else b"", rng))
+        for at in range(POOL)
+        for kind in kinds
+        for target, real in captured.items()
+    ]
+
+
+class Flood:
+    """Sends a pool again and again.
+
+    Attributes:
+        sent: how many datagrams.
+        refused: how many the system did not take.
+    """
+
+    def __init__(self, calls: Iterator[tuple[Callable[[bytes], int], bytes]], rate: float) -> None:
+        self._calls = calls
+        self._rate = rate
+        self.sent = self.refused = 0
+
+    def run(self, ended: threading.Event) -> None:
+        """Until somebody says that it has ended."""
+        owed, last = 0.0, time.monotonic()
+        while not ended.is_set():
+            time.sleep(TICK_S)
+            now = time.monotonic()
+            owed = min(owed + (now - last) * self._rate, OWED_S * self._rate)
+            last = now
+            self._send(int(owed))
+            owed -= int(owed)
+
+    def _send(self, count: int) -> None:
+        self.sent += count
+        for call, datagram in islice(self._calls, count):
+            try:
+                call(datagram)
+            except OSError:
+                self.refused += 1
+
+
+def main() -> int:
+    """Run with RATE and FILE, the latter as `write_captured` writes it."""
+    _, rate, file = sys.argv
+    captured = read_captured(Path(file))
+    datagrams = pool(captured, Random(1))
+    calls = {}
+    for target in captured:
+        out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        out.connect(target)
+        calls[target] = out.send
+    ended = threading.Event()
+    threading.Thread(target=wait_for_end, args=(ended,), daemon=True).start()
+    print(json.dumps({"kinds": sorted({kind for _, kind, _ in datagrams})}), flush=True)
+    flood = Flood(cycle([(calls[target], data) for target, _, data in datagrams]), float(rate))
+    flood.run(ended)
+    print(json.dumps({"sent": flood.sent, "refused": flood.refused}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""What a daemon does when it gets junk in numbers: when it reads, and whom it cuts off."""
+
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+import trio
+import trio.testing
+
+from groupcomm.core.counters import Counters
+from groupcommd.doors import GRACE_S, Door
+from groupcommd.flood import INTERVAL_S, MANY_PER_S, PAUSE_S, Flood
+from tests.daemon.virtual import virtual_clock
+
+
+class Junk:
+    """A daemon's counters, and what watches them.
+
+    Attributes:
+        now: seconds.
+    """
+
+    def __init__(self) -> None:
+        self._counters = Counters()
+        self._flood = Flood(self._counters)
+        self.now = 0.0
+
+    def turn(self, junk: int, useful: int = 0) -> float:
+        """How long not to read after a turn that has brought so much."""
+        self._counters.received += junk + useful
+        self._counters.rejected["tag"] += junk
+        return self._flood.pause_s(self.now)
+
+    def last(self, per_s: float) -> None:
+        """Turns of a tenth of a second, ten in an interval."""
+        for _ in range(100):
+            self.now += INTERVAL_S / 10
+            self.turn(int(per_s * INTERVAL_S / 10))
+
+
+def test_who_gets_much_junk_waits_for_more_of_it() -> None:
+    junk = Junk()
+    junk.last(2 * MANY_PER_S)
+    assert junk.turn(1) == PAUSE_S
+    assert junk.turn(8, useful=1) == 0.0
+    assert junk.turn(1) == PAUSE_S
+    assert junk.turn(0) == 0.0
+
+
+def test_who_gets_little_junk_reads_at_once() -> None:
+    junk = Junk()
+    junk.last(MANY_PER_S / 2)
+    assert junk.turn(1) == 0.0
+
+
+def test_it_is_over_when_no_more_comes() -> None:
+    junk = Junk()
+    junk.last(2 * MANY_PER_S)
+    junk.now += 1.0
+    assert junk.turn(1) == 0.0
+
+
+@pytest.fixture
+def autojump_clock() -> trio.testing.MockClock:
+    return virtual_clock()
+
+
+@pytest.fixture
+async def door(autojump_clock: trio.testing.MockClock) -> AsyncIterator[Door]:
+    """It has room for two, and they are there."""
+    with socket.socket() as listener:
+        made = Door(listener, 2, lambda _: "local")
+        for number in (1, 2):
+            assert not made.enter(number, trio.CancelScope())
+        yield made
+
+
+async def test_nobody_is_cut_off_before_its_time(door: Door) -> None:
+    began, (oldest, _) = trio.current_time(), door.half_open[1]
+    await door.room()
+    assert GRACE_S <= trio.current_time() - began < GRACE_S + 0.1
+    assert door.enter(3, trio.CancelScope())
+    assert oldest.cancel_called
+    assert list(door.half_open) == [2, 3]
+
+
+async def test_whoever_says_hello_makes_room_at_once(door: Door) -> None:
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(door.room)
+        await trio.sleep(GRACE_S / 5)
+        door.leave(2)
+    assert trio.current_time() - began < GRACE_S / 2
+    assert not door.enter(3, trio.CancelScope())
