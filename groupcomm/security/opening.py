@@ -58,7 +58,7 @@ def split_sealed(datagram: bytes) -> tuple[int, Incarnation, int, int, int]:
     return sender, incarnation_of(restarts, random_id), counter, channel, key_id
 
 
-class _Lane:
+class Lane:
     """One channel of one start: its window, and the keys that open it.
 
     Attributes:
@@ -81,7 +81,7 @@ class _Lane:
         self.failed = 0
 
 
-class _Peer:
+class Peer:
     """One start of one daemon that has proved to send now."""
 
     __slots__ = ("incarnation", "lanes", "over", "sender")
@@ -89,7 +89,7 @@ class _Peer:
     def __init__(self, sender: int, incarnation: Incarnation, floors: Mapping[Channel, int]):
         self.sender = sender
         self.incarnation = incarnation
-        self.lanes: dict[int, _Lane] = {ch: _Lane(floor) for ch, floor in floors.items()}
+        self.lanes: dict[int, Lane] = {ch: Lane(floor) for ch, floor in floors.items()}
         self.over = False
 
 
@@ -131,7 +131,7 @@ class Opener:
         self._own = _IDENTITY.pack(cluster, own[0], own[1].restarts, own[1].random_id)
         self._for_me = PURPOSE + COUNTER.pack(own[0])
         self._rekeying = rekeying or Rekeying()
-        self._peers: dict[bytes, _Peer] = {}
+        self._peers: dict[bytes, Peer] = {}
         self._derived = 0.0  # keys, of which DERIVED_PER_S are forgotten each second
         self._derived_at = 0.0
         self.failed_opens = 0
@@ -178,7 +178,7 @@ class Opener:
             raise BadDatagram("key", f"key id {key_id} is not in the key ring")
 
     def _another_key(
-        self, peer: _Peer, lane: _Lane, key_id: int, channel: int, epoch: int
+        self, peer: Peer, lane: Lane, key_id: int, channel: int, epoch: int
     ) -> Decrypt:
         """The key of the epoch before, or of a later one than was heard of; never an erased one."""
         if epoch == lane.epoch + 1:
@@ -192,7 +192,7 @@ class Opener:
             raise BadDatagram("epoch", f"the key of epoch {epoch} is erased")
         return lane.old[2]
 
-    def _next_key(self, peer: _Peer, lane: _Lane, key_id: int, channel: int) -> Decrypt:
+    def _next_key(self, peer: Peer, lane: Lane, key_id: int, channel: int) -> Decrypt:
         """Kept as soon as anybody has named it: forgeries in numbers must not delay an epoch."""
         decrypt = lane.coming.get(key_id)
         if decrypt is None:
@@ -200,7 +200,7 @@ class Opener:
             lane.coming[key_id] = decrypt
         return decrypt
 
-    def _advance(self, lane: _Lane, key_id: int, epoch: int, decrypt: Decrypt) -> None:
+    def _advance(self, lane: Lane, key_id: int, epoch: int, decrypt: Decrypt) -> None:
         if epoch <= lane.epoch:
             return  # a late one of the epoch before
         if lane.decrypt is not None:
@@ -253,7 +253,7 @@ class Opener:
             derive_key(secret, self._cluster, sender, incarnation, channel, epoch)
         ).decrypt
 
-    def _open(self, lane: _Lane | None, decrypt: Decrypt, datagram: bytes, scope: int) -> bytes:
+    def _open(self, lane: Lane | None, decrypt: Decrypt, datagram: bytes, scope: int) -> bytes:
         """The packet; what fails to open counts against the key if it is the lane's present one."""
         if lane is not None and lane.failed >= self._rekeying.failures:
             raise BadDatagram("worn", "too many seals did not fit this key; the next epoch has one")
@@ -282,7 +282,7 @@ class Opener:
             del peers[next((key for key, peer in peers.items() if peer.over), next(iter(peers)))]
         start = incarnation.restarts, incarnation.random_id
         identity = _IDENTITY.pack(self._cluster, sender, *start)
-        peers[identity] = _Peer(sender, incarnation, floors)
+        peers[identity] = Peer(sender, incarnation, floors)
         return full
 
     def forget(self, sender: int, incarnation: Incarnation) -> None:

@@ -31,10 +31,11 @@ Encrypt = Callable[[bytes, bytes, bytes], bytes]
 class _Lane:
     """One channel of a sealer: its counter, and its key in this epoch."""
 
-    __slots__ = ("counter", "encrypt", "limit", "place")
+    __slots__ = ("counter", "encrypt", "epoch", "limit", "place")
 
     def __init__(self, counter: int) -> None:
         self.counter = counter
+        self.epoch = -1  # before the first
         self.limit = 0
         self.place = b""
         self.encrypt: Encrypt
@@ -103,13 +104,20 @@ class Sealer:
         self.due = self._now + self._rekeying.epoch_s
         secret = self._keys.keys[self.key_id]
         for channel, lane in self._lanes.items():
-            lane.encrypt = self._encrypt(secret, channel)
-            lane.place = PLACE.pack(channel, self.epoch)
-            lane.limit = lane.counter + self._rekeying.epoch_packets
+            epoch = self._epoch_of(channel)
+            if epoch != lane.epoch:
+                lane.epoch = epoch
+                lane.encrypt = self._encrypt(secret, channel, epoch)
+                lane.place = PLACE.pack(channel, epoch)
+                lane.limit = lane.counter + self._rekeying.epoch_packets
 
-    def _encrypt(self, secret: bytes, channel: Channel) -> Encrypt:
-        """Seals on a channel in this epoch."""
-        return AESGCM(derive_key(secret, *self._who, channel, self.epoch)).encrypt
+    def _epoch_of(self, channel: Channel) -> int:
+        """The one that a channel is in: the same on all."""
+        return self.epoch
+
+    def _encrypt(self, secret: bytes, channel: Channel, epoch: int) -> Encrypt:
+        """Seals on a channel in an epoch."""
+        return AESGCM(derive_key(secret, *self._who, channel, epoch)).encrypt
 
     def tick(self, now: float) -> None:
         """Time has passed; an epoch may be over."""
@@ -151,6 +159,6 @@ class Sealer:
         counter = COUNTER.pack(lane.counter)
         _, for_one = fixed_heads(self.SUITE, key_id, *self._who)
         head = b"%b%b%b" % (for_one, counter, lane.place)
-        key = derive_key(self._keys.keys[key_id], *self._who, Channel.HELLO, self.epoch)
+        key = derive_key(self._keys.keys[key_id], *self._who, Channel.HELLO, lane.epoch)
         context = b"%b%b%b" % (head, PURPOSE, COUNTER.pack(receiver))
         return head + AESGCM(key).encrypt(NONCE_START + counter, packet, context)

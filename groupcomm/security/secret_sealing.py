@@ -3,6 +3,9 @@
 Keys come from the ring's key and the secret of the sender (exchange.py) together, so neither one is
 enough. An epoch says which secret: its upper 20 bits are the secret's number, from 1.
 
+Hellos are sealed with the ring's key alone, and have epochs of their own: else each view would
+bring one, and whoever names epochs at random could keep a receiver busy with their keys.
+
 Control messages are sealed twice, with the ring's key around it: so daemons that do not know each
 other's secrets yet learn from each other that they are there. Nothing else is believed of them.
 """
@@ -19,7 +22,7 @@ from groupcomm.security.exchange import Exchange
 from groupcomm.security.identity import Start
 from groupcomm.security.keys import KeyRing, derive_key
 from groupcomm.security.layout import HEAD_BYTES, SEAL_BYTES, SUITE_IDENTITIES, Opened
-from groupcomm.security.opening import Decrypt, Opener, split_sealed
+from groupcomm.security.opening import Decrypt, Lane, Opener, Peer, split_sealed
 from groupcomm.security.sealing import Encrypt, Sealer
 from groupcomm.wire.introduction import INTRODUCTION_BYTES
 from groupcomm.wire.packet import PacketKind
@@ -75,7 +78,7 @@ def _opened_twice(outer: Decrypt, inner: Decrypt | None) -> Decrypt:
 class SecretSealer(Sealer):
     """Seals with a secret of its own."""
 
-    __slots__ = ("_secret",)
+    __slots__ = ("_hello_epoch", "_secret")
     SUITE: ClassVar[int] = SUITE_IDENTITIES
 
     def __init__(
@@ -92,10 +95,26 @@ class SecretSealer(Sealer):
     ) -> None:
         """As a Sealer, with the secret that seals now."""
         self._secret = exchange.secret
+        self._hello_epoch = -1
         super().__init__(
             keys, cluster, sender, incarnation, counter=counter, rekeying=rekeying, now=now
         )
         self.change(exchange)
+
+    def use(self, keys: KeyRing) -> None:
+        """Seal with the active one of these keys from now on, and the present secret."""
+        if keys.active != self.key_id:
+            self._hello_epoch += 1
+        super().use(keys)
+
+    def _begin_epoch(self) -> None:
+        hello = self._lanes[Channel.HELLO]
+        if hello.counter >= hello.limit:
+            self._hello_epoch += 1
+        super()._begin_epoch()
+
+    def _epoch_of(self, channel: Channel) -> int:
+        return self._hello_epoch if channel is Channel.HELLO else self.epoch
 
     def change(self, exchange: Exchange) -> None:
         """Another secret seals from now on."""
@@ -103,12 +122,12 @@ class SecretSealer(Sealer):
         self.epoch = (exchange.sealing << EPOCH_BITS) - 1
         self._begin_epoch()
 
-    def _encrypt(self, secret: bytes, channel: Channel) -> Encrypt:
+    def _encrypt(self, secret: bytes, channel: Channel, epoch: int) -> Encrypt:
         if channel is Channel.HELLO:
-            return super()._encrypt(secret, channel)
-        inner = super()._encrypt(secret + self._secret, channel)
+            return super()._encrypt(secret, channel, epoch)
+        inner = super()._encrypt(secret + self._secret, channel, epoch)
         if channel is Channel.CONTROL:
-            return _twice(super()._encrypt(secret, channel), inner)
+            return _twice(super()._encrypt(secret, channel, epoch), inner)
         return inner
 
 
@@ -137,6 +156,22 @@ class SecretOpener(Opener):
         except _Strange:
             sender, incarnation, counter, channel, key_id = split_sealed(datagram)
             return Opened(sender, incarnation, counter, _CONTROL, channel, key_id, proven=False)
+
+    def _another_key(
+        self, peer: Peer, lane: Lane, key_id: int, channel: int, epoch: int
+    ) -> Decrypt:
+        """As Opener; the first epoch of each secret that is here is derived once."""
+        number, later = epoch >> EPOCH_BITS, epoch & (2**EPOCH_BITS - 1)
+        if channel == Channel.HELLO or epoch <= lane.epoch or later:
+            return super()._another_key(peer, lane, key_id, channel, epoch)
+        start = peer.sender, peer.incarnation
+        if self._exchange.secret_of(start, number) is None:
+            return super()._another_key(peer, lane, key_id, channel, epoch)
+        name = number << 16 | key_id
+        decrypt = lane.coming.get(name)
+        if decrypt is None:
+            decrypt = lane.coming[name] = self._key(key_id, *start, channel, epoch)
+        return decrypt
 
     def _key(
         self, key_id: int, sender: int, incarnation: Incarnation, channel: int, epoch: int

@@ -2,7 +2,7 @@
 
 from groupcomm.security.channels import Channel
 from groupcomm.security.layout import HEAD_BYTES
-from groupcomm.security.opening import Decrypt, Opener, _Lane
+from groupcomm.security.opening import Decrypt, Opener, Lane
 from groupcomm.security.replay import ReplayWindow
 from groupcomm.security.sealing import Sealer
 from groupcomm.sim.variants.bug import Right, known_bug
@@ -36,7 +36,7 @@ def window_moved_by_forgery(right: Right) -> Right:
     """A replay window moves before it is known that a datagram is authentic."""
 
     def open_packet(
-        self: Opener, lane: _Lane | None, decrypt: Decrypt, datagram: bytes, scope: int
+        self: Opener, lane: Lane | None, decrypt: Decrypt, datagram: bytes, scope: int
     ) -> bytes:
         if lane is not None:
             lane.window.accept(int.from_bytes(datagram[_COUNTER_AT:HEAD_BYTES]))
