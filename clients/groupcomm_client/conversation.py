@@ -150,7 +150,7 @@ class Conversation(FilteredSession):
     def _asked_to(self, what: str, group: str, number: int) -> Pending[GroupView]:
         if self._trace is not None:
             self._trace.asked(what, group, number)
-        return self._requests.change(group, number)
+        return self._requests.change(group, number, join=what == "join")
 
     def may_send(self, groups: str | Sequence[str]) -> bool:
         """Whether a message can go out now; if not, it can once its group has a key.
@@ -342,12 +342,13 @@ class Conversation(FilteredSession):
             self.asked.discard(event.group)
 
     def _note_members(self, view: GroupView) -> None:
-        if self.member in view.members:
+        joined = self.member in view.members
+        if joined:
             self._groups[view.group] = view
         else:
             self._groups.pop(view.group, None)
         if view.own:
-            self._seen_back = max(self._seen_back, self._requests.changed(view))
+            self._seen_back = max(self._seen_back, self._requests.changed(view, joined=joined))
 
     def _admitted(self, member: MemberId) -> None:
         self.member = member

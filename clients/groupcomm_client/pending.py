@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
+import attrs
+
 from groupcomm.errors import AccessRefused, OrderUnknown, SessionEnded
 from groupcomm.events import Answer, GroupView, Ordered, Refused
 
@@ -42,6 +44,15 @@ class Pending(Generic[_Value]):
         return self.value
 
 
+@attrs.frozen(eq=False)
+class _Change:
+    """A join or a leave that is waited for; `number` is the request's."""
+
+    number: int
+    join: bool
+    pending: Pending[GroupView] = attrs.field(factory=Pending)
+
+
 def access_refused(event: Refused) -> AccessRefused:
     """The error of who waits for what was refused."""
     return AccessRefused(event.verb, event.group, event.principal, str(event))
@@ -53,15 +64,15 @@ class Requests:
     def __init__(self) -> None:
         self._orders: dict[int, Pending[Ordered]] = {}
         self._answers: deque[Pending[bytes]] = deque()
-        self._changes: dict[str, deque[tuple[int, Pending[GroupView]]]] = {}
+        self._changes: dict[str, deque[_Change]] = {}
         self._tickets: dict[int, int] = {}  # and the numbers of those that were sent already
         self._last_ticket = 0
 
-    def change(self, group: str, number: int) -> Pending[GroupView]:
+    def change(self, group: str, number: int, *, join: bool) -> Pending[GroupView]:
         """A join or a leave; those of one group are answered in their order."""
-        pending = Pending[GroupView]()
-        self._changes.setdefault(group, deque()).append((number, pending))
-        return pending
+        asked = _Change(number, join)
+        self._changes.setdefault(group, deque()).append(asked)
+        return asked.pending
 
     def question(self) -> Pending[bytes]:
         """A question to the daemon; all are answered in their order."""
@@ -119,19 +130,22 @@ class Requests:
         for number in range(event.number, event.number + event.count):
             if number in self._orders:
                 self._orders[number].refused = event
-        for number, pending in self._changes.get(event.group, ()):
-            if number == event.number:
-                pending.refused = event
-                self._changes[event.group].remove((number, pending))
+        for asked in self._changes.get(event.group, ()):
+            if asked.number == event.number:
+                asked.pending.refused = event
+                self._changes[event.group].remove(asked)
                 break
 
-    def changed(self, view: GroupView) -> int:
-        """The session's own join or leave was carried out: the request's number, 0 if unknown."""
+    def changed(self, view: GroupView, *, joined: bool) -> int:
+        """The session's own join or leave was carried out: the request's number, 0 if unknown.
+
+        A leave that the daemon's rules have brought is no answer to a join behind it.
+        """
         waiting = self._changes.get(view.group)
-        if not waiting:
+        if not waiting or waiting[0].join != joined:
             return 0
-        number, pending = waiting.popleft()
-        pending.value = view
+        asked = waiting.popleft()
+        asked.pending.value = view
         if not waiting:
             del self._changes[view.group]
-        return number
+        return asked.number

@@ -16,6 +16,7 @@ from groupcomm.session.codes import Code
 from groupcomm_client import Connection, Reconnected, connect, stay_connected
 from groupcomm_client.conversation import Conversation
 from groupcomm_client.end_to_end import KeyChanged, SharedSecret, Unreadable, Untrusted
+from groupcomm_client.end_to_end.frames import Kind, kind_of
 from groupcomm_client.filters import Way, causal, compression, delay
 from groupcomm_client.sessions import Sessions
 from groupcommd.config_file import read_config
@@ -128,6 +129,23 @@ async def test_a_block_ends_in_order_though_its_group_had_to_be_left(
                 for each in (ann, bob):
                     await until_class(each, Refused)
             assert not ann.groups
+
+
+async def test_a_join_is_not_answered_by_the_leave_that_other_rules_have_brought(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    before, after = rules(*ALL), rules("send")
+    async with (
+        virtual_daemons(tmp_path, "ab", head=before) as daemons,
+        connect(str(daemons["a"].unix)) as ann,
+    ):
+        await ann.join("g")
+        daemons.network.cut.add("b")  # so nothing is ordered for a while
+        reload(daemons["a"], tmp_path, before, after)
+        await until_class(ann, Refused)
+        reload(daemons["a"], tmp_path, after, before)
+        view = await ann.join("g")
+        assert ann.member in view.members
 
 
 async def test_wrong_filters_are_not_kept_for_the_next_session(
@@ -244,6 +262,11 @@ async def test_what_a_filter_holds_for_members_never_goes_out_in_the_clear(
         assert (await until_class(spy, Message)).data == b"for all"
 
 
+def is_sealed_text(event: Any) -> bool:
+    """Whether it is a program's message, and not about keys."""
+    return isinstance(event, Unreadable) and kind_of(event.message.data) == Kind.DATA
+
+
 async def test_what_waits_for_a_key_is_not_dropped_in_silence_when_the_session_ends(
     autojump_clock: trio.testing.MockClock, tmp_path: Path
 ) -> None:
@@ -255,7 +278,7 @@ async def test_what_waits_for_a_key_is_not_dropped_in_silence_when_the_session_e
         await ann.join("plan", secret=SECRET)
         await spy.join("plan")
         await ann.multicast("plan", b"for members")
-        sealed = (await until_class(spy, Unreadable)).message
+        sealed = (await until(spy, is_sealed_text)).message
         later = sealed.data[:5] + b"\xff" * 28 + sealed.data[33:]  # of a view to come
         ann.conversation._take(msgspec.structs.replace(sealed, data=later))
         cut_off(daemons["a"])

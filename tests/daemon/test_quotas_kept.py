@@ -185,11 +185,9 @@ async def test_a_session_ends_when_its_token_expires(
         await ann.multicast("g", b"a token that was removed counts for it until a reload")
         await received(bob, 1)
         add_token(proofs.tokens, "ann", datetime.now(UTC) - timedelta(seconds=1))
-        started = trio.current_time()
         with pytest.raises(SessionEnded, match="expired") as caught, trio.fail_after(60):
             await received(ann, 2)
         assert caught.value.code == Code.REJECT_AUTH
-        assert trio.current_time() - started < 2 * WALL_INTERVAL_S
         await bob.multicast("g", b"it came otherwise")
         await received(bob, 1)
 
