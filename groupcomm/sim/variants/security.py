@@ -2,7 +2,7 @@
 
 from groupcomm.security.channels import Channel
 from groupcomm.security.layout import HEAD_BYTES
-from groupcomm.security.opening import Decrypt, Opener, Lane
+from groupcomm.security.opening import Decrypt, Lane, Opener
 from groupcomm.security.replay import ReplayWindow
 from groupcomm.security.sealing import Sealer
 from groupcomm.sim.variants.bug import Right, known_bug
