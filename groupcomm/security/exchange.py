@@ -215,7 +215,10 @@ class Exchange:
         if not peer.public or stale:  # an old key of a member may be known to an intruder
             return NO_WRAP
         if peer.wrap is NO_WRAP:
-            key = self._key(self._pair, peer.public, self._own, start)
+            try:
+                key = self._key(self._pair, peer.public, self._own, start)
+            except ValueError:  # its public key shares nothing with anybody (RFC 7748, section 6.1)
+                return NO_WRAP
             told = _SECRETS.pack(self.sealing, self.secret, self._number, self._drawn)
             peer.wrap = AESGCM(key).encrypt(_NONCE, told, None)
         return peer.wrap

@@ -43,6 +43,7 @@ from groupcomm.wire import (
     headers,
     hello,
     horizon,
+    introduction,
     keys,
     link,
     membership,
@@ -127,6 +128,11 @@ def _encrypted(raw: bytes) -> None:
             opener.open_untrusted(datagram)
             raise AssertionError("opened what nobody sealed")
     assert opener.open_untrusted(sealer.seal(raw, Channel.RING)).packet == raw
+
+
+def _introduction(raw: bytes) -> None:
+    value, signature = introduction.decode_introduction_untrusted(raw)
+    assert value.encode() + signature == raw
 
 
 def _gate(raw: bytes) -> None:
@@ -274,6 +280,7 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     ),
     "security.plain.open": _opened,
     "security.plain.sealed": _sealed,
+    "wire.introduction.introduction": _introduction,
     "security.opening.open": _encrypted,
     "core.gate.open": _gate,
     "session.frames.hello": frame(frames.decode_hello_untrusted, _hello),

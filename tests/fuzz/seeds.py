@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+import attrs
 from msgspec import structs
 
 from groupcomm.algorithms.buffering import Received
@@ -23,6 +24,8 @@ from groupcomm.session import causes_frame, frames, refused_frame, view_frame
 from groupcomm.wire.bundle import body_payload
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.destinations import encode_groups
+from groupcomm.wire.hello import HELLO_BYTES, Hello
+from groupcomm.wire.introduction import NO_WRAP, Introduction
 from groupcomm.wire.keys import KeyReport
 from groupcomm.wire.link import without_key
 from groupcomm.wire.membership import (
@@ -156,6 +159,18 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     yield "security.plain.sealed", bytes(22) + b"\1packet"
     yield "security.opening.open", b"\x2d\1packet"
     yield "core.gate.open", b"\0\5body"
+    yield "security.secret_sealing.open", b"\x2d\1packet"
+    introduction = Introduction(
+        hello=Hello(start=Incarnation(1, 2), asks=3),
+        view=bytes(16),
+        pair=1,
+        public=bytes(range(32)),
+        has=1,
+    )
+    yield "wire.introduction.introduction", introduction.encode() + bytes(64)
+    for wrap in (NO_WRAP, b"w" * 88):
+        said = attrs.evolve(introduction, wrap=wrap).encode()
+        yield "core.identity_gate.signed", said[HELLO_BYTES:]
     to_client = _frames()
     transition = to_client.pop("transition")
     hello = to_client.pop("hello")

@@ -15,6 +15,7 @@ from groupcomm_client.filters.roles import CannotUndo
 from tests.fuzz.checks import Target
 from tests.fuzz.client_targets import CLIENT_TARGETS
 from tests.fuzz.core_targets import CORE_TARGETS
+from tests.fuzz.identity_targets import IDENTITY_TARGETS
 from tests.fuzz.machine_targets import MACHINE_TARGETS
 from tests.fuzz.port_targets import PORT_TARGETS
 
@@ -34,6 +35,7 @@ TARGETS: Final[dict[str, Target]] = {
     **CORE_TARGETS,
     **CLIENT_TARGETS,
     **MACHINE_TARGETS,
+    **IDENTITY_TARGETS,
     **PORT_TARGETS,
 }
 """By name: the decoder ``decode_x_untrusted`` of module m is m.x, and m if it has no x.

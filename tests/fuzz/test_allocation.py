@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from tests.fuzz import targets
+from tests.fuzz.identity_targets import IDENTITY_TARGETS
 from tests.fuzz.machine_targets import MACHINE_TARGETS
 from tests.fuzz.port_targets import PORT_TARGETS
 from tests.fuzz.seeds import SEEDS
@@ -17,7 +18,7 @@ SMALL_BYTES: Final = 16 * 1024
 
 OWN_BYTES: Final = {"client.filters.compression.decompress": 48 * 1024}  # the window of zlib
 
-MACHINES: Final = {**MACHINE_TARGETS, **PORT_TARGETS}
+MACHINES: Final = {**MACHINE_TARGETS, **IDENTITY_TARGETS, **PORT_TARGETS}
 """Their memory is that of a whole daemon or program."""
 
 PLACES: Final = 40

@@ -226,6 +226,15 @@ def test_secrets_that_do_not_open_are_refused() -> None:
             group.of[A].take(B, attrs.evolve(told, wrap=bad, public=public), 0.0)
 
 
+def test_who_tells_a_key_that_shares_nothing_gets_nothing() -> None:
+    """Found by the fuzzer: a daemon that signs it would have ended all others."""
+    group = Group((A, B))
+    group.meet()
+    told = attrs.evolve(group.said[-1][2], pair=99, public=bytes(32), wrap=NO_WRAP)
+    group.of[A].take(B, told, 0.0)
+    assert group.of[A].tell(B, Hello(start=B[1]), 0.0).wrap == NO_WRAP
+
+
 def test_an_older_introduction_takes_nothing_back() -> None:
     group = Group((A, B))
     group.meet()
