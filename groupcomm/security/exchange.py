@@ -75,6 +75,7 @@ class _Peer:
         opened: what it has wrapped last.
         secrets: what was in it, by number.
         again_at, wait_s, tries: of what it has to be told.
+        over: it is said to be over; still it is remembered what was wrapped for it.
     """
 
     pair: int = 0
@@ -87,6 +88,7 @@ class _Peer:
     again_at: float = _NEVER
     wait_s: float = REPEAT_S
     tries: int = 0
+    over: bool = False
 
     @property
     def latest(self) -> int:
@@ -151,6 +153,7 @@ class Exchange:
         self._drawn = self._entropy(SECRET_BYTES)
         self._old = self._pair
         self._pair = _Pair(self._old.number + 1, self._entropy(SECRET_BYTES), view)
+        self._peers = {start: peer for start, peer in self._peers.items() if not peer.over}
         for start, peer in self._peers.items():
             peer.begin(now if start in self._members else _NEVER)
         self.next_at = now
@@ -246,6 +249,7 @@ class Exchange:
         if peer is None:
             peer = self._peers[start] = _Peer()
             peer.again_at = now
+        peer.over = False
         latest = peer.latest
         fresh = told.pair > peer.pair
         if fresh:
@@ -299,8 +303,11 @@ class Exchange:
                 del peer.secrets[old]
 
     def forget(self, start: Start) -> None:
-        """A start is over."""
-        self._peers.pop(start, None)
+        """A start is over; what was wrapped for it is not forgotten, it may be heard again."""
+        peer = self._peers.get(start)
+        if peer is not None:
+            peer.over, peer.again_at, peer.opened = True, _NEVER, NO_WRAP
+            peer.secrets.clear()
         self._members -= {start}
 
     def evict(self, number: int, now: float) -> None:

@@ -7,6 +7,7 @@ import attrs
 
 from groupcomm.config.rekeying import Rekeying
 from groupcomm.core.gate import STALE
+from groupcomm.security.layout import SUITE_AES_GCM
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.host import Host
 from groupcomm.sim.process import Process
@@ -22,10 +23,14 @@ _SKIPPED: Final = frozenset(
 
 
 def sealed_cluster(
-    settings: Settings, rekeying: Rekeying | None = None, *, start: bool = True
+    settings: Settings,
+    rekeying: Rekeying | None = None,
+    *,
+    suite: int = SUITE_AES_GCM,
+    start: bool = True,
 ) -> Cluster:
-    """A cluster with suite 1 that has formed, or is to be started."""
-    cluster = Cluster(attrs.evolve(settings, suite=1), start=False)
+    """A cluster with keys that has formed, or is to be started."""
+    cluster = Cluster(attrs.evolve(settings, suite=suite), start=False)
     if rekeying is not None:
         cluster.config = attrs.evolve(cluster.config, rekeying=rekeying)
     if start:

@@ -208,6 +208,10 @@ def test_with_one_key_one_text_is_sealed() -> None:
     for number in range(3):
         group.begin(bytes([number] * 16))
         group.run(0.5, loss=0.5)
+        for one, other in permutations(STARTS, 2):  # a clone was heard, and then itself again
+            group.of[one].forget(other)
+            group.say(other, one)
+        group.run(0.5)
     texts: dict[tuple[Start, Start, bytes, bytes], set[bytes]] = {}
     for sender, receiver, told in wraps(group):
         place = sender, receiver, told.public, told.wrapped_for
