@@ -148,7 +148,7 @@ class DaemonCore:
 
         Args:
             now: seconds of the monotonic clock, never less than before.
-            datagrams: as received; whatever bytes they are, nothing is raised.
+            datagrams: as received; nothing is raised but by what trusted daemons make up.
             clients: what local clients did; whatever bytes they sent, nothing is raised.
         """
         out: list[Transmission] = []

@@ -5,6 +5,7 @@ import secrets
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ class Plant:
     """
 
     def __init__(self, folder: Path) -> None:
+        self.runtime = tempfile.TemporaryDirectory(prefix="gc-")  # paths of sockets are short
         middle = f"127.{1 + secrets.randbelow(254)}.{1 + secrets.randbelow(254)}"
         self.addresses = dict(zip(HOSTS, (f"{middle}.1", f"{middle}.2"), strict=True))
         self.folder = folder
@@ -67,14 +69,14 @@ class Plant:
 
     def environment(self, name: str) -> dict[str, str]:
         """Of a host: its own runtime folder, and these programs."""
-        runtime = self.folder / f"run-{name}"
+        runtime = Path(self.runtime.name) / name
         runtime.mkdir(mode=0o700, exist_ok=True)
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         state = {"XDG_RUNTIME_DIR": str(runtime), "XDG_STATE_HOME": str(runtime)}
         return {**os.environ, **state, "PATH": path}
 
     def socket(self, name: str) -> Path:
-        return self.folder / f"run-{name}" / "groupcomm" / SOCKET_NAME
+        return Path(self.runtime.name) / name / "groupcomm" / SOCKET_NAME
 
     @contextmanager
     def daemon(self, name: str, command: str) -> Iterator[None]:
@@ -116,7 +118,7 @@ def test_the_first_five_minutes_work_as_they_are_pasted(tmp_path: Path) -> None:
         shutil.copy(plant.daemons / copied, plant.program)
     (plant.program / "first.py").write_text(plant.here(program))
 
-    with ExitStack() as stack:
+    with plant.runtime, ExitStack() as stack:
         for name in ("press", "oven"):
             stack.enter_context(plant.daemon(name, daemon))
         oven = stack.enter_context(connect(str(plant.socket("oven")), user="cook"))
