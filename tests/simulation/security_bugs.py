@@ -15,12 +15,16 @@ from groupcomm.core.seat import Seat
 from groupcomm.groups.table import GroupTable
 from groupcomm.security import opening, sealing
 from groupcomm.security.channels import Channel
+from groupcomm.security.exchange import Exchange
 from groupcomm.security.hello import Introductions, Reply
+from groupcomm.security.identity import Signer, Start
 from groupcomm.security.layout import Opened
 from groupcomm.security.opening import Opener
 from groupcomm.security.quotas import Account
 from groupcomm.security.rotation import Rotation
+from groupcomm.security.secret_sealing import SecretOpener
 from groupcomm.sim.variants.bug import Right, known_bug
+from groupcomm.wire.introduction import NO_WRAP
 from groupcomm.wire.keys import KeyReport
 
 _DERIVED: Final = ((sealing, "derive_key"), (opening, "derive_key"))
@@ -172,6 +176,63 @@ def charged_for_nothing(right: Right) -> Right:
     return forget
 
 
+# ---- identities ----
+
+
+@known_bug((Signer, "check"))
+def anybody_signs(_: Right) -> Right:
+    """Nobody looks whether a daemon has signed what is said in its name."""
+
+    def check(self: Signer, *arguments: Any) -> None:
+        """All are taken at their word."""
+
+    return check
+
+
+@known_bug((Exchange, "_wrap"))
+def wrapped_for_an_old_key(right: Right) -> Right:
+    """Secrets of a view are given to keys of the view before, which an intruder may know."""
+
+    def wrap(self: Exchange, start: Start, peer: Any) -> bytes:
+        peer.view = self._pair.view
+        secrets: bytes = right(self, start, peer)
+        return secrets
+
+    return wrap
+
+
+@known_bug((Exchange, "_wrap"))
+def wrapped_anew(right: Right) -> Right:
+    """Each introduction is wrapped anew, with the nonce that the key has seen already."""
+
+    def wrap(self: Exchange, start: Start, peer: Any) -> bytes:
+        peer.wrap = NO_WRAP
+        secrets: bytes = right(self, start, peer)
+        return secrets
+
+    return wrap
+
+
+@known_bug((Exchange, "erase_before"))
+def secrets_are_kept(_: Right) -> Right:
+    """What opened a view's datagrams is kept after they cannot be under way any more."""
+
+    def erase_before(self: Exchange, start: Start, number: int) -> None:
+        """Nothing is erased."""
+
+    return erase_before
+
+
+@known_bug((SecretOpener, "forget_daemon"))
+def evicted_is_heard(_: Right) -> Right:
+    """Who was evicted gets no new secrets, and is heard with those that it had."""
+
+    def forget_daemon(self: SecretOpener, number: int) -> None:
+        """It goes on."""
+
+    return forget_daemon
+
+
 BUGS = (
     taken_without_a_proof,
     proof_counts_again,
@@ -184,4 +245,9 @@ BUGS = (
     principals_stay_behind,
     nothing_is_charged,
     charged_for_nothing,
+    anybody_signs,
+    wrapped_for_an_old_key,
+    wrapped_anew,
+    secrets_are_kept,
+    evicted_is_heard,
 )

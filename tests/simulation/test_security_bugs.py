@@ -6,9 +6,11 @@ from typing import Any, Final
 
 import pytest
 
+from groupcomm.security.layout import SUITE_AES_GCM
 from groupcomm.sim.variants.bug import KnownBug
 from tests.core.core import test_access_control as access
-from tests.core.security import test_hello, test_quotas, test_rotation
+from tests.core.core import test_identity_gate as gates
+from tests.core.security import test_exchange, test_hello, test_quotas, test_rotation
 from tests.simulation import test_replays as replays
 from tests.simulation import test_rotation as rotations
 from tests.simulation.security_bugs import BUGS
@@ -28,6 +30,11 @@ FINDERS: Final[tuple[Test, ...]] = (
     access.test_principals_are_known_everywhere_also_after_a_merge,
     test_quotas.test_an_account_waits_for_what_lasts_longest_and_is_kept_while_it_has_debts,
     access.test_a_principal_is_in_so_many_groups_and_no_more,
+    gates.test_the_key_alone_lets_nobody_in,
+    test_exchange.test_nothing_is_wrapped_for_keys_of_an_earlier_view,
+    test_exchange.test_with_one_key_one_text_is_sealed,
+    gates.test_old_secrets_are_erased_once_nothing_can_be_under_way,
+    gates.test_who_is_evicted_is_a_stranger_at_once,
 )
 """In the order of BUGS."""
 
@@ -42,6 +49,7 @@ def run(test: Test, patch: pytest.MonkeyPatch) -> None:
     given: dict[str, Callable[[], Any]] = {
         "monkeypatch": lambda: patch,
         "pair": access.two_daemons,
+        "suite": lambda: SUITE_AES_GCM,
     }
     test(**{name: given[name]() for name in inspect.signature(test).parameters})
 
