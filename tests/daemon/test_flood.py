@@ -82,6 +82,11 @@ async def test_nobody_is_cut_off_before_its_time(door: Door) -> None:
     assert door.enter(3, trio.CancelScope())
     assert oldest.cancel_called
     assert list(door.half_open) == [2, 3]
+    began = trio.current_time()
+    await door.room()
+    assert trio.current_time() - began >= GRACE_S / 2, (
+        "one by one, though the next has had its time"
+    )
 
 
 async def test_whoever_says_hello_makes_room_at_once(door: Door) -> None:
