@@ -19,7 +19,7 @@ PAUSE_S: Final = 0.001
 """Junk waits so long for more of its kind, and so does what comes behind it."""
 
 CALM_S: Final = 10.0
-"""It counts as over when there was none for so long: a filter hides most of it."""
+"""It counts as over when there was none for so long."""
 
 
 class Flood:
@@ -58,5 +58,9 @@ class Flood:
             self.is_on = bad - self._bad_then > MANY_PER_S * (now - self._began)
             self._began, self._bad_then = now, bad
             if self.is_on:
-                self.over_at = now + CALM_S
+                self.go_on(now)
         return PAUSE_S if self.is_on and was_junk and is_all else 0.0
+
+    def go_on(self, now: float) -> None:
+        """There is much of it, though the system drops it before it is read."""
+        self.over_at = now + CALM_S

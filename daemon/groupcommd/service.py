@@ -247,8 +247,9 @@ class Service:
             self._tell_news()
             self._watch.look_at_load()
             self._watch.look_at_ways()
-            self._watch.look_at_junk(self._udp.dropped)
-            if trio.current_time() >= self._flood.over_at:
+            if self._watch.look_at_junk(self._udp.dropped):
+                self._flood.go_on(trio.current_time())
+            elif trio.current_time() >= self._flood.over_at:
                 self._udp.filter(None)
             self.lacks = self._keys.look()
             if self.lacks is not None:

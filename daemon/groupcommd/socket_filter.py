@@ -19,7 +19,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.names import cluster_number, daemon_number
 from groupcomm.security.layout import VERSION
 
-PASSED_OF: Final = 256
+PASSED_OF: Final = 1024
 """One of so many that do not fit is let through; a power of two."""
 
 MAX_JUMP: Final = 255

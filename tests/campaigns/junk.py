@@ -111,7 +111,8 @@ class Stage:
         options, tcp = self._options, [daemon.tcp for daemon in self._daemons]
         attackers = []
         if options.rate:
-            command = [str(options.rate / options.processes), str(self._captured)]
+            rate = options.rate / options.processes
+            command = [str(rate), str(self._captured), str(options.spoofed)]
             attackers += [
                 Program("tests.campaigns.junk_sender", command) for _ in range(options.processes)
             ]
@@ -279,7 +280,10 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
             found = judge(rounds[-1:], options.rate)
             print(f"{number + 1} of {options.rounds}: p95 x {found['ratio_p95']}", file=sys.stderr)
         nursery.cancel_scope.cancel()
-    told = {name: getattr(options, name) for name in ("rate", "half_open", "duration_s", "rounds")}
+    told = {
+        name: getattr(options, name)
+        for name in ("rate", "spoofed", "half_open", "duration_s", "rounds")
+    }
     return {**told, "copies": stage.is_root, **judge(rounds, options.rate)}
 
 
@@ -303,6 +307,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Junk costs time only, and little of it.")
     parser.add_argument("--rate", type=float, default=100_000.0, help="datagrams a second, of all")
     parser.add_argument("--processes", type=int, default=1, help="that send them")
+    parser.add_argument("--spoofed", action="store_true", help="as if daemons had sent them; root")
     parser.add_argument("--half-open", type=int, default=10_000, help="connections, of all")
     parser.add_argument("--duration-s", type=float, default=20.0, help="of each phase")
     parser.add_argument("--rounds", type=int, default=3)

@@ -14,7 +14,7 @@ from tests.core.security.daemons import ALICE, BOB, CAROL, CLUSTER, sealer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux has it")
 
-COUNT = 6000
+COUNT = 12_000
 MOST = COUNT * 3 // PASSED_OF
 
 
@@ -67,7 +67,7 @@ def test_all_of_the_cluster_passes_and_little_else(ends: Ends, others: Sequence[
     if len(others) < MAX_JUMP:
         strange.append(sealer(sender=77 << 32 | 78).seal(b"p"))
     for datagram in [*strange, sealer(SUITE_NONE).seal(b"p"), bytes(len(real)), b"s"]:
-        assert ends.passed(datagram, 500) < 500 * 8 / PASSED_OF
+        assert ends.passed(datagram, 1000) < 10
     assert 0 < ends.passed(bytes(100), COUNT) < MOST
     ends.daemon.filter(None)
     assert not ends.daemon.filtered
