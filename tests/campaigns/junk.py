@@ -54,7 +54,7 @@ class Phase:
 
     Attributes:
         figures: of the load.
-        views: that daemons have installed.
+        views, causes: that daemons have installed, and why.
         cpu_daemons, cpu_others: in units of one processor; the latter of what disturbed them.
         received, rejected: datagrams at the daemons, the latter by reason.
         dropped: datagrams that the system had no room for, or filtered.
@@ -64,6 +64,7 @@ class Phase:
 
     figures: Figures
     views: int
+    causes: dict[str, int]
     cpu_daemons: float
     cpu_others: float
     received: int
@@ -81,6 +82,7 @@ class Seen:
     """Counters of all daemons, as they are at one time; see `Phase`."""
 
     views: int = 0
+    causes: Counter[str] = attrs.field(factory=Counter)
     received: int = 0
     rejected: Counter[str] = attrs.field(factory=Counter)
     dropped: int = 0
@@ -140,6 +142,7 @@ class Stage:
         return Phase(
             figures=figures,
             views=self._seen.views - before.views,
+            causes=dict(self._seen.causes - before.causes),
             cpu_daemons=used[0] / seconds,
             cpu_others=used[1] / seconds,
             received=self._seen.received - before.received,
@@ -158,8 +161,10 @@ class Stage:
         for daemon in self._daemons:
             async with connect(str(daemon.unix), timeout_s=PATIENCE_S) as connection:
                 datagrams.append((await connection.ask("status"))["datagrams"])
+        lines = [line for daemon in self._daemons for line in daemon.lines() if "daemons" in line]
         return Seen(
-            views=sum("daemons" in line for daemon in self._daemons for line in daemon.lines()),
+            views=len(lines),
+            causes=Counter(cause for line in lines for cause in line["cause"]),
             received=sum(each["received"] for each in datagrams),
             rejected=sum((Counter(each["rejected"]) for each in datagrams), Counter()),
             dropped=dropped(self._udp),
@@ -249,6 +254,7 @@ def summary(phases: Sequence[Phase]) -> dict[str, Any]:
     return {
         **middle,
         "views": sum(phase.views for phase in phases),
+        "causes": dict(sum((Counter(phase.causes) for phase in phases), Counter())),
         "cpu_daemons": round(statistics.median(phase.cpu_daemons for phase in phases), 3),
         "cpu_others": round(statistics.median(phase.cpu_others for phase in phases), 3),
         "received": sum(phase.received for phase in phases),

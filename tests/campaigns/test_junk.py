@@ -25,6 +25,7 @@ REASONS = {
 QUIET = Phase(
     figures=figures(Plan(), delay_us=500.0),
     views=0,
+    causes={},
     cpu_daemons=0.25,
     cpu_others=0.0,
     received=100,
