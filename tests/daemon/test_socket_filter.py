@@ -1,7 +1,6 @@
 """The filter in the kernel: what passes it, and how much of the rest."""
 
 import socket
-import sys
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -11,8 +10,6 @@ from groupcommd.addresses import Address
 from groupcommd.socket_filter import MAX_JUMP, PASSED_OF, Wanted, attach, program
 from groupcommd.udp import MAX_SOURCES, UdpSocket
 from tests.core.security.daemons import ALICE, BOB, CAROL, CLUSTER, sealer
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux has it")
 
 COUNT = 12_000
 MOST = COUNT * 3 // PASSED_OF
