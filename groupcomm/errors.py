@@ -38,11 +38,15 @@ class BadDatagram(RemoteProtocolError):
 
     Attributes:
         reason: one word for counters, such as ``"short"``, ``"tag"`` or ``"replay"``.
+        detail: more about it, for people.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(f"{reason}: {detail}" if detail else reason)
-        self.reason = reason
+        self.reason = reason  # the text is made when somebody reads it: in a flood nobody does
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}" if self.detail else self.reason
 
 
 class SessionError(RemoteProtocolError):

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
+from math import inf
 from typing import Final
 
 import attrs
@@ -106,16 +107,21 @@ class Door:
         self.listener = listener
         self.half_open: dict[int, tuple[trio.CancelScope, float]] = {}
         self._left = trio.lowlevel.ParkingLot()
+        self._cut_at = -inf  # when somebody was cut off for another one
         self._most = most
         self._identify = identify
 
     async def room(self) -> None:
-        """Wait until one more may be half-open: one has left, or the oldest has had its time."""
+        """Wait until one more may be half-open: one has left, or the oldest has had its time.
+
+        They are cut off one by one, so that what goes on beside is not kept waiting.
+        """
         while len(self.half_open) >= self._most:
             _, since = next(iter(self.half_open.values()))
-            if trio.current_time() >= since + GRACE_S:
+            at = max(since + GRACE_S, self._cut_at + GRACE_S / self._most)
+            if trio.current_time() >= at:
                 return
-            with trio.move_on_at(since + GRACE_S):
+            with trio.move_on_at(at):
                 await self._left.park()
 
     def enter(self, number: int, scope: trio.CancelScope) -> bool:
@@ -125,6 +131,7 @@ class Door:
             return False
         oldest, _ = self.half_open.pop(next(iter(self.half_open)))
         oldest.cancel()
+        self._cut_at = trio.current_time()
         return True
 
     def leave(self, number: int) -> None:

@@ -7,6 +7,7 @@ while junk comes faster than turns are taken, each piece of it would cost a turn
 from typing import Final
 
 from groupcomm.core.counters import Counters
+from groupcommd.udp import MAX_READS
 
 MANY_PER_S: Final = 2000
 """Rejected datagrams; no healthy cluster has so many."""
@@ -18,7 +19,7 @@ PAUSE_S: Final = 0.001
 """Junk waits so long for more of its kind, and so does what comes behind it."""
 
 CALM_S: Final = 10.0
-"""It counts as over when there was none for so long: a filter hides most of it."""
+"""It counts as over when there was none for so long."""
 
 
 class Flood:
@@ -47,14 +48,19 @@ class Flood:
             now: seconds.
 
         Returns:
-            0 unless this turn has brought junk alone, and there is much of it.
+            0 unless this turn has brought junk alone, all that there was, and there is much of it.
         """
         received, bad = self._counters.received, self._counters.bad
         was_junk = bad - self._bad == received - self._received > 0
+        is_all = received - self._received < MAX_READS
         self._received, self._bad = received, bad
         if now - self._began >= INTERVAL_S:
             self.is_on = bad - self._bad_then > MANY_PER_S * (now - self._began)
             self._began, self._bad_then = now, bad
             if self.is_on:
-                self.over_at = now + CALM_S
-        return PAUSE_S if self.is_on and was_junk else 0.0
+                self.go_on(now)
+        return PAUSE_S if self.is_on and was_junk and is_all else 0.0
+
+    def go_on(self, now: float) -> None:
+        """There is much of it, though the system drops it before it is read."""
+        self.over_at = now + CALM_S

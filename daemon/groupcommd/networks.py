@@ -15,7 +15,7 @@ from groupcomm.config.core import Timing
 from groupcomm.membership.neighbours import HEARD_BEACONS
 from groupcomm.membership.peers import Peer
 from groupcommd.addresses import Address
-from groupcommd.socket_filter import Instruction
+from groupcommd.socket_filter import Wanted
 from groupcommd.udp import UdpSocket
 
 _FIRST: Final = (0,)
@@ -168,10 +168,14 @@ class Networks:
         """Datagrams that the system had no room for, or filtered."""
         return sum(udp.dropped for udp in self._networks)
 
-    def filter(self, instructions: Sequence[Instruction] | None) -> None:
+    def filter(self, wanted: Wanted | None) -> None:
         """See `UdpSocket.filter`; on all networks."""
         for udp in self._networks:
-            udp.filter(instructions)
+            udp.filter(wanted)
+
+    def learn(self, *, clean: bool) -> None:
+        """See `UdpSocket.learn`."""
+        self._networks[self._last].learn(clean=clean)
 
     def close(self) -> None:
         """Give the addresses back."""

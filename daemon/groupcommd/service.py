@@ -27,7 +27,7 @@ from groupcommd.flight import FlightRecorder
 from groupcommd.flood import Flood
 from groupcommd.key_service import KeyService
 from groupcommd.networks import Networks
-from groupcommd.socket_filter import filter_of
+from groupcommd.socket_filter import wanted_by
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
 from groupcommd.status import Parts, answer
@@ -111,7 +111,7 @@ class Service:
         self._started = time.monotonic()
         self._watch = Watch(self.core)
         self._flood = Flood(self.core.counters)
-        self._filter = filter_of(config.core)
+        self._wanted = wanted_by(config.core)
         self._blocks_since: dict[int, float] = {}  # clients that all senders wait for
 
     async def run(self) -> End:
@@ -250,7 +250,7 @@ class Service:
         """How long not to read after a turn; while there is much junk the system drops most."""
         pause_s = self._flood.pause_s(trio.current_time())
         if self._flood.is_on:
-            self._udp.filter(self._filter)
+            self._udp.filter(self._wanted)
         return pause_s
 
     async def _spin(self) -> None:
@@ -266,8 +266,9 @@ class Service:
             self._end_expired()
             self._watch.look_at_load()
             self._watch.look_at_ways()
-            self._watch.look_at_junk(self._udp.dropped)
-            if trio.current_time() >= self._flood.over_at:
+            if self._watch.look_at_junk(self._udp.dropped):
+                self._flood.go_on(trio.current_time())
+            elif trio.current_time() >= self._flood.over_at:
                 self._udp.filter(None)
             self.locked_out = self._keys.look()
             if self.locked_out is not None:
@@ -313,7 +314,10 @@ class Service:
         datagrams = self._udp.drain()
         inputs, clients.inputs = clients.inputs, []
         now = trio.current_time()
+        bad = core.counters.bad
         transmissions = core.handle(now, datagrams, inputs)
+        if datagrams:
+            self._udp.learn(clean=core.counters.bad == bad)
         if self._networks is not None:
             daemon = core.start.daemon
             me = (daemon.number, daemon.incarnation.random_id)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from groupcommd.addresses import Address
-from groupcommd.socket_filter import Instruction, attach, detach
+from groupcommd.socket_filter import Wanted, attach, detach, program
 
 SOL_UDP: Final = 17
 UDP_SEGMENT: Final = 103
@@ -30,6 +30,9 @@ MAX_READS: Final = 256
 
 _SO_MEMINFO: Final = 55
 _MEMINFO = struct.Struct("=9I")  # <linux/sock_diag.h>; the last one is of drops
+
+MAX_SOURCES: Final = 64
+"""Places from which datagrams came that were all right, the latest."""
 
 _U16 = struct.Struct("=H")
 _INT = struct.Struct("=i")
@@ -87,6 +90,9 @@ class UdpSocket:
         self.lost = 0
         self.filtered = False
         self._can_filter = True
+        self._wanted: Wanted | None = None
+        self._seen: set[Destination] = set()  # where the latest datagrams came from
+        self._sources: dict[Destination, None] = dict.fromkeys(self._targets.values())
         try:
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
                 self.socket.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
@@ -127,15 +133,31 @@ class UdpSocket:
         except (OSError, struct.error):
             return 0
 
-    def filter(self, instructions: Sequence[Instruction] | None) -> None:
-        """Have the system drop what does not fit, if it can; None: it drops nothing any more."""
-        if instructions is None:
-            if self.filtered:
-                self._detach()
-        elif not self.filtered and self._can_filter:
-            self.filtered = self._can_filter = all(attach(s, instructions) for s in self.sockets)
-            if not self.filtered:
-                self._detach()
+    def filter(self, wanted: Wanted | None) -> None:
+        """Have the system drop what is not wanted, if it can; None: it drops nothing any more."""
+        self._wanted = wanted
+        if wanted is None and self.filtered:
+            self._detach()
+        elif wanted is not None and not self.filtered and self._can_filter:
+            self._attach(wanted)
+
+    def learn(self, *, clean: bool) -> None:
+        """After a drain: whether all was right that has come; then it may come from there again."""
+        new = self._seen - self._sources.keys() if clean else None
+        self._seen.clear()
+        if new:
+            self._sources |= dict.fromkeys(new)
+            kept = set(self._targets.values())
+            while len(self._sources) > MAX_SOURCES + len(self._targets):
+                del self._sources[next(at for at in self._sources if at not in kept)]
+            if self.filtered and self._wanted is not None:
+                self._attach(self._wanted)
+
+    def _attach(self, wanted: Wanted) -> None:
+        instructions = program(wanted, self._sources)
+        self.filtered = self._can_filter = all(attach(s, instructions) for s in self.sockets)
+        if not self.filtered:
+            self._detach()
 
     def _detach(self) -> None:
         for each in self.sockets:
@@ -180,16 +202,19 @@ class UdpSocket:
         return datagrams
 
     def _drain(self, source: socket.socket, datagrams: list[bytes]) -> None:
-        receive = source.recvmsg
+        receive, last = source.recvmsg, None
         for _ in range(MAX_READS):
             try:
-                data, extra, _, _ = receive(READ_BYTES, _GRO_SPACE)
+                data, extra, _, sender = receive(READ_BYTES, _GRO_SPACE)
             except BlockingIOError:
                 return
             except OSError as error:  # an answer to what was sent earlier: somebody is not there
                 if error.errno not in _PASSING:
                     raise
                 continue
+            if sender != last:
+                last = sender
+                self._seen.add(sender[:2])
             segment = _INT.unpack(extra[0][2][:4])[0] if extra else 0
             if 0 < segment < len(data):
                 datagrams += [data[at : at + segment] for at in range(0, len(data), segment)]

@@ -95,8 +95,8 @@ class Watch:
                 self._slow.discard(number)
         self._slow &= self._core.desk.sessions.keys()
 
-    def look_at_junk(self, dropped: int) -> None:
-        """Once a second: more bad datagrams than a healthy cluster has.
+    def look_at_junk(self, dropped: int) -> bool:
+        """Once a second: whether there are more bad datagrams than a healthy cluster has.
 
         Args:
             dropped: by the system, so far.
@@ -115,6 +115,7 @@ class Watch:
         elif self._is_flooded and per_s <= MANY_PER_S:
             _log.info("junk: no more of it than usual", extra={"junk_per_s": per_s})
         self._is_flooded = per_s > MANY_PER_S
+        return self._is_flooded
 
     def look_at_ways(self) -> None:
         """Now and then: links on which large packets are lost."""

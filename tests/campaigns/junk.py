@@ -54,7 +54,7 @@ class Phase:
 
     Attributes:
         figures: of the load.
-        views: that daemons have installed.
+        views, causes: that daemons have installed, and why.
         cpu_daemons, cpu_others: in units of one processor; the latter of what disturbed them.
         received, rejected: datagrams at the daemons, the latter by reason.
         dropped: datagrams that the system had no room for, or filtered.
@@ -64,6 +64,7 @@ class Phase:
 
     figures: Figures
     views: int
+    causes: dict[str, int]
     cpu_daemons: float
     cpu_others: float
     received: int
@@ -81,6 +82,7 @@ class Seen:
     """Counters of all daemons, as they are at one time; see `Phase`."""
 
     views: int = 0
+    causes: Counter[str] = attrs.field(factory=Counter)
     received: int = 0
     rejected: Counter[str] = attrs.field(factory=Counter)
     dropped: int = 0
@@ -111,7 +113,8 @@ class Stage:
         options, tcp = self._options, [daemon.tcp for daemon in self._daemons]
         attackers = []
         if options.rate:
-            command = [str(options.rate / options.processes), str(self._captured)]
+            rate = options.rate / options.processes
+            command = [str(rate), str(self._captured), str(options.spoofed)]
             attackers += [
                 Program("tests.campaigns.junk_sender", command) for _ in range(options.processes)
             ]
@@ -139,6 +142,7 @@ class Stage:
         return Phase(
             figures=figures,
             views=self._seen.views - before.views,
+            causes=dict(self._seen.causes - before.causes),
             cpu_daemons=used[0] / seconds,
             cpu_others=used[1] / seconds,
             received=self._seen.received - before.received,
@@ -157,8 +161,10 @@ class Stage:
         for daemon in self._daemons:
             async with connect(str(daemon.unix), timeout_s=PATIENCE_S) as connection:
                 datagrams.append((await connection.ask("status"))["datagrams"])
+        lines = [line for daemon in self._daemons for line in daemon.lines() if "daemons" in line]
         return Seen(
-            views=sum("daemons" in line for daemon in self._daemons for line in daemon.lines()),
+            views=len(lines),
+            causes=Counter(cause for line in lines for cause in line["cause"]),
             received=sum(each["received"] for each in datagrams),
             rejected=sum((Counter(each["rejected"]) for each in datagrams), Counter()),
             dropped=dropped(self._udp),
@@ -248,6 +254,7 @@ def summary(phases: Sequence[Phase]) -> dict[str, Any]:
     return {
         **middle,
         "views": sum(phase.views for phase in phases),
+        "causes": dict(sum((Counter(phase.causes) for phase in phases), Counter())),
         "cpu_daemons": round(statistics.median(phase.cpu_daemons for phase in phases), 3),
         "cpu_others": round(statistics.median(phase.cpu_others for phase in phases), 3),
         "received": sum(phase.received for phase in phases),
@@ -279,7 +286,10 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
             found = judge(rounds[-1:], options.rate)
             print(f"{number + 1} of {options.rounds}: p95 x {found['ratio_p95']}", file=sys.stderr)
         nursery.cancel_scope.cancel()
-    told = {name: getattr(options, name) for name in ("rate", "half_open", "duration_s", "rounds")}
+    told = {
+        name: getattr(options, name)
+        for name in ("rate", "spoofed", "half_open", "duration_s", "rounds")
+    }
     return {**told, "copies": stage.is_root, **judge(rounds, options.rate)}
 
 
@@ -303,6 +313,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Junk costs time only, and little of it.")
     parser.add_argument("--rate", type=float, default=100_000.0, help="datagrams a second, of all")
     parser.add_argument("--processes", type=int, default=1, help="that send them")
+    parser.add_argument("--spoofed", action="store_true", help="as if daemons had sent them; root")
     parser.add_argument("--half-open", type=int, default=10_000, help="connections, of all")
     parser.add_argument("--duration-s", type=float, default=20.0, help="of each phase")
     parser.add_argument("--rounds", type=int, default=3)

@@ -25,6 +25,8 @@ _PLACED: Final = HEAD_BYTES + PLACE.size
 _ETH_P_IP: Final = 0x0800
 _LONGEST: Final = 400
 _PORTS = struct.Struct("!HH")
+_UDP = struct.Struct("!HHHH")
+_IP = struct.Struct("!BBHHHBBH4s4s")
 
 
 def junk(kind: str, real: bytes, rng: Random) -> bytes:
@@ -47,6 +49,13 @@ def junk(kind: str, real: bytes, rng: Random) -> bytes:
     place = PLACE.pack(channel, epoch + rng.choice((0, rng.randint(1, 1000))))
     counter = COUNTER.pack(COUNTER.unpack_from(real, FIXED_BYTES)[0] + rng.randint(1, 2**40))
     return real[:FIXED_BYTES] + counter + place + sealed
+
+
+def spoofed(source: Address, target: Address, data: bytes) -> bytes:
+    """An IPv4 packet that looks as if another one had sent it (RFC 791, RFC 768: no checksums)."""
+    udp = _UDP.pack(source[1], target[1], 8 + len(data), 0) + data
+    ends = socket.inet_aton(source[0]), socket.inet_aton(target[0])
+    return _IP.pack(0x45, 0, 20 + len(udp), 0, 0, 64, socket.IPPROTO_UDP, 0, *ends) + udp
 
 
 def capture(

@@ -17,7 +17,7 @@ from random import Random
 from typing import Final
 
 from tests.campaigns.burner import wait_for_end
-from tests.campaigns.junk_made import KINDS, Address, junk, read_captured
+from tests.campaigns.junk_made import KINDS, Address, junk, read_captured, spoofed
 
 POOL: Final = 256
 """Different datagrams of each kind for each daemon; then they begin anew."""
@@ -71,16 +71,33 @@ class Flood:
                 self.refused += 1
 
 
+def own(target: Address) -> Callable[[bytes], int]:
+    """Sends to a daemon from a port of this process."""
+    out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    out.connect(target)
+    return out.send
+
+
+def as_another(source: Address, target: Address) -> Callable[[bytes], int]:
+    """Sends to a daemon as another daemon does; only root may.
+
+    Raises:
+        PermissionError: it may not.
+    """
+    out = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    return lambda data: out.sendto(spoofed(source, target, data), target)
+
+
 def main() -> int:
-    """Run with RATE and FILE, the latter as `write_captured` writes it."""
-    _, rate, file = sys.argv
+    """Run with RATE, FILE, as `write_captured` writes it, and whether to pretend to be daemons."""
+    _, rate, file, pretends = sys.argv
     captured = read_captured(Path(file))
     datagrams = pool(captured, Random(1))
-    calls = {}
-    for target in captured:
-        out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        out.connect(target)
-        calls[target] = out.send
+    targets = list(captured)
+    if pretends == "True":
+        calls = {to: as_another(targets[at - 1], to) for at, to in enumerate(targets)}
+    else:
+        calls = {to: own(to) for to in targets}
     ended = threading.Event()
     threading.Thread(target=wait_for_end, args=(ended,), daemon=True).start()
     print(json.dumps({"kinds": sorted({kind for _, kind, _ in datagrams})}), flush=True)

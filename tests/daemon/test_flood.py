@@ -9,7 +9,8 @@ import trio.testing
 
 from groupcomm.core.counters import Counters
 from groupcommd.doors import GRACE_S, Door
-from groupcommd.flood import INTERVAL_S, MANY_PER_S, PAUSE_S, Flood
+from groupcommd.flood import CALM_S, INTERVAL_S, MANY_PER_S, PAUSE_S, Flood
+from groupcommd.udp import MAX_READS
 from tests.daemon.virtual import virtual_clock
 
 
@@ -18,18 +19,19 @@ class Junk:
 
     Attributes:
         now: seconds.
+        flood: watches.
     """
 
     def __init__(self) -> None:
         self._counters = Counters()
-        self._flood = Flood(self._counters)
+        self.flood = Flood(self._counters)
         self.now = 0.0
 
     def turn(self, junk: int, useful: int = 0) -> float:
         """How long not to read after a turn that has brought so much."""
         self._counters.received += junk + useful
         self._counters.rejected["tag"] += junk
-        return self._flood.pause_s(self.now)
+        return self.flood.pause_s(self.now)
 
     def last(self, per_s: float) -> None:
         """Turns of a tenth of a second, ten in an interval."""
@@ -45,6 +47,7 @@ def test_who_gets_much_junk_waits_for_more_of_it() -> None:
     assert junk.turn(8, useful=1) == 0.0
     assert junk.turn(1) == PAUSE_S
     assert junk.turn(0) == 0.0
+    assert junk.turn(MAX_READS) == 0.0, "there may be more"
 
 
 def test_who_gets_little_junk_reads_at_once() -> None:
@@ -56,8 +59,11 @@ def test_who_gets_little_junk_reads_at_once() -> None:
 def test_it_is_over_when_no_more_comes() -> None:
     junk = Junk()
     junk.last(2 * MANY_PER_S)
+    assert junk.flood.over_at == pytest.approx(junk.now + CALM_S, abs=2 * INTERVAL_S)
     junk.now += 1.0
     assert junk.turn(1) == 0.0
+    junk.flood.go_on(junk.now)
+    assert junk.flood.over_at == junk.now + CALM_S
 
 
 @pytest.fixture
@@ -82,6 +88,11 @@ async def test_nobody_is_cut_off_before_its_time(door: Door) -> None:
     assert door.enter(3, trio.CancelScope())
     assert oldest.cancel_called
     assert list(door.half_open) == [2, 3]
+    began = trio.current_time()
+    await door.room()
+    assert trio.current_time() - began >= GRACE_S / 2, (
+        "one by one, though the next has had its time"
+    )
 
 
 async def test_whoever_says_hello_makes_room_at_once(door: Door) -> None:

@@ -63,8 +63,11 @@ class FakeUdp:
             return arrived
         return []
 
-    def filter(self, instructions: object) -> None:
+    def filter(self, wanted: object) -> None:
         """See UdpSocket; it needs none."""
+
+    def learn(self, *, clean: bool) -> None:
+        """See UdpSocket; all is from its network."""
 
     def send(self, transmissions: Sequence[tuple[str | None, bytes]]) -> None:
         """See UdpSocket."""
