@@ -38,6 +38,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     return Folders(config, log)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What daemons keep by default stays out of the user's folders."""
+    os.environ["STATE_DIRECTORY"] = str(tmp_path_factory.mktemp("state"))
+
+
 def pytest_report_header() -> str | None:
     """What is left out here, and why."""
     return f"tests/browser left out: {missing()}" if missing() else None

@@ -15,9 +15,11 @@ from typing import Any, Self
 import trio
 
 from groupcomm.errors import GroupCommError
+from groupcommd.key_file import write_key_file
 
 START_S = 15.0
 LEAVE_S = 5.0
+_KEY = "cluster.key"
 
 
 class ClusterError(GroupCommError):
@@ -184,7 +186,8 @@ class LocalCluster:
 
         Args:
             names: of the daemons.
-            settings: TOML for the head of their configuration.
+            settings: TOML for the head of their configuration; with neither a key file nor
+                ``insecure`` they get a key of their own.
             clients: TOML for its table of this name.
             options: for the command line of each.
             tcp: whether they listen for programs on TCP, too.
@@ -195,6 +198,9 @@ class LocalCluster:
         # All of 127/8 is this host: an address that hardly anybody has makes ports safe to choose.
         host = ".".join(["127", *(str(1 + secrets.randbelow(254)) for _ in range(3))])
         ports = dict(zip(names, free_ports(host, len(names)), strict=True))
+        if not any(key in settings for key in ("key_file", "insecure")):
+            write_key_file(self.folder / _KEY)
+            settings = f'key_file = "{_KEY}"\n{settings}'
         lines = []
         for site, members in (sites or {"main": names}).items():
             lines.append(f"[sites.{site}.daemons]")

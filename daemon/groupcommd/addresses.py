@@ -87,7 +87,13 @@ def runtime_folder() -> Path:
 
 
 def state_folder() -> Path:
-    """The folder for what must outlast a daemon: ``$XDG_STATE_HOME/groupcomm`` or the like."""
+    """The folder for what must outlast a daemon: ``$XDG_STATE_HOME/groupcomm`` or the like.
+
+    systemd names another one for services with ``StateDirectory=``, in ``$STATE_DIRECTORY``.
+    """
+    named = os.environ.get("STATE_DIRECTORY")
+    if named:
+        return Path(named.partition(":")[0])
     if os.geteuid() == 0:
         return Path("/var/lib/groupcomm")
     home = os.environ.get("XDG_STATE_HOME")

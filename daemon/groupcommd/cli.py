@@ -100,7 +100,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _configure(options: argparse.Namespace) -> DaemonConfig:
-    config = read_config(options.config, name=options.name, state_dir=options.state_dir)
+    config = read_config(
+        options.config,
+        name=options.name,
+        state_dir=options.state_dir,
+        make_key=not options.check,
+    )
     if options.unix is not None:
         config = attrs.evolve(config, unix=options.unix)
     if options.port is not None:
@@ -122,7 +127,7 @@ async def _serve(
 ) -> None:
     """Serve, from one start to the next, until it has left."""
     if config.keys is None:
-        _log.warning("no key_file: whoever can send to this daemon can join its cluster")
+        _log.warning("insecure: whoever can send to this daemon can join its cluster")
     with trio.open_signal_receiver(*_SIGNALS) as signals:
         # Only now may others know that it is there: earlier a signal would have killed it.
         if options.ports_file is not None:

@@ -6,7 +6,7 @@ docs/configuration.md has every key. Errors name the key, its value and the rule
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +21,6 @@ from groupcomm.errors import ConfigError
 from groupcomm.security.access import Access
 from groupcomm.security.identity import Credentials, Roll
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.layout import SUITE_AES_GCM, SUITE_IDENTITIES, SUITE_NONE
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon import SessionLimits
 from groupcommd.addresses import (
@@ -42,8 +41,7 @@ from groupcommd.client_tables import (
     read_tcp,
     read_tls,
 )
-from groupcommd.identity_file import read_identity, read_roll
-from groupcommd.key_file import read_key_file
+from groupcommd.protection import Written, read_protection
 from groupcommd.site_tables import (
     DEFAULT_PACKET_BYTES,
     LinkTable,
@@ -93,7 +91,7 @@ class DaemonConfig:
         addresses: of all listed daemons, by name, with its own.
         further: those on a second network, a third and so on, of daemons that have some.
         multicast: reaches all daemons of its own site; None: each gets its own datagram.
-        keys: seal what it sends; None without a key file.
+        keys: seal what it sends; None if it is insecure, or its first start makes them.
         key_file: where they were read, and are written when daemons agree on others.
         identity: its private key; None where daemons have no identities.
         roll: whose identities count; None if `identity` is.
@@ -149,13 +147,17 @@ class DaemonConfig:
         return frozenset(name for site in sites if self.name not in site for name in site)
 
 
-def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) -> DaemonConfig:
+def read_config(
+    path: Path | None, *, name: str | None, state_dir: Path | None, make_key: bool = False
+) -> DaemonConfig:
     """Read a file, or without one set up a daemon that runs alone.
 
     Args:
         path: of the file; None for a daemon alone on loopback.
         name: the daemon's, in place of the file's.
         state_dir: in place of the file's.
+        make_key: whether a key is made if the daemons of this host have none; who only looks at a
+            configuration changes nothing.
 
     Raises:
         ConfigError: what is wrong, and where.
@@ -170,21 +172,22 @@ def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) 
     sites = file.sites or {"local": SiteTable(daemons={name: f"{DEFAULT_HOST}:{DEFAULT_PORT}"})}
     daemons = read_daemons(sites, name)
     addresses = {daemon: found[0] for daemon, found in daemons.items()}
-    key_file, identity, identities = (
-        base / Path(written).expanduser() if written else None
-        for written in (file.key_file, file.identity, file.identities)
-    )
+    multicast = read_multicast(sites, name)
+    places = ((daemon, address) for daemon, found in daemons.items() for address in found)
+    beyond = _beyond(places, multicast)
+    written = Written(**{key: getattr(file, key) for key in attrs.fields_dict(Written)})
+    protection = read_protection(written, base, beyond=beyond, make_key=make_key)
     config = DaemonConfig(
         name=name,
-        core=_core(file, sites),
+        core=_core(file, sites, protection.suite),
         addresses=addresses,
         further={daemon: found[1:] for daemon, found in daemons.items() if found[1:]},
-        multicast=read_multicast(sites, name),
-        keys=read_key_file(key_file) if key_file is not None else None,
-        key_file=key_file,
-        identity=read_identity(identity) if identity is not None else None,
-        roll=read_roll(identities) if identities is not None else None,
-        identities=identities,
+        multicast=multicast,
+        keys=protection.keys,
+        key_file=protection.key_file,
+        identity=protection.identity,
+        roll=protection.roll,
+        identities=protection.identities,
         limits=read_limits(file.clients),
         block_s=file.clients.block_s,
         unix=base / Path(file.clients.unix or runtime_folder() / SOCKET_NAME).expanduser(),
@@ -197,7 +200,6 @@ def read_config(path: Path | None, *, name: str | None, state_dir: Path | None) 
         insecure=file.insecure,
         spin=file.spin,
     )
-    _check_safety(config)
     if config.credentials is not None:
         config.credentials.check(config.name, config.core.daemons)
     return config
@@ -318,7 +320,7 @@ def _number(value: object, _: object) -> float:
     return float(value)
 
 
-def _core(file: File, sites: Mapping[str, SiteTable]) -> CoreConfig:
+def _core(file: File, sites: Mapping[str, SiteTable], suite: int) -> CoreConfig:
     if file.preset not in PRESETS:
         raise ConfigError(f"preset is {file.preset!r}; it must be one of {', '.join(PRESETS)}")
     timing = PRESETS[file.preset]
@@ -330,20 +332,10 @@ def _core(file: File, sites: Mapping[str, SiteTable]) -> CoreConfig:
         link_delays_us=link_delays_us(sites, file.links),
         expected_daemons=file.expected_daemons,
         packet_limit=packet_limit(file.packet_bytes, sites, file.links),
-        suite=_suite(file),
+        suite=suite,
         timing=_changed("timing", timing, file.timing),
         windows=_changed("windows", Windows(), file.windows),
     )
-
-
-def _suite(file: File) -> int:
-    """Which suite protects datagrams; a suite asks for all that the one below it has."""
-    if bool(file.identity) != bool(file.identities):
-        there, missing = ("identity", "identities") if file.identity else ("identities", "identity")
-        raise ConfigError(f"{there} is set and {missing} is not: daemons need both, or neither")
-    if file.identity and not file.key_file:
-        raise ConfigError("identity is set and key_file is not: identities need both")
-    return SUITE_IDENTITIES if file.identity else SUITE_AES_GCM if file.key_file else SUITE_NONE
 
 
 def _changed(table: str, base: Any, changes: Mapping[str, float]) -> Any:
@@ -355,13 +347,9 @@ def _changed(table: str, base: Any, changes: Mapping[str, float]) -> Any:
     return attrs.evolve(base, **changes)
 
 
-def _check_safety(config: DaemonConfig) -> None:
-    places = [(name, address) for name, address in config.addresses.items()]
-    places += [(name, address) for name, more in config.further.items() for address in more]
-    beyond = [f"{name} at {address}" for name, address in places if not address.is_loopback]
-    if config.keys is None and not config.insecure and (beyond or config.multicast):
-        where = beyond[0] if beyond else f"multicast at {config.multicast}"
-        raise ConfigError(
-            f"key_file is missing, and {where} is beyond loopback: anybody there could join;"
-            " make a key with: groupcomm keygen, or set insecure = true"
-        )
+def _beyond(addresses: Iterable[tuple[str, Address]], multicast: Address | None) -> str | None:
+    """What is beyond loopback, for an error; None if all is on this host."""
+    for name, address in addresses:
+        if not address.is_loopback:
+            return f"{name} at {address}"
+    return None if multicast is None else f"multicast at {multicast}"

@@ -1,23 +1,27 @@
 """A resolved configuration as plain values, without secrets."""
 
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
+from groupcomm.security.layout import SUITE_NONE
 from groupcommd.addresses import Address
 from groupcommd.config_file import DaemonConfig
+
+_LEFT_OUT: Final = frozenset(("keys", "identity", "roll", "starts"))
+"""Secrets, and what has commands of its own or is for tests."""
 
 
 def describe(config: DaemonConfig) -> dict[str, Any]:
     """What JSON can hold of a configuration; ``sealed`` says whether there are keys."""
     found: dict[str, Any] = _plain(config)
-    return {**found, "sealed": config.keys is not None}
+    return {**found, "sealed": config.core.suite != SUITE_NONE}
 
 
 def _plain(value: Any) -> Any:
     if attrs.has(type(value)) and not isinstance(value, Address):
         names = attrs.fields_dict(type(value))
-        return {n: _plain(getattr(value, n)) for n in names if n not in ("keys", "starts")}
+        return {n: _plain(getattr(value, n)) for n in names if n not in _LEFT_OUT}
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, frozenset):

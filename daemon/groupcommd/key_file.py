@@ -5,6 +5,7 @@ A file that anybody but its owner can read is refused, and so is a folder in whi
 another file in its place.
 """
 
+import contextlib
 import secrets
 import tomllib
 from collections.abc import Callable
@@ -32,6 +33,24 @@ def write_key_file(path: Path) -> None:
         raise ConfigError(
             f"{path} exists; a new key would lock its daemons out: choose another path"
         ) from None
+
+
+def make_common_key(path: Path) -> None:
+    """Make a file with one new key unless it is there; whoever else does so at once, one counts.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if path.exists():
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mine = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    write_key_file(mine)
+    try:
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(mine)  # whole, or not at all
+    finally:
+        mine.unlink()
 
 
 def change_key_file(path: Path, change: Callable[[KeyRing], KeyRing]) -> KeyRing:

@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
+import trio
 
 from groupcomm.config.presets import PRESETS
 from groupcomm.errors import ConfigError
 from groupcommd.addresses import Address, parse_address
 from groupcommd.config_file import DaemonConfig, read_config, read_sites
-from groupcommd.key_file import write_key_file
+from groupcommd.key_file import make_common_key, read_key_file, write_key_file
 
 TWO = """
 cluster = "plant"
@@ -51,7 +52,7 @@ def test_a_file_is_resolved(tmp_path: Path) -> None:
     assert config.name == "a"
     assert config.core.cluster == "plant"
     assert config.core.sites == (("a", "b"),)
-    assert config.core.suite == 0
+    assert config.core.suite == 1
     assert config.addresses["b"] == Address("127.0.0.1", 4902)
     assert config.core.timing.token_timeout_s == 5.0
     assert config.core.timing.join_interval_s == PRESETS["wan"].join_interval_s
@@ -211,3 +212,49 @@ def test_addresses_are_read_as_people_write_them(text: str, found: Address) -> N
 def test_other_addresses_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^x is "):
         parse_address(text, "x")
+
+
+def test_daemons_of_one_host_are_sealed_with_a_key_that_the_first_of_them_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "state"))
+    path = tmp_path / "cluster.toml"
+    path.write_text('cluster = "a/b"\n[sites.hall.daemons]\na = "127.0.0.1"\nb = "127.0.0.2"\n')
+
+    def read(name: str, *, make_key: bool) -> DaemonConfig:
+        return read_config(path, name=name, state_dir=tmp_path, make_key=make_key)
+
+    looked = read("a", make_key=False)
+    assert (looked.core.suite, looked.keys) == (1, None)
+    assert not (tmp_path / "state").exists(), "who looks changes nothing"
+    made = read("a", make_key=True).keys
+    assert made is not None
+    assert made == read("b", make_key=True).keys == read("b", make_key=False).keys
+    assert [each.name for each in (tmp_path / "state").iterdir()] == ["a%2Fb.key"]
+    path.write_text("insecure = true\n" + path.read_text())
+    assert (read("a", make_key=True).core.suite, read("a", make_key=True).keys) == (0, None)
+
+
+def test_where_no_key_can_be_made_the_error_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "file"))
+    with pytest.raises(ConfigError, match="name one as key_file, or set insecure = true"):
+        read_config(None, name=None, state_dir=tmp_path, make_key=True)
+
+
+async def test_of_daemons_that_start_at_once_one_makes_the_key(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "groupcomm.key"
+    made: list[int] = []
+
+    def make() -> None:
+        make_common_key(path)
+        made.append(hash(read_key_file(path).keys[1]))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(trio.to_thread.run_sync, make)
+    assert len(made) == 20
+    assert len(set(made)) == 1
+    assert list(path.parent.iterdir()) == [path]

@@ -12,6 +12,7 @@ from groupcomm.errors import ConfigError
 from groupcomm_client.cli import main
 from groupcomm_client.local_cluster import LocalCluster
 from groupcommd.config_file import read_config
+from groupcommd.description import describe
 from groupcommd.identity_file import read_identity, read_roll
 from groupcommd.key_file import write_key_file
 
@@ -136,7 +137,10 @@ def test_files_that_are_wrong_say_what_is(tmp_path: Path) -> None:
     config.write_text('key_file = "the.key"\nidentity = "own.identity"\nidentities = "all"\n')
     with pytest.raises(ConfigError, match="do not list oven"):
         read_config(config, name="oven", state_dir=None)
-    assert read_config(config, name="press", state_dir=None).core.suite == 2
+    found = read_config(config, name="press", state_dir=None)
+    assert found.core.suite == 2
+    assert read_identity(identity).hex() not in json.dumps(describe(found))
+    assert repr(read_identity(identity)) not in json.dumps(describe(found)) + repr(found)
 
     roll.chmod(0o666)
     with pytest.raises(ConfigError, match="chmod go-w"):

@@ -105,6 +105,8 @@ async def open_daemons(plan: Plan) -> AsyncIterator[tuple[list[str], list[int]]]
             key = Path(folder) / "bench.key"
             write_key_file(key)
             settings += f'key_file = "{key}"\n'
+        else:
+            settings += "insecure = true\n"
         if plan.spin:
             settings += "spin = true\n"
         via = Path(folder) / "via.json"

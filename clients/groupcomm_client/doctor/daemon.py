@@ -33,7 +33,14 @@ REJECTED: Final = {
         "name a key that this daemon lacks",
         "copy another host's key file, and: groupcomm keys add FILE --from COPY",
     ),
-    "suite": ("are encrypted where this daemon has no key, or the other way round", "set key_file"),
+    "suite": (
+        "are sealed in another way: without keys, with keys, or with keys and identities",
+        "give all daemons the same of insecure, key_file, identity and identities",
+    ),
+    "identity": (
+        "are of daemons without an identity that counts here",
+        "list their public keys at all hosts, unless they were evicted: groupcomm identity add",
+    ),
     "cluster": ("are of another cluster", "give the clusters different ports, or one cluster name"),
     "unlisted": ("are of daemons that its configuration lacks", "list all daemons at all hosts"),
     "version": ("are of another release", "install the same release at all daemons"),
