@@ -20,7 +20,7 @@ from groupcomm.wire.raw import Raw
 
 _RECORD_BYTES: Final = 16_384
 _RECORD_HEAD_BYTES: Final = 32
-"""More than what TLS adds to each record: what is read fills what was asked for."""
+"""More than what TLS adds to each record."""
 
 
 class Wants(enum.Enum):
@@ -106,10 +106,13 @@ class TlsSocket:
         missing = size - sum(map(len, parts))
         with suppress(BlockingIOError):
             while missing > 0 and not self._ended:
-                self._fill(missing + missing // _RECORD_BYTES * _RECORD_HEAD_BYTES)
+                asked = _with_heads(missing)
+                filled = self._fill(asked)
                 more = self._decrypt()
                 missing -= sum(map(len, more))
                 parts += more
+                if filled < asked:  # no more are there
+                    break
         if not parts and self.fault is not None:
             raise self.fault
         if not parts and not self._ended:
@@ -162,12 +165,13 @@ class TlsSocket:
 
     # ---- inside ----
 
-    def _fill(self, size: int) -> None:
+    def _fill(self, size: int) -> int:
         raw = self._socket.recv(size)
         if raw:
             self._incoming.write(raw)
         else:
             self._incoming.write_eof()
+        return len(raw)
 
     def _flush(self) -> None:
         more = self._outgoing.read()
@@ -175,6 +179,12 @@ class TlsSocket:
             self._unsent = memoryview(bytes(self._unsent) + more if self._unsent else more)
         while self._unsent:
             self._unsent = self._unsent[self._socket.send(self._unsent) :]
+
+
+def _with_heads(size: int) -> int:
+    """Bytes in which there are so many once they are decrypted, though the last record be cut."""
+    records = size // _RECORD_BYTES + 2
+    return size + _RECORD_BYTES + records * _RECORD_HEAD_BYTES
 
 
 def _names(certificate: dict[str, Any] | None) -> tuple[tuple[str, str], ...] | None:
