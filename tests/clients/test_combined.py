@@ -47,7 +47,7 @@ def reload(daemon: Daemon, folder: Path, old: str, new: str) -> None:
     """Have other rules."""
     file = folder / "cluster.toml"
     file.write_text(file.read_text().replace(old, new))
-    config = read_config(file, name="a", state_dir=folder / "a")
+    config = read_config(file, name="a", state_dir=folder / "a", make_key=True)
     daemon.service.reload(attrs.evolve(config, unix=daemon.unix))
 
 

@@ -216,7 +216,7 @@ def test_commands_refuse_what_they_cannot_do(tmp_path: Path) -> None:
 
 
 async def test_keys_are_not_changed_over_tcp_and_there_must_be_some() -> None:
-    async with LocalCluster("a", tcp=True) as cluster:
+    async with LocalCluster("a", "insecure = true", tcp=True) as cluster:
         await cluster.settle("a")
         questions = "keys reload", "keys promote 2", "keys retire 1"
         async with connect(cluster["a"].tcp) as connection:

@@ -193,7 +193,7 @@ async def test_a_session_ends_when_its_token_expires(
 
 
 async def _reload(service: Any, file: Path, folder: Path, log: pytest.LogCaptureFixture) -> None:
-    config = read_config(file, name="a", state_dir=folder / "a")
+    config = read_config(file, name="a", state_dir=folder / "a", make_key=True)
     logging.getLogger("groupcommd").propagate = True
     with log.at_level(logging.INFO, "groupcommd"):
         service.reload(attrs.evolve(config, unix=folder / "a.sock"))
