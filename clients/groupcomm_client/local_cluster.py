@@ -200,7 +200,7 @@ class LocalCluster:
         ports = dict(zip(names, free_ports(host, len(names)), strict=True))
         if not any(key in settings for key in ("key_file", "insecure")):
             write_key_file(self.folder / _KEY)
-            settings = f'key_file = "{_KEY}"\n{settings}'
+            settings = f'key_file = "{self.folder / _KEY}"\n{settings}'
         lines = []
         for site, members in (sites or {"main": names}).items():
             lines.append(f"[sites.{site}.daemons]")

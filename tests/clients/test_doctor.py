@@ -68,10 +68,13 @@ def own() -> str:
     return f"127.0.0.1:{free_ports('127.0.0.1', 1)[0]}"
 
 
-def test_a_host_that_is_ready_lacks_nothing_but_its_daemon(tmp_path: Path, own: str) -> None:
+def test_a_host_that_is_ready_lacks_nothing_but_its_daemon(
+    tmp_path: Path, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "state"))
     found = look(alone(tmp_path, own))
     says(found["configuration"], OK, "daemon a of a")
-    says(found["key file"], OK, "none is needed")
+    says(found["key file"], OK, "first daemon of this host that starts makes one")
     says(found["address"], OK, f"UDP {own} is free")
     says(found["socket folder"], OK, "made by the daemon")
     says(found["state folder"], OK, "made by the daemon")
@@ -222,7 +225,7 @@ def unlike(ours: str, theirs: str) -> Iterator[tuple[LocalCluster, LocalDaemon]]
     """Daemon a with one head of its configuration, and b with another; both run."""
     with closing(LocalCluster("ab", ours)) as cluster:
         other = cluster.folder / "other.toml"
-        other.write_text(theirs + cluster.config.read_text().removeprefix(ours))
+        other.write_text(cluster.config.read_text().replace(ours, theirs, 1))
         b = LocalDaemon(cluster.folder, "b", other, ())
         trio.run(cluster["a"].start)
         trio.run(b.start)
@@ -245,7 +248,7 @@ def test_another_key(tmp_path: Path) -> None:
 
 def test_a_key_at_one_of_them_only(tmp_path: Path) -> None:
     write_key_file(tmp_path / "one.key")
-    with unlike(f'key_file = "{tmp_path / "one.key"}"', "") as (cluster, _):
+    with unlike(f'key_file = "{tmp_path / "one.key"}"', "insecure = true") as (cluster, _):
         found = look(cluster.config, "a", str(cluster["a"].unix))
     says(found["datagrams"], PROBLEM, "(suite)", "key_file")
 

@@ -174,9 +174,7 @@ async def virtual_daemons(
     async with trio.open_nursery() as nursery:
         daemons = Daemons(FakeNetwork(nursery))
         for name in names:
-            config = read_config(
-                config_file, name=name, state_dir=folder / name, make_key=True
-            )
+            config = read_config(config_file, name=name, state_dir=folder / name, make_key=True)
             config = attrs.evolve(config, unix=folder / f"{name}.sock")
             await nursery.start(_serve, daemons, config)
         await daemons.settle(names, 5.0)
