@@ -100,7 +100,29 @@ class _Numbers:
         return number
 
 
-class PlainGate:
+class _Nameless:
+    """What there is of identities where daemons have none."""
+
+    __slots__ = ()
+
+    def begin_view(self, view: View) -> None:
+        """Nothing depends on views."""
+
+    @property
+    def roll(self) -> Roll | None:
+        """There are no identities."""
+        return None
+
+    def use_roll(self, roll: Roll) -> None:
+        """There are no identities."""
+
+    @property
+    def awaited(self) -> list[str]:
+        """None."""
+        return []
+
+
+class PlainGate(_Nameless):
     """Suite 0: whoever can send gets in."""
 
     __slots__ = ("_numbers", "_sealer", "forget", "lacks", "now", "open_untrusted")
@@ -130,29 +152,13 @@ class PlainGate:
         """There are no hellos."""
         return False
 
-    def begin_view(self, view: View) -> None:
-        """Nothing depends on views."""
-
-    @property
-    def roll(self) -> Roll | None:
-        """There are no identities."""
-        return None
-
-    def use_roll(self, roll: Roll) -> None:
-        """There are no identities."""
-
-    @property
-    def awaited(self) -> list[str]:
-        """None."""
-        return []
-
     def seal(self, destination: str | None, packet: bytes) -> bytes:
         """A datagram for a daemon, by its name, or for all that hear it."""
         receiver = None if destination is None else self._numbers.of(destination)
         return self._sealer.seal(packet, receiver)
 
 
-class SealedGate:
+class SealedGate(_Nameless):
     """Suite 1: only daemons with a key get in, and only with what they send now."""
 
     __slots__ = (
@@ -213,22 +219,6 @@ class SealedGate:
     def forget(self, sender: int, incarnation: Incarnation) -> None:
         """A start of a daemon is over; its datagrams may still come."""
         self._opener.forget(sender, incarnation)
-
-    def begin_view(self, view: View) -> None:
-        """Nothing depends on views."""
-
-    @property
-    def roll(self) -> Roll | None:
-        """There are no identities."""
-        return None
-
-    def use_roll(self, roll: Roll) -> None:
-        """There are no identities."""
-
-    @property
-    def awaited(self) -> list[str]:
-        """None."""
-        return []
 
     def use(self, keys: KeyRing) -> None:
         """Seal and open with these keys from now on."""

@@ -12,7 +12,6 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.rekeying import Rekeying
 from groupcomm.config.start import Start
 from groupcomm.config.view import SAFE_PACKET_BYTES, Incarnation, View
-from groupcomm.core.gate import Outgoing, SealedGate
 from groupcomm.core.identity_gate import MAX_FORGED, IdentityGate
 from groupcomm.errors import BadDatagram, ConfigError
 from groupcomm.security.channels import Channel
@@ -21,6 +20,7 @@ from groupcomm.security.keys import KeyRing
 from groupcomm.security.secret_sealing import DATAGRAM_BYTES, fill, unfill
 from groupcomm.wire.hello import Hello
 from groupcomm.wire.packet import PacketKind
+from tests.core.core.test_gate import refused, said
 
 QUICK: Final = Rekeying(epoch_s=60.0, lifetime_s=1.0)
 CONFIG: Final = CoreConfig(sites=(("a", "b", "c"),), suite=2, rekeying=QUICK)
@@ -46,18 +46,6 @@ def gate(
     entropy = random.Random(f"{name}{start}{signed_by}").randbytes
     credentials = Credentials(private(signer), own, entropy)
     return IdentityGate(CONFIG, Start(name=name, incarnation=incarnation), KEYS, 0.0, credentials)
-
-
-def refused(receiver: SealedGate, datagram: bytes) -> str:
-    with pytest.raises(BadDatagram) as caught:
-        receiver.open_untrusted(datagram)
-    return caught.value.reason
-
-
-def said(one: SealedGate) -> list[Outgoing]:
-    out: list[Outgoing] = []
-    one.greet(out)
-    return out
 
 
 def talk(gates: dict[str, IdentityGate]) -> int:
