@@ -63,9 +63,10 @@ def command(cluster: Cluster, index: int, verb: str, number: int, **options: boo
     process.wake()
 
 
-@pytest.mark.parametrize("sites", [1, 2])
-def test_a_rotation_under_load_changes_no_view_and_loses_nothing(sites: int) -> None:
-    cluster = sealed_cluster(plain_settings(daemons=4, sites=sites, delay_s=0.01), QUICK)
+@pytest.mark.parametrize(("sites", "suite"), [(1, 1), (2, 1), (2, 2)])
+def test_a_rotation_under_load_changes_no_view_and_loses_nothing(sites: int, suite: int) -> None:
+    settings = plain_settings(daemons=4, sites=sites, delay_s=0.01)
+    cluster = sealed_cluster(settings, QUICK, suite=suite)
     load, captured, view = Load(cluster), Captured(cluster), cluster.view
     load.run(0.2)
     load_keys(cluster, range(4))
