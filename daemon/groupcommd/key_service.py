@@ -84,19 +84,17 @@ class KeyService:
         return {"asked": " ".join(words[1:])}
 
     def reload(self) -> None:
-        """Open with what the key file holds now.
+        """Open with what the files hold now.
 
         Raises:
-            ConfigError, LocalProtocolError: the file is wrong, or lacks the key that seals.
-            OSError: it cannot be read.
+            ConfigError, LocalProtocolError: one is wrong, or lacks what counts; nothing changes.
+            OSError: one cannot be read.
         """
         if self._path is None:
             raise ConfigError("this daemon has no key_file: set it, and restart the daemon")
         keys = read_key_file(self._path)
         roll = None if self._identities is None else read_roll(self._identities)
-        if roll is not None:
-            self._core.keeper.load_roll(roll)
-        self._core.keeper.load(keys)
+        self._core.keeper.load(keys, roll)
         _log.info("key file read again: keys %s", ", ".join(map(str, sorted(keys.keys))))
 
     # ---- the key file ----

@@ -104,12 +104,24 @@ class Keeper:
 
     # ---- what the operator wishes ----
 
-    def load(self, keys: KeyRing) -> None:
-        """The key file has changed. Raises LocalProtocolError if that is not possible."""
+    def load(self, keys: KeyRing, roll: Roll | None = None) -> None:
+        """The files have changed: take over all of them, or nothing.
+
+        Args:
+            keys: of the key file.
+            roll: of the identities' file; None without one.
+
+        Raises:
+            LocalProtocolError: one of them cannot be.
+        """
         rotation = self._present
-        report = rotation.load(keys)
+        merged = None if roll is None else self._merged(roll)
+        rotation.load(keys)  # the last thing that may fail
         self._gate.use(rotation.keys)
-        self._say(report)
+        if merged is not None:
+            self._gate.use_roll(merged)
+            self._note_evicted()
+        self._say(rotation.report())
 
     def promote(self, number: int) -> None:
         """All shall seal with a key. Raises LocalProtocolError if not all can."""
@@ -160,8 +172,8 @@ class Keeper:
         rotation.evicted += (print_of(roll.daemons[name]),)
         self._say(rotation.report())
 
-    def load_roll(self, roll: Roll) -> None:
-        """The identities' file has changed; who was evicted stays it.
+    def _merged(self, roll: Roll) -> Roll:
+        """What a file holds, and who was evicted meanwhile: that stays.
 
         Raises:
             LocalProtocolError: there are no identities here, or it has another one for this daemon.
@@ -173,8 +185,7 @@ class Keeper:
             raise LocalProtocolError(
                 f"identities: they do not list {me}, this daemon, with its public key any more"
             )
-        self._gate.use_roll(Roll(roll.daemons, {**roll.evicted, **old.evicted}))
-        self._note_evicted()
+        return Roll(roll.daemons, {**roll.evicted, **old.evicted})
 
     @property
     def _present(self) -> Rotation:

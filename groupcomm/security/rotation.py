@@ -80,8 +80,8 @@ class Rotation:
     def _ids(self) -> list[int]:
         return sorted(self.keys.keys)
 
-    def load(self, keys: KeyRing) -> KeyReport:
-        """The key file has changed: open with what it holds, seal as before.
+    def load(self, keys: KeyRing) -> None:
+        """The key file has changed: open with what it holds, seal as before; then report.
 
         Raises:
             LocalProtocolError: the key that seals is not in it, or is another one there.
@@ -93,7 +93,6 @@ class Rotation:
                 " put it back; groupcomm keys retire takes keys out"
             )
         self.keys = KeyRing(keys.keys, active)
-        return self.report()
 
     def promote(self, number: int) -> KeyReport:
         """Wish that all seal with a key from now on.

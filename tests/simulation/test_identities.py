@@ -15,6 +15,7 @@ from groupcomm.names import cluster_number
 from groupcomm.security.channels import Channel
 from groupcomm.security.identity import Credentials, Roll, public_of
 from groupcomm.security.identity import Start as Identified
+from groupcomm.security.keys import KeyRing
 from groupcomm.security.secret_sealing import SecretOpener
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.settings import Options, plain_settings
@@ -166,12 +167,33 @@ def test_a_rebuilt_host_comes_back_with_a_new_identity() -> None:
     private = b"r" * 32
     daemons = {**old.daemons, host.name: public_of(private)}
     for index in (0, 1):
-        running(cluster.daemons[index]).core.keeper.load_roll(Roll(daemons))
+        keeper = running(cluster.daemons[index]).core.keeper
+        assert keeper.keys is not None
+        keeper.load(keeper.keys, Roll(daemons))
     assert host.credentials is not None
     roll = Roll(daemons, old.evicted)
     host.credentials = Credentials(private, roll, host.credentials.entropy)
     host.boot()
     cluster.form()
+
+
+def test_files_are_taken_over_together_or_not_at_all() -> None:
+    keeper = cluster_with_identities(2).daemons[0].core.keeper
+    keys, roll = keeper.keys, keeper.roll
+    assert keys is not None
+    assert roll is not None
+    others = {name: public for name, public in roll.daemons.items() if name != min(roll.daemons)}
+    more = KeyRing({**keys.keys, 2: b"k" * 32}, 1)
+    renewed = Roll({**roll.daemons, max(roll.daemons): public_of(b"r" * 32)})
+    for wrong_keys, wrong_roll, text in (
+        (more, Roll(others), "this daemon, with its public key"),
+        (KeyRing({2: b"k" * 32}, 2), renewed, "key 1 seals, and the file lacks it"),
+    ):
+        with pytest.raises(LocalProtocolError, match=text):
+            keeper.load(wrong_keys, wrong_roll)
+        assert (keeper.keys, keeper.roll) == (keys, roll)
+    keeper.load(more, renewed)
+    assert (keeper.keys, keeper.roll) == (more, renewed)
 
 
 def test_who_has_the_key_file_alone_is_nobody() -> None:

@@ -70,7 +70,8 @@ def test_nobody_does_while_one_lacks_the_key_whoever_wishes() -> None:
     wish = KeyReport(active=1, wish=2, retires=None, prints=members.rotations["a"].here().prints)
     members.say("a", wish)
     assert members.active() == [1, 1, 1]
-    members.say("c", members.rotations["c"].load(ring(1, 2)))
+    members.rotations["c"].load(ring(1, 2))
+    members.say("c", members.rotations["c"].report())
     assert members.active() == [2, 2, 2], "the wish stands until then"
 
 
