@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import attrs
@@ -31,7 +30,6 @@ from groupcomm_client.bench.plan import Plan
 from groupcomm_client.bench.runs import cpu_s, measure
 from groupcomm_client.local_cluster import LocalCluster
 from groupcommd.config_file import read_addresses
-from groupcommd.key_file import write_key_file
 from tests.campaigns.junk_made import Address, capture, write_captured
 from tests.campaigns.programs import PATIENCE_S, Program, until
 
@@ -267,14 +265,10 @@ def summary(phases: Sequence[Phase]) -> dict[str, Any]:
 @asynccontextmanager
 async def open_stage(options: argparse.Namespace) -> AsyncIterator[Stage]:
     """Daemons in one view, with the timings of a network."""
-    with TemporaryDirectory(prefix="groupcomm-") as folder:
-        key = Path(folder) / "plant.key"
-        write_key_file(key)
-        policy = 'slow_receivers = "block"'
-        settings = f'key_file = "{key}"'
-        async with LocalCluster(NAMES, settings, clients=policy, tcp=True) as cluster:
-            await cluster.settle(NAMES)
-            yield Stage(cluster, Path(folder), options)
+    policy = 'slow_receivers = "block"'
+    async with LocalCluster(NAMES, clients=policy, tcp=True) as cluster:
+        await cluster.settle(NAMES)
+        yield Stage(cluster, cluster.folder, options)
 
 
 async def run(options: argparse.Namespace) -> dict[str, Any]:

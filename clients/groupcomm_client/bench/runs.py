@@ -23,7 +23,6 @@ from groupcomm_client.local_cluster import LocalCluster, LocalDaemon
 from groupcomm_client.relay import Relay
 from groupcomm_client.topology import Topology
 from groupcommd.config_file import read_addresses
-from groupcommd.key_file import write_key_file
 
 START_S: Final = 30.0
 IDLE_START_S: Final = 60.0
@@ -101,11 +100,7 @@ async def open_daemons(plan: Plan) -> AsyncIterator[tuple[list[str], list[int]]]
         clients = _CLIENTS
         if plan.tls:
             clients += "\n" + stack.enter_context(over_tls(Path(folder)))
-        if plan.encryption:
-            key = Path(folder) / "bench.key"
-            write_key_file(key)
-            settings += f'key_file = "{key}"\n'
-        else:
+        if not plan.encryption:
             settings += "insecure = true\n"
         if plan.spin:
             settings += "spin = true\n"
