@@ -1,7 +1,6 @@
 """Real daemons with identities: made by the commands, evicted, rebuilt."""
 
 import contextlib
-import io
 import json
 from pathlib import Path
 
@@ -9,41 +8,20 @@ import pytest
 import trio
 
 from groupcomm.errors import ConfigError
-from groupcomm_client.cli import main
 from groupcomm_client.local_cluster import LocalCluster
 from groupcommd.config_file import read_config
 from groupcommd.description import describe
 from groupcommd.identity_file import read_identity, read_roll
 from groupcommd.key_file import write_key_file
+from tests.daemon.hosts import command, make_hosts, run
 
 NAMES = "abc"
 LINES = 'key_file = "the.key"\nidentity = "own.identity"\nidentities = "all.identities"'
 
 
-def command(*arguments: object) -> tuple[int, str, str]:
-    """Run `groupcomm`; exit status, output and messages."""
-    output, messages = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(messages):
-        status = main([*map(str, arguments)])
-    return status, output.getvalue(), messages.getvalue()
-
-
-async def run(*arguments: object) -> tuple[int, str, str]:
-    return await trio.to_thread.run_sync(lambda: command(*arguments))
-
-
-async def make_cluster(folder: Path) -> tuple[LocalCluster, dict[str, Path]]:
+async def make_cluster() -> tuple[LocalCluster, dict[str, Path]]:
     """Three daemons, each with files of its own, as on three hosts; the folders of the hosts."""
-    write_key_file(folder / "first.key")
-    cluster = LocalCluster(NAMES, LINES)
-    hosts = {}
-    for name, daemon in cluster.daemons.items():
-        hosts[name] = host = cluster.folder / f"host-{name}"
-        host.mkdir(mode=0o700)
-        (host / "cluster.toml").write_text(cluster.config.read_text())
-        daemon._config = host / "cluster.toml"
-        (host / "the.key").write_bytes((folder / "first.key").read_bytes())
-        (host / "the.key").chmod(0o600)
+    cluster, hosts = make_hosts(NAMES, LINES)
     for name, host in hosts.items():
         await renew(name, host, hosts)
     return cluster, hosts
@@ -62,8 +40,8 @@ async def renew(name: str, host: Path, hosts: dict[str, Path], daemons: str = ""
         assert (added[0], json.loads(added[1])["reloaded"]) == (0, other in daemons)
 
 
-async def test_a_daemon_is_evicted_and_comes_back_with_a_new_identity(tmp_path: Path) -> None:
-    cluster, hosts = await make_cluster(tmp_path)
+async def test_a_daemon_is_evicted_and_comes_back_with_a_new_identity() -> None:
+    cluster, hosts = await make_cluster()
     async with cluster:
         await cluster.settle(NAMES)
         status, output, _ = await run("keys", "status", "--json", "--address", cluster["a"].unix)
@@ -91,9 +69,9 @@ async def test_a_daemon_is_evicted_and_comes_back_with_a_new_identity(tmp_path: 
         await cluster.settle(NAMES)
 
 
-async def test_who_does_not_know_that_it_was_evicted_stays_outside(tmp_path: Path) -> None:
+async def test_who_does_not_know_that_it_was_evicted_stays_outside() -> None:
     """It was down, and its files are of before; so are those of whoever copied its disk."""
-    cluster, hosts = await make_cluster(tmp_path)
+    cluster, hosts = await make_cluster()
     async with cluster:
         await cluster.settle(NAMES)
         cluster["c"].kill()

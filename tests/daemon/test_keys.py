@@ -1,7 +1,5 @@
 """Keys are changed under load, with real daemons and the command that operators use."""
 
-import contextlib
-import io
 import json
 import time
 from pathlib import Path
@@ -11,9 +9,9 @@ import trio
 
 from groupcomm.events import DaemonView, Message
 from groupcomm_client import connect
-from groupcomm_client.cli import main
 from groupcomm_client.local_cluster import LocalCluster
 from groupcommd.key_file import read_key_file, write_key_file
+from tests.daemon.hosts import command, make_hosts, run
 
 NAMES = "abc"
 TIMING = "[timing]\ntoken_timeout_s = 2.0\n"  # a busy machine changes no view
@@ -21,33 +19,15 @@ BATCH = 20
 CALIBRATED_S = 0.3
 
 
-def make_cluster(folder: Path) -> tuple[LocalCluster, dict[str, Path]]:
+def make_cluster() -> tuple[LocalCluster, dict[str, Path]]:
     """Three daemons, each with a configuration and a key file of its own, as on three hosts."""
-    write_key_file(folder / "first.key")
-    cluster = LocalCluster(NAMES, 'key_file = "the.key"')
-    files = {}
-    for name, daemon in cluster.daemons.items():
-        host = cluster.folder / f"host-{name}"
-        host.mkdir(mode=0o700)
-        text = cluster.config.read_text().replace("[clients]", f"{TIMING}\n[clients]")
-        (host / "cluster.toml").write_text(text)
-        daemon._config = host / "cluster.toml"
-        files[name] = host / "the.key"
-        files[name].write_bytes((folder / "first.key").read_bytes())
-        files[name].chmod(0o600)
-    return cluster, files
-
-
-def _keys(arguments: tuple[object, ...]) -> tuple[int, str, str]:
-    output, messages = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(messages):
-        status = main(["keys", *map(str, arguments)])
-    return status, output.getvalue(), messages.getvalue()
+    cluster, hosts = make_hosts(NAMES, 'key_file = "the.key"', tables=TIMING)
+    return cluster, {name: host / "the.key" for name, host in hosts.items()}
 
 
 async def keys(*arguments: object) -> tuple[int, str, str]:
     """Run `groupcomm keys`; exit status, output and messages."""
-    return await trio.to_thread.run_sync(_keys, arguments)
+    return await run("keys", *arguments)
 
 
 async def sealing(cluster: LocalCluster, name: str) -> dict[str, Any]:
@@ -108,9 +88,9 @@ class Load:
         self.sent += BATCH
 
 
-async def test_a_rotation_at_half_load_changes_no_view_and_loses_nothing(tmp_path: Path) -> None:
+async def test_a_rotation_at_half_load_changes_no_view_and_loses_nothing() -> None:
     """A daemon that was down ends with the remedy; who has the first key alone is a stranger."""
-    cluster, files = make_cluster(tmp_path)
+    cluster, files = make_cluster()
     stolen = files["c"].read_bytes()
     async with cluster:
         await cluster.settle(NAMES)
@@ -210,7 +190,7 @@ def test_commands_refuse_what_they_cannot_do(tmp_path: Path) -> None:
         (("add", tmp_path / "none.key"), 1, "No such file"),
         (("promote", "2", "--address", "/nowhere"), 3, "/nowhere"),
     ):
-        status, _, told = _keys(arguments)
+        status, _, told = command("keys", *arguments)
         assert (status, text in told) == (wanted, True), told
     assert one.read_bytes() == before
 
