@@ -1,7 +1,6 @@
 """Deliberately wrong variants of the core: do the simulator and its oracles find them?
 
-`make soak` hunts every one of them anew; tests/simulation/test_known_bugs.py replays seeds that
-find them, and docs/known-bugs.md says how often they are found.
+`make soak` hunts every one of them anew; docs/known-bugs.md says which seeds the last hunt found.
 """
 
 from groupcomm.errors import ConfigError
