@@ -9,8 +9,8 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.browser.chromium import missing
 
-TOGETHER: Final = ("tests/spark/", "tests/browser/")
-"""They share a Spark session, or a browser: to start another one takes longer than the tests."""
+TOGETHER: Final = ("tests/spark/", "tests/browser/", "tests/test_tidy.py")
+"""They share a Spark session, a browser, or the sources: to have another one takes long."""
 
 EXAMPLES: Final = int(os.environ.get("EXAMPLES", "50"))
 """Of each property that does not ask for more or fewer; `make properties` has many."""
