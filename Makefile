@@ -8,7 +8,9 @@ DISASTERS ?= 200
 KILLS ?= 100
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 3
+EXAMPLES ?= 1000
 .DEFAULT_GOAL := help
+export PYTHONHASHSEED := 0
 .PHONY: properties help run test lint types unit format figures bench-check bench-record fuzz soak chaos \
 	sites-kill namespaces campaigns bench-peers browser-test browser-bench spark clean
 
@@ -21,7 +23,8 @@ run: .venv/.run  ## three daemons on this host: all levels, a crash, and one ord
 spark: .venv/.spark  ## the demo and the vehicle recorded, verified and reported on Spark
 	@$(PYTHON) -m examples.pipeline --to build/spark
 
-test: lint types unit  ## everything a change must pass: lint, types, tests
+test: .venv/.test  ## everything a change must pass: lint, types, tests
+	@.ci/gate
 
 lint: .venv/.test  ## style and formatting
 	@$(PYTHON) -m ruff check
@@ -33,9 +36,9 @@ types: .venv/.test  ## mypy --strict over everything
 unit: .venv/.test  ## the tests alone
 	@$(PYTHON) -m pytest --numprocesses auto
 
-properties: .venv/.test  ## every property test with EXAMPLES (1000) examples instead of 50
-	@EXAMPLES=$(or $(EXAMPLES),1000) $(PYTHON) -m pytest --numprocesses auto tests/core tests/algorithms \
-		tests/clients/filters tests/clients/end_to_end tests/log tests/fuzz
+properties: .venv/.test  ## every property with EXAMPLES (1000) random examples instead of 25 fixed ones
+	@EXAMPLES=$(EXAMPLES) $(PYTHON) -m pytest --numprocesses auto --hypothesis-profile properties \
+		-m hypothesis
 
 format: .venv/.test  ## rewrite the sources in the common format
 	@$(PYTHON) -m ruff format

@@ -4,25 +4,15 @@ import os
 from typing import Any, Final
 
 import pytest
-from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.browser.chromium import missing
+from tests.examples import load_profiles
 
 TOGETHER: Final = ("tests/spark/", "tests/browser/", "tests/test_tidy.py")
 """They share a Spark session, a browser, or the sources: to have another one takes long."""
 
-EXAMPLES: Final = int(os.environ.get("EXAMPLES", "50"))
-"""Of each property that does not ask for more or fewer; `make properties` has many."""
-
-# How long an example takes says something of the machine, and nothing of what is tested.
-settings.register_profile(
-    "any machine",
-    deadline=None,
-    max_examples=EXAMPLES,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("any machine")
+load_profiles()
 
 
 class Folders(LoadScopeScheduling):  # type: ignore[misc]
