@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 import pytest
 
 from groupcomm.config.rekeying import Rekeying
-from groupcomm.config.view import DaemonId, Incarnation
+from groupcomm.config.view import DaemonId
 from groupcomm.names import cluster_number
 from groupcomm.security.channels import Channel
 from groupcomm.security.layout import SUITE_IDENTITIES
