@@ -175,6 +175,8 @@ class Desk(Teller):
             raise SessionError(Code.REJECT_NAME, str(error)) from None
         if self._closing:
             raise SessionError(Code.CONNECTION_CLOSED, self._closing)
+        if why_not := self.guard.why_not_called(seat.principal, user):
+            raise SessionError(Code.REJECT_NAME, why_not)
         seat.user = user
         holder = self._names.holder(user)
         if holder is not None:
@@ -236,8 +238,10 @@ class Desk(Teller):
     def govern(self, access: Access, most_groups: int | None) -> None:
         """These rules hold from now on: who may not be in a group any more has to leave it."""
         self.guard.access, self.guard.most_groups = access, most_groups
-        for seat in self._seats.values():
+        for seat in list(self._seats.values()):
             seat.allowed.clear()
+            if seat.user and (why_not := self.guard.why_not_called(seat.principal, seat.user)):
+                self._leave(seat, Code.REJECT_NAME, why_not)
         self.review()
 
     def review(self) -> None:

@@ -37,7 +37,7 @@ ME = unix_principal(os.geteuid())
 RULES = f"""
 access = [
     {{who = "unix:*", groups = "open.*", may = ["join", "send", "see-members"]}},
-    {{who = "{ME}", groups = ["#*"], may = ["unicast", "admin"]}},
+    {{who = "{ME}", groups = ["#*"], may = ["unicast", "admin"], names = ["ann", "bob"]}},
 ]
 """
 
@@ -151,7 +151,8 @@ def test_rules_are_told_as_they_are_written(
     path.write_text('name = "d"\naccess = [{who = "cert:*", may = ["send", "join"]}]\n')
     assert groupcommd.cli.main(["--config", str(path), "--check"]) == 0
     told = json.loads(capsys.readouterr().out)["access"]
-    assert told == {"rules": [{"who": ["cert:*"], "groups": ["*"], "verbs": ["join", "send"]}]}
+    rule = {"who": ["cert:*"], "groups": ["*"], "verbs": ["join", "send"], "names": []}
+    assert told == {"rules": [rule]}
 
 
 @pytest.mark.parametrize(
