@@ -126,6 +126,10 @@ class Desk(Teller):
         seat = self._seats.get(connection)
         return "" if seat is None else seat.principal
 
+    def _principal_at(self, daemon: int, connection: int) -> str:
+        known = None if self._table is None else self._table.sessions.get((daemon, connection))
+        return "" if known is None else known.principal
+
     def open(self) -> int:
         """The number for a client that connects now; never given twice."""
         self._last += 1
@@ -157,6 +161,8 @@ class Desk(Teller):
                 elif isinstance(request, Hello):
                     if request.causes:
                         self._causes.wanted.add(connection)
+                    if request.principals:
+                        self._principals.add(connection)
                     seat.takes_refusals = request.refusals
                     self._greet(seat, request.user)
                 elif isinstance(request, Query):
@@ -289,6 +295,7 @@ class Desk(Teller):
         self.sessions.pop(connection, None)
         self.ready.pop(connection, None)
         self._causes.wanted.discard(connection)
+        self._principals.discard(connection)
         seat = self._seats.get(connection)
         if seat is None:
             return

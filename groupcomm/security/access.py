@@ -1,9 +1,9 @@
 """Access control: which principal may do what with which group.
 
 Pure. A *principal* is who a session belongs to, as its daemon found out: ``unix:NAME``,
-``cert:SAN``, ``token:NAME``, or ``local``. There are rules that allow, and none that forbid: with
-one rule or more, what none of them allows is refused. Without any, all who were let in may do
-everything; but what tells of others' sessions is then for programs of the daemon's own host.
+``uid:NUMBER``, ``cert:SAN``, ``token:NAME``, or ``local``. There are rules that allow, and none that
+forbid: with one rule or more, what none of them allows is refused. Without any, all who were let in
+may do everything; but what tells of others' sessions is then for programs of the daemon's own host.
 
 With rules a session may also not be called as it likes: a principal may use its own name and random
 ones, and the names that a rule gives it. So the sender of a message is who its name says.
@@ -117,7 +117,7 @@ class Access:
         if verb is not Verb.ADMIN and not is_a_name_for(verb, name):
             return False
         if not self.rules:
-            return verb is not Verb.ADMIN or principal == LOCAL or principal.startswith("unix:")
+            return verb is not Verb.ADMIN or is_of_this_host(principal)
         who, what = normal(principal), normal(name)
         return bool(who) and any(rule.allows(who, verb, what) for rule in self.rules)
 
@@ -140,9 +140,15 @@ class Access:
         return any(rule.gives_name(who, name) for rule in self.rules)
 
 
+def is_of_this_host(principal: str) -> bool:
+    """Return whether a principal's programs run on the daemon's own host."""
+    return principal == LOCAL or principal.startswith(("unix:", "uid:"))
+
+
 def own_name(principal: str) -> str:
-    """Return what a principal is called: ``ann`` for ``unix:ann``; "" for ``local``."""
-    return principal.partition(":")[2]
+    """Return what a principal is called: ``ann`` for ``unix:ann``; "" for who has no name."""
+    kind, _, name = principal.partition(":")
+    return "" if kind == "uid" else name
 
 
 def is_a_name_for(verb: Verb, name: str) -> bool:

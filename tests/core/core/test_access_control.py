@@ -362,33 +362,3 @@ def test_an_announcement_with_the_principal_of_nobody_counts_as_empty() -> None:
     assert announced((1, "cert:ann")).principals == ((1, "cert:ann"),)
     for wrong in (((2, "cert:ann"),), ((1, "a"), (1, "b")), ((1, ""),), ((1, "x" * 256),)):
         assert announced(*wrong) == NOTHING
-
-
-# ---- user names ----
-
-
-def test_a_program_cannot_be_called_as_another_principal(pair: Cluster) -> None:
-    """token:sensor greets as ann; what is sent to ann would come to it, and from it as from ann."""
-    pair.step("a", [], [RulesChanged(Access((Rule(("*",), ("*",), frozenset(Verb)),)), None)])
-    thief = pair.connect("a", "ann", "token:sensor")
-    pair.run(0.2)
-    (closed,) = news(thief)
-    assert isinstance(closed, Closed)
-    assert closed.code == Code.REJECT_NAME
-    assert "token:sensor may not be called 'ann' here: be 'sensor' or 'sensor/...'" in closed.reason
-    ann = pair.connect("a", "ann", "unix:ann")
-    pair.run(0.2)
-    assert not any(isinstance(event, Closed) for event in news(ann))
-    assert pair.cores["a"].desk.guard.refused["name"] == 1
-
-
-def test_a_reload_ends_sessions_whose_names_are_no_longer_theirs(pair: Cluster) -> None:
-    given = Rule(("token:boss",), ("*",), frozenset(), names=("line-1",))
-    pair.step("a", [], [RulesChanged(Access((given,)), None)])
-    boss = pair.connect("a", "line-1", "token:boss")
-    pair.run(0.2)
-    assert not any(isinstance(event, Closed) for event in news(boss))
-    pair.step("a", [], [RulesChanged(Access((Rule(("x",), ("*",), frozenset(Verb)),)), None)])
-    pair.run(0.2)
-    (closed,) = [event for event in news(boss) if isinstance(event, Closed)]
-    assert (closed.code, "'line-1'" in closed.reason) == (Code.REJECT_NAME, True)

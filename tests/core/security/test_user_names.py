@@ -70,6 +70,7 @@ def test_names_that_receivers_trust_are_reserved() -> None:
         ("local", ""),
         ("", ""),
         ("cert:spiffe://x", "spiffe://x"),
+        ("uid:7", ""),
     ],
 )
 def test_what_a_principal_is_called(principal: str, name: str) -> None:
