@@ -1,9 +1,10 @@
 """Access control: which principal may do what with which group.
 
 Pure. A *principal* is who a session belongs to, as its daemon found out: ``unix:NAME``,
-``uid:NUMBER``, ``cert:SAN``, ``token:NAME``, or ``local``. There are rules that allow, and none that
-forbid: with one rule or more, what none of them allows is refused. Without any, all who were let in
-may do everything; but what tells of others' sessions is then for programs of the daemon's own host.
+``uid:NUMBER``, ``cert:SAN``, ``token:NAME``, or ``local``. There are rules that allow, and none
+that forbid: with one rule or more, what none of them allows is refused. Without any, all who were
+let in may do everything; but what tells of others' sessions is then for programs of the daemon's
+own host.
 
 With rules a session may also not be called as it likes: a principal may use its own name and random
 ones, and the names that a rule gives it. So the sender of a message is who its name says.
