@@ -16,7 +16,7 @@ SOURCES = sorted(
 )
 CORE = [path for path in SOURCES if path.is_relative_to(ROOT / "groupcomm")]
 
-MAX_MODULE_LINES = 400
+MAX_MODULE_LINES = 700  # a question for the review, not a shape to fill
 MAX_FUNCTION_LINES = 60
 
 PURE = frozenset(

@@ -126,6 +126,10 @@ class Desk(Teller):
         seat = self._seats.get(connection)
         return "" if seat is None else seat.principal
 
+    def _principal_at(self, daemon: int, connection: int) -> str:
+        known = None if self._table is None else self._table.sessions.get((daemon, connection))
+        return "" if known is None else known.principal
+
     def open(self) -> int:
         """The number for a client that connects now; never given twice."""
         self._last += 1
@@ -157,6 +161,8 @@ class Desk(Teller):
                 elif isinstance(request, Hello):
                     if request.causes:
                         self._causes.wanted.add(connection)
+                    if request.principals:
+                        self._principals.add(connection)
                     seat.takes_refusals = request.refusals
                     self._greet(seat, request.user)
                 elif isinstance(request, Query):
@@ -175,6 +181,8 @@ class Desk(Teller):
             raise SessionError(Code.REJECT_NAME, str(error)) from None
         if self._closing:
             raise SessionError(Code.CONNECTION_CLOSED, self._closing)
+        if why_not := self.guard.why_not_called(seat.principal, user):
+            raise SessionError(Code.REJECT_NAME, why_not)
         seat.user = user
         holder = self._names.holder(user)
         if holder is not None:
@@ -236,8 +244,10 @@ class Desk(Teller):
     def govern(self, access: Access, most_groups: int | None) -> None:
         """These rules hold from now on: who may not be in a group any more has to leave it."""
         self.guard.access, self.guard.most_groups = access, most_groups
-        for seat in self._seats.values():
+        for seat in list(self._seats.values()):
             seat.allowed.clear()
+            if seat.user and (why_not := self.guard.why_not_called(seat.principal, seat.user)):
+                self._leave(seat, Code.REJECT_NAME, why_not)
         self.review()
 
     def review(self) -> None:
@@ -285,6 +295,7 @@ class Desk(Teller):
         self.sessions.pop(connection, None)
         self.ready.pop(connection, None)
         self._causes.wanted.discard(connection)
+        self._principals.discard(connection)
         seat = self._seats.get(connection)
         if seat is None:
             return

@@ -4,7 +4,8 @@ Keys come from the ring's key and the secret of the sender (exchange.py) togethe
 enough. An epoch says which secret: its upper 20 bits are the secret's number, from 1.
 
 Hellos are sealed with the ring's key alone, and have epochs of their own: else each view would
-bring one, and whoever names epochs at random could keep a receiver busy with their keys.
+bring one, and whoever names epochs at random could keep a receiver busy with their keys. Whoever
+has the key file can seal a hello in any name, so nothing moves before its signature was checked.
 
 Control messages are sealed twice, with the ring's key around it: so daemons that do not know each
 other's secrets yet learn from each other that they are there. Nothing else is believed of them.
@@ -136,6 +137,7 @@ class SecretOpener(Opener):
 
     __slots__ = ("_exchange", "_turned")
     SUITE: ClassVar[int] = SUITE_IDENTITIES
+    SIGNED: ClassVar[int] = Channel.HELLO
 
     def __init__(
         self, keys: KeyRing | None, cluster: int, own: Start, exchange: Exchange, rekeying: Rekeying

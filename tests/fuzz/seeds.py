@@ -20,7 +20,7 @@ from groupcomm.config.view import Incarnation
 from groupcomm.events import CausalContext, Cause, DaemonView, GroupView, MemberId, Refused
 from groupcomm.groups.announcement import NOTHING, Announcement, cut_announcement
 from groupcomm.security.plain import PlainSealer
-from groupcomm.session import causes_frame, frames, refused_frame, view_frame
+from groupcomm.session import causes_frame, frames, principal_frame, refused_frame, view_frame
 from groupcomm.wire.bundle import body_payload
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.destinations import encode_groups
@@ -184,6 +184,8 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     causes = causes_frame.encode_causes(_CAUSES)
     for context in (_CAUSES, CausalContext(7, None, ())):
         yield "session.causes_frame.causes", causes_frame.encode_causes(context)[4:]
+    principal = principal_frame.encode_principal("unix:größe")
+    yield "session.principal_frame.principal", principal[4:]
     for refused in (
         Refused(number=7, count=3, verb="send", group="größe", principal="cert:ann"),
         Refused(number=0, count=1, verb="join", group="g", principal="", quota=True),
@@ -193,7 +195,7 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     told = [frame for name, frame in to_client.items() if name != "closed"]
     yield (
         "session.client",
-        b"".join([causes, *told, _group_view(), transition, to_client["closed"]]),
+        b"".join([principal, causes, *told, _group_view(), transition, to_client["closed"]]),
     )
     body = example_bundle().body
     bundle = frames.encode_bundle_head(len(body), ordered=False) + body

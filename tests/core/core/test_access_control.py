@@ -28,16 +28,16 @@ from groupcomm.wire.bundle import (
 )
 from tests.core.core.clients import Clients
 from tests.core.core.cluster import Cluster, Program
-from tests.core.security.test_access import ROWS, Row, access_of, reference
+from tests.core.security.test_access import ANY_NAME, ROWS, Row, access_of, reference
 from tests.examples import examples
 
 AGREED = ServiceLevel.AGREED
-FORBIDDEN = Access((Rule(("nobody",), ("*",), frozenset(Verb)),))
+FORBIDDEN = Access((Rule(("nobody",), ("*",), frozenset(Verb)), ANY_NAME))
 ALL = Access()
 
 
 def rules(*rows: tuple[str, str, Verb]) -> Access:
-    return Access(tuple(Rule((who,), (group,), frozenset([verb])) for who, group, verb in rows))
+    return access_of([([who], [group], [verb]) for who, group, verb in rows])
 
 
 def news(program: Program) -> list[object]:

@@ -73,8 +73,13 @@ ROWS = st.lists(
 )
 
 
+ANY_NAME = Rule(("*",), ("*",), frozenset(), names=("*",))
+"""Sessions may be called as they like, so that only what they do is decided."""
+
+
 def access_of(rows: Sequence[Row]) -> Access:
-    return Access(tuple(Rule(tuple(w), tuple(g), frozenset(v)) for w, g, v in rows))
+    rules = tuple(Rule(tuple(w), tuple(g), frozenset(v)) for w, g, v in rows)
+    return Access((*rules, ANY_NAME) if rules else ())
 
 
 @given(rows=ROWS, principal=PRINCIPALS, verb=st.sampled_from(list(Verb)), name=NAMES)
