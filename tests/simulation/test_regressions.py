@@ -8,6 +8,7 @@ import pytest
 from groupcomm.config.core import CounterStarts
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import Reason, State
+from groupcomm.security import opening
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
@@ -172,3 +173,18 @@ def test_a_view_that_stands_still_is_no_agreement() -> None:
     assert not cluster.agree(range(3))
     cluster.run(1.0)
     assert cluster.agree(range(3))
+
+
+def test_what_a_new_start_has_no_time_for_was_not_forged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulator seed 720169, three sites: thousands of jammed datagrams came at once after a start,
+    from daemons that it did not know yet, and were counted as forged.
+    """
+    monkeypatch.setattr(opening, "DERIVED_PER_S", 2)
+    cluster = Cluster(attrs.evolve(plain_settings(daemons=3), suite=1))
+    cluster.daemons[1].kill()
+    cluster.daemons[1].boot()
+    cluster.run(2.0)
+    process = cluster.daemons[1].process
+    assert process is not None
+    assert process.core.counters.rejected["busy"] > 0
+    assert process.bad() == 0
