@@ -213,8 +213,9 @@ class Cluster:
     def heal(self, core: Collection[int]) -> None:
         """From now on nothing goes wrong in `core`; its daemons run. Others are dead or cut off.
 
-        That begins once all that others have sent before has arrived, and what was begun with them
-        has failed: time passes until then.
+        That begins once all that was sent to the core before has arrived, as what faults have
+        delayed holds up what follows it, and once attempts begun before are over: time passes
+        until then.
         """
         self.core = tuple(sorted(core))
         if self._schedule is not None:
@@ -223,8 +224,7 @@ class Cluster:
             self._attacker.stop()
         outside = [host for host in self.daemons if host.index not in self.core]
         self._cut_off(outside)
-        ways = {(host.index, index) for host in outside for index in self.core}
-        paths = [self.network.paths[way] for way in ways if way in self.network.paths]
+        paths = [path for (_, target), path in self.network.paths.items() if target in self.core]
         until = max((path.under_way_until for path in paths), default=0)
         hosts = [self.daemons[index] for index in self.core]
         for host in hosts:
@@ -234,9 +234,8 @@ class Cluster:
                 host.disk.repair(host.most_restarts)
                 host.boot()
         self.run(max(0, until - self.loop.now) / SECOND)
-        if outside:
-            self.run(LOOK_S / 10)  # so that what has arrived last is taken
-            self._end_attempts(hosts, self.loop.now)
+        self.run(LOOK_S / 10)  # so that what has arrived last is taken
+        self._end_attempts(hosts, self.loop.now)
         limit = self.loop.now + microseconds(BOOT_LIMIT_S)
         while any(host.process is None for host in hosts):
             assert self.loop.now < limit, "a daemon does not start"
@@ -245,7 +244,7 @@ class Cluster:
         self.record(Heal(self.loop.now, tuple(names)))
 
     def _end_attempts(self, hosts: Sequence[Host], since: int) -> None:
-        """Run until all attempts begun before a time are over: with who is cut off they only fail.
+        """Run until all attempts begun before a time are over: they may fail for what was before.
 
         They show in no trace: a view that stands still meanwhile looks like one that lasts.
         """
