@@ -34,7 +34,7 @@ IMPURE_CALLS = frozenset({"open", "print", "input", "eval", "exec", "hash"})
 """`hash` differs between runs for str and bytes, and so would a trace that depends on it."""
 
 LAYERS = (
-    {"errors"},
+    {"errors", "visible"},
     {"level", "names"},
     {"clocks"},
     {"config", "events"},

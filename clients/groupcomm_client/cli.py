@@ -40,6 +40,7 @@ from groupcomm_client.commands import (
     view,
     watch,
 )
+from groupcomm_client.terminal import visible_output
 from groupcomm_log.errors import LogError
 
 FAILED, USAGE, CANNOT_CONNECT, STOPPED = 1, 2, 3, 130
@@ -47,6 +48,11 @@ FAILED, USAGE, CANNOT_CONNECT, STOPPED = 1, 2, 3, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
+    with visible_output():
+        return _main(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     parser = make_parser()
     options = parser.parse_args(arguments)
     try:
