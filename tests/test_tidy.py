@@ -38,7 +38,7 @@ IMPURE_CALLS = frozenset({"open", "print", "input", "eval", "exec", "hash"})
 SKIPS = frozenset({"skip", "skipif", "xfail", "importorskip"})
 
 LAYERS = (
-    {"errors"},
+    {"errors", "visible"},
     {"level", "names"},
     {"clocks"},
     {"config", "events"},

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, LocalProtocolError
+from groupcomm_client.terminal import visible_output
 from groupcomm_log.errors import LogError
 
 FAILED, USAGE, CANNOT_CONNECT, STOPPED = 1, 2, 3, 130
@@ -27,7 +28,11 @@ VERBS: Final = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    words = sys.argv[1:] if arguments is None else arguments
+    with visible_output():
+        return _main(sys.argv[1:] if arguments is None else arguments)
+
+
+def _main(words: Sequence[str]) -> int:
     options = make_parser(verbs_for(words)).parse_args(words)
     try:
         return _run(options)

@@ -266,7 +266,7 @@ class Service:
             self._end_expired()
             self._watch.look_at_load()
             self._watch.look_at_ways()
-            if self._watch.look_at_junk(self._udp.dropped):
+            if self._watch.look_at_junk(self._udp.dropped, trio.current_time()):
                 self._flood.go_on(trio.current_time())
             elif trio.current_time() >= self._flood.over_at:
                 self._udp.filter(None)

@@ -23,6 +23,7 @@ import attrs
 
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.names import check_destination
+from groupcomm.security.patterns import Pattern, parse_pattern
 
 MAX_PRINCIPAL_BYTES: Final = 255
 
@@ -166,12 +167,10 @@ def normal(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
-def _matches(pattern: str, text: str) -> bool:
-    return _compiled(pattern).fullmatch(text) is not None
-
-
 @lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Runs of ``*`` count as one, so that no pattern takes long."""
-    parts = re.split(r"\*+", normal(pattern))
-    return re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
+def _parsed(pattern: str) -> Pattern:
+    return parse_pattern(normal(pattern))
+
+
+def _matches(pattern: str, text: str) -> bool:
+    return _parsed(pattern).matches(text)

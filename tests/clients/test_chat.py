@@ -232,5 +232,5 @@ async def test_a_line_that_is_too_long_is_dropped_as_a_whole() -> None:
 
 def test_what_is_shown_does_nothing_else_to_a_terminal() -> None:
     assert readable("tab\t, ü\nline".encode()) == "tab\t, ü\n    line"
-    assert readable(b"\x1b[2J\r\xff\x9b") == "\\x1b[2J\\x0d\\xff\\x9b"
-    assert readable("\x9b".encode()) == "\\x9b"
+    assert readable(b"\x1b[2J\r\xff\x9b") == "\\u001b[2J\\r\\xff\\x9b"
+    assert readable("\x9b\u202e".encode()) == "\\u009b\\u202e"

@@ -29,8 +29,9 @@ PRIVATE: Final = ("#bob#b", "#nobody#b", "#bob#nowhere")
 NO_NAMES: Final = (
     *(b"", b"a\0b", b"chat\0", b"chat\n", b"\x7f"),
     *(b"\xff\xfe", b"\xed\xa0\x80", b"#", b"##", b"#a#", b"#a#b#c", b"\xe9" * 255),
+    *("chat\u202e".encode(), "#bob\u200b#b".encode()),
 )
-"""Surrogates, what is no UTF-8, control characters, half a private name."""
+"""What nobody sees, surrogates, what is no UTF-8, control characters, half a private name."""
 
 NAMES: Final = (*(name.encode() for name in (*GROUPS, *PRIVATE)), *NO_NAMES)
 

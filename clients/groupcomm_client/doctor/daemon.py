@@ -47,6 +47,9 @@ REJECTED: Final = {
 }
 """Reasons for which a core rejects datagrams that another daemon may have sent in good faith."""
 
+FORGEABLE: Final = frozenset(("tag", "key", "suite", "cluster", "version"))
+"""Of these, what anybody can send who reaches the port: no key has proved anything."""
+
 
 @attrs.frozen
 class Told:
@@ -135,8 +138,7 @@ def check_datagrams(told: Told) -> list[Finding]:
         total, now = after[reason], after[reason] - before[reason]
         if total:
             text = f"{total} {what} ({reason}), {now} of them in the last {BETWEEN_S:g} s"
-            make = problem if now else warning
-            findings.append(make("datagrams", text, remedy))
+            findings.append(_judge(told, text, reason, remedy, is_now=now > 0))
     broken = told.later["datagrams"]["violations"]
     if broken:
         remedy = "do all daemons have the same release and the same configuration?"
@@ -146,6 +148,18 @@ def check_datagrams(told: Told) -> list[Finding]:
         remedy = "the network is down, or a firewall forbids it: see the daemon's log"
         findings.append(warning("datagrams", f"{lost} were not taken by the system", remedy))
     return findings or [ok("datagrams", f"{told.later['datagrams']['received']} came, all good")]
+
+
+def _judge(told: Told, text: str, reason: str, remedy: str, *, is_now: bool) -> Finding:
+    """Return what is to be done about rejected datagrams: nothing that a stranger may suggest."""
+    found = told.later
+    if reason in FORGEABLE:
+        missing = sorted(set(found["configured"]) - set(found["daemons"]))
+        if not missing:
+            text = f"{text}; no daemon is missing, and anybody can send such"
+            return warning("datagrams", text, "none: they were dropped")
+        remedy = f"if {' or '.join(missing)} sent them: {remedy}; anybody can send such"
+    return (problem if is_now else warning)("datagrams", text, remedy)
 
 
 def check_ways(told: Told) -> list[Finding]:

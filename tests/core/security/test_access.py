@@ -31,7 +31,7 @@ def reference(rows: Sequence[Row], principal: str, verb: Verb, name: str) -> boo
     if verb is not Verb.ADMIN:
         parts = name.split("#")
         if not 0 < len(name.encode(errors="replace")) <= 255 or any(
-            unicodedata.category(c) in ("Cc", "Cs") for c in name
+            unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in name
         ):
             return False
         if private != (verb is Verb.UNICAST):
@@ -52,6 +52,7 @@ PRINCIPALS = st.sampled_from(["unix:ann", "unix:an", "cert:ann", "token:sensor-7
 NAMES = st.sampled_from(
     [
         *("chat", "cha", "chat2", "chat.a", "*", "", "chat\n", "a\0b", "\ud800"),
+        *("chat\u202e", "chat\u200b", "chat\u2028", "#ann\u2066#a"),
         *("#ann#a", "#bob#b", "#", "##", "#a#", "caf\u00e9", "cafe\u0301"),
         *("x" * 255, "x" * 256, "\u00e9" * 128),
     ]
