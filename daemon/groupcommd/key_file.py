@@ -14,7 +14,7 @@ from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcomm.security.keys import KEY_BYTES, KeyRing
-from groupcommd.private_files import open_irreplaceable, rewrite_private, write_new
+from groupcommd.private_files import open_private, rewrite_private, write_new
 
 _FIRST: Final = 1
 _COMMENT: Final = "# The secret of a groupcomm cluster: give every daemon a copy, and nobody else."
@@ -112,7 +112,7 @@ def read_key_file(path: Path) -> KeyRing:
             secret.
         OSError: it cannot be read.
     """
-    with open_irreplaceable(path, "key_file") as file:
+    with open_private(path, "key_file") as file:
         try:
             table = tomllib.load(file)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError):
