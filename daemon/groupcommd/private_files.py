@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import secrets
 import stat
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -122,6 +123,34 @@ def write_new(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that its owner alone can read, in the place of what is there.
+
+    It is there whole or not at all. A symbolic link is replaced, and what it names left as it is.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # that nobody can guess
+    try:
+        write_new(temporary, text)
+        temporary.rename(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def make_private_folder(path: Path) -> None:
+    """Make a folder that its owner alone can enter, and those above it, where there are none.
+
+    Raises:
+        OSError: one cannot be made.
+    """
+    if not path.is_dir():
+        make_private_folder(path.absolute().parent)
+        path.mkdir(mode=0o700, exist_ok=True)
 
 
 def rewrite_private(path: Path, change: Callable[[], _T], text_of: Callable[[_T], str]) -> _T:

@@ -12,8 +12,9 @@ from typing import Final
 NOBODY: Final = 65534
 
 _BECOME: Final = (
-    f"import os; os.setgroups([]); os.setresgid({NOBODY}, {NOBODY}, {NOBODY});"
-    f" os.setresuid({NOBODY}, {NOBODY}, {NOBODY})\n"
+    "import os, pathlib, socket, sys\n"
+    f"os.setgroups([]); os.setresgid({NOBODY}, {NOBODY}, {NOBODY})\n"
+    f"os.setresuid({NOBODY}, {NOBODY}, {NOBODY})\n"
 )
 
 
@@ -26,7 +27,10 @@ def can_be_nobody() -> bool:
 
 
 def as_nobody(script: str, *arguments: str | Path) -> str:
-    """Run a script of Python, which imports nothing of ours, as nobody; return what it printed."""
+    """Run a script of Python as nobody; return what it printed.
+
+    It has the modules os, pathlib, socket and sys, and may be unable to import others.
+    """
     command = [sys.executable, "-I", "-c", _BECOME + script, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
     assert not done.returncode, done.stderr

@@ -16,6 +16,7 @@ from groupcomm_client.certificates import issue, make_authority
 from groupcomm_client.running_cluster import RunningCluster
 from groupcommd import private_files
 from groupcommd.private_files import open_private, open_unwritable
+from groupcommd.state_dir import StateDir, StateError
 from groupcommd.token_file import add_token
 from tests.clients.shell import NO_PAUSES
 from tests.daemon.nobody import NOBODY, as_nobody, can_be_nobody, open_folder
@@ -145,6 +146,15 @@ def test_what_belongs_to_another_user_is_refused(
     open_private(path, "key").close()
 
 
+def test_starts_are_not_counted_where_others_could_set_the_count_back(tmp_path: Path) -> None:
+    state = StateDir(tmp_path / "a")
+    state.begin("a")
+    (tmp_path / "a").chmod(0o777)
+    with pytest.raises(StateError, match="others may write to its folder"):
+        state.begin("a")
+    state.close()
+
+
 def test_a_pipe_in_the_place_of_a_file_stops_nobody(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(ConfigError, match="it is no regular file"):
@@ -154,7 +164,6 @@ def test_a_pipe_in_the_place_of_a_file_stops_nobody(tmp_path: Path) -> None:
 # ---- as another user ----
 
 REPLACE: Final = """
-import os, sys
 path, text = sys.argv[1:]
 os.rename(path, path + ".theirs")
 with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
