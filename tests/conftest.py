@@ -29,6 +29,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 @pytest.fixture(scope="session", autouse=True)
+def umask() -> None:
+    """Files that tests write are their user's alone to change, as daemons ask for."""
+    os.umask(0o022)
+
+
+@pytest.fixture(scope="session", autouse=True)
 def state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What daemons keep by default stays out of the user's folders."""
     os.environ["STATE_DIRECTORY"] = str(tmp_path_factory.mktemp("state"))

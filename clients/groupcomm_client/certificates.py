@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from groupcomm.errors import ConfigError
-from groupcommd.private_files import open_private, write_new
+from groupcommd.private_files import make_private_folder, open_private, write_new
 
 BACKDATED: Final = timedelta(minutes=5)
 """Clocks of other hosts may be late."""
@@ -32,7 +32,7 @@ def make_authority(folder: Path, days: float) -> tuple[Path, Path]:
         ConfigError: there is one already.
         OSError: it cannot be written.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(folder)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _named("groupcomm CA")
     built = (

@@ -16,6 +16,7 @@ import trio
 
 from groupcomm.errors import GroupCommError
 from groupcommd.key_file import write_key_file
+from groupcommd.private_files import write_new
 
 START_S = 15.0
 LEAVE_S = 5.0
@@ -208,7 +209,7 @@ class LocalCluster:
         self.config = self.folder / "cluster.toml"
         if not tcp:
             clients = f'tcp = "off"\n{clients}'
-        self.config.write_text("\n".join([settings, *lines, "[clients]", clients, ""]))
+        write_new(self.config, "\n".join([settings, *lines, "[clients]", clients, ""]))
         self.daemons = {
             name: LocalDaemon(self.folder, name, self.config, options) for name in names
         }

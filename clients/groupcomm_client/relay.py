@@ -168,6 +168,7 @@ class Relay:
             for source in self._addresses
         }
         path.write_text(json.dumps(found, indent=2) + "\n")
+        path.chmod(path.stat().st_mode & ~0o022)  # else daemons refuse it
 
     def _way(self, pair: Pair) -> Address:
         port = self.ports.get(pair)

@@ -1,4 +1,7 @@
-"""What a writer does to files: each call returns once it is done, or raises OSError."""
+"""What a writer does to files: each call returns once it is done, or raises OSError.
+
+Only the user who records can enter the folder and read the files: they hold what others have sent.
+"""
 
 import os
 from collections.abc import Iterator
@@ -14,12 +17,12 @@ class Disk:
         """A folder that lasts, and those it is in; nothing if it is there."""
         if not folder.is_dir():
             self.make_folder(folder.parent)
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
             self.sync_folder(folder.parent)
 
     def create(self, path: Path) -> int:
         """A new empty file in place of what is there; its descriptor. Its name lasts."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        descriptor = _open_new(path)
         try:
             self.sync_folder(path.parent)
         except OSError:
@@ -49,7 +52,7 @@ class Disk:
     def synced_file(self, path: Path) -> Iterator[BinaryIO]:
         """A file that lasts once the block ends; its name need not, and it goes if that fails."""
         try:
-            with path.open("wb") as file:
+            with os.fdopen(_open_new(path), "wb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -73,3 +76,9 @@ class Disk:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _open_new(path: Path) -> int:
+    """Make a file of this user alone in the place of what is there; return its descriptor."""
+    path.unlink(missing_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -261,7 +261,8 @@ def _repeat(value: int, count: int) -> pa.Array:
 
 def _lock(folder: Path) -> int:
     """Be the only one that writes to a folder, for as long as the descriptor is open."""
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(folder / LOCK, flags, 0o600)
     deadline = time.monotonic() + LOCK_PATIENCE_S
     while True:
         try:

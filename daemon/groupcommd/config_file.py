@@ -8,7 +8,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import attrs
 from cattrs import Converter, transform_error
@@ -41,6 +41,7 @@ from groupcommd.client_tables import (
     read_tcp,
     read_tls,
 )
+from groupcommd.private_files import open_unwritable
 from groupcommd.protection import Written, read_protection
 from groupcommd.site_tables import (
     DEFAULT_PACKET_BYTES,
@@ -160,10 +161,13 @@ def read_config(
             configuration changes nothing.
 
     Raises:
-        ConfigError: what is wrong, and where.
+        ConfigError: what is wrong, and where; or others may change or replace the file.
         OSError: the file cannot be read.
     """
-    file = File() if path is None else _parse(path)
+    file = File()
+    if path is not None:
+        with open_unwritable(path, "configuration") as stream:
+            file = _parse(path, stream)
     base = Path() if path is None else path.parent  # paths in a file are relative to its folder
     name = name or file.name
     if name is None and path is not None:
@@ -218,7 +222,7 @@ def read_addresses(path: Path) -> dict[str, Address]:
         ConfigError: what is wrong with the file.
         OSError: it cannot be read.
     """
-    sites = _parse(path).sites
+    sites = _parse_for_show(path).sites
     first = next((name for table in sites.values() for name in table.daemons), None)
     if first is None:
         raise ConfigError(f"{path}: no daemons are listed; sites.NAME.daemons has them")
@@ -232,7 +236,7 @@ def read_sites(path: Path) -> dict[str, tuple[str, ...]]:
         ConfigError: what is wrong with the file.
         OSError: it cannot be read.
     """
-    return {site: tuple(table.daemons) for site, table in _parse(path).sites.items()}
+    return {site: tuple(table.daemons) for site, table in _parse_for_show(path).sites.items()}
 
 
 def through_relay(config: DaemonConfig, path: Path) -> DaemonConfig:
@@ -242,7 +246,8 @@ def through_relay(config: DaemonConfig, path: Path) -> DaemonConfig:
         ConfigError: what the relay has written does not suit.
     """
     try:
-        ports = json.loads(path.read_bytes())[config.name]
+        with open_unwritable(path, "--via") as file:
+            ports = json.load(file)[config.name]
         found = {name: parse_address(text, f"{path}: {name}") for name, text in ports.items()}
     except (OSError, ValueError, LookupError, AttributeError) as error:
         raise ConfigError(
@@ -255,10 +260,15 @@ def through_relay(config: DaemonConfig, path: Path) -> DaemonConfig:
     return attrs.evolve(config, addresses={**found, config.name: own}, further={}, multicast=None)
 
 
-def _parse(path: Path) -> File:
+def _parse_for_show(path: Path) -> File:
+    """Read a file for somebody who runs no daemon with it, so that it matters not whose it is."""
+    with path.open("rb") as stream:
+        return _parse(path, stream)
+
+
+def _parse(path: Path, stream: BinaryIO) -> File:
     try:
-        with path.open("rb") as stream:
-            table = tomllib.load(stream)
+        table = tomllib.load(stream)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     except UnicodeDecodeError as error:

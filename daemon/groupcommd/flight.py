@@ -8,6 +8,7 @@ from typing import Any, Final
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.config.view import DaemonId, View
 from groupcomm.wire.bundle import Bundle
+from groupcommd.private_files import write_private
 
 REMEMBERED: Final = 8192
 
@@ -29,7 +30,7 @@ class FlightRecorder:
             OSError: it cannot be written.
         """
         lines = (f"{at:.6f} {' '.join(map(str, what))}\n" for at, *what in self._events)
-        path.write_text("".join(lines))
+        write_private(path, "".join(lines))
 
     def installed(self, view: View) -> None:
         """See Probe."""

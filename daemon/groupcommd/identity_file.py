@@ -16,7 +16,7 @@ from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.names import check_daemon
 from groupcomm.security.identity import IDENTITY_BYTES, Roll, public_of
 from groupcommd.private_files import (
-    open_irreplaceable,
+    open_private,
     open_unwritable,
     rewrite_private,
     write_new,
@@ -51,7 +51,7 @@ def read_identity(path: Path) -> bytes:
         ConfigError: others may read or replace it, or it holds none; the text holds no secret.
         OSError: it cannot be read.
     """
-    with open_irreplaceable(path, "identity") as file:
+    with open_private(path, "identity") as file:
         table = _load(file, "identity", path)
     if table.keys() != {"private"}:
         raise ConfigError(f"identity {path}: it must have private = KEY, and nothing else")

@@ -14,7 +14,12 @@ from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcomm.security.keys import KEY_BYTES, KeyRing
-from groupcommd.private_files import open_irreplaceable, rewrite_private, write_new
+from groupcommd.private_files import (
+    make_private_folder,
+    open_private,
+    rewrite_private,
+    write_new,
+)
 
 _FIRST: Final = 1
 _COMMENT: Final = "# The secret of a groupcomm cluster: give every daemon a copy, and nobody else."
@@ -43,7 +48,7 @@ def make_common_key(path: Path) -> None:
     """
     if path.exists():
         return
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(path.parent)
     mine = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     write_key_file(mine)
     try:
@@ -112,7 +117,7 @@ def read_key_file(path: Path) -> KeyRing:
             secret.
         OSError: it cannot be read.
     """
-    with open_irreplaceable(path, "key_file") as file:
+    with open_private(path, "key_file") as file:
         try:
             table = tomllib.load(file)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError):

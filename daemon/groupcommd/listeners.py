@@ -8,7 +8,7 @@ from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcommd.addresses import Address
-from groupcommd.private_files import ENTER_BY, folder_fault
+from groupcommd.private_files import ENTER_BY, folder_fault, make_private_folder
 
 BACKLOG: Final = 1024
 MAX_PATH_BYTES: Final = 107
@@ -53,7 +53,7 @@ def listen_unix(path: Path, opened_for: str = "owner") -> socket.socket:
 
 def _make_folder(path: Path, opened_for: str) -> None:
     if not path.exists():
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(path)
         path.chmod(0o700 | ENTER_BY[opened_for])
     if fault := folder_fault(path, path.stat(), opened_for):
         raise ConfigError(f"clients.unix is {path}/...: {fault}")

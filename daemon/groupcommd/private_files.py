@@ -2,8 +2,10 @@
 
 import fcntl
 import os
+import secrets
 import stat
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
@@ -14,65 +16,58 @@ _T = TypeVar("_T")
 ENTER_BY: Final = {"owner": 0o000, "group": 0o010, "all": 0o011}
 """Of a socket's folder: who else may enter it, by `clients.unix_for`."""
 
+_MAX_LINKS: Final = 40
+"""Symbolic links that Linux follows in one path."""
+
 
 def open_private(path: Path, key: str) -> BinaryIO:
-    """Open a file that holds a secret.
+    """Open a file that only its owner may read, and that nobody else can change or replace.
 
     Args:
         path: of the file.
         key: what to call it in an error.
 
     Raises:
-        ConfigError: anybody but its owner may read it.
+        ConfigError: others may read, change or replace it.
         OSError: it cannot be read.
     """
-    file = path.open("rb")
-    status = os.fstat(file.fileno())
-    if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:
-        file.close()
-        raise ConfigError(
-            f"{key} {path}: others may read it (mode {stat.S_IMODE(status.st_mode):o});"
-            f" mend that with: chmod 600 {path}"
-        )
-    return file
-
-
-def open_irreplaceable(path: Path, key: str) -> BinaryIO:
-    """As `open_private`, where also nobody else shall put another file in its place.
-
-    Raises:
-        ConfigError: others may read or replace it.
-        OSError: it cannot be read.
-    """
-    file = open_private(path, key)
-    fault = _owner_fault(path, os.fstat(file.fileno())) or _replaceable(path.absolute().parent)
-    if fault is not None:
-        file.close()
-        raise ConfigError(f"{key} {path}: {fault}")
-    return file
+    return _open_checked(path, key, 0o077, "read", f"chmod 600 {path}")
 
 
 def open_unwritable(path: Path, key: str) -> BinaryIO:
-    """Open a file that everybody may read, and only its owner change or replace.
+    """Open a file that everybody may read, and that only its owner can change or replace.
+
+    Args:
+        path: of the file.
+        key: what to call it in an error.
 
     Raises:
         ConfigError: others may change or replace it.
         OSError: it cannot be read.
     """
-    file = path.open("rb")
-    status = os.fstat(file.fileno())
-    fault = _owner_fault(path, status) or _replaceable(path.absolute().parent)
-    if status.st_mode & 0o022:
-        mode = stat.S_IMODE(status.st_mode)
-        fault = f"others may write to it (mode {mode:o}); mend that with: chmod go-w {path}"
-    if fault is not None:
-        file.close()
-        raise ConfigError(f"{key} {path}: {fault}")
+    return _open_checked(path, key, 0o022, "write to", f"chmod go-w {path}")
+
+
+def _open_checked(path: Path, key: str, forbidden: int, what: str, remedy: str) -> BinaryIO:
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # else somebody's pipe would stop the daemon
+    with ExitStack() as stack:
+        file = stack.enter_context(os.fdopen(os.open(path, flags), "rb"))
+        status = os.fstat(file.fileno())
+        fault = None
+        if not stat.S_ISREG(status.st_mode):
+            fault = "it is no regular file; name one that is"
+        elif status.st_mode & forbidden:
+            mode = stat.S_IMODE(status.st_mode)
+            fault = f"others may {what} it (mode {mode:o}); mend that with: {remedy}"
+        fault = fault or _owner_fault(path, status) or _replaceable(path.absolute())
+        if fault is not None:
+            raise ConfigError(f"{key} {path}: {fault}")
+        stack.pop_all()
     return file
 
 
 def _trusted() -> tuple[int, ...]:
-    """The users who may own a secret file and its folder."""
+    """Return the users who may own a file that a daemon trusts, and its folder."""
     return 0, os.geteuid()
 
 
@@ -81,11 +76,26 @@ def _owner_fault(path: Path, status: os.stat_result) -> str | None:
         return None
     return (
         f"it belongs to user {status.st_uid}, who may change it;"
-        f" mend that with: chown {os.geteuid()} {path}"
+        f" mend that with: chown -h {os.geteuid()} {path}"
     )
 
 
-def _replaceable(folder: Path) -> str | None:
+def _replaceable(path: Path) -> str | None:
+    """Say by whom another file can be put in the place of this one; None if by nobody.
+
+    A symbolic link can be replaced where it stands, and what it names where that stands.
+    """
+    fault = _folder_fault(path.parent)
+    for _ in range(_MAX_LINKS):
+        if fault is not None or not path.is_symlink():
+            break
+        owner_fault = _owner_fault(path, path.lstat())
+        path = path.parent / path.readlink()
+        fault = owner_fault or _folder_fault(path.parent)
+    return fault
+
+
+def _folder_fault(folder: Path) -> str | None:
     status = folder.stat()
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o022 and not mode & stat.S_ISVTX:  # in a sticky folder others cannot replace it
@@ -113,6 +123,34 @@ def write_new(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that its owner alone can read, in the place of what is there.
+
+    It is there whole or not at all. A symbolic link is replaced, and what it names left as it is.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # that nobody can guess
+    try:
+        write_new(temporary, text)
+        temporary.rename(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def make_private_folder(path: Path) -> None:
+    """Make a folder that its owner alone can enter, and those above it, where there are none.
+
+    Raises:
+        OSError: one cannot be made.
+    """
+    if not path.is_dir():
+        make_private_folder(path.absolute().parent)
+        path.mkdir(mode=0o700, exist_ok=True)
 
 
 def rewrite_private(path: Path, change: Callable[[], _T], text_of: Callable[[_T], str]) -> _T:

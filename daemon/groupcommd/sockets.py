@@ -15,6 +15,7 @@ from groupcommd.config_file import DaemonConfig
 from groupcommd.doors import Door, TlsDoor, loopback_door, read_keeper, unix_door
 from groupcommd.listeners import close_unix, listen_tcp, listen_unix
 from groupcommd.networks import Networks
+from groupcommd.private_files import write_private
 from groupcommd.udp import UdpSocket
 
 _Socket = TypeVar("_Socket")
@@ -71,7 +72,7 @@ class Sockets:
         self._stack.close()
 
     def write_ports(self, path: Path) -> None:
-        """Tell in a file where the daemon listens; it is there whole or not at all."""
+        """Tell this user's programs in a file where the daemon listens."""
         found = {
             "udp": str(self.udp.address),
             "unix": str(self._unix),
@@ -79,9 +80,7 @@ class Sockets:
             "tls": str(self.tls) if self.tls else None,
             "pid": os.getpid(),
         }
-        temporary = path.with_name(path.name + ".new")
-        temporary.write_text(json.dumps(found) + "\n")
-        temporary.rename(path)
+        write_private(path, json.dumps(found) + "\n")
 
 
 def _listen(wanted: Address, stack: ExitStack) -> tuple[socket.socket, Address]:

@@ -16,7 +16,8 @@ import attrs
 
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.errors import GroupCommError
+from groupcomm.errors import ConfigError, GroupCommError
+from groupcommd.private_files import make_private_folder, open_unwritable, write_new
 
 _RECORD: Final = "state.json"
 _LOCK: Final = "lock"
@@ -51,7 +52,7 @@ class StateDir:
         self._path = path
         self._record = Record()
         try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(path)
             self._folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
@@ -78,7 +79,8 @@ class StateDir:
             least_restarts: how many restarts others are known to count.
 
         Raises:
-            StateError: the record is damaged or cannot be written.
+            StateError: the record is damaged, others could have changed it, or it cannot be
+                written.
         """
         old = self._read()
         self._write(Record(max(old.restarts, least_restarts) + 1, old.mark))
@@ -96,12 +98,15 @@ class StateDir:
     def _read(self) -> Record:
         path = self._path / _RECORD
         try:
-            found: Any = json.loads(path.read_bytes())
+            with open_unwritable(path, "state_dir") as file:
+                found: Any = json.load(file)
             record = Record(found["restarts"], found["mark"])
             if not all(type(value) is int and value >= 0 for value in attrs.astuple(record)):
                 raise ValueError
         except FileNotFoundError:
             return Record()
+        except ConfigError as error:
+            raise StateError(str(error)) from None
         except OSError as error:
             raise self._unusable(error) from None
         except (ValueError, KeyError, TypeError):
@@ -114,10 +119,8 @@ class StateDir:
     def _write(self, record: Record) -> None:
         temporary = self._path / f"{_RECORD}.new"
         try:
-            with temporary.open("wb") as file:
-                file.write(json.dumps(attrs.asdict(record)).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
+            temporary.unlink(missing_ok=True)  # of a start that was cut off
+            write_new(temporary, json.dumps(attrs.asdict(record)) + "\n")
             temporary.rename(self._path / _RECORD)
             os.fsync(self._folder)
         except OSError as error:

@@ -7,7 +7,7 @@ import attrs
 
 from groupcomm.errors import ConfigError
 from groupcommd.addresses import Address
-from groupcommd.private_files import open_private
+from groupcommd.private_files import open_private, open_unwritable
 
 
 @attrs.frozen(kw_only=True)
@@ -34,11 +34,12 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
     A program without a certificate gets through; it must have a token then.
 
     Raises:
-        ConfigError: a file does not hold what it should, or others may read the key.
+        ConfigError: a file does not hold what it should; others may change or replace it, or read
+            the key.
         OSError: a file cannot be read.
     """
     open_private(config.key, "clients.tls.key").close()
-    config.certificate.open("rb").close()  # for an error that names the file
+    open_unwritable(config.certificate, "clients.tls.certificate").close()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0  # sessions are long: nothing is gained by resuming them
@@ -50,7 +51,7 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
             f" its key in PEM ({error}); make them with: groupcomm certs"
         ) from None
     if config.ca is not None:
-        config.ca.open("rb").close()
+        open_unwritable(config.ca, "clients.tls.ca").close()
         context.verify_mode = ssl.CERT_OPTIONAL
         try:
             context.load_verify_locations(config.ca)

@@ -8,6 +8,7 @@ daemon busy: whoever is not known yet has it compute one hash for each attempt.
 
 import hashlib
 import hmac
+import logging
 import os
 import re
 import secrets
@@ -24,6 +25,7 @@ from groupcommd.private_files import open_private, rewrite_private
 SECRET_BYTES: Final = 32
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
+_log = logging.getLogger("groupcommd")
 
 
 @attrs.frozen
@@ -95,7 +97,7 @@ def read_tokens(path: Path) -> Tokens:
     """Read a file.
 
     Raises:
-        ConfigError: others may read it, or it does not hold tokens.
+        ConfigError: others may read or replace it, or it does not hold tokens.
         OSError: it cannot be read.
     """
     with open_private(path, "clients.tokens") as file:
@@ -144,6 +146,7 @@ class TokenBook:
             ConfigError, OSError: see `read_tokens`.
         """
         self._path = path
+        self._fault = ""  # that was logged last; "" once the file is right
         self._seen = self._look()
         self._tokens = read_tokens(path)
 
@@ -173,9 +176,13 @@ class TokenBook:
             if seen != self._seen:
                 self._seen = seen
                 self._tokens = read_tokens(self._path)
-        except (ConfigError, OSError):
+            self._fault = ""
+        except (ConfigError, OSError) as error:
             self._seen, self._tokens = None, {}
+            if str(error) != self._fault:
+                self._fault = str(error)
+                _log.error("no token counts until this is mended: %s", error)
 
     def _look(self) -> tuple[int, ...] | None:
         found = os.stat(self._path)  # noqa: PTH116 - beside the other calls of os
-        return found.st_mtime_ns, found.st_ino, found.st_size, found.st_mode
+        return found.st_ctime_ns, found.st_ino, found.st_size, found.st_mode, found.st_uid

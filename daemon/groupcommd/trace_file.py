@@ -17,6 +17,7 @@ from groupcomm.trace.probe import TraceProbe
 from groupcomm.trace.session import SessionTrace
 
 _log = logging.getLogger("groupcomm.trace")
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
@@ -30,14 +31,14 @@ class TraceFile:
 
     What `record` takes is kept until `flush`, which hands it to the system with one call: from then
     on a kill of this process loses nothing of it. When the disk takes no more, tracing ends and
-    says so; the process goes on.
+    says so; the process goes on. Only its user can read it: it tells who said what to whom.
 
     Attributes:
         path: of the file.
     """
 
     def __init__(self, path: Path) -> None:
-        """Make the file.
+        """Make the file, where there is none.
 
         Raises:
             ConfigError: it cannot be made.
@@ -46,7 +47,11 @@ class TraceFile:
         self._events: list[TraceEvent] = []
         self.record = self._events.append
         try:
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._file = os.open(path, _NEW_FILE, 0o600)
+        except FileExistsError:
+            raise ConfigError(
+                f"no trace can be written: {path} exists; name another folder for this run's traces"
+            ) from None
         except OSError as error:
             raise ConfigError(f"no trace can be written: {path}: {error.strerror}") from None
 
