@@ -47,4 +47,6 @@ def examples(count: int) -> settings:
 
     The proportion is that of all properties.
     """
-    return settings(max_examples=max(1, count * settings.default.max_examples // GATE))
+    default = settings.default
+    assert default is not None, "a profile is loaded by tests/conftest.py"
+    return settings(max_examples=max(1, count * default.max_examples // GATE))
