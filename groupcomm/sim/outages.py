@@ -5,6 +5,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from groupcomm.config.core import CoreConfig
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.host import Host
 from groupcomm.sim.loop import SECOND, Loop, microseconds
@@ -37,13 +38,22 @@ class Outages:
         rng: this run's source for when and whom.
         faults: how strong.
         hosts: where the daemons run.
+        configs: wrong ones, that hosts may get.
     """
 
-    def __init__(self, loop: Loop, rng: Random, faults: Faults, hosts: Sequence[Host]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        rng: Random,
+        faults: Faults,
+        hosts: Sequence[Host],
+        configs: Sequence[CoreConfig] = (),
+    ) -> None:
         self._loop = loop
         self._rng = rng
         self._faults = faults
         self._hosts = hosts
+        self._configs = configs
         self._running = True
         self._damage: dict[int, str] = {}  # by host: what its disk suffers once its daemon is dead
         self._again: set[int] = set()  # hosts whose next daemon dies soon
@@ -115,6 +125,17 @@ class Outages:
         victim = self._victim()
         if victim is not None and victim.process is not None:
             victim.process.leave()
+
+    def change_file(self) -> None:
+        """Give a host another configuration, or the right one; its daemon starts again with it."""
+        victim = self._victim()
+        if victim is not None and victim.process is not None:
+            wrong = [config for config in self._configs if victim.name in config.daemons]
+            victim.other_config = self._rng.choice((None, *wrong))
+            if self._rng.random() < 0.5:
+                victim.process.leave()
+            else:
+                self._doom(victim)
 
     # ---- death ----
 
