@@ -319,6 +319,7 @@ def make_config(settings: Settings) -> CoreConfig:
         packet_limit=settings.packet_limit,
         starts=settings.starts,
         windows=settings.windows,
+        leave_timeout_s=settings.leave_timeout_s,
         timing=attrs.evolve(
             Timing(),
             longest_delay_s=longest_way_s(len(settings.sites), settings.links),

@@ -173,7 +173,7 @@ class Outages:
         """How long a host stays without a daemon: not at all, a moment, or long."""
         rng = self._rng
         longest = self._faults.crash_s or 2.0
-        if how is End.LEFT:
+        if how in (End.LEFT, End.CUT_SHORT):
             longest = 2.0
         down_s = rng.choice((0.0, rng.uniform(0.0, 0.05), rng.uniform(0.0, longest)))
         return 1 + microseconds(down_s)
