@@ -9,16 +9,15 @@ import enum
 import logging
 import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import attrs
 import trio
 
+from groupcomm.config.start import Start
 from groupcomm.core import DaemonCore, RulesChanged
 from groupcomm.core.probe import Probe
 from groupcomm.membership.states import State
-from groupcomm.session.codes import Code
 from groupcomm.trace.events import Fail, Left
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
@@ -31,6 +30,7 @@ from groupcommd.socket_filter import wanted_by
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
 from groupcommd.status import Parts, answer
+from groupcommd.token_sessions import TokenSessions
 from groupcommd.trace_file import TraceFile, identity_of, trace_daemon
 from groupcommd.watch import Watch
 
@@ -49,6 +49,7 @@ class End(enum.Enum):
     """Why a daemon is over."""
 
     LEFT = enum.auto()  # in order, as it was told to
+    CUT_SHORT = enum.auto()  # as it was told to, but not in order: that took too long
     OUTDATED = enum.auto()  # others know of more starts than its disk; start anew
     LOCKED_OUT = enum.auto()  # others seal with a key that it does not have, or have evicted it
 
@@ -60,7 +61,7 @@ class Service:
         config: checked.
         state: of this daemon, locked.
         sockets: opened.
-        least_restarts: how many restarts others are known to count.
+        start: as the state has counted it; None if it is to be counted now.
 
     Attributes:
         core: of this start.
@@ -75,9 +76,9 @@ class Service:
         state: StateDir,
         sockets: Sockets,
         *,
-        least_restarts: int = 0,
+        start: Start | None = None,
     ) -> None:
-        start = state.begin(config.name, least_restarts)
+        start = start or state.begin(config.name)
         self._config = config
         self._flight = FlightRecorder()
         self._trace: TraceFile | None = None
@@ -100,6 +101,7 @@ class Service:
         self._udp = sockets.udp
         self._networks = sockets.udp if isinstance(sockets.udp, Networks) else None
         self._sockets = sockets
+        self._token_sessions = TokenSessions(self.core.desk, sockets.tls_door)
         self._timer = trio.CancelScope()
         self._scope = trio.CancelScope()
         self._storing = self._storing_keys = False
@@ -171,7 +173,7 @@ class Service:
         self.reloads += 1
         self.core.desk.limits = config.limits
         self.clients.allowances.renew(config.quotas)
-        self._end_revoked()
+        self._token_sessions.end_revoked()
         self.clients.inputs.append(RulesChanged(config.access, config.quotas.groups))
         self.turn()
         _log.info(
@@ -190,29 +192,6 @@ class Service:
         if door is None or old is None or new is None or new.address != old.address:
             return None
         return read_keeper(new)
-
-    def _end_revoked(self) -> None:
-        """Sessions that came by a token which counts no more are over."""
-        door = self._sockets.tls_door
-        if door is not None:
-            self._end_tokens(lambda name: not door.admits_token(name))
-
-    def _end_expired(self) -> None:
-        """Sessions are over once the token by which they came has expired."""
-        door = self._sockets.tls_door
-        expired = frozenset() if door is None else door.expired_tokens()
-        if expired and self._end_tokens(expired.__contains__):
-            self.turn()
-
-    def _end_tokens(self, is_over: Callable[[str], bool]) -> bool:
-        """End the sessions of some tokens; whether there were any."""
-        desk, any_ended = self.core.desk, False
-        for number in list(desk.sessions):
-            kind, _, name = desk.principal_of(number).partition(":")
-            if kind == "token" and is_over(name):
-                desk.dismiss(number, Code.REJECT_AUTH, "its token was revoked or has expired")
-                any_ended = True
-        return any_ended
 
     def dump(self) -> Path | None:
         """Write the flight recorder's events next to the state; where, or None if that failed."""
@@ -263,7 +242,8 @@ class Service:
             await trio.sleep(WALL_INTERVAL_S)
             self.core.observe_wall(trio.current_time(), time.time())
             self._tell_news()
-            self._end_expired()
+            if self._token_sessions.end_expired():
+                self.turn()
             self._watch.look_at_load()
             self._watch.look_at_ways()
             if self._watch.look_at_junk(self._udp.dropped, trio.current_time()):
@@ -355,21 +335,28 @@ class Service:
         self._watch.look_at_token(trio.current_time())
         if self._watch.state is not core.state or self._watch.view is not core.view:
             self._watch.look(trio.current_time())
+        if core.state is State.LEFT and not self._lingers:
+            self._lingers = True
+            self._nursery.start_soon(self._linger)
+        if core.adopt_restarts is not None and not self._lingers:
+            if not self._stores:  # else the next start would write to the same files
+                self._finish(End.OUTDATED)
+            return
         if core.mark_to_store is not None and not self._storing:
             self._storing = True
             self._nursery.start_soon(self._store, core.mark_to_store)
         if not self._storing_keys and (core.keeper.to_store or core.keeper.roll_to_store):
             self._storing_keys = True
             self._nursery.start_soon(self._store_keys)
-        if core.adopt_restarts is not None:
-            self._finish(End.OUTDATED)
-        elif core.state is State.LEFT and not self._lingers:
-            self._lingers = True
-            self._nursery.start_soon(self._linger)
+
+    @property
+    def _stores(self) -> bool:
+        """Whether threads write files of this daemon."""
+        return self._storing or self._storing_keys
 
     async def _store(self, mark: int) -> None:
         try:
-            await trio.to_thread.run_sync(self._state.store, mark)
+            await trio.to_thread.run_sync(self._state.store, mark, abandon_on_cancel=True)
         except Exception as error:
             self._fail(error)
             return
@@ -391,8 +378,13 @@ class Service:
         self.turn()  # they may have changed once more
 
     async def _linger(self) -> None:
-        await self.clients.drain(LINGER_S)
-        self._finish(End.LEFT)
+        with trio.move_on_after(LINGER_S):
+            await self.clients.drain(LINGER_S)
+            while self._stores:
+                await trio.sleep(0.01)
+        if self._stores:
+            _log.error("a write to disk is not over: it is given up")
+        self._finish(End.CUT_SHORT if self.core.leaving.unfinished else End.LEFT)
 
     def _finish(self, end: End) -> None:
         self._end = end

@@ -23,6 +23,7 @@ from groupcomm.core.counters import Counters
 from groupcomm.core.desk import Desk
 from groupcomm.core.heritage import Heritage
 from groupcomm.core.keeper import Keeper
+from groupcomm.core.leaving import Leaving
 from groupcomm.core.operation import Operation
 from groupcomm.core.probe import NoProbe, Probe
 from groupcomm.core.reservation import Reservation
@@ -71,6 +72,7 @@ class DaemonCore:
         membership: which view is next.
         operation: all there is of the present view; None before the first.
         reservation: of view counters, on disk.
+        leaving: how it ends.
     """
 
     def __init__(
@@ -113,7 +115,7 @@ class DaemonCore:
         self._out: list[Transmission] = []
         self._now = now
         self._pause_s = config.timing.token_timeout_s / 2  # so late a call shows a pause
-        self._leaving = False
+        self.leaving = Leaving(self, config.leave_timeout_s)
         self.membership = Membership(config, attrs.evolve(start, counter=floor), self)
         self.membership.gather(Reason.STARTED, now)
         self.deadline = now
@@ -186,16 +188,17 @@ class DaemonCore:
 
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
-        self.deadline = max(self._now, min(self.membership.deadline, self._operation_due))
+        due = min(self.membership.deadline, self._operation_due, self.leaving.due)
+        self.deadline = max(self._now, due)
 
     def deliver(self) -> None:
         """Give clients what the last step has made deliverable; call it after each `handle`."""
         operation = self.operation
-        if operation is None or self._frozen:
-            return
-        operation.deliver()
-        self._operation_due = operation.deadline
-        if self._leaving and not self.membership.leaving and self._is_settled(operation):
+        if operation is not None and not self._frozen:
+            operation.deliver()
+            self._operation_due = operation.deadline
+        leaves = self.leaving.begun and not self.membership.leaving
+        if leaves and self.leaving.may_go(self._now):
             self.membership.leave(self._now)
         self._set_deadline()
 
@@ -227,10 +230,11 @@ class DaemonCore:
     def leave(self) -> None:
         """Leave in order: end the sessions, see that all is held everywhere, tell the others.
 
-        `state` is LEFT once that is done; call `handle` soon, and at its deadlines as usual.
+        `state` is LEFT once that is done, or after `leave_timeout_s`, and `leaving` says what was
+        not done; call `handle` soon, and at its deadlines as usual.
         """
-        if not self._leaving:
-            self._leaving = True
+        if not self.leaving.begun:
+            self.leaving.begun = True
             self.desk.close_all("the daemon is being stopped")
             self.wake()
 
@@ -238,9 +242,6 @@ class DaemonCore:
         """Have the next step look at what waits, and soon."""
         self._touched = True
         self.deadline = self._now
-
-    def _is_settled(self, operation: Operation) -> bool:
-        return operation.delivery.complete and self.desk.empty and operation.settled
 
     # ---- datagrams ----
 

@@ -117,9 +117,14 @@ class Desk(Teller):
                 del self._seats[seat.session.connection]
 
     @property
+    def unfinished(self) -> int:
+        """How many sessions there are for other daemons; one without a user is none yet."""
+        return sum(seat.member is not None for seat in self._seats.values())
+
+    @property
     def empty(self) -> bool:
         """Whether no session waits for anything any more."""
-        return not self._seats
+        return not self.unfinished
 
     def principal_of(self, connection: int) -> str:
         """Whose session this is; "" if there is none any more."""

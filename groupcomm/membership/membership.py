@@ -21,17 +21,17 @@ from typing import Final
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation, View
-from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.agreement import Agreement, joins_of
+from groupcomm.membership.farewell import Farewell
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.gather import Gather
 from groupcomm.membership.host import Host
 from groupcomm.membership.neighbours import Neighbours
+from groupcomm.membership.own_join import OwnJoin
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.standing import STEADY_BEACONS, Standing
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.trouble import Trouble
-from groupcomm.names import daemon_number
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.membership import (
     Beacon,
@@ -63,6 +63,7 @@ class Membership:
         deadline: when `step` has something to do.
         flood: what is to be sent.
         peers: the other daemons that it knows of, by number.
+        comparison: of other daemons' settings with its own.
         adopt_restarts: others know of so many restarts of this daemon, more than it does itself.
     """
 
@@ -75,6 +76,7 @@ class Membership:
         self.flood = Flood(config, start)
         self._neighbours = Neighbours(config, start, self.flood, self._on_restart)
         self.peers = self._neighbours.peers
+        self.comparison = self._neighbours.comparison
         self.state = State.GATHER
         self.reasons: Counter[Reason] = Counter()
         self.view: View | None = None
@@ -83,12 +85,11 @@ class Membership:
         self._counter, self._attempt = start.counter, 0
         self._trouble = Trouble()
         self._gather = Gather(self._timing, 0.0, 1.0)
-        self._join = Join(
-            attempt=0, name=start.name, heard=(), reading=0, clock=0, counter=0, past=None
-        )
+        self._join = OwnJoin(start, self._neighbours, host)
         self._agreement: Agreement | None = None
         self._sent_at = self._progress_at = self._met_at = -inf
         self._standing = Standing(self._timing, self.flood, self._neighbours, host)
+        self._farewell = Farewell()
 
     @property
     def gathered_at(self) -> float:
@@ -130,12 +131,13 @@ class Membership:
         if peer is None or not self.flood.is_new(peer.seen, packet):
             return
         if packet.kind not in _DIRECT:
-            self.flood.pass_on(packet, self._neighbours.lacking(peer, sender, now))
+            self.flood.pass_on(packet, self._neighbours.lacking(peer, sender, packet.kind, now))
         body = self.flood.assemble(packet)
         if body is not None:
             peer.seen.accept(packet.sequence)
             message = decode_message_untrusted(packet.kind, body)
-            self._on_message(peer, message, packet.sequence, sender == packet.origin, now)
+            if self.comparison.admits(peer, message, now):
+                self._on_message(peer, message, packet.sequence, sender == packet.origin, now)
 
     def _on_links(self, peer: Peer, links: Links, now: float) -> None:
         if self.state is State.OPERATIONAL and not self._standing.on_links(peer, links):
@@ -158,7 +160,7 @@ class Membership:
                 self._on_commit(peer, message, now)
             elif isinstance(message, Links):
                 self._on_links(peer, message, now)
-            elif direct:
+            elif isinstance(message, Beacon) and direct:
                 self._on_beacon(peer, message, now)
 
     def _on_leave(self, peer: Peer, now: float) -> None:
@@ -168,9 +170,6 @@ class Membership:
             self.gather(Reason.FELLOW_LEFT, now)
 
     def _on_join(self, peer: Peer, join: Join, direct: bool, now: float) -> None:
-        if daemon_number(join.name) != peer.number:
-            raise RemoteProtocolError(f"daemon {peer.number} calls itself {join.name!r}")
-        peer.name = join.name
         if peer.take_join(join, now):
             self._gather.news = True
         if self._agreement is None:
@@ -220,28 +219,12 @@ class Membership:
         jitter = (self._me >> self._attempt % 48 & 0xFF) / 256
         manner = self._trouble.stretch, jitter
         self._gather = Gather(self._timing, now, *manner, reason=reason, met_at=self._met_at)
-        self._join = Join(
-            attempt=self._attempt,
-            name=self._start.name,
-            heard=self._heard,
-            reading=self._host.reading(now),
-            clock=self._host.clock,
-            counter=self._counter,
-            past=self._host.past,
-        )
+        self._join.begin(self._attempt, self._counter, now)
         self._send_join(now)
 
-    @property
-    def _heard(self) -> tuple[tuple[int, int], ...]:
-        """Whom this daemon hears; one that has died since sends no join, and so does not count."""
-        return self._neighbours.heard_since(self._neighbours.fresh_since(self._gather.started))
-
     def _send_join(self, now: float) -> None:
-        heard = self._heard
-        if heard != self._join.heard:
-            self._join = self._join.hearing(heard)
         self._sent_at = now
-        self.flood.send_all(self._join)
+        self.flood.send_all(self._join.renew())
 
     def say_again(self, now: float) -> None:
         """Others could not take the last join: send it again soon."""
@@ -252,8 +235,8 @@ class Membership:
         gather = self._gather
         if gather.news or now >= gather.due:
             gather.news = False
-            heard = self._heard
-            gather.unsaid |= heard != self._join.heard
+            heard = self._join.heard
+            gather.unsaid |= heard != self._join.message.heard
             proposal = gather.look(self._start, self._attempt, heard, self.peers, now)
             expected = self._neighbours.expected(self.view, gather.started, paused=gather.paused)
             if not gather.unsaid and gather.is_complete(expected, now):
@@ -269,7 +252,7 @@ class Membership:
 
     def _commit(self, proposal: Proposal, now: float) -> None:
         """Agree to a proposal, if this daemon is in it and has all joins that it is made from."""
-        joins = joins_of(proposal, self._neighbours.key, self._join, self.peers)
+        joins = joins_of(proposal, self._neighbours.key, self._join.message, self.peers)
         if joins is None:
             return
         here = (self._config, self._start, self._host, self.view)
@@ -324,7 +307,7 @@ class Membership:
     def _repeat(self, agreement: Agreement, now: float) -> None:
         """Say again what others may not have heard."""
         if None in agreement.commits():
-            self.flood.send_all(self._join)
+            self.flood.send_all(self._join.message)
         self._send_commit(agreement, now)
         for repair, numbers in agreement.next_repairs(now):
             self.flood.send_some(repair, numbers)
@@ -373,28 +356,35 @@ class Membership:
             self.gather(Reason.PATH_LOST, now)
             self._step_gather(now)
             return
-        if standing.left:
-            self.state = State.LEFT
         self.deadline = standing.deadline
 
     def leave(self, now: float) -> None:
-        """Tell all that this daemon leaves; it has nothing left that others lack."""
-        self._standing.leave(now)
+        """Tell all that this daemon leaves, whatever its state; then it has left."""
+        self._farewell.begin(now)
         self.deadline = now
 
     @property
     def leaving(self) -> bool:
         """Whether `leave` was called: nothing else is done from then on."""
-        return self._standing.leaving
+        return self._farewell.begun
+
+    def _say_goodbye(self, now: float) -> None:
+        if now >= self._farewell.due:
+            self.flood.send_all(Leave())
+            if self._farewell.take(now):
+                self.state = State.LEFT
+        self.deadline = self._farewell.due
 
     def step(self, now: float) -> None:
         """Do what the state and the time call for."""
-        if self.state is State.OPERATIONAL:
-            if now >= self.deadline:
-                self._step_operational(now)
-        elif self.state is State.GATHER:
+        if self.leaving:
+            self._say_goodbye(now)
+            return
+        self.comparison.step(now)
+        if self.state is State.GATHER:
             self._step_gather(now)
-        elif self.state is not State.LEFT:
+        elif self.state is not State.OPERATIONAL:
             self._step_commit(now)
-        if self.state is State.LEFT:
-            self.deadline = inf
+        elif now >= self.deadline:
+            self._step_operational(now)
+        self.deadline = min(self.deadline, self.comparison.due)

@@ -10,10 +10,11 @@ from math import inf
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation, View
+from groupcomm.membership.comparison import Comparison
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.peers import Peer
 from groupcomm.names import daemon_number
-from groupcomm.wire.membership import Beacon, Outdated
+from groupcomm.wire.membership import Beacon, ControlKind, Outdated
 
 ANSWER_INTERVAL_S = 0.02
 """A daemon that does not know that it is heard is told so at most this often."""
@@ -33,6 +34,7 @@ class Neighbours:
         peers: by daemon number.
         listed: the names of all daemons that may be members, by number; without this daemon.
         key: number and random id of this daemon.
+        comparison: of their settings with those of this daemon.
         silence_due: when a watched daemon may have been silent for too long.
     """
 
@@ -50,6 +52,7 @@ class Neighbours:
         self.key = (start.daemon.number, start.incarnation.random_id)
         self.peers: dict[int, Peer] = {}
         self.listed = {daemon_number(n): n for n in config.daemons if n != start.name}
+        self.comparison = Comparison(config, start, flood, self.peers)
         self.silence_due = inf
         self._watched: list[tuple[Peer, float]] = []
 
@@ -77,7 +80,7 @@ class Neighbours:
             self._flood.send_to(peer.name or "", message)
 
     def _may_answer(self, peer: Peer, now: float) -> bool:
-        if peer.name is None or now - peer.answered_at < ANSWER_INTERVAL_S:
+        if peer.number not in self.listed or now - peer.answered_at < ANSWER_INTERVAL_S:
             return False
         peer.answered_at = now
         return True
@@ -85,26 +88,34 @@ class Neighbours:
     # ---- who hears whom ----
 
     def heard_since(self, since: float) -> tuple[tuple[int, int], ...]:
-        """Number and random id of those that this daemon heard itself since a time, sorted."""
-        peers = self.peers.values()
-        return tuple(sorted(p.key for p in peers if p.heard_at >= since and not p.left))
+        """Number and random id of those that this daemon heard itself since a time, sorted.
+
+        Without those that have left, or whose settings differ.
+        """
+        peers = [peer for peer in self.peers.values() if not (peer.left or peer.differs)]
+        return tuple(sorted(peer.key for peer in peers if peer.heard_at >= since))
 
     def fresh_since(self, now: float) -> float:
         """What came before this time no longer shows that somebody is heard."""
         return now - HEARD_BEACONS * self._timing.beacon_interval_s - self._timing.longest_delay_s
 
-    def lacking(self, origin: Peer, sender: int, now: float) -> list[int]:
+    def lacking(self, origin: Peer, sender: int, kind: int, now: float) -> list[int]:
         """Who may not hear a message's origin directly, and so needs it passed on.
 
         Not those whom this daemon does not hear itself: who is down would cost as many datagrams
-        as there are daemons for each message, and who is not is reached by others.
+        as there are daemons for each message, and who is not is reached by others. Of views
+        daemons with other settings have nothing to tell each other, only of the settings.
         """
         since = self.fresh_since(now)
+        anybody = kind == ControlKind.SETTINGS
+        if origin.differs and not anybody:
+            return []
         return [
             number
             for number, peer in self.peers.items()
             if number in self.listed
             and number not in (origin.number, sender)
+            and (anybody or not peer.differs)
             and peer.heard_at >= since
             and not peer.hears(origin.key, since)
         ]
@@ -114,7 +125,8 @@ class Neighbours:
     def beacon(self, view: View | None, now: float) -> Beacon:
         """The beacon of this daemon in a view."""
         counter, key = (view.id.counter, view.key) if view is not None else (0, bytes(16))
-        return Beacon(counter, key, self.heard_since(self.fresh_since(now)))
+        heard = self.heard_since(self.fresh_since(now))
+        return Beacon(counter, key, heard, self.comparison.digests)
 
     def answer(self, peer: Peer, view: View | None, now: float) -> None:
         """Tell a daemon that does not know it that it is heard."""
@@ -128,16 +140,18 @@ class Neighbours:
 
         A member that has died was silent for a token timeout, and costs no further time. Who has
         heard nobody, or was paused, may be the one that is to blame: it waits for all members.
+        Daemons whose settings differ do not come along.
 
         Args:
             view: the last view, if there was one.
             since: when this daemon began to gather.
             paused: it could hear nobody until then.
         """
+        others = {peer.number for peer in self.peers.values() if peer.differs}
         if view is None:
-            return set(self.listed)
+            return self.listed.keys() - others
         since = self.fresh_since(since)
-        there = [peer for peer in self.peers.values() if not peer.left]
+        there = [peer for peer in self.peers.values() if not (peer.left or peer.differs)]
         lately = {peer.number for peer in there if max(peer.heard_at, peer.join_at) >= since}
         if lately and not paused:
             return lately

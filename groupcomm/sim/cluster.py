@@ -22,6 +22,7 @@ from groupcomm.config.view import DaemonId, View
 from groupcomm.membership.states import State
 from groupcomm.sim.attacker import Attacker
 from groupcomm.sim.clients import Client
+from groupcomm.sim.configs import is_alike, other_configs
 from groupcomm.sim.fault_schedule import FaultSchedule
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.host import Host
@@ -74,7 +75,7 @@ class Cluster:
         network: what connects them.
         clients: all that were ever connected.
         identities: of all starts of all daemons, as traces name them.
-        config: of all cores.
+        config: of all cores, unless a host has another one.
         core: indices of the hosts whose daemons must agree in the end.
     """
 
@@ -98,6 +99,7 @@ class Cluster:
             settings.links,
             self.daemons,
         )
+        self._other_configs = other_configs(self._random("files"), self.config)
         self._schedule: FaultSchedule | None = None
         self._attacker: Attacker | None = None
         if start:
@@ -135,6 +137,7 @@ class Cluster:
             settings,
             self.network,
             self.daemons,
+            self._other_configs,
         )
         if settings.faults.attacker:
             self._attacker = Attacker(self.loop, self._random("attacker"), self.daemons)
@@ -211,8 +214,9 @@ class Cluster:
         self.heal(range(len(self.daemons)))
 
     def heal(self, core: Collection[int]) -> None:
-        """From now on nothing goes wrong in `core`; its daemons run. Others are dead or cut off.
+        """From now on nothing goes wrong in `core`; its daemons run with one configuration.
 
+        Others are dead, cut off or, with the fault ``files``, run with another configuration.
         That begins once all that was sent to the core before has arrived, as what faults have
         delayed holds up what follows it, and once attempts begun before are over: time passes
         until then.
@@ -229,7 +233,8 @@ class Cluster:
         hosts = [self.daemons[index] for index in self.core]
         for host in hosts:
             host.on_end = lambda host, end: None
-            if host.is_outdated or not host.is_up:
+            host.other_config = None
+            if host.is_outdated or host.differs or not host.is_up:
                 host.kill()
                 host.disk.repair(host.most_restarts)
                 host.boot()
@@ -253,14 +258,30 @@ class Cluster:
             self.run(LOOK_S / 10)
 
     def _cut_off(self, outside: list[Host]) -> None:
-        """Who is not in the core is dead, or nobody in the core hears it."""
-        rng = self._random("outside")
+        """Who is not in the core is dead, or nobody in the core hears it, or it differs."""
+        rng, files = self._random("outside"), self.settings.faults.files
         for host in outside:
             host.on_end = lambda host, end: None
+            if files and self._set_apart(host, rng):
+                continue
             if rng.random() < 0.5:
                 host.kill()
             for index in self.core:
                 self.network.cut([(host.index, index), (index, host.index)])
+
+    def _set_apart(self, host: Host, rng: Random) -> bool:
+        """Have a daemon run with a configuration that keeps it out of the view of the core."""
+        apart = [
+            config
+            for config in self._other_configs
+            if host.name in config.daemons and not is_alike(config, self.config)
+        ]
+        if not apart or rng.random() < 0.5:
+            return False
+        host.kill()
+        host.other_config = rng.choice(apart)
+        host.boot()
+        return True
 
     def settle(self) -> None:
         """Run until nothing new happens any more, then record that nothing may be missing."""
@@ -297,6 +318,7 @@ def make_config(settings: Settings) -> CoreConfig:
         packet_limit=settings.packet_limit,
         starts=settings.starts,
         windows=settings.windows,
+        leave_timeout_s=settings.leave_timeout_s,
         timing=attrs.evolve(
             Timing(),
             longest_delay_s=longest_way_s(len(settings.sites), settings.links),

@@ -61,6 +61,8 @@ class Host:
     Attributes:
         clock: its clocks, which go on whatever happens to daemons.
         disk: of its daemons.
+        other_config: what daemons that start here from now on are configured with; None for what
+            all hosts should have.
         process: the daemon that runs; None while none does.
         clone: a second one with the same name; nearly always None.
         starts: how many daemons have started here.
@@ -84,6 +86,7 @@ class Host:
         restarts = self._incarnations.randint(0, 8)
         disk_rng = random_for(seed, f"disk {index}")
         self.disk = Disk(self._loop, disk_rng, DiskRecord(restarts=restarts))
+        self.other_config: CoreConfig | None = None
         self.process: Process | None = None
         self.clone: Process | None = None
         self.starts = 0
@@ -133,6 +136,11 @@ class Host:
         if view is None:
             return False
         return any(self.name in (view.daemons[a].name, view.daemons[b].name) for a, b in view.links)
+
+    @property
+    def differs(self) -> bool:
+        """Whether a daemon runs here with settings that are not those of all others."""
+        return self.process is not None and self.process.core.config != self._cluster.config
 
     @property
     def most_restarts(self) -> int:
@@ -199,7 +207,7 @@ class Host:
         cluster.record(Boot(now, name, f"{record.restarts}.{incarnation.random_id:x}"))
         probe = TraceProbe(self._loop, cluster.record, name, cluster.identities)
         core = DaemonCore(
-            cluster.config,
+            self.other_config or cluster.config,
             start,
             keys=self.keys,
             credentials=self.credentials,

@@ -5,6 +5,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from groupcomm.config.core import CoreConfig
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.host import Host
 from groupcomm.sim.loop import SECOND, Loop, microseconds
@@ -37,13 +38,22 @@ class Outages:
         rng: this run's source for when and whom.
         faults: how strong.
         hosts: where the daemons run.
+        configs: wrong ones, that hosts may get.
     """
 
-    def __init__(self, loop: Loop, rng: Random, faults: Faults, hosts: Sequence[Host]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        rng: Random,
+        faults: Faults,
+        hosts: Sequence[Host],
+        configs: Sequence[CoreConfig] = (),
+    ) -> None:
         self._loop = loop
         self._rng = rng
         self._faults = faults
         self._hosts = hosts
+        self._configs = configs
         self._running = True
         self._damage: dict[int, str] = {}  # by host: what its disk suffers once its daemon is dead
         self._again: set[int] = set()  # hosts whose next daemon dies soon
@@ -116,6 +126,17 @@ class Outages:
         if victim is not None and victim.process is not None:
             victim.process.leave()
 
+    def change_file(self) -> None:
+        """Give a host another configuration, or the right one; its daemon starts again with it."""
+        victim = self._victim()
+        if victim is not None and victim.process is not None:
+            wrong = [config for config in self._configs if victim.name in config.daemons]
+            victim.other_config = self._rng.choice((None, *wrong))
+            if self._rng.random() < 0.5:
+                victim.process.leave()
+            else:
+                self._doom(victim)
+
     # ---- death ----
 
     def _doom(self, host: Host) -> None:
@@ -152,7 +173,7 @@ class Outages:
         """How long a host stays without a daemon: not at all, a moment, or long."""
         rng = self._rng
         longest = self._faults.crash_s or 2.0
-        if how is End.LEFT:
+        if how in (End.LEFT, End.CUT_SHORT):
             longest = 2.0
         down_s = rng.choice((0.0, rng.uniform(0.0, 0.05), rng.uniform(0.0, longest)))
         return 1 + microseconds(down_s)

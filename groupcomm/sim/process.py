@@ -66,6 +66,7 @@ class End(enum.Enum):
 
     KILLED = enum.auto()
     LEFT = enum.auto()  # in order
+    CUT_SHORT = enum.auto()  # it has left too, but could not do so in order in time
     OUTDATED = enum.auto()  # others know of later starts: it has to start anew
 
 
@@ -346,7 +347,7 @@ class Process:
     def _linger(self, until: int) -> None:
         """It has left; its clients may still read what is theirs."""
         if self.alive and (self.connections.all_served or self._loop.now >= until):
-            self.end(End.LEFT)
+            self.end(End.CUT_SHORT if self.core.leaving.unfinished else End.LEFT)
         elif self.alive:
             self._loop.at(self._loop.now + LINGER_LOOK_US, self._linger, until)
 

@@ -41,6 +41,7 @@ from groupcomm.wire.membership import (
     Proposal,
     Repair,
     Seat,
+    Settings,
     encode_message,
 )
 from groupcomm.wire.messages import encode_fragment
@@ -109,6 +110,7 @@ def _messages() -> Iterator[ControlMessage]:
     join = Join(
         attempt=4,
         name="d1",
+        digests=KEY,
         heard=heard,
         reading=2**50,
         clock=2**50,
@@ -116,7 +118,7 @@ def _messages() -> Iterator[ControlMessage]:
         past=None,
     )
     seats = tuple(Seat(number, 3, 2**63, 4, bytes((3 - number,))) for number in (1, 2))
-    yield Beacon(2**50, KEY, heard)
+    yield Beacon(2**50, KEY, heard, KEY)
     yield join
     yield structs.replace(join, past=Past(KEY, (holding, Holding(0, (), (), 0)), (0, 2)))
     yield Commit(4, Proposal(seats), False, False, (((5, 9), (11, 11)), ()))
@@ -125,6 +127,7 @@ def _messages() -> Iterator[ControlMessage]:
     yield Leave()
     yield Outdated(2**63, 7)
     yield Links(KEY, ((0, 2), (2, 4)))
+    yield Settings("d1", KEY, (("timing.linger_s", ("0.001",)),), (("sites.s.multicast", ()),))
 
 
 def _membership() -> Iterator[tuple[str, bytes]]:

@@ -6,7 +6,10 @@ Whatever a test is about, nobody may install a view before all its members are b
 
 from collections.abc import Mapping
 
+from msgspec import structs
+
 from groupcomm.config.core import CoreConfig, Timing
+from groupcomm.config.shared import shared_settings
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
 from groupcomm.membership.membership import Membership
@@ -14,6 +17,7 @@ from groupcomm.membership.states import Reason, State
 from groupcomm.names import daemon_number
 from groupcomm.wire.control import ControlPacket, cut_message, decode_control_untrusted
 from groupcomm.wire.membership import (
+    Beacon,
     ControlKind,
     ControlMessage,
     Join,
@@ -30,6 +34,9 @@ HEARS_A = ((NUMBERS["a"], ord("a")),)
 
 OTHER_VIEW = bytes(range(16))
 """The key of a view that nobody here is in."""
+
+ALIKE = bytes(16)
+"""In what tests say, stands for the digests of everybody's settings."""
 
 Bound = set[tuple[str, bytes]]
 """(daemon, key of a view) of those that hold their union and have said so."""
@@ -92,6 +99,7 @@ class Stage:
 
     Attributes:
         mute: those who say only what a test says in their name, and hear nothing.
+        configs: of daemons that start with other settings than all others.
         cut: pairs (from, to) between which everything is lost.
         drop: messages by (whose, kind) that are lost to everybody.
         sent: (from, to, message) of all that was said by its origin.
@@ -100,6 +108,7 @@ class Stage:
 
     def __init__(self, *sites: str, timing: Timing | None = None) -> None:
         self.config = CoreConfig(sites=tuple(map(tuple, sites)), timing=timing or Timing())
+        self.configs: dict[str, CoreConfig] = {}
         self.now = 0.0
         self.daemons: dict[str, Daemon] = {}
         self.mute: set[str] = set()
@@ -131,7 +140,8 @@ class Stage:
     def place(self, name: str, restarts: int = 1, random_id: int = 0, counter: int = 0) -> Daemon:
         """A daemon that was not told to gather yet."""
         incarnation = Incarnation(restarts, random_id or ord(name))
-        daemon = Daemon(self.config, name, incarnation, counter, self.bound)
+        config = self.configs.get(name, self.config)
+        daemon = Daemon(config, name, incarnation, counter, self.bound)
         self.daemons[name] = daemon
         self.mute.discard(name)
         return daemon
@@ -186,6 +196,12 @@ class Stage:
         if machine.on_datagram(NUMBERS[sender], self.daemons[sender].start.incarnation, self.now):
             machine.on_control(packet, NUMBERS[sender], self.now)
 
+    def fill_in(self, message: ControlMessage) -> ControlMessage:
+        """Return a message with the digests that all here have, if it has none of its own."""
+        if isinstance(message, Beacon | Join) and message.digests == ALIKE:
+            return structs.replace(message, digests=shared_settings(self.config).digests)
+        return message
+
     def say(self, name: str, to: str, message: ControlMessage, sequence: int | None = None) -> None:
         """In a daemon's name, besides what it says itself; as its next message, if no other."""
         daemon = self.daemons[name]
@@ -194,7 +210,11 @@ class Stage:
             sequence = flood._sequence = flood._sequence + 1
         start = daemon.start.incarnation
         packet = packet_of(
-            name, message, sequence, restarts=start.restarts, random_id=start.random_id
+            name,
+            self.fill_in(message),
+            sequence,
+            restarts=start.restarts,
+            random_id=start.random_id,
         )
         self.hear(to, name, packet)
 
@@ -234,7 +254,16 @@ def counter_of(daemon: Daemon) -> int:
 def join_of(name: str, attempt: int, hears: str = "abc") -> Join:
     """The join of a daemon that comes from no view."""
     heard = tuple(sorted((NUMBERS[other], ord(other)) for other in hears if other != name))
-    return Join(attempt=attempt, name=name, heard=heard, reading=1, clock=1, counter=1, past=None)
+    return Join(
+        attempt=attempt,
+        name=name,
+        digests=ALIKE,
+        heard=heard,
+        reading=1,
+        clock=1,
+        counter=1,
+        past=None,
+    )
 
 
 def packet_of(

@@ -149,7 +149,16 @@ def test_a_message_of_one_part_leaves_nothing_behind() -> None:
 def test_the_longest_join_fits_into_a_message() -> None:
     """What a daemon may hold of a view is bounded, so it can always be told."""
     heard = tuple((number, 2**64 - 1) for number in range(1024))
-    join = Join(attempt=1, name="d", heard=heard, reading=1, clock=1, counter=1, past=None)
+    join = Join(
+        attempt=1,
+        name="d",
+        digests=bytes(16),
+        heard=heard,
+        reading=1,
+        clock=1,
+        counter=1,
+        past=None,
+    )
     parts = parts_of(join, 1340)
     assert 1 < len(parts) < 20
 

@@ -9,6 +9,7 @@ from groupcomm.config.core import Timing
 from groupcomm.membership.states import Reason, State
 from groupcomm.wire.membership import Beacon, ControlKind, Leave
 from tests.core.membership.stage import (
+    ALIKE,
     HEARS_A,
     OTHER_VIEW,
     Stage,
@@ -46,13 +47,13 @@ def restarted(stage: Stage) -> None:
 
 
 def moved(stage: Stage) -> None:
-    stage.say("b", "a", Beacon(counter_of(stage.daemons["a"]) + 1, OTHER_VIEW, HEARS_A))
+    stage.say("b", "a", Beacon(counter_of(stage.daemons["a"]) + 1, OTHER_VIEW, HEARS_A, ALIKE))
 
 
 def heard(stage: Stage) -> None:
     stage.place("d")
     stage.mute = {"d"}
-    stage.say("d", "a", Beacon(1, OTHER_VIEW, HEARS_A))
+    stage.say("d", "a", Beacon(1, OTHER_VIEW, HEARS_A, ALIKE))
 
 
 def failed(stage: Stage) -> None:
@@ -166,9 +167,9 @@ def test_a_fellow_that_is_late_with_its_beacon_is_not_lost() -> None:
 def test_a_member_that_is_in_an_older_view_is_only_late() -> None:
     stage = in_view("abc")
     machine = stage.daemons["a"].machine
-    stage.say("b", "a", Beacon(counter_of(stage.daemons["a"]) - 1, OTHER_VIEW, HEARS_A))
+    stage.say("b", "a", Beacon(counter_of(stage.daemons["a"]) - 1, OTHER_VIEW, HEARS_A, ALIKE))
     assert stage.state("a") is State.OPERATIONAL
-    stage.say("b", "a", Beacon(counter_of(stage.daemons["a"]) + 1, OTHER_VIEW, ()))
+    stage.say("b", "a", Beacon(counter_of(stage.daemons["a"]) + 1, OTHER_VIEW, (), ALIKE))
     assert machine.reasons[Reason.FELLOW_MOVED] == 1, "whomever it hears"
 
 
@@ -208,7 +209,7 @@ def test_what_is_late_of_a_daemon_that_has_left_does_not_bring_it_back() -> None
     stage = in_view("abc")
     stage.daemons["b"].machine.leave(stage.now)
     stage.run(0.04)
-    stage.say("b", "a", Beacon(10**15, OTHER_VIEW, HEARS_A))
+    stage.say("b", "a", Beacon(10**15, OTHER_VIEW, HEARS_A, ALIKE))
     stage.say("b", "a", join_of("b", 9))
     stage.run(0.5)
     assert [stage.daemons[name].members for name in "ac"] == ["ac"] * 2
