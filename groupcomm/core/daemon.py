@@ -37,9 +37,10 @@ from groupcomm.security.identity import Credentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.session.daemon import SessionLimits
 from groupcomm.stream.packer import bundle_room
+from groupcomm.stream.ranges import Range
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.control import decode_control_untrusted
-from groupcomm.wire.membership import Past, Span
+from groupcomm.wire.membership import Past
 from groupcomm.wire.packet import PacketKind, peek_untrusted
 
 Transmission = tuple[str | None, bytes]
@@ -321,8 +322,8 @@ class DaemonCore:
         """Physical time was wrong by more than is followed: correct it."""
         self.physical.correct(now, reading)
 
-    def missing(self, union: Union) -> tuple[tuple[Span, ...], ...]:
-        """Per ring, what of the union is not held here; the first ranges of it."""
+    def missing(self, union: Union) -> list[list[Range]]:
+        """Per ring, what of the union is not held here."""
         assert self.operation is not None
         return self.operation.ending.missing(union)
 
@@ -332,8 +333,8 @@ class DaemonCore:
         packet = self.operation.streams[ring].packets.get(number)
         return packet.raw if packet is not None else None
 
-    def take_repair(self, packet: bytes, union: Union) -> bool:
-        """Take a packet of the view that stands still, if it is of the union and not here."""
+    def take_repair(self, packet: bytes, union: Union) -> tuple[int, int] | None:
+        """Take a packet of the view that stands still; its ring and number if it is taken."""
         assert self.operation is not None
         return self.operation.ending.take(packet, union)
 

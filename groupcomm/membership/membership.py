@@ -316,7 +316,7 @@ class Membership:
         agreement = self._agreement
         assert agreement is not None
         recovery, counter = agreement.recovery, agreement.view.id.counter
-        holds_all = not agreement.recovered and not any(recovery.missing)
+        holds_all = not agreement.recovered and recovery.complete
         if holds_all and self._host.may_use(counter):
             self.state = State.RECOVERED
             agreement.recovered = True

@@ -10,8 +10,8 @@ import attrs
 from groupcomm.config.view import Incarnation, View
 from groupcomm.errors import BadDatagram
 from groupcomm.membership.union import Union
-from groupcomm.stream.ranges import ranges_of
-from groupcomm.wire.membership import Holding, Past, Span
+from groupcomm.stream.ranges import Range, ranges_of
+from groupcomm.wire.membership import Holding, Past
 
 
 @attrs.define
@@ -67,26 +67,26 @@ class FakeHost:
             self.asked = counter
         return counter <= self.mark
 
-    def missing(self, union: Union) -> tuple[tuple[Span, ...], ...]:
+    def missing(self, union: Union) -> list[list[Range]]:
         lacking = [
             number
             for first, last in union.spans[0]
             for number in range(first, last + 1)
             if number not in self.held
         ]
-        return (tuple(ranges_of(lacking)), *[()] * (self.rings - 1))
+        return [ranges_of(lacking), *([] for _ in range(self.rings - 1))]
 
     def old_packet(self, ring: int, number: int) -> bytes | None:
         return b"%d" % number if number in self.held else None
 
-    def take_repair(self, packet: bytes, union: Union) -> bool:
+    def take_repair(self, packet: bytes, union: Union) -> tuple[int, int] | None:
         if not packet.isdigit():
             raise BadDatagram("packet", f"{packet!r} is no number")
         number = int(packet)
         if number in self.held or not union.holds(0, number):
-            return False
+            return None
         self.held.add(number)
-        return True
+        return 0, number
 
     def bind(self, union: Union, fellows: frozenset[int]) -> None:
         assert not any(self.missing(union)), "who is bound holds the union"

@@ -45,7 +45,7 @@ def test_a_lost_repair_is_sent_again_to_who_asks_and_nothing_else_is() -> None:
     stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
     stage.run(TIMING.repeat_s * 0.5)
     stage.daemons["b"].host.held |= {2, 3}
-    stage.daemons["b"].machine._agreement.recovery._missing = None  # type: ignore[union-attr]
+    stage.daemons["b"].machine._agreement.recovery._lacking = None  # type: ignore[union-attr]
     stage.run(TIMING.repeat_s)
     assert stage.state("a") is State.RECOVERED
     assert stage.state("b") is State.COMMIT
