@@ -1,7 +1,7 @@
 """Access control: which principal may do what with which group.
 
 Pure. A *principal* is who a session belongs to, as its daemon found out: ``unix:NAME``,
-``cert:SAN``, ``token:NAME``, or ``local``. There are rules that allow, and none that forbid: with
+``cert:SAN`` or ``token:NAME``. There are rules that allow, and none that forbid: with
 one rule or more, what none of them allows is refused. Without any, all who were let in may do
 everything; but what tells of others' sessions is then for programs of the daemon's own host.
 
@@ -21,9 +21,6 @@ from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.names import check_destination
 
 MAX_PRINCIPAL_BYTES: Final = 255
-
-LOCAL: Final = "local"
-"""A program on this host that came by TCP without TLS: nobody knows more of it."""
 
 
 class Verb(enum.IntEnum):
@@ -98,7 +95,7 @@ class Access:
         if verb is not Verb.ADMIN and not is_a_name_for(verb, name):
             return False
         if not self.rules:
-            return verb is not Verb.ADMIN or principal == LOCAL or principal.startswith("unix:")
+            return verb is not Verb.ADMIN or principal.startswith("unix:")
         who, what = normal(principal), normal(name)
         return bool(who) and any(rule.allows(who, verb, what) for rule in self.rules)
 
