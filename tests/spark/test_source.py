@@ -111,7 +111,7 @@ def test_options_say_which_rows_and_columns(spark: SparkSession, tmp_path: Path)
     without = load(spark, tmp_path, payload="false", rowsPerTask="3")
     assert without.columns == [name for name in SCHEMA.names if name != "data"]
     tasks = [task for (task,) in without.select(spark_partition_id()).collect()]
-    assert (len(tasks), len(set(tasks))) == (len(ROWS), 3), "several tasks share them"
+    assert (len(tasks), len(set(tasks))) == (len(ROWS), 2), "several tasks share them"
 
 
 def test_a_schema_of_the_user_says_which_columns(spark: SparkSession, tmp_path: Path) -> None:

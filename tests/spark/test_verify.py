@@ -21,7 +21,7 @@ CHANGES: dict[str, Callable[[Rows], None]] = {
     **{name: change for name, (change, _) in FAULTS.items()},
     **ALLOWED,
 }
-MESSAGES = 600
+MESSAGES = 1200
 
 
 def pair(number: int, name: str) -> dict[str, pa.Table]:
