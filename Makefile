@@ -74,9 +74,12 @@ namespaces: .venv/.test  ## sites and networks on interfaces of their own; needs
 campaigns: .venv/.test  ## flush layer, mutex, store, recorder, Spark under kills; junk; judged
 	@$(PYTHON) -m tests.flush.campaign --changes 140
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 10000 --kills 20
+	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 1000 --kills 5 --form acknowledged
+	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 1000 --kills 5 --form lamport
 	@$(PYTHON) -m tests.campaigns.store --disasters 50 --rate 500
 	@$(PYTHON) -m tests.campaigns.recorder --kills 50
 	@$(PYTHON) -m tests.campaigns.spark_exactly_once --kills 20
+	@$(PYTHON) -m tests.campaigns.spark_workers
 	@$(PYTHON) -m tests.campaigns.junk --rate 100000 --half-open 10000
 
 bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, ROUNDS (3) times

@@ -103,9 +103,12 @@ def test_a_plan_that_cannot_be_is_refused() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ("--daemons", "2", "--senders", "2", "--size", "300"),
+        ("--daemons", "2", "--senders", "2", "--size", "300", "--rate", "300"),
         ("--daemons", "1", "--tcp", "--rate", "300", "--level", "safe"),
-        ("--daemons", "2", "--bundling", "off", "--encryption", "off", "--packet-bytes", "1340"),
+        (
+            *("--daemons", "2", "--bundling", "off", "--encryption", "off"),
+            *("--packet-bytes", "1340", "--rate", "300"),
+        ),
     ],
 )
 def test_it_measures_and_finds_nothing_wrong(options: tuple[str, ...]) -> None:
