@@ -22,6 +22,7 @@ from groupcomm.trace.events import Fail, Left
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.doors import Keeper, read_keeper
+from groupcommd.files import Files
 from groupcommd.flight import FlightRecorder
 from groupcommd.flood import Flood
 from groupcommd.key_service import KeyService
@@ -30,6 +31,7 @@ from groupcommd.socket_filter import wanted_by
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
 from groupcommd.status import Parts, answer
+from groupcommd.strangers import Strangers
 from groupcommd.token_sessions import TokenSessions
 from groupcommd.trace_file import TraceFile, identity_of, trace_daemon
 from groupcommd.watch import Watch
@@ -112,6 +114,8 @@ class Service:
         self.reloads = 0
         self._started = time.monotonic()
         self._watch = Watch(self.core)
+        self._files = Files(self.core, config)
+        self._strangers = Strangers(config)
         self._flood = Flood(self.core.counters)
         self._wanted = wanted_by(config.core)
         self._blocks_since: dict[int, float] = {}  # clients that all senders wait for
@@ -244,6 +248,7 @@ class Service:
             self._tell_news()
             if self._token_sessions.end_expired():
                 self.turn()
+            self._files.look(trio.current_time())
             self._watch.look_at_load()
             self._watch.look_at_ways()
             if self._watch.look_at_junk(self._udp.dropped, trio.current_time()):
@@ -296,6 +301,7 @@ class Service:
         now = trio.current_time()
         bad = core.counters.bad
         transmissions = core.handle(now, datagrams, inputs)
+        self._strangers.note(core.counters.latest, datagrams, self._udp, now)
         if datagrams:
             self._udp.learn(clean=core.counters.bad == bad)
         if self._networks is not None:
@@ -323,7 +329,7 @@ class Service:
         desk = self.core.desk
         parts = Parts(
             *(self._config, self.core, self.clients, self._udp, self._keys),
-            *(self._started, self.reloads),
+            *(self._files, self._strangers, self._started, self.reloads),
         )
         queries, desk.queries = desk.queries, []
         for connection, question in queries:

@@ -45,9 +45,10 @@ class SharedSettings:
 def shared_settings(config: CoreConfig) -> SharedSettings:
     """Return what others are to compare of a configuration."""
     required = (
-        *_plain("", {"packet_bytes": config.packet_limit, "expected_daemons": _expected(config)}),
+        *_plain("", {"packet_bytes": config.packet_limit}),
         *_plain("timing.", attrs.asdict(config.timing)),
     )
+    expected = config.expected_daemons
     advised = (
         *_plain("windows.", attrs.asdict(config.windows)),
         *_plain("rekeying.", attrs.asdict(config.rekeying)),
@@ -58,10 +59,17 @@ def shared_settings(config: CoreConfig) -> SharedSettings:
     links = [
         (sorted((places[one], places[other])), delay) for one, other, delay in config.link_delays_us
     ]
-    whole = (sorted(required), sorted(places), sorted(links))
+    whole = (sorted(required), sorted(places), sorted(links), expected or len(config.daemons))
     return SharedSettings(
         digests=_digest(whole) + _digest(sorted(advised)),
-        required=_told((*required, *_sites(config), *_links(config))),
+        required=_told(
+            (
+                *required,
+                *(_plain("", {"expected_daemons": expected}) if expected is not None else ()),
+                *_sites(config),
+                *_links(config),
+            )
+        ),
         advised=_told(advised),
     )
 
@@ -93,10 +101,6 @@ def differences(here: Rows, there: Rows) -> tuple[Difference, ...]:
         for key in sorted(ours.keys() | theirs.keys())
         if ours.get(key) != theirs.get(key)
     )
-
-
-def _expected(config: CoreConfig) -> int:
-    return config.expected_daemons or len(config.daemons)
 
 
 def _plain(prefix: str, values: Mapping[str, float]) -> list[Setting]:

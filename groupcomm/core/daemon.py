@@ -258,7 +258,7 @@ class DaemonCore:
             else:
                 self.counters.foreign += 1
         except BadDatagram as error:
-            self.counters.rejected[error.reason] += 1
+            self.counters.reject(datagram, error.reason)
         except RemoteProtocolError:
             self.counters.violations += 1
 

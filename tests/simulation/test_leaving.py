@@ -127,6 +127,9 @@ def in_state(state: State) -> Callable[[Stage], None]:
     return reach
 
 
+in_gather, in_commit, in_recovered = map(in_state, (State.GATHER, State.COMMIT, State.RECOVERED))
+
+
 def in_a_view_that_is_not_complete(stage: Stage) -> None:
     stage.form()
     stage.cluster.daemons[3].kill()
@@ -190,8 +193,8 @@ IN_ORDER = (
     alone,
     idle,
     under_load,
-    in_state(State.GATHER),
-    in_state(State.COMMIT),
+    in_gather,
+    in_commit,
     in_a_view_that_is_not_complete,
     without_the_token,
     cut_off,
@@ -203,17 +206,28 @@ IN_ORDER = (
 CUT_SHORT = (in_a_storm_of_views, as_it_leaves_already)
 """No view lasts, so what its programs have sent is not handed over to all."""
 
-EITHER = (in_state(State.RECOVERED), with_a_disk_that_hangs)
+EITHER = (in_recovered, with_a_disk_that_hangs)
 
 
 def name_of(reach: Callable[[Stage], None]) -> str:
     return reach.__name__
 
 
-@pytest.mark.parametrize("sites", [1, 2])
+BETWEEN_SITES = (in_commit, without_the_token, in_a_storm_of_views)
+
+
 @pytest.mark.parametrize("reach", [*IN_ORDER, *CUT_SHORT, *EITHER], ids=name_of)
-def test_it_ends_in_time_in_every_state(reach: Callable[[Stage], None], sites: int) -> None:
-    stage = Stage(sites=sites)
+def test_it_ends_in_time_in_every_state(reach: Callable[[Stage], None]) -> None:
+    leave(Stage(), reach)
+
+
+@pytest.mark.parametrize("reach", BETWEEN_SITES, ids=name_of)
+def test_it_ends_in_time_also_where_others_are_far(reach: Callable[[Stage], None]) -> None:
+    leave(Stage(sites=2), reach)
+
+
+def leave(stage: Stage, reach: Callable[[Stage], None]) -> None:
+    """Have a daemon leave in a state; it ends in time, and says how."""
     reach(stage)
     process, began = stage.process, stage.cluster.loop.now
     stage.process.leave()

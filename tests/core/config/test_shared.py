@@ -39,7 +39,7 @@ def keys(config: CoreConfig) -> list[str]:
 
 
 REQUIRED = {
-    "a daemon less": (changed(sites=(("a",), ("c",))), ["expected_daemons", "sites.hall.daemons"]),
+    "a daemon less": (changed(sites=(("a",), ("c",))), ["sites.hall.daemons"]),
     "a daemon in another site": (
         changed(sites=(("a",), ("b", "c"))),
         ["sites.hall.daemons", "sites.yard.daemons"],
@@ -97,7 +97,7 @@ def test_what_changes_no_view_is_not_compared(config: CoreConfig) -> None:
 
 
 def test_a_difference_has_both_values() -> None:
-    theirs = shared_settings(changed(sites=(("b",), ("c",)), expected_daemons=3))
+    theirs = shared_settings(changed(sites=(("b",), ("c",))))
     assert differences(shared_settings(CONFIG).required, theirs.required) == (
         Difference("sites.hall.daemons", ("a", "b"), ("b",)),
     )
@@ -112,7 +112,7 @@ def test_settings_of_the_largest_cluster_can_be_told() -> None:
     assert decode_message_untrusted(*encode_message(told)) == told
     assert len(dict(shared.required)["sites.1.daemons"]) == MAX_ITEMS
     assert len(shared.advised) == MAX_ROWS
-    fewer = shared_settings(CoreConfig(sites=(names[:-1],), expected_daemons=1024))
+    fewer = shared_settings(CoreConfig(sites=(names[:-1],)))
     found = [d.key for d in differences(shared.required, fewer.required)]
     assert found == ["sites.1.daemons"], "what is cut has a digest of the whole"
 
