@@ -11,6 +11,7 @@ from pathlib import Path
 import attrs
 import trio
 
+from groupcomm.config.start import Adoption
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import DaemonConfig, read_config, through_relay
@@ -133,9 +134,9 @@ async def _serve(
         if options.ports_file is not None:
             sockets.write_ports(options.ports_file)
         tell_systemd("READY=1")
-        least_restarts = 0
+        adopt: Adoption | None = None
         while True:
-            service = Service(config, state, sockets, least_restarts=least_restarts)
+            service = Service(config, state, sockets, adopt=adopt)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_obey, service, options, signals)
                 nursery.start_soon(_collect_garbage)
@@ -148,8 +149,9 @@ async def _serve(
                 return
             keeper = service.core.keeper
             config = attrs.evolve(config, keys=keeper.keys, roll=keeper.roll)
-            least_restarts = service.core.adopt_restarts or 0
-            _log.warning("others know of %d starts, the disk of fewer; begins anew", least_restarts)
+            adopt = service.core.adopt
+            assert adopt is not None, "it ended as outdated"
+            _log.warning("others know of %d starts, the disk of fewer; begins anew", adopt.restarts)
 
 
 async def _collect_garbage() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import attrs
 import trio
 
+from groupcomm.config.start import Adoption
 from groupcomm.core import DaemonCore, RulesChanged
 from groupcomm.core.probe import Probe
 from groupcomm.membership.states import State
@@ -60,7 +61,7 @@ class Service:
         config: checked.
         state: of this daemon, locked.
         sockets: opened.
-        least_restarts: how many restarts others are known to count.
+        adopt: what others know of earlier starts.
 
     Attributes:
         core: of this start.
@@ -75,9 +76,9 @@ class Service:
         state: StateDir,
         sockets: Sockets,
         *,
-        least_restarts: int = 0,
+        adopt: Adoption | None = None,
     ) -> None:
-        start = state.begin(config.name, least_restarts)
+        start = state.begin(config.name, adopt)
         self._config = config
         self._flight = FlightRecorder()
         self._trace: TraceFile | None = None
@@ -361,7 +362,7 @@ class Service:
         if not self._storing_keys and (core.keeper.to_store or core.keeper.roll_to_store):
             self._storing_keys = True
             self._nursery.start_soon(self._store_keys)
-        if core.adopt_restarts is not None:
+        if core.adopt is not None:
             self._finish(End.OUTDATED)
         elif core.state is State.LEFT and not self._lingers:
             self._lingers = True

@@ -126,6 +126,11 @@ class Desk(Teller):
         seat = self._seats.get(connection)
         return "" if seat is None else seat.principal
 
+    @property
+    def last(self) -> int:
+        """The highest number that any client was given."""
+        return self._last
+
     def open(self) -> int:
         """The number for a client that connects now; never given twice."""
         self._last += 1

@@ -147,10 +147,14 @@ class Leave(_Message, frozen=True):
 
 
 class Outdated(_Message, frozen=True):
-    """To a start of a daemon, by its random id: others know of more restarts than it does."""
+    """To a start of a daemon, by its random id: others know of more restarts than it does.
+
+    `counter`: numbers up to it may have been used, for views and for the daemon's connections.
+    """
 
     random_id: Number
     restarts: Number
+    counter: Number
 
 
 class Links(_Message, frozen=True):
@@ -199,6 +203,8 @@ def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
         raise BadDatagram("control", str(error)) from None
     if isinstance(message, Join):
         _check_join(message)
+    elif isinstance(message, Outdated):
+        _check_counts(message.restarts, message.counter)
     elif isinstance(message, Commit):
         _check_proposal(message.proposal)
         for spans in message.missing:
@@ -207,14 +213,18 @@ def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
 
 
 def _check_join(join: Join) -> None:
-    if max(join.reading, join.clock, join.counter, join.attempt) >= _MAX_COUNT:
-        raise BadDatagram("count", "a clock or counter near its end")
+    _check_counts(join.reading, join.clock, join.counter, join.attempt)
     try:
         check_daemon(join.name)
     except LocalProtocolError as error:
         raise BadDatagram("name", str(error)) from None
     for holding in join.past.holdings if join.past is not None else ():
         _check_spans(holding.spans)
+
+
+def _check_counts(*counts: int) -> None:
+    if max(counts) >= _MAX_COUNT:
+        raise BadDatagram("count", "a clock or counter near its end")
 
 
 def _check_spans(spans: tuple[Span, ...]) -> None:

@@ -15,7 +15,7 @@ NOW = 10.0
 
 
 def neighbours() -> Neighbours:
-    return Neighbours(CONFIG, START, Flood(CONFIG, START), lambda *_: None)
+    return Neighbours(CONFIG, START, Flood(CONFIG, START), lambda *_: None, lambda: 0)
 
 
 def heard(one: Neighbours, name: str, at: float, *hears: Peer) -> Peer:
