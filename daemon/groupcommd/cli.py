@@ -13,7 +13,7 @@ from types import FrameType
 import attrs
 import trio
 
-from groupcomm.config.start import Start
+from groupcomm.config.start import Adoption, Start
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import DaemonConfig, read_config, through_relay
@@ -141,9 +141,10 @@ async def _serve(
         if options.ports_file is not None:
             sockets.write_ports(options.ports_file)
         tell_systemd("READY=1")
-        least_restarts, early = 0, list[int]()
+        adopt: Adoption | None = None
+        early = list[int]()
         while True:
-            start = await _begin(config, state, least_restarts, signals, early)
+            start = await _begin(config, state, adopt, signals, early)
             if start is None:
                 _log.info("left before it had begun")
                 return 0
@@ -159,8 +160,9 @@ async def _serve(
                 return _say_how_it_left(service)
             keeper = service.core.keeper
             config = attrs.evolve(config, keys=keeper.keys, roll=keeper.roll)
-            least_restarts = service.core.adopt_restarts or 0
-            _log.warning("others know of %d starts, the disk of fewer; begins anew", least_restarts)
+            adopt = service.core.adopt
+            assert adopt is not None, "it ended as outdated"
+            _log.warning("others know of %d starts, the disk of fewer; begins anew", adopt.restarts)
 
 
 def _watch_over_the_end(config: DaemonConfig) -> None:
@@ -187,7 +189,7 @@ def _watch_over_the_end(config: DaemonConfig) -> None:
 async def _begin(
     config: DaemonConfig,
     state: StateDir,
-    least_restarts: int,
+    adopt: Adoption | None,
     signals: AsyncIterator[int],
     early: list[int],
 ) -> Start | None:
@@ -210,7 +212,7 @@ async def _begin(
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait_for_end)
-        begin = partial(state.begin, config.name, least_restarts)
+        begin = partial(state.begin, config.name, adopt)
         try:
             start = await trio.to_thread.run_sync(begin, abandon_on_cancel=True)
         except StateError as error:  # a nursery would wrap it

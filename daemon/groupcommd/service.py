@@ -344,7 +344,7 @@ class Service:
         if core.state is State.LEFT and not self._lingers:
             self._lingers = True
             self._nursery.start_soon(self._linger)
-        if core.adopt_restarts is not None and not self._lingers:
+        if core.adopt is not None and not self._lingers:
             if not self._stores:  # else the next start would write to the same files
                 self._finish(End.OUTDATED)
             return

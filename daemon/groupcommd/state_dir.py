@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import attrs
 
-from groupcomm.config.start import Start
+from groupcomm.config.start import Adoption, Start
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.private_files import make_private_folder, open_unwritable, write_new
@@ -33,7 +33,7 @@ class Record:
 
     Attributes:
         restarts: how many times the daemon has started.
-        mark: view counters up to it may have been used.
+        mark: numbers up to it may have been used, for views and connections.
     """
 
     restarts: int = 0
@@ -71,19 +71,20 @@ class StateDir:
         os.close(self._lock)
         os.close(self._folder)
 
-    def begin(self, name: str, least_restarts: int = 0) -> Start:
+    def begin(self, name: str, adopt: Adoption | None = None) -> Start:
         """Count a start, on disk before this returns.
 
         Args:
             name: of the daemon.
-            least_restarts: how many restarts others are known to count.
+            adopt: what others know of earlier starts.
 
         Raises:
             StateError: the record is damaged, others could have changed it, or it cannot be
                 written.
         """
         old = self._read()
-        self._write(Record(max(old.restarts, least_restarts) + 1, old.mark))
+        known = (adopt or Adoption()).united(old.restarts, old.mark)
+        self._write(Record(known.restarts + 1, known.counter))
         incarnation = Incarnation(self._record.restarts, secrets.randbits(64))
         return Start(name=name, incarnation=incarnation, counter=self._record.mark)
 

@@ -5,6 +5,23 @@ import attrs
 from groupcomm.config.view import DaemonId, Incarnation
 
 
+@attrs.frozen
+class Adoption:
+    """What others know of a daemon's earlier starts, and its disk does not: to be written there.
+
+    Attributes:
+        restarts: its highest restart count.
+        counter: numbers up to it may have been used, for views and for its connections.
+    """
+
+    restarts: int = 0
+    counter: int = 0
+
+    def united(self, restarts: int, counter: int) -> "Adoption":
+        """Return what is known with this besides: the higher of each."""
+        return Adoption(max(self.restarts, restarts), max(self.counter, counter))
+
+
 @attrs.frozen(kw_only=True)
 class Start:
     """One start of one daemon.
@@ -12,7 +29,8 @@ class Start:
     Attributes:
         name: of the daemon, unique in its cluster.
         incarnation: its restart count, on disk already, and a random id that no start had before.
-        counter: the high-water mark of view counters that the disk held; 0 on an empty disk.
+        counter: the high-water mark of numbers for views and connections that the disk held; 0 on
+            an empty disk.
         daemon: its identity in views.
     """
 

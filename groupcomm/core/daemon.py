@@ -17,13 +17,14 @@ import attrs
 
 from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
+from groupcomm.config.start import Adoption, Start
 from groupcomm.config.view import Incarnation, View
 from groupcomm.core.counters import Counters
 from groupcomm.core.desk import Desk
 from groupcomm.core.heritage import Heritage
 from groupcomm.core.keeper import Keeper
 from groupcomm.core.leaving import Leaving
+from groupcomm.core.numbers import first_number
 from groupcomm.core.operation import Operation
 from groupcomm.core.probe import NoProbe, Probe
 from groupcomm.core.reservation import Reservation
@@ -95,8 +96,7 @@ class DaemonCore:
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
         self._room = bundle_room(config.packet_limit)
-        # Nothing that an earlier start used is above it, also if its disk was lost.
-        floor = max(start.counter, self.physical.read(now))
+        floor = first_number(start, self.physical.read(now))
         self.desk = Desk(
             start.name,
             self._room,
@@ -137,12 +137,9 @@ class DaemonCore:
         return [] if self.operation is None else self.operation.streams
 
     @property
-    def adopt_restarts(self) -> int | None:
-        """So many restarts of it are known to others, more than its disk has; None if not.
-
-        It will not be let in. Start anew with one more, written to disk first.
-        """
-        return self.membership.adopt_restarts
+    def adopt(self) -> Adoption | None:
+        """What others know of its earlier starts: start anew with it on disk, and one more."""
+        return self.membership.adopt
 
     def handle(
         self, now: float, datagrams: Sequence[bytes], clients: Sequence[ClientInput]
@@ -173,6 +170,8 @@ class DaemonCore:
 
     def _step(self, now: float, *, clients: bool) -> None:
         membership = self.membership
+        if clients:
+            self.reservation.keep_ahead(self.desk.last - self.config.starts.connection)
         due = self._touched or self._begun or now >= self._operation_due or self._is_freed()
         if due or clients:
             self._operate(now, clients=clients)
@@ -313,6 +312,12 @@ class DaemonCore:
     def clock(self) -> int:
         """The last stamp known, microseconds."""
         return self.operation.clock.value if self.operation is not None else 0
+
+    @property
+    def used(self) -> int:
+        """Connection numbers up to this one may have been used, here or by others."""
+        seen = 0 if self.operation is None else self.operation.delivery.highest_connection
+        return max(self.desk.last, seen) - self.config.starts.connection
 
     def reading(self, now: float) -> int:
         """Physical time, microseconds."""

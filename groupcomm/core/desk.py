@@ -135,6 +135,11 @@ class Desk(Teller):
         known = None if self._table is None else self._table.sessions.get((daemon, connection))
         return "" if known is None else known.principal
 
+    @property
+    def last(self) -> int:
+        """The highest number that any client was given."""
+        return self._last
+
     def open(self) -> int:
         """The number for a client that connects now; never given twice."""
         self._last += 1

@@ -1,4 +1,6 @@
-"""View counters are reserved on disk ahead of their use, so that no later start uses them again."""
+"""Numbers for views and connections are reserved on disk ahead of their use, so that no later start
+uses them again.
+"""
 
 from typing import Final
 
@@ -8,7 +10,7 @@ begins at physical time, and must be above all it has used."""
 
 
 class Reservation:
-    """The mark of one daemon: counters up to it may be used.
+    """The mark of one daemon: numbers up to it may be used.
 
     Attributes:
         mark: what the disk holds.
@@ -32,6 +34,11 @@ class Reservation:
         """A view is sought at this physical time, microseconds: reserve while there is time."""
         if self.mark < reading + RESERVE_US // 2:
             self._reserve(reading)
+
+    def keep_ahead(self, number: int) -> None:
+        """Reserve more in time, as numbers up to this one are in use."""
+        if self.mark < number + RESERVE_US // 2:
+            self._reserve(number)
 
     def _reserve(self, counter: int) -> None:
         if self.to_store is None:

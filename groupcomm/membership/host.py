@@ -22,6 +22,10 @@ class Host(Protocol):
     def clock(self) -> int:
         """The last stamp known, microseconds."""
 
+    @property
+    def used(self) -> int:
+        """Connection numbers up to this one may have been used, here or by others."""
+
     def reading(self, now: float) -> int:
         """Physical time, microseconds."""
 

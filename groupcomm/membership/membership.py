@@ -19,7 +19,7 @@ from math import inf
 from typing import Final
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
+from groupcomm.config.start import Adoption, Start
 from groupcomm.config.view import Incarnation, View
 from groupcomm.membership.agreement import Agreement, joins_of
 from groupcomm.membership.farewell import Farewell
@@ -64,7 +64,7 @@ class Membership:
         flood: what is to be sent.
         peers: the other daemons that it knows of, by number.
         comparison: of other daemons' settings with its own.
-        adopt_restarts: others know of so many restarts of this daemon, more than it does itself.
+        adopt: what others know of earlier starts of this daemon, which is outdated; None if not.
     """
 
     def __init__(self, config: CoreConfig, start: Start, host: Host) -> None:
@@ -74,14 +74,16 @@ class Membership:
         self._me = start.daemon.number
         self._host = host
         self.flood = Flood(config, start)
-        self._neighbours = Neighbours(config, start, self.flood, self._on_restart)
+        self._neighbours = Neighbours(
+            config, start, self.flood, self._on_restart, lambda: max(self._counter, host.used)
+        )
         self.peers = self._neighbours.peers
         self.comparison = self._neighbours.comparison
         self.state = State.GATHER
         self.reasons: Counter[Reason] = Counter()
         self.view: View | None = None
         self.deadline = -inf
-        self.adopt_restarts: int | None = None
+        self.adopt: Adoption | None = None
         self._counter, self._attempt = start.counter, 0
         self._trouble = Trouble()
         self._gather = Gather(self._timing, 0.0, 1.0)
@@ -150,7 +152,7 @@ class Membership:
             self._on_repair(message, now)
         elif isinstance(message, Outdated):
             if message.random_id == self._start.incarnation.random_id:
-                self.adopt_restarts = max(self.adopt_restarts or 0, message.restarts)
+                self.adopt = (self.adopt or Adoption()).united(message.restarts, message.counter)
         elif isinstance(message, Leave):
             self._on_leave(peer, now)
         elif peer.is_latest(message, sequence):
@@ -216,6 +218,7 @@ class Membership:
         self._host.freeze()
         self.state, self._agreement = State.GATHER, None
         self._attempt += 1
+        self._counter = max(self._counter, self._host.used)
         jitter = (self._me >> self._attempt % 48 & 0xFF) / 256
         manner = self._trouble.stretch, jitter
         self._gather = Gather(self._timing, now, *manner, reason=reason, met_at=self._met_at)

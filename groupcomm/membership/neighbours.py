@@ -26,6 +26,9 @@ LONGEST_PATIENCE_S = 30.0
 HEARD_BEACONS = 3
 """A daemon is heard if anything of its own came within so many beacon intervals."""
 
+UNHEARD = 100_000
+"""Connections to which a daemon may have given numbers that nobody else has heard of."""
+
 
 class Neighbours:
     """All other daemons, as one daemon knows them.
@@ -44,11 +47,21 @@ class Neighbours:
         start: Start,
         flood: Flood,
         restarted: Callable[[int, Incarnation, float], None],
+        used: Callable[[], int],
     ) -> None:
-        """`restarted` is told of (number, the start that is over, seconds)."""
+        """Begin.
+
+        Args:
+            config: the cluster's.
+            start: this one.
+            flood: sends.
+            restarted: is told of (number, the start that is over, seconds).
+            used: tells up to which number any may have been used, here or by others.
+        """
         self._timing = config.timing
         self._flood = flood
         self._restarted = restarted
+        self._used = used
         self.key = (start.daemon.number, start.incarnation.random_id)
         self.peers: dict[int, Peer] = {}
         self.listed = {daemon_number(n): n for n in config.daemons if n != start.name}
@@ -76,7 +89,8 @@ class Neighbours:
     def _tell_outdated(self, peer: Peer, incarnation: Incarnation, now: float) -> None:
         answers = now - peer.heard_at < self._timing.token_timeout_s
         if not answers and self._may_answer(peer, now):
-            message = Outdated(incarnation.random_id, peer.incarnation.restarts)
+            counter = self._used() + UNHEARD
+            message = Outdated(incarnation.random_id, peer.incarnation.restarts, counter)
             self._flood.send_to(peer.name or "", message)
 
     def _may_answer(self, peer: Peer, now: float) -> bool:

@@ -75,6 +75,7 @@ class FaultSchedule:
             (faults.slow_factor, self._slow_down),
             (faults.clock_rate, self._jump),
             (self._acts, self._disrupt),
+            (faults.ahead_s, self.outages.mislead),
         ):
             if strength:
                 loop.at(loop.now + rng.randrange(SECOND), act)

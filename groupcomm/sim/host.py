@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
+from groupcomm.config.start import Adoption, Start
 from groupcomm.config.view import DaemonId, Incarnation
 from groupcomm.core import DaemonCore
 from groupcomm.membership.states import State
@@ -155,18 +155,18 @@ class Host:
 
     # ---- starts ----
 
-    def boot(self, least_restarts: int = 0) -> None:
+    def boot(self, adopt: Adoption | None = None) -> None:
         """Start a daemon: it counts its start on disk before it does anything else.
 
         Args:
-            least_restarts: how many restarts others are known to count.
+            adopt: what others know of earlier starts.
         """
         if self.is_idle:
             self._booting = True
             self._boots += 1
             old = self.disk.record
-            restarts = max(old.restarts, least_restarts) + 1
-            new = DiskRecord(restarts=restarts, mark=old.mark)
+            known = (adopt or Adoption()).united(old.restarts, old.mark)
+            new = DiskRecord(restarts=known.restarts + 1, mark=known.counter)
             self.disk.write(new, partial(self._counted, self._boots, new))
 
     def boot_now(self, _: object = None) -> None:
@@ -254,15 +254,16 @@ class Host:
     def damage_disk(self, lost: bool) -> None:
         """While no daemon runs: the disk is lost, or an earlier record is all there is.
 
-        Then only the wall clock can tell that there were views before, so it is not behind them: a
-        daemon with neither would use their ids again (docs/membership.md).
+        Then only the wall clock can tell that there were views before, so it is not behind them;
+        unless their counters are far ahead of all clocks (docs/membership.md).
         """
         assert self.process is None
         if lost:
             self.disk.lose()
         else:
             self.disk.roll_back()
-        self.clock.set_ahead_of(self._counter / SECOND, self._loop.now)
+        if not self._settings.faults.ahead_s:
+            self.clock.set_ahead_of(self._counter / SECOND, self._loop.now)
 
     def kill_clone(self) -> None:
         """End the clone, also one that is about to start."""
@@ -283,8 +284,8 @@ class Host:
         self.process = None
         self._listen()
         if how is End.OUTDATED:
-            assert process.core.adopt_restarts is not None
-            self.boot(process.core.adopt_restarts)
+            assert process.core.adopt is not None
+            self.boot(process.core.adopt)
         self.on_end(self, how)
 
     # ---- what daemons and clients do ----

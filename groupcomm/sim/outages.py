@@ -29,6 +29,9 @@ CLONE_SHARE: Final = 0.1
 
 LONGEST_CLONE_S: Final = 2.0
 
+MISLED_US: Final = SECOND
+"""For so long a wall clock is ahead."""
+
 
 class Outages:
     """Brings daemons down and up again.
@@ -57,12 +60,14 @@ class Outages:
         self._running = True
         self._damage: dict[int, str] = {}  # by host: what its disk suffers once its daemon is dead
         self._again: set[int] = set()  # hosts whose next daemon dies soon
+        self._misled: Host | None = None  # whose wall clock is ahead
         for host in hosts:
             host.on_end = self._on_end
 
     def end(self) -> None:
         """Nobody dies any more; who stands still goes on, who is dead stays it."""
         self._running = False
+        self._set_right()
         for host in self._hosts:
             host.kill_clone()
             if host.process is not None:
@@ -111,6 +116,25 @@ class Outages:
         if not self._faults.clock_rate:  # with a clock that is set back, too, view ids may fall
             self._damage[victim.index] = damage
         self._doom(victim)
+
+    def mislead(self, _: None) -> None:
+        """Have a daemon start with a clock that is ahead, as soon as one runs; once in a run."""
+        if not self._running:
+            return
+        victim = self._victim()
+        if victim is None:
+            self._loop.at(self._loop.now + MISLED_US, self.mislead)
+            return
+        self._misled = victim
+        victim.clock.set_ahead(self._faults.ahead_s)
+        victim.kill()
+        victim.boot()
+        self._loop.at(self._loop.now + MISLED_US, self._set_right)
+
+    def _set_right(self, _: None = None) -> None:
+        if self._misled is not None:
+            self._misled.clock.set_ahead(-self._faults.ahead_s)
+            self._misled = None
 
     def pause(self) -> None:
         """Let a daemon stand still."""

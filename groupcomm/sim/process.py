@@ -263,7 +263,7 @@ class Process:
         if (
             self.sends_left == 0
             or core.mark_to_store is not None
-            or core.membership.adopt_restarts is not None
+            or core.adopt is not None
             or core.membership.state is State.LEFT
         ):
             self._look_after(core)
@@ -283,7 +283,7 @@ class Process:
             self.end(End.KILLED)
         elif core.mark_to_store is not None and not self._storing:
             self._store(core.mark_to_store)
-        elif core.adopt_restarts is not None:
+        elif core.adopt is not None:
             self.end(End.OUTDATED)
         elif core.state is State.LEFT:
             self._over = True

@@ -168,10 +168,14 @@ class Leave(_Message, frozen=True):
 
 
 class Outdated(_Message, frozen=True):
-    """To a start of a daemon, by its random id: others know of more restarts than it does."""
+    """To a start of a daemon, by its random id: others know of more restarts than it does.
+
+    `counter`: numbers up to it may have been used, for views and for the daemon's connections.
+    """
 
     random_id: Number
     restarts: Number
+    counter: Number
 
 
 class Links(_Message, frozen=True):
@@ -233,6 +237,8 @@ def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
         _check_join(message)
     elif isinstance(message, Settings):
         _check_name(message.name)
+    elif isinstance(message, Outdated):
+        _check_counts(message.restarts, message.counter)
     elif isinstance(message, Commit):
         _check_proposal(message.proposal)
         for spans in message.missing:
@@ -241,8 +247,7 @@ def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
 
 
 def _check_join(join: Join) -> None:
-    if max(join.reading, join.clock, join.counter, join.attempt) >= _MAX_COUNT:
-        raise BadDatagram("count", "a clock or counter near its end")
+    _check_counts(join.reading, join.clock, join.counter, join.attempt)
     _check_name(join.name)
     for holding in join.past.holdings if join.past is not None else ():
         _check_spans(holding.spans)
@@ -253,6 +258,11 @@ def _check_name(name: str) -> None:
         check_daemon(name)
     except LocalProtocolError as error:
         raise BadDatagram("name", str(error)) from None
+
+
+def _check_counts(*counts: int) -> None:
+    if max(counts) >= _MAX_COUNT:
+        raise BadDatagram("count", "a clock or counter near its end")
 
 
 def _check_spans(spans: tuple[Span, ...]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from groupcomm.config.start import Adoption
 from groupcomm.errors import ConfigError
 from groupcomm.security.keys import KeyRing
 from groupcommd import private_files
@@ -137,7 +138,10 @@ def test_every_start_is_counted_on_disk_and_marks_are_kept(tmp_path: Path) -> No
     assert (first.incarnation.restarts, second.incarnation.restarts) == (1, 2)
     assert first.incarnation.random_id != second.incarnation.random_id
     assert (first.counter, second.counter) == (0, 77)
-    assert state.begin("a", 9).incarnation.restarts == 10
+    adopted = state.begin("a", Adoption(9, 1000))
+    assert (adopted.incarnation.restarts, adopted.counter) == (10, 1000)
+    later = state.begin("a", Adoption(3, 5))
+    assert (later.incarnation.restarts, later.counter) == (11, 1000), "nothing goes down"
     state.close()
 
 

@@ -125,7 +125,7 @@ def _messages() -> Iterator[ControlMessage]:
     yield Commit(4, Proposal(seats), True, True, ())
     yield Repair(KEY, CODECS[0].example.encode(KEY))
     yield Leave()
-    yield Outdated(2**63, 7)
+    yield Outdated(2**63, 7, 2**50)
     yield Links(KEY, ((0, 2), (2, 4)))
     yield Settings("d1", KEY, (("timing.linger_s", ("0.001",)),), (("sites.s.multicast", ()),))
 

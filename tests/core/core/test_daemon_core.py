@@ -264,7 +264,9 @@ def test_a_start_with_a_lost_disk_is_told_of_its_restarts() -> None:
     assert cluster.members("a") == "ac"
     cluster.start("b", restarts=1, random_id=99)
     cluster.run(0.5)
-    assert cluster.cores["b"].adopt_restarts == 7
+    adopt = cluster.cores["b"].adopt
+    assert adopt is not None
+    assert adopt.restarts == 7
     assert cluster.members("a") == "ac", "it is not let in as it is"
     cluster.start("b", restarts=8, random_id=100)
     cluster.run(1.0)

@@ -34,6 +34,7 @@ class FakeHost:
     asked: int = 0
     physical: int = 1000
     clock: int = 0
+    used: int = 0
     corrected: int | None = None
     routes: list[tuple[tuple[int, int], ...]] = attrs.field(factory=list)
     forgotten: list[tuple[int, Incarnation]] = attrs.field(factory=list)

@@ -141,7 +141,7 @@ def test_only_so_many_unfinished_messages_are_kept_and_the_oldest_goes_first() -
 
 def test_a_message_of_one_part_leaves_nothing_behind() -> None:
     receiver = flood("a")
-    (part,) = parts_of(Outdated(5, 7), 1340)
+    (part,) = parts_of(Outdated(5, 7, 9), 1340)
     assert receiver.assemble(part) == part.payload
     assert receiver._parts == {}
 

@@ -16,7 +16,7 @@ _ANY = ControlKind.JOIN
 
 
 def neighbours() -> Neighbours:
-    return Neighbours(CONFIG, START, Flood(CONFIG, START), lambda *_: None)
+    return Neighbours(CONFIG, START, Flood(CONFIG, START), lambda *_: None, lambda: 0)
 
 
 def heard(one: Neighbours, name: str, at: float, *hears: Peer) -> Peer:
