@@ -47,4 +47,4 @@ def examples(count: int) -> settings:
 
     The proportion is that of all properties.
     """
-    return settings(max_examples=max(1, count * settings.default.max_examples // GATE))
+    return settings(max_examples=max(1, count * settings().max_examples // GATE))
