@@ -47,6 +47,4 @@ def examples(count: int) -> settings:
 
     The proportion is that of all properties.
     """
-    default = settings.default
-    assert default is not None, "a profile is loaded by tests/conftest.py"
-    return settings(max_examples=max(1, count * default.max_examples // GATE))
+    return settings(max_examples=max(1, count * settings().max_examples // GATE))

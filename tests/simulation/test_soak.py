@@ -1,7 +1,6 @@
 """`make soak` in small: it hunts, keeps what fails, and goes on where it was stopped."""
 
 import shlex
-import time
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
@@ -69,8 +68,28 @@ def third_new_seed_fails(bug: str, seed: int) -> Sequence[str]:
     return ("D1", "R") if not bug and seed == FIRST_NEW_SEED + 2 else ()
 
 
-def run_for_a_moment(run: Soak) -> None:
-    run.run_new_seeds(time.monotonic() + 0.05)
+class Clock:
+    """Stands in for `time`: each look at it is a second later than the one before."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def monotonic(self) -> float:
+        self._now += 1.0
+        return self._now
+
+
+CLOCK = Clock()
+
+
+@pytest.fixture(autouse=True)
+def no_real_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test here depends on how long anything takes."""
+    monkeypatch.setattr(soak, "time", CLOCK)
+
+
+def run_for_a_moment(run: Soak, looks: int = 30) -> None:
+    run.run_new_seeds(CLOCK.monotonic() + looks)
 
 
 # ---- the hunt ----
@@ -124,7 +143,7 @@ def test_no_new_seed_is_run_twice_and_none_is_left_out(tmp_path: Path) -> None:
     for stops_after in (7, 0, 60):
         runs.stops_after = stops_after
         with pytest.raises(KeyboardInterrupt):
-            Soak(tmp_path, runs, QUICK_S).run_new_seeds(time.monotonic() + 60)
+            Soak(tmp_path, runs, QUICK_S).run_new_seeds(CLOCK.monotonic() + 10_000)
     assert runs.seeds[""] == list(range(FIRST_NEW_SEED, FIRST_NEW_SEED + 67))
     assert Soak(tmp_path, runs, QUICK_S).summary() == (
         "67 new seeds, 0.7 simulated hours, 201 views, 0 failed"
@@ -136,7 +155,7 @@ def test_new_seeds_end_when_the_time_is_over(tmp_path: Path) -> None:
     run_for_a_moment(Soak(tmp_path, runs, QUICK_S))
     assert runs.seeds[""]
     ran = len(runs.seeds[""])
-    Soak(tmp_path, runs, QUICK_S).run_new_seeds(time.monotonic())
+    Soak(tmp_path, runs, QUICK_S).run_new_seeds(CLOCK.monotonic())
     assert len(runs.seeds[""]) == ran
 
 
@@ -182,7 +201,7 @@ def test_after_a_change_what_failed_is_run_again_first(
 
 
 def command(folder: Path, runs: Runs, *more: str) -> int:
-    arguments = ["--folder", str(folder / "kept"), "--minutes", "0.0005", *more]
+    arguments = ["--folder", str(folder / "kept"), "--minutes", "0.5", *more]
     return soak.main(arguments, runs)
 
 
@@ -260,7 +279,7 @@ def test_real_runs_are_hunted_and_counted(tmp_path: Path) -> None:
     hunt = run.hunt(ONE, seeds=5)
     assert hunt.seed is not None
     assert "D2" in hunt.properties
-    run_for_a_moment(run)
+    run_for_a_moment(run, looks=3)
     assert run.state.next_seed > FIRST_NEW_SEED
     assert run.state.views > 0, "views change in these runs"
 
