@@ -68,13 +68,14 @@ sites-kill: .venv/.test  ## gateways of three sites killed KILLS (100) times: wh
 namespaces: .venv/.test  ## sites and networks on interfaces of their own; needs root
 	@$(PYTHON) -m tests.daemon.namespaces
 
-campaigns: .venv/.test  ## flush layer, mutex, store, recorder, Spark under kills; junk; judged
+campaigns: .venv/.test  ## flush layer, mutex, store, recorder, Spark under kills; junk; slow disks
 	@$(PYTHON) -m tests.flush.campaign --changes 140
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 10000 --kills 20
 	@$(PYTHON) -m tests.campaigns.store --disasters 50 --rate 500
 	@$(PYTHON) -m tests.campaigns.recorder --kills 50
 	@$(PYTHON) -m tests.campaigns.spark_exactly_once --kills 20
 	@$(PYTHON) -m tests.campaigns.junk --rate 100000 --half-open 10000
+	@$(PYTHON) -m tests.campaigns.slow_disk
 
 bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, ROUNDS (3) times
 	@.ci/peers
