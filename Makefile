@@ -71,7 +71,7 @@ sites-kill: .venv/.test  ## gateways of three sites killed KILLS (100) times: wh
 namespaces: .venv/.test  ## sites and networks on interfaces of their own; needs root
 	@$(PYTHON) -m tests.daemon.namespaces
 
-campaigns: .venv/.test  ## flush layer, mutex, store, recorder, Spark under kills; junk; files; judged
+campaigns: .venv/.test  ## flush layer, mutex, store, recorder, Spark under kills; junk; files; disks
 	@$(PYTHON) -m tests.flush.campaign --changes 140
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 10000 --kills 20
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 1000 --kills 5 --form acknowledged
@@ -82,6 +82,7 @@ campaigns: .venv/.test  ## flush layer, mutex, store, recorder, Spark under kill
 	@$(PYTHON) -m tests.campaigns.spark_workers
 	@$(PYTHON) -m tests.campaigns.junk --rate 100000 --half-open 10000
 	@$(PYTHON) -m tests.campaigns.differing_files --seconds 60
+	@$(PYTHON) -m tests.campaigns.slow_disk
 
 bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, ROUNDS (3) times
 	@.ci/peers

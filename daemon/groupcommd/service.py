@@ -367,7 +367,7 @@ class Service:
             self._fail(error)
             return
         self._storing = False
-        self.core.stored(mark)
+        self.core.stored(mark, trio.current_time())
         self.turn()
 
     async def _store_keys(self) -> None:

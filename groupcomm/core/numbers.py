@@ -8,29 +8,8 @@ restored or copied.
 from collections.abc import Iterable
 from typing import Final
 
-from groupcomm.config.start import Start
-from groupcomm.membership.proposal import LEAD_US
-
-JUMP_US: Final = 2**32
-"""Over an hour. Two starts that begin at the same number would have to jump equally far."""
-
 MOST_CONNECTIONS: Final = 2**48
 """Of one daemon in a view: one each microsecond for nine years. A higher number is a lie."""
-
-
-def first_number(start: Start, reading: int) -> int:
-    """Return the number that a start begins behind: no start that it can know of has used higher.
-
-    Where the disk's number is far ahead of the clock, time does not tell two starts apart that have
-    read it: the disk may have been restored, or be a copy. Their random ids do.
-
-    Args:
-        start: with the number of its disk.
-        reading: physical time.
-    """
-    if start.counter <= reading + LEAD_US:
-        return max(start.counter, reading)
-    return start.counter + start.incarnation.random_id % JUMP_US
 
 
 def highest_used(connections: Iterable[int], first: int) -> int:

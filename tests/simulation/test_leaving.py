@@ -84,7 +84,7 @@ class Stage:
         """What a daemon writes from now on never lasts; so it agrees to no view."""
         host = self.cluster.daemons[index]
         host.disk.crash()
-        host.disk.write = lambda record, done: None  # type: ignore[method-assign]
+        host.disk.write = lambda record, done, failed: None  # type: ignore[method-assign]
         host.core.reservation.mark = 0
 
 

@@ -2,12 +2,10 @@
 
 import pytest
 
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
-from groupcomm.core.numbers import JUMP_US, first_number, highest_used
-from groupcomm.core.reservation import RESERVE_US
+from groupcomm.core.numbers import highest_used
 from groupcomm.core.seat import ClientOpened
 from groupcomm.membership.proposal import LEAD_US
+from groupcomm.membership.reservation import JUMP_US, SPARE, first_number
 from tests.core.core.cluster import Cluster
 
 NOW = 1_000_000_000
@@ -18,8 +16,7 @@ AHEAD = NOW + 86_400_000_000
 
 
 def number(counter: int, random_id: int = 0) -> int:
-    incarnation = Incarnation(1, random_id)
-    return first_number(Start(name="a", incarnation=incarnation, counter=counter), NOW)
+    return first_number(counter, NOW, random_id)
 
 
 def test_a_start_begins_at_its_disk_or_its_clock() -> None:
@@ -39,10 +36,10 @@ def test_numbers_of_connections_are_reserved_before_they_are_used() -> None:
     cluster.start("a")
     cluster.run(0.1)
     core = cluster.cores["a"]
-    for _ in range(RESERVE_US * 3 // 4):
+    for _ in range(SPARE * 3 // 4):
         core.desk.open()
     cluster.step("a", [], [ClientOpened(core.desk.last)])
-    assert core.reservation.mark >= core.desk.last + RESERVE_US // 2
+    assert core.reservation.mark >= core.desk.last + SPARE // 2
 
 
 def test_a_view_is_above_all_numbers_that_its_members_know_to_be_used() -> None:

@@ -170,7 +170,7 @@ def test_a_daemon_that_differs_begins_no_view_whatever_it_says() -> None:
     stage.place("z")
     stage.mute.add("z")
     for _ in range(20):
-        stage.say("z", "a", Beacon(1, OTHER_VIEW, hears, b"x" * 16))
+        stage.say("z", "a", Beacon(1, OTHER_VIEW, hears, b"x" * 16, 1, 2, 3))
         stage.say("z", "a", structs.replace(join_of("z", 1, "abc"), digests=b"x" * 16))
         stage.run(0.12)
     assert reasons(stage)[:3] == before
