@@ -301,7 +301,8 @@ class Cluster:
     def _progress(self) -> tuple[object, ...]:
         """What changes when a client of the core is told something or a packet is held there."""
         hosts = [self.daemons[index] for index in self.core]
-        held = (stream.held for host in hosts for stream in host.core.streams)
+        streams = [stream for host in hosts for stream in host.core.streams]
+        held = ((stream.held, len(stream.packets)) for stream in streams)  # and behind a gap
         views = (host.completed for host in hosts)
         core = set(self.core)
         told = sum(client.told for client in self.clients if client.daemon in core)
