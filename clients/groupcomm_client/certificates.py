@@ -17,12 +17,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from groupcomm.errors import ConfigError
 from groupcommd.private_files import make_private_folder, open_private, write_new
+from groupcommd.program_certificates import PROGRAM, PROGRAM_NAME
 
 BACKDATED: Final = timedelta(minutes=5)
 """Clocks of other hosts may be late."""
-
-MAX_NAME: Final = 64
-"""Letters of a common name (RFC 5280, A.1)."""
 
 
 def make_authority(folder: Path, days: float) -> tuple[Path, Path]:
@@ -47,23 +45,29 @@ def make_authority(folder: Path, days: float) -> tuple[Path, Path]:
 def issue(folder: Path, name: str, hosts: Sequence[str], days: float) -> tuple[Path, Path]:
     """Issue a certificate; the paths of it and of its key.
 
+    That of a daemon serves programs, and lets nobody in. That of a program lets it in, as
+    ``cert:NAME``, and serves nobody: it has no name of a host.
+
     Args:
         folder: of the authority.
-        name: whose it is; the first name in it, so a program is known as ``cert:NAME``.
-        hosts: names and addresses of a daemon's host.
+        name: whose it is.
+        hosts: names and addresses of a daemon's host; of a program none.
         days: how long it is valid.
 
     Raises:
         ConfigError: there is no authority, or a certificate of this name.
         OSError: it cannot be written.
     """
-    if not name or len(name) > MAX_NAME or not name.isascii() or "/" in name or name == "ca":
-        raise ConfigError(f"certs: {name!r} is no name: 1 to {MAX_NAME} ASCII letters without /")
+    if not PROGRAM_NAME.fullmatch(name) or name == "ca":
+        raise ConfigError(
+            f"certs: {name!r} is no name: 1 to 64 letters, digits, dots and dashes, but not ca"
+        )
     signer, signing_key = _authority(folder)
     key = ec.generate_private_key(ec.SECP256R1())
-    both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    usage = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
+    program = x509.UniformResourceIdentifier(f"{PROGRAM}{name}")
     try:
-        names = x509.SubjectAlternativeName([x509.DNSName(name), *map(_general_name, hosts)])
+        names = x509.SubjectAlternativeName([_general_name(host) for host in hosts] or [program])
         subject = _named(name)
     except ValueError as error:
         raise ConfigError(f"certs: a name that cannot be: {error}") from None
@@ -72,7 +76,7 @@ def issue(folder: Path, name: str, hosts: Sequence[str], days: float) -> tuple[P
         .add_extension(names, critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage(both), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=True)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()),
             critical=False,

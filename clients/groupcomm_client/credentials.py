@@ -20,6 +20,7 @@ _NOT_SIGNED: Final = frozenset((18, 19, 20, 21))
 """Numbers of OpenSSL: self-signed, or by somebody who is not trusted."""
 
 _NOT_NOW: Final = frozenset((9, 10))
+_OTHER_PURPOSE: Final = 26
 _OTHER_NAME: Final = frozenset((62, 63, 64))
 
 
@@ -117,6 +118,11 @@ class Credentials:
                     f"the daemon's certificate is for another host ({error.verify_message}):"
                     " connect to a name that it has, or issue one with groupcomm certs issue --host"
                 )
+            if error.verify_code == _OTHER_PURPOSE:
+                return (
+                    "what is there shows a certificate that may not serve, such as a program's: it"
+                    " may be somebody in the daemon's place; a daemon's is issued with --host"
+                )
             if error.verify_code in _NOT_NOW:
                 return f"the daemon's certificate: {error.verify_message}: have a new one issued"
             if error.verify_code in _NOT_SIGNED:
@@ -128,8 +134,8 @@ class Credentials:
         reason = error.reason or str(error)
         if "UNKNOWN_CA" in reason or "CERTIFICATE" in reason:
             return (
-                f"the daemon does not take certificate {self.certificate} ({reason}): it must be"
-                " valid, and signed by the ca in the daemon's clients.tls.ca"
+                f"the daemon does not take certificate {self.certificate} ({reason}): it must be a"
+                " program's, valid, and signed by the ca in the daemon's clients.tls.ca"
             )
         if "WRONG_VERSION_NUMBER" in reason or "PACKET_LENGTH" in reason:
             return (

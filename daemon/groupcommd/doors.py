@@ -21,7 +21,6 @@ import attrs
 import trio
 
 from groupcomm.errors import BadDatagram, ConfigError, GroupCommError
-from groupcomm.security.access import MAX_PRINCIPAL_BYTES
 from groupcomm.session.codes import Code
 from groupcomm.session.frame_reader import FrameReader
 from groupcomm.session.frames import (
@@ -31,6 +30,7 @@ from groupcomm.session.frames import (
     encode_closed,
 )
 from groupcommd.local_users import Admits, tcp_user, unix_user
+from groupcommd.program_certificates import principal_of
 from groupcommd.tls import TlsConfig, server_context
 from groupcommd.tls_socket import AnySocket, TlsSocket, Wants
 from groupcommd.token_file import TokenBook
@@ -58,7 +58,6 @@ BUFFER_BYTES: Final = 1024 * 1024
 _HANDSHAKE: Final = b"\x16"
 """The first byte of whoever speaks TLS (RFC 8446, 5.1)."""
 
-_NAMED: Final = ("DNS", "email", "URI")
 _log = logging.getLogger("groupcommd")
 
 
@@ -281,7 +280,10 @@ class TlsDoor(Door):
 
     def _principal(self, tls: TlsSocket, frame: bytes) -> str:
         if tls.names is not None:
-            return certificate_principal(tls.names)
+            principal = principal_of(tls.names)
+            if principal is None:
+                raise Refused("certificate", "the certificate has no name in its subjectAltName")
+            return principal
         try:
             token = decode_hello_untrusted(frame).token
         except BadDatagram as error:
@@ -295,19 +297,6 @@ class TlsDoor(Door):
         if name is None:
             raise Refused("token", "the token is wrong, was revoked or has expired")
         return f"token:{name}"
-
-
-def certificate_principal(names: tuple[tuple[str, str], ...]) -> str:
-    """``cert:`` and the first name in a certificate's subjectAltName that is no address.
-
-    Raises:
-        Refused: it has none.
-    """
-    name = next((name for kind, name in names if kind in _NAMED), "")
-    principal = f"cert:{name}"
-    if not name or len(principal.encode()) > MAX_PRINCIPAL_BYTES:
-        raise Refused("certificate", "the certificate has no name in its subjectAltName")
-    return principal
 
 
 async def _shake_hands(tls: TlsSocket) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from groupcomm.errors import ConfigError
 from groupcomm_client import cli
@@ -94,7 +95,7 @@ def test_the_command_makes_lists_and_removes(
     assert cli.main(["tokens", "list", path, "ann"]) == 2
 
 
-def test_certificates_are_issued_for_names_and_hosts(
+def test_certificates_are_issued_for_hosts_of_daemons_and_for_programs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pki = str(tmp_path / "pki")
@@ -105,10 +106,21 @@ def test_certificates_are_issued_for_names_and_hosts(
     hosts = ("--host", "10.0.0.1", "--host", "press.plant")
     assert cli.main(["certs", "issue", pki, "press", *hosts]) == 0
     assert (tmp_path / "pki" / "press.key").stat().st_mode & 0o777 == 0o600
-    made = x509.load_pem_x509_certificate((tmp_path / "pki" / "press.pem").read_bytes())
-    names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.DNSName) == ["press", "press.plant"]
-    assert [str(ip) for ip in names.get_values_for_type(x509.IPAddress)] == ["10.0.0.1"]
+    assert cli.main(["certs", "issue", pki, "ann"]) == 0
+    assert "daemons know as cert:ann" in capsys.readouterr().err
+    for name in ("ca", "a b", "a:b", "../b", ""):
+        assert cli.main(["certs", "issue", pki, name]) == 2
+    found = {}
+    for name in ("press", "ann"):
+        made = x509.load_pem_x509_certificate((tmp_path / "pki" / f"{name}.pem").read_bytes())
+        names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        usage = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage)
+        assert usage.critical
+        found[name] = [str(each.value) for each in names], list(usage.value)
+    assert found == {
+        "press": (["10.0.0.1", "press.plant"], [ExtendedKeyUsageOID.SERVER_AUTH]),
+        "ann": (["groupcomm:ann"], [ExtendedKeyUsageOID.CLIENT_AUTH]),
+    }
 
 
 @pytest.mark.parametrize(

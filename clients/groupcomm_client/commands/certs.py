@@ -25,7 +25,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="HOST",
-        help="of a daemon: a name or an address by which programs connect to it; several are fine",
+        help="of a daemon: a name or address by which programs connect to it; several are fine;"
+        " without it is a program's",
     )
     parser.add_argument("--days", type=float, default=DAYS, metavar="N", help="valid so long (365)")
 
@@ -45,9 +46,8 @@ def run(options: argparse.Namespace) -> int:
         )
     else:
         certificate, key = issue(options.folder, options.name, options.host, options.days)
-        print(
-            f"wrote {certificate} and {key}, for a daemon's clients.tls or a program that is then"
-            f" known as cert:{options.name}",
-            file=sys.stderr,
-        )
+        whose = "for a daemon's clients.tls"
+        if not options.host:
+            whose = f"for a program, that daemons know as cert:{options.name} then"
+        print(f"wrote {certificate} and {key}, {whose}", file=sys.stderr)
     return 0
