@@ -49,6 +49,10 @@ class Faults:
         files: hosts get other configurations, with which their daemons start again.
         ahead_s: one daemon starts with a wall clock that is so far ahead, 60 to 86,400; it is right
             again soon, and no help to those whose disks are damaged later.
+        slow_disk_s: each write of a disk takes so long, 0.1 to 10; for some writes, or to the end.
+        hung_disk_s: writes of a disk do not end for up to so long, 0.1 to 10; or to the end.
+        full_disk_s: writes of a disk fail for up to so long, 0.1 to 10; or to the end.
+        failing_disk_s: the same, but what was written may have lasted.
         link_loss: chance that a link between sites loses a datagram, for the worst of them, to 0.1.
         link_jitter: how much longer than its delay a link takes at times, as a share, to 1.
         link_load: by how much a link may be wider than the narrowest that carries the load of a
@@ -81,6 +85,10 @@ class Faults:
     leave: bool = False
     files: bool = False
     ahead_s: float = 0.0
+    slow_disk_s: float = 0.0
+    hung_disk_s: float = 0.0
+    full_disk_s: float = 0.0
+    failing_disk_s: float = 0.0
     link_loss: float = 0.0
     link_jitter: float = 0.0
     link_load: float = 0.0
@@ -120,6 +128,10 @@ _DRAW: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {
     "leave": ("leave", lambda rng: True),
     "files": ("files", lambda rng: True),
     "ahead": ("ahead_s", lambda rng: 10 ** rng.uniform(log10(60.0), log10(86_400.0))),
+    "slow-disk": ("slow_disk_s", lambda rng: 10 ** rng.uniform(-1.0, 1.0)),
+    "hung-disk": ("hung_disk_s", lambda rng: 10 ** rng.uniform(-1.0, 1.0)),
+    "full-disk": ("full_disk_s", lambda rng: 10 ** rng.uniform(-1.0, 1.0)),
+    "failing-disk": ("failing_disk_s", lambda rng: 10 ** rng.uniform(-1.0, 1.0)),
 }
 
 _DRAW_BETWEEN_SITES: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {

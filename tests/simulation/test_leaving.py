@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from itertools import permutations
-from typing import Final
+from typing import Any, Final, cast
 
 import attrs
 import pytest
 
+from groupcomm.membership.membership import Membership
+from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import State
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.host import Host
@@ -88,6 +90,22 @@ class Stage:
         host.core.reservation.mark = 0
 
 
+class Unwilling:
+    """Stands for a reservation that takes a moment: so that a commit is not over at once."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+        self._real = membership._reservation
+        self._asked = 0
+
+    def may_use(self, counter: int, now: float) -> bool:
+        self._asked += self._membership.state is State.COMMIT
+        return not 0 < self._asked <= 3 and self._real.may_use(counter, now)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
 def first_gather(stage: Stage) -> None:
     stage.host.boot()
     stage.until(lambda: stage.host.process is not None)
@@ -120,6 +138,9 @@ def in_state(state: State) -> Callable[[Stage], None]:
         stage.form()
         if state is State.RECOVERED:
             stage.hang_disk(0)  # so that it is not over at once
+        if state is State.COMMIT:
+            membership = stage.process.core.membership
+            membership._reservation = cast("Reservation", Unwilling(membership))
         stage.cluster.daemons[3].kill()
         stage.until(lambda: stage.process.core.state is state)
 

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.clients import Client
+from groupcomm.sim.disk import Ailment
 from groupcomm.sim.loop import SECOND
 from groupcomm.sim.network import Pair
 from groupcomm.sim.scenario.rules import ALL, ANY, KINDS, ODD, Effect, Rule
@@ -26,6 +27,13 @@ _Item = TypeVar("_Item")
 _LEVELS: Final = {level.name.lower(): level for level in ServiceLevel}
 _COUNT: Final = re.compile(r"x(\d+)")
 _SIZE: Final = re.compile(r"(\d+)(?:\.\.(\d+))?B")
+_DISKS: Final = {
+    "slow": Ailment.SLOW,
+    "hangs": Ailment.HUNG,
+    "full": Ailment.FULL,
+    "fails": Ailment.BROKEN,
+    "well": None,
+}
 _COUNTS: Final = {"all": ALL, "odd": ODD}
 
 
@@ -241,6 +249,22 @@ def _file(words: Words) -> Act:
     return _for_each(daemons, lambda scene, daemon: scene.set_config(daemon))
 
 
+def _disk(words: Words) -> Act:
+    daemons = words.daemons()
+    how = words.one_of(tuple(_DISKS))
+    ailment = _DISKS[how]
+    write_us = words.duration() if ailment is Ailment.SLOW else 0
+
+    def act(scene: Scene, daemon: int) -> None:
+        disk = scene.cluster.daemons[daemon].disk
+        if ailment is None:
+            disk.recover()
+        else:
+            disk.ail(ailment, write_us)
+
+    return _for_each(daemons, act)
+
+
 # ---- the end ----
 
 
@@ -282,6 +306,7 @@ VERBS: Final[dict[str, Parser]] = {
     "slow": _slow,
     "clock": _clock,
     "file": _file,
+    "disk": _disk,
     "core": _core,
     "unhealed": _unhealed,
 }
