@@ -8,7 +8,6 @@ from groupcomm.config.view import View
 from groupcomm.core.operation import Operation
 from groupcomm.membership.link_states import LinkStates
 from groupcomm.membership.neighbours import Neighbours
-from groupcomm.membership.peers import Peer
 from groupcomm.membership.recovery import Recovery
 from groupcomm.ring.announcer import Announcer
 from groupcomm.ring.flow import Flow
@@ -94,7 +93,7 @@ def horizon_taken_for_frontier(right: Right) -> Right:
 def membership_not_passed_on(_right: Right) -> Right:
     """What daemons say to find a view is not passed on to those that do not hear them."""
 
-    def lacking(_self: Neighbours, _origin: Peer, _sender: int, _now: float) -> list[int]:
+    def lacking(*_: object) -> list[int]:
         return []
 
     return lacking
