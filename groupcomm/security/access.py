@@ -1,9 +1,10 @@
 """Access control: which principal may do what with which group.
 
 Pure. A *principal* is who a session belongs to, as its daemon found out: ``unix:NAME``,
-``cert:SAN``, ``token:NAME``, or ``local``. There are rules that allow, and none that forbid: with
-one rule or more, what none of them allows is refused. Without any, all who were let in may do
-everything; but what tells of others' sessions is then for programs of the daemon's own host.
+``cert:SAN``, ``token:NAME``, or ``local``. Rules allow: with one rule or more, what none of them
+allows is refused. Without any, all who were let in may do everything; but what tells of others'
+sessions is then for programs of the daemon's own host. Only ADMIN can be taken away, as the
+daemon's own user has it without any rule.
 
 Names and patterns are compared in Unicode's form NFC, so that names which look alike are decided
 alike. In a pattern ``*`` stands for any characters, none included; everything else for itself.
@@ -53,14 +54,22 @@ class Rule:
         who: patterns of principals.
         groups: patterns of groups' names; with UNICAST of private names; ADMIN has no group.
         verbs: what they may do.
+        taken: what they may not do, whatever other rules allow; ADMIN or nothing.
     """
 
     who: tuple[str, ...]
     groups: tuple[str, ...]
     verbs: frozenset[Verb]
+    taken: frozenset[Verb] = frozenset()
 
     def __attrs_post_init__(self) -> None:
-        for what, values in (("who", self.who), ("groups", self.groups), ("may", self.verbs)):
+        if self.taken - {Verb.ADMIN}:
+            raise ConfigError(
+                f"access: may_not has {min(self.taken - {Verb.ADMIN}).word!r}; only 'admin' can be"
+                " taken away, as everything else is refused unless a rule allows it"
+            )
+        given = self.verbs or self.taken
+        for what, values in (("who", self.who), ("groups", self.groups), ("may", given)):
             if not values:
                 raise ConfigError(f"access: {what} is empty; a rule names at least one")
         for pattern in self.who + self.groups:
@@ -74,6 +83,10 @@ class Rule:
             and any(_matches(pattern, principal) for pattern in self.who)
             and (verb is Verb.ADMIN or any(_matches(pattern, name) for pattern in self.groups))
         )
+
+    def takes(self, principal: str, verb: Verb) -> bool:
+        """Return whether this rule takes a verb from a principal, in form NFC."""
+        return verb in self.taken and any(_matches(pattern, principal) for pattern in self.who)
 
 
 @attrs.frozen
@@ -100,7 +113,14 @@ class Access:
         if not self.rules:
             return verb is not Verb.ADMIN or principal == LOCAL or principal.startswith("unix:")
         who, what = normal(principal), normal(name)
-        return bool(who) and any(rule.allows(who, verb, what) for rule in self.rules)
+        if not who or self.takes_away(who, verb):
+            return False
+        return any(rule.allows(who, verb, what) for rule in self.rules)
+
+    def takes_away(self, principal: str, verb: Verb) -> bool:
+        """Return whether a rule takes a verb from a principal, whatever others allow."""
+        who = normal(principal)
+        return any(rule.takes(who, verb) for rule in self.rules)
 
 
 def is_a_name_for(verb: Verb, name: str) -> bool:
