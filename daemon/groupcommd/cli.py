@@ -22,6 +22,7 @@ from groupcommd.doors import read_keeper
 from groupcommd.logs import set_up_logs
 from groupcommd.memory import GarbageCollection, keep_memory
 from groupcommd.ready import tell_systemd
+from groupcommd.rule_check import impossible
 from groupcommd.service import LINGER_S, End, Service
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir, StateError
@@ -57,7 +58,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace", type=Path, metavar="DIR", help="trace all it does, for groupcomm check DIR"
     )
-    parser.add_argument("--check", action="store_true", help="check the configuration, print it")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="check the configuration, print it, say what its rules make impossible",
+    )
     parser.add_argument("--json-log", action="store_true", help="log lines as JSON")
     parser.add_argument("--verbose", action="store_true", help="log more")
 
@@ -95,6 +100,8 @@ def run(options: argparse.Namespace) -> int:
         if config.tls is not None:
             read_keeper(config.tls)
         print(json.dumps(describe(config), indent=2))
+        for sentence in impossible(config):
+            print(f"groupcommd: {sentence}", file=sys.stderr)
         return 0
     set_up_logs(as_json=options.json_log, verbose=options.verbose)
     keep_memory()

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from groupcomm.errors import ConfigError
-from groupcomm.security.access import VERBS, Access, Rule
+from groupcomm.security.access import VERBS, Access, Rule, Verb
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon import SessionLimits
 from groupcommd.addresses import DEFAULT_HOST, Address, parse_address
@@ -60,6 +60,7 @@ class RuleTable:
     may: Texts = ()
     groups: Texts = ("*",)
     names: Texts = ()
+    may_not: Texts = ()
 
 
 def _check_one_of(key: str, value: str, allowed: Sequence[str]) -> None:
@@ -136,13 +137,18 @@ def read_access(tables: Sequence[RuleTable]) -> Access:
     """
     rules: list[Rule] = []
     for number, table in enumerate(tables, 1):
-        if unknown := [word for word in table.may if word not in VERBS]:
-            raise ConfigError(
-                f"access, rule {number}: may has {unknown[0]!r}; there are: {', '.join(VERBS)}"
-            )
-        verbs = frozenset(VERBS[word] for word in table.may)
+        verbs = _read_verbs("may", table.may, number)
+        taken = _read_verbs("may_not", table.may_not, number)
         try:
-            rules.append(Rule(table.who, table.groups, verbs, table.names))
+            rules.append(Rule(table.who, table.groups, verbs, table.names, taken))
         except ConfigError as error:
             raise ConfigError(f"access, rule {number}: {error}") from None
     return Access(tuple(rules))
+
+
+def _read_verbs(key: str, words: Texts, number: int) -> frozenset[Verb]:
+    if unknown := [word for word in words if word not in VERBS]:
+        raise ConfigError(
+            f"access, rule {number}: {key} has {unknown[0]!r}; there are: {', '.join(VERBS)}"
+        )
+    return frozenset(VERBS[word] for word in words)

@@ -5,6 +5,7 @@ frame, a HELLO, are looked at here; of others the system tells, or nobody needs 
 """
 
 import logging
+import os
 import pwd
 import socket
 import ssl
@@ -202,6 +203,11 @@ def _unix_principal(uid: int, period: int) -> str:
         return f"unix:{pwd.getpwuid(uid).pw_name}"
     except KeyError:
         return f"uid:{uid}"
+
+
+def owners() -> tuple[str, str]:
+    """Return the principals of the daemon's own user and of root."""
+    return unix_principal(os.geteuid()), unix_principal(0)
 
 
 @attrs.frozen

@@ -6,7 +6,6 @@ Commands come from the daemon's own user or root on its host, as questions that 
 
 import json
 import logging
-import os
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +16,7 @@ from groupcomm.core import DaemonCore
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
-from groupcommd.doors import unix_principal
+from groupcommd.doors import owners
 from groupcommd.identity_file import change_roll, read_roll, with_evicted
 from groupcommd.key_file import agreed, change_key_file, read_key_file
 
@@ -29,7 +28,7 @@ _log = logging.getLogger("groupcommd")
 
 def may_change_keys(principal: str) -> bool:
     """Whether a program runs as the daemon's user, or as root; no rule gives that to others."""
-    return principal in {unix_principal(0), unix_principal(os.geteuid())}
+    return principal in owners()
 
 
 class KeyService:

@@ -12,11 +12,12 @@ import trio
 from groupcomm.core import DaemonCore
 from groupcomm.groups.table import Member
 from groupcomm.membership.peers import Peer
-from groupcomm.security.access import Verb
+from groupcomm.security.access import Access, Verb
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.description import describe
+from groupcommd.doors import owners
 from groupcommd.files import Files
 from groupcommd.key_service import KeyService, may_change_keys
 from groupcommd.networks import Networks
@@ -45,10 +46,11 @@ def answer(parts: Parts, question: str, principal: str) -> bytes:
     access = parts.core.desk.guard.access
     verb = Verb.SEE_MEMBERS if word == "members" else Verb.ADMIN
     asks = verb is Verb.ADMIN or access.restricts
-    if asks and not (access.may(principal, verb, rest) or access.may(principal, Verb.ADMIN)):
+    if asks and not (access.may(principal, verb, rest) or may_admin(access, principal)):
+        why = "a rule takes from it" if access.takes_away(principal, verb) else "no rule allows it"
         found: dict[str, Any] = {
-            "error": f"{principal} may not ask for {question[:80]!r}: no rule of the daemon allows"
-            f" it {verb.word}; ask its operator for one ([[access]] in its configuration)",
+            "error": f"{principal} may not ask for {question[:80]!r}: {why} {verb.word}; ask the"
+            " daemon's operator for another one ([[access]] in its configuration)",
             "refused": {"verb": verb.word, "group": rest, "principal": principal},
         }
     elif word == "status" and not rest:
@@ -67,6 +69,17 @@ def answer(parts: Parts, question: str, principal: str) -> bytes:
         questions = "status, groups, members GROUP, configuration or keys"
         found = {"error": f"{question[:80]!r}: ask for {questions}"}
     return json.dumps(found, ensure_ascii=False).encode()
+
+
+def may_admin(access: Access, principal: str) -> bool:
+    """Return whether a principal may be told of others' sessions.
+
+    The daemon's own user and root may, unless a rule takes that away: else the first rule, which
+    is about programs, would lock out who runs the daemon.
+    """
+    if principal in owners() and not access.takes_away(principal, Verb.ADMIN):
+        return True
+    return access.may(principal, Verb.ADMIN)
 
 
 def groups(core: DaemonCore) -> dict[str, int]:

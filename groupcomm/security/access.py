@@ -1,9 +1,10 @@
 """Access control: which principal may do what with which group.
 
 Pure. A *principal* is who a session belongs to, as its daemon found out: ``unix:NAME``,
-``uid:NUMBER``, ``cert:SAN`` or ``token:NAME``. There are rules that allow, and none that forbid:
-with one rule or more, what none of them allows is refused. Without any, all who were let in may do
-everything; but what tells of others' sessions is then for programs of the daemon's own host.
+``uid:NUMBER``, ``cert:SAN`` or ``token:NAME``. Rules allow: with one rule or more, what none of
+them allows is refused. Without any, all who were let in may do everything; but what tells of
+others' sessions is then for programs of the daemon's own host. Only ADMIN can be taken away, as the
+daemon's own user has it without any rule.
 
 With rules a session may also not be called as it likes: a principal may use its own name and random
 ones, and the names that a rule gives it. So the sender of a message is who its name says.
@@ -61,15 +62,22 @@ class Rule:
         groups: patterns of groups' names; with UNICAST of private names; ADMIN has no group.
         verbs: what they may do.
         names: patterns of user names that their sessions may have.
+        taken: what they may not do, whatever other rules allow; ADMIN or nothing.
     """
 
     who: tuple[str, ...]
     groups: tuple[str, ...]
     verbs: frozenset[Verb]
     names: tuple[str, ...] = ()
+    taken: frozenset[Verb] = frozenset()
 
     def __attrs_post_init__(self) -> None:
-        given = self.verbs or self.names
+        if self.taken - {Verb.ADMIN}:
+            raise ConfigError(
+                f"access: may_not has {min(self.taken - {Verb.ADMIN}).word!r}; only 'admin' can be"
+                " taken away, as everything else is refused unless a rule allows it"
+            )
+        given = self.verbs or self.taken or self.names
         for what, values in (("who", self.who), ("groups", self.groups), ("may", given)):
             if not values:
                 raise ConfigError(f"access: {what} is empty; a rule names at least one")
@@ -91,6 +99,10 @@ class Rule:
         return any(
             pattern.startswith(reserved) and _matches(pattern, name) for pattern in self.names
         ) and any(_matches(pattern, principal) for pattern in self.who)
+
+    def takes(self, principal: str, verb: Verb) -> bool:
+        """Return whether this rule takes a verb from a principal, in form NFC."""
+        return verb in self.taken and any(_matches(pattern, principal) for pattern in self.who)
 
 
 @attrs.frozen
@@ -117,7 +129,14 @@ class Access:
         if not self.rules:
             return verb is not Verb.ADMIN or is_of_this_host(principal)
         who, what = normal(principal), normal(name)
-        return bool(who) and any(rule.allows(who, verb, what) for rule in self.rules)
+        if not who or self.takes_away(who, verb):
+            return False
+        return any(rule.allows(who, verb, what) for rule in self.rules)
+
+    def takes_away(self, principal: str, verb: Verb) -> bool:
+        """Return whether a rule takes a verb from a principal, whatever others allow."""
+        who = normal(principal)
+        return any(rule.takes(who, verb) for rule in self.rules)
 
     def may_be_called(self, principal: str, name: str) -> bool:
         """Return whether a principal's session may have a user name.

@@ -122,7 +122,7 @@ def test_a_reload_changes_what_holds(cluster: RunningCluster) -> None:
         status = ann.ask("status")
         assert status["reloads"] == reloads
         assert (status["access"]["rules"], status["access"]["refused"]["join"] >= 3) == (2, True)
-        _reload(cluster, before.replace('"admin"', '"join"'))
+        _reload(cluster, before.replace('"admin"]', '"join"], may_not = "admin"'))
         for question in ("status", "configuration", "groups"):
             with pytest.raises(AccessRefused, match=f"{ME} may not ask for '{question}'"):
                 ann.ask(question)
@@ -133,6 +133,26 @@ def test_a_reload_changes_what_holds(cluster: RunningCluster) -> None:
     _reload(cluster, before)
     said = "may not be in 'open.g' any more"
     _until(lambda: any(said in line["text"] for line in cluster.log("a")))
+
+
+def test_who_runs_a_daemon_may_ask_for_its_state_until_a_rule_takes_that_away(
+    cluster: RunningCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where, before = ("--address", cluster.address("a")), cluster.config.read_text()
+
+    def governed_by(rules: str) -> None:
+        _reload(cluster, before.replace(RULES, f"access = [{rules}]\n"))
+
+    try:
+        governed_by('{who = "token:*", may = ["join", "send"]}')
+        for words in ("status", "groups", "members secret", "top --count 1 --json"):
+            assert cli.main([*words.split(), *where]) == 0, words
+        governed_by('{who = "token:*", may = "join"}, {who = "unix:*", may_not = "admin"}')
+        for words in ("status", "groups", "members secret"):
+            assert cli.main([*words.split(), *where]) == cli.FAILED, words
+            assert f"{ME} may not ask for" in capsys.readouterr().err
+    finally:
+        _reload(cluster, before)
 
 
 def test_a_file_with_a_wrong_rule_changes_nothing(cluster: RunningCluster) -> None:
@@ -152,8 +172,26 @@ def test_rules_are_told_as_they_are_written(
     path.write_text('name = "d"\naccess = [{who = "cert:*", may = ["send", "join"]}]\n')
     assert groupcommd.cli.main(["--config", str(path), "--check"]) == 0
     told = json.loads(capsys.readouterr().out)["access"]
-    rule = {"who": ["cert:*"], "groups": ["*"], "verbs": ["join", "send"], "names": []}
+    rule = {"who": ["cert:*"], "groups": ["*"], "verbs": ["join", "send"], "names": [], "taken": []}
     assert told == {"rules": [rule]}
+
+
+def test_a_check_says_what_rules_make_impossible(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "d.toml"
+    for rules, said in (
+        ('{who = "unix:*", may = ["send", "join", "unicast"]}', ""),
+        ('{who = "*", groups = "lab.*", may = "send"}', "nobody may join 'lab.*'"),
+        ('{who = ["cert:*"], may = "join"}', "they come in as 'unix:*' or 'uid:*'"),
+        ('{who = "unix:*", may_not = "admin"}', "nobody may admin"),
+    ):
+        path.write_text(f'name = "d"\naccess = [{rules}]\n')
+        assert groupcommd.cli.main(["--config", str(path), "--check"]) == 0
+        found = capsys.readouterr()
+        assert json.loads(found.out)["name"] == "d"
+        assert said in found.err
+        assert bool(said) == bool(found.err)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +203,9 @@ def test_rules_are_told_as_they_are_written(
         ('may = "join"', "who"),
         ('who = 5, may = "join"', "must be a text, or a list of texts"),
         ('who = "*", may = "join", group = "g"', "group"),
+        ('who = "*"', "access, rule 1: access: may is empty"),
+        ('who = "*", may_not = "fly"', "access, rule 1: may_not has 'fly'; there are: join"),
+        ('who = "*", may_not = "join"', "only 'admin' can be taken away"),
     ],
 )
 def test_a_wrong_rule_is_named(tmp_path: Path, rule: str, said: str) -> None:

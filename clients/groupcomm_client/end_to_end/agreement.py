@@ -192,7 +192,8 @@ class Agreement:
     def _check_done(self, now: float) -> list[Action]:
         """Once all have moved to the key: say so, and old ones are needed no more.
 
-        Who has shown nothing in time is no reader of an old key, and not awaited.
+        Who has shown nothing in time is not awaited, if it is a reader of no key that is left: only
+        of those it may have sent something that is still on its way.
         """
         key = self.keys.latest
         if key is None or key.giver != self.me or not key.secret or self._done == key.id:
@@ -200,7 +201,9 @@ class Agreement:
         for member in self._view.members:
             ready = self._giving.readies.get(member)
             moved = member == self.me or (ready is not None and ready.moved == key.id)
-            outside = ready is None and now >= self._times.get(_Timer.DOUBT, now)
+            late = now >= self._times.get(_Timer.DOUBT, now)
+            reads = any(member in one.salts for one in self.keys.all())
+            outside = ready is None and late and not reads
             if not moved and not outside:
                 return []
         self._done = key.id
@@ -300,8 +303,14 @@ class Agreement:
             others=tuple(one for one in members if one not in key.salts),
         )
 
-    def hear_done(self, key: GroupKey, sender: MemberId) -> list[Action]:
+    def hear_done(self, key: GroupKey, sender: MemberId, *, early: bool) -> None:
         """All members have moved to a key: what was sent with others has come before this.
+
+        Args:
+            key: they have moved to.
+            sender: says so.
+            early: it came before this member had the key, so the giver has not waited for this
+                member, and may have an old prekey of it.
 
         Raises:
             NotGenuine: this is not for the sender to say.
@@ -310,8 +319,8 @@ class Agreement:
             raise NotGenuine("only who gives a key says that all have moved to it")
         if key is self.keys.latest:
             self.keys.keep(key)
-            self._prekeys.keep_latest()
-        return []
+            if not early:
+                self._prekeys.keep_latest()
 
     # ---- another key ----
 

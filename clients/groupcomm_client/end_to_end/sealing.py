@@ -243,21 +243,26 @@ class Sealing:
 
     def _release(self) -> None:
         for held in self._holding.heads():
-            if self._take(held.message):
+            if self._take(held.message, held=True):
                 self._holding.take(held)
 
     def _give_up(self, message: Message, why: str) -> None:
         self._session.give(Unreadable(message=message, why=why))
 
-    def _take(self, message: Message) -> bool:
-        """Do with a message what is to be done; False if its key may still come."""
+    def _take(self, message: Message, *, held: bool = False) -> bool:
+        """Do with a message what is to be done; False if its key may still come.
+
+        Args:
+            message: has come.
+            held: it has waited for its key.
+        """
         try:
             if not message.data.startswith(SEALED):
                 self._take_plain(message)
                 return True
             kind = kind_of(message.data)
             if kind <= _LOOSE:
-                return self._take_sealed(message, kind)
+                return self._take_sealed(message, kind, held)
             if kind == Kind.KEY:
                 self._take_key(message)
             elif kind == Kind.READY:
@@ -265,7 +270,7 @@ class Sealing:
             elif kind == Kind.REKEY:
                 self._take_rekey(message)
             else:
-                return self._take_sealed(message, kind)
+                return self._take_sealed(message, kind, held)
         except (NotGenuine, BadFrame) as error:
             self._give_up(message, str(error))
         return True
@@ -310,7 +315,7 @@ class Sealing:
         if not self._credentials:
             raise NotGenuine(NO_SECRET)
 
-    def _take_sealed(self, message: Message, kind: int) -> bool:
+    def _take_sealed(self, message: Message, kind: int, held: bool) -> bool:
         agreement = self._agreement(message, message.groups[0])
         identifier, number = read_key_and_number_untrusted(message.data)
         key = agreement.keys.get(identifier)
@@ -318,7 +323,7 @@ class Sealing:
             return self._take_without_key(message, agreement)
         if kind == Kind.DONE:
             key.open(message.sender, kind, number, message.data, b"")
-            agreement.hear_done(key, message.sender)
+            agreement.hear_done(key, message.sender, early=held)
             return True
         if kind != (_DATA if message.level >= _FIFO else _LOOSE):
             raise NotGenuine("it comes with another level than it was sent with: it was changed")
@@ -361,8 +366,11 @@ class Sealing:
                 self._do(agreement, agreement.wake(now))
         for held in self._holding.heads():
             if held.until <= now:
+                # It may have waited for nothing but those before it.
+                taken = self._take(held.message, held=True)
                 self._holding.take(held)
-                self._give_up(held.message, f"its key has not come within {HELD_S:g} s")
+                if not taken:
+                    self._give_up(held.message, f"its key has not come within {HELD_S:g} s")
         self._release()
 
 

@@ -110,19 +110,21 @@ def check_what_was_given(world: World, program: Program) -> None:
             assert (event.sender, event.level) == (sent.sender, sent.level)
             assert program.member in sent.view.members, "it was sent before this member came"
         elif isinstance(event, Unreadable):
-            check_unreadable(world, program, event.message)
+            check_unreadable(world, program, event)
 
 
-def check_unreadable(world: World, program: Program, message: Message) -> None:
+def check_unreadable(world: World, program: Program, event: Unreadable) -> None:
+    message = event.message
     text = world.text_of(message)
     if text is not None:  # else it is about keys, and nothing is lost by it
         sent = world.sent[text]
         if program.member in sent.readers and not have_parted(program, sent, message):
-            # Its key was lost with those who were parted from this program, or, of what may be
-            # late, has been erased meanwhile.
+            # Its key was lost with those who were parted from this program, came too late, or, of
+            # what may be late, has been erased meanwhile.
             key = decode_head_untrusted(message.data).key
             assert sent.level < ServiceLevel.CAUSAL
-            assert key not in program.secrets or sent.level == ServiceLevel.UNRELIABLE
+            late = "has not come within" in event.why and message not in program.readable
+            assert key not in program.secrets or late or sent.level == ServiceLevel.UNRELIABLE
 
 
 def have_parted(program: Program, sent: Sent, message: Message) -> bool:

@@ -17,6 +17,7 @@ from groupcomm.events import Cause, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client.conversation import Received
 from groupcomm_client.end_to_end import GroupSecret, KeyChanged, Unreadable, Untrusted
+from groupcomm_client.end_to_end.frames import decode_head_untrusted
 from groupcomm_client.end_to_end.keys import GroupKey
 from groupcomm_client.end_to_end.sealing import Sealing
 from groupcomm_client.filters.roles import Outgoing
@@ -59,6 +60,7 @@ class Program:
         self.outbox: deque[Message | None] = deque()  # None: a leave
         self.got: list[Received] = []
         self.taken: list[Message] = []  # of programs, sealed
+        self.readable: list[Message] = []  # of those, which came when their keys had come
         self.view: GroupView | None = None
         self.delivered: set[int] = set()
         self.secrets: dict[bytes, GroupKey] = {}  # every key that it ever had
@@ -131,6 +133,8 @@ class Program:
         elif entry.message is not None and self.is_for_me(entry.message):
             if self._world.text_of(entry.message) is not None:
                 self.taken.append(entry.message)
+                if decode_head_untrusted(entry.message.data).key in self.secrets:
+                    self.readable.append(entry.message)
             self.sealing.receive(entry.message)
         self.note_keys()
 

@@ -129,3 +129,19 @@ def test_a_rule_without_a_part_is_a_mistake(
 
 def test_verbs_are_written_as_words() -> None:
     assert list(VERBS) == ["join", "send", "see-members", "unicast", "admin"]
+
+
+def test_what_a_rule_takes_no_other_one_gives() -> None:
+    every = frozenset(Verb)
+    all_, none = Rule(("*",), ("*",), every), frozenset[Verb]()
+    access = Access((all_, Rule(("unix:a*",), ("*",), none, taken=frozenset((Verb.ADMIN,)))))
+    for principal, may in (("unix:ann", False), ("unix:bob", True), ("local", True), ("", False)):
+        assert access.may(principal, Verb.ADMIN) == may
+        assert access.takes_away(principal, Verb.ADMIN) == (principal == "unix:ann")
+    assert access.may("unix:ann", Verb.JOIN, "chat")
+    assert not access.takes_away("unix:ann", Verb.JOIN)
+
+
+def test_only_admin_can_be_taken_away() -> None:
+    with pytest.raises(ConfigError, match="may_not has 'join'; only 'admin' can be taken away"):
+        Rule(("*",), ("*",), frozenset(), taken=frozenset((Verb.ADMIN, Verb.JOIN)))
