@@ -9,7 +9,6 @@ import enum
 import logging
 import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -18,11 +17,11 @@ import trio
 from groupcomm.core import DaemonCore, RulesChanged
 from groupcomm.core.probe import Probe
 from groupcomm.membership.states import State
-from groupcomm.session.codes import Code
 from groupcomm.trace.events import Fail, Left
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.doors import Keeper, read_keeper
+from groupcommd.expiry import Expiry
 from groupcommd.flight import FlightRecorder
 from groupcommd.flood import Flood
 from groupcommd.key_service import KeyService
@@ -124,6 +123,7 @@ class Service:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 self.clients = Clients(self.core, nursery, self.turn, self._config.quotas)
+                self._expiry = Expiry(self.core, self.clients, self._sockets.tls_door)
                 for door in self._sockets.doors:
                     nursery.start_soon(self.clients.listen, door)
                 for source in self._udp.sockets:
@@ -165,13 +165,11 @@ class Service:
         news = {name: getattr(config, name) for name in taken}
         if config.key_file is not None and self._config.keys is not None:
             self._keys.reload()  # the last thing that may fail
-        if keeper is not None and self._sockets.tls_door is not None:
-            self._sockets.tls_door.keeper = keeper
         self._config = attrs.evolve(self._config, **news)
         self.reloads += 1
         self.core.desk.limits = config.limits
         self.clients.allowances.renew(config.quotas)
-        self._end_revoked()
+        self._expiry.renew(keeper)
         self.clients.inputs.append(RulesChanged(config.access, config.quotas.groups))
         self.turn()
         _log.info(
@@ -190,29 +188,6 @@ class Service:
         if door is None or old is None or new is None or new.address != old.address:
             return None
         return read_keeper(new)
-
-    def _end_revoked(self) -> None:
-        """Sessions that came by a token which counts no more are over."""
-        door = self._sockets.tls_door
-        if door is not None:
-            self._end_tokens(lambda name: not door.admits_token(name))
-
-    def _end_expired(self) -> None:
-        """Sessions are over once the token by which they came has expired."""
-        door = self._sockets.tls_door
-        expired = frozenset() if door is None else door.expired_tokens()
-        if expired and self._end_tokens(expired.__contains__):
-            self.turn()
-
-    def _end_tokens(self, is_over: Callable[[str], bool]) -> bool:
-        """End the sessions of some tokens; whether there were any."""
-        desk, any_ended = self.core.desk, False
-        for number in list(desk.sessions):
-            kind, _, name = desk.principal_of(number).partition(":")
-            if kind == "token" and is_over(name):
-                desk.dismiss(number, Code.REJECT_AUTH, "its token was revoked or has expired")
-                any_ended = True
-        return any_ended
 
     def dump(self) -> Path | None:
         """Write the flight recorder's events next to the state; where, or None if that failed."""
@@ -263,7 +238,8 @@ class Service:
             await trio.sleep(WALL_INTERVAL_S)
             self.core.observe_wall(trio.current_time(), time.time())
             self._tell_news()
-            self._end_expired()
+            if self._expiry.look():
+                self.turn()
             self._watch.look_at_load()
             self._watch.look_at_ways()
             if self._watch.look_at_junk(self._udp.dropped):
