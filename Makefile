@@ -8,7 +8,9 @@ DISASTERS ?= 200
 KILLS ?= 100
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 3
+EXAMPLES ?= 1000
 .DEFAULT_GOAL := help
+export PYTHONHASHSEED := 0
 .PHONY: properties help run test lint types unit format figures bench-check bench-record fuzz soak chaos \
 	sites-kill namespaces campaigns bench-peers browser-test browser-bench spark clean
 
@@ -21,7 +23,8 @@ run: .venv/.run  ## three daemons on this host: all levels, a crash, and one ord
 spark: .venv/.spark  ## the demo and the vehicle recorded, verified and reported on Spark
 	@$(PYTHON) -m examples.pipeline --to build/spark
 
-test: lint types unit  ## everything a change must pass: lint, types, tests
+test: .venv/.test  ## everything a change must pass: lint, types, tests
+	@.ci/gate
 
 lint: .venv/.test  ## style and formatting
 	@$(PYTHON) -m ruff check
@@ -33,9 +36,9 @@ types: .venv/.test  ## mypy --strict over everything
 unit: .venv/.test  ## the tests alone
 	@$(PYTHON) -m pytest --numprocesses auto
 
-properties: .venv/.test  ## every property test with EXAMPLES (1000) examples instead of 50
-	@EXAMPLES=$(or $(EXAMPLES),1000) $(PYTHON) -m pytest --numprocesses auto tests/core tests/algorithms \
-		tests/clients/filters tests/clients/end_to_end tests/log tests/fuzz
+properties: .venv/.test  ## every property with EXAMPLES (1000) random examples instead of 25 fixed ones
+	@EXAMPLES=$(EXAMPLES) $(PYTHON) -m pytest --numprocesses auto --hypothesis-profile properties \
+		-m hypothesis
 
 format: .venv/.test  ## rewrite the sources in the common format
 	@$(PYTHON) -m ruff format
@@ -68,13 +71,18 @@ sites-kill: .venv/.test  ## gateways of three sites killed KILLS (100) times: wh
 namespaces: .venv/.test  ## sites and networks on interfaces of their own; needs root
 	@$(PYTHON) -m tests.daemon.namespaces
 
-campaigns: .venv/.test  ## flush layer, mutex, store, recorder, Spark under kills; junk; judged
+campaigns: .venv/.test  ## flush layer, mutex, store, recorder, Spark under kills; junk; files; disks
 	@$(PYTHON) -m tests.flush.campaign --changes 140
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 10000 --kills 20
+	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 1000 --kills 5 --form acknowledged
+	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 1000 --kills 5 --form lamport
 	@$(PYTHON) -m tests.campaigns.store --disasters 50 --rate 500
 	@$(PYTHON) -m tests.campaigns.recorder --kills 50
 	@$(PYTHON) -m tests.campaigns.spark_exactly_once --kills 20
+	@$(PYTHON) -m tests.campaigns.spark_workers
 	@$(PYTHON) -m tests.campaigns.junk --rate 100000 --half-open 10000
+	@$(PYTHON) -m tests.campaigns.differing_files --seconds 60
+	@$(PYTHON) -m tests.campaigns.slow_disk
 
 bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, ROUNDS (3) times
 	@.ci/peers

@@ -76,6 +76,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         bundle: the key of its bundle's first message in the agreed order; None for UNRELIABLE.
         index: its place in the bundle, from 0.
         causes: what it depends on, if the session has asked to be told; None for UNRELIABLE.
+        principal: whose session has sent it, as the sender's daemon says, if this session has
+            asked to be told; "" if nobody knows.
     """
 
     sender: MemberId
@@ -87,6 +89,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     bundle: Position | None
     index: int = 0
     causes: CausalContext | None = None
+    principal: str | None = None
 
     @property
     def position(self) -> Position | None:

@@ -1,10 +1,15 @@
-"""Names of daemons, users and groups: UTF-8, at most 255 bytes, checked where they enter."""
+"""Names of daemons, users and groups: UTF-8, at most 255 bytes, checked where they enter.
+
+Each character of a name is to be seen: two names that look alike, or one that turns the direction
+of the text around it, would have people trust the wrong one.
+"""
 
 import hashlib
 import unicodedata
 from functools import lru_cache
 
 from groupcomm.errors import LocalProtocolError
+from groupcomm.visible import find_hidden
 
 MAX_NAME_BYTES = 255
 
@@ -90,7 +95,14 @@ def _check_text(what: str, name: str) -> None:
         raise LocalProtocolError(
             f"{what} of {size} bytes is too long; {MAX_NAME_BYTES} are allowed"
         )
-    if name.isascii() and name.isprintable():
-        return  # what nearly all names are
-    if any(unicodedata.category(letter) == "Cc" for letter in name):
-        raise LocalProtocolError(f"{what} {name!r} contains a control character")
+    hidden = find_hidden(name)
+    if hidden:
+        raise LocalProtocolError(f"{what} {name!r} contains {_told(hidden)}")
+
+
+def _told(letter: str) -> str:
+    if unicodedata.category(letter) == "Cc":
+        return "a control character"
+    return (
+        f"U+{ord(letter):04X}, {unicodedata.name(letter, 'a format character')}, which nobody sees"
+    )

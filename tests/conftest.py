@@ -1,35 +1,39 @@
 """Settings of all tests."""
 
+import functools
 import os
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.browser.chromium import missing
+from tests.examples import load_profiles
 
-TOGETHER: Final = ("tests/spark/", "tests/browser/")
-"""They share a Spark session, or a browser: to start another one takes longer than the tests."""
+ROOT: Final = Path(__file__).parent.parent
 
-EXAMPLES: Final = int(os.environ.get("EXAMPLES", "50"))
-"""Of each property that does not ask for more or fewer; `make properties` has many."""
+TOGETHER: Final = ("tests/spark/", "tests/browser/", "tests/test_tidy.py")
+"""They share a Spark session, a browser, or the sources: to have another one takes long."""
 
-# How long an example takes says something of the machine, and nothing of what is tested.
-settings.register_profile(
-    "any machine",
-    deadline=None,
-    max_examples=EXAMPLES,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("any machine")
+load_profiles()
 
 
 class Folders(LoadScopeScheduling):  # type: ignore[misc]
-    """Some folders run in one process each, the largest ones first; all others test by test."""
+    """Tests that share what is slow to set up run in one process, the most first; others singly."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid)
+        for folder in TOGETHER:
+            if nodeid.startswith(folder):
+                return folder
+        file = nodeid.partition("::")[0]
+        return file if shares_its_setup(file) else nodeid
+
+
+@functools.cache
+def shares_its_setup(file: str) -> bool:
+    """Return whether tests of a file share a fixture, such as a cluster."""
+    return 'scope="module"' in (ROOT / file).read_text()
 
 
 @pytest.hookimpl(optionalhook=True)

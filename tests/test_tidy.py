@@ -1,9 +1,11 @@
 """The rules of the code base that no linter knows: purity, layers, sizes."""
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -14,7 +16,7 @@ SOURCES = sorted(
 )
 CORE = [path for path in SOURCES if path.is_relative_to(ROOT / "groupcomm")]
 
-MAX_MODULE_LINES = 400
+MAX_MODULE_LINES = 700  # a question for the review, not a shape to fill
 MAX_FUNCTION_LINES = 60
 
 PURE = frozenset(
@@ -33,8 +35,10 @@ PURE_EXCEPTIONS = {
 IMPURE_CALLS = frozenset({"open", "print", "input", "eval", "exec", "hash"})
 """`hash` differs between runs for str and bytes, and so would a trace that depends on it."""
 
+SKIPS = frozenset({"skip", "skipif", "xfail", "importorskip"})
+
 LAYERS = (
-    {"errors"},
+    {"errors", "visible"},
     {"level", "names"},
     {"clocks"},
     {"config", "events"},
@@ -78,17 +82,47 @@ def layer_of(path: Path) -> str:
     return "" if first == "__init__" else first
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and absolute name of everything a module imports, in functions too."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node.lineno, alias.name
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{label(path)}:{node.lineno}: imports here are absolute"
-            assert node.module is not None
-            for alias in node.names:
-                yield node.lineno, f"{node.module}.{alias.name}"
+@attrs.frozen
+class Source:
+    """The parts of a module that rules ask for, with their lines.
+
+    Attributes:
+        lines: how many it has.
+        imports: the absolute name of everything it imports, in functions too.
+        calls: each name that is called.
+        functions: each function with its length.
+        skips: each attribute that skips a test.
+    """
+
+    lines: int
+    imports: list[tuple[int, str]] = attrs.field(factory=list)
+    calls: list[tuple[int, str]] = attrs.field(factory=list)
+    functions: list[tuple[int, str, int]] = attrs.field(factory=list)
+    skips: list[tuple[int, str]] = attrs.field(factory=list)
+
+
+@functools.cache
+def read(path: Path) -> Source:
+    """Return the parts of a module; it is parsed once for all rules."""
+    text = path.read_text()
+    source = Source(text.count("\n"))
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import(names=names, lineno=line):
+                source.imports.extend((line, alias.name) for alias in names)
+            case ast.ImportFrom(module=str(module), names=names, level=0, lineno=line):
+                source.imports.extend((line, f"{module}.{alias.name}") for alias in names)
+            case ast.ImportFrom(lineno=line):
+                raise AssertionError(f"{label(path)}:{line}: imports here are absolute")
+            case ast.Call(func=ast.Name(id=name), lineno=line):
+                source.calls.append((line, name))
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                assert node.end_lineno is not None
+                length = node.end_lineno - node.lineno + 1
+                source.functions.append((node.lineno, node.name, length))
+            case ast.Attribute(attr=name, lineno=line) if name in SKIPS:
+                source.skips.append((line, name))
+    return source
 
 
 def forbidden_import(path: Path, name: str) -> str | None:
@@ -115,64 +149,60 @@ def forbidden_import(path: Path, name: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("path", CORE, ids=label)
-def test_core_is_pure_and_imports_only_what_stands_below(path: Path) -> None:
-    wrong = [
-        f"{label(path)}:{line}: {why}"
-        for line, name in imports(path)
-        if (why := forbidden_import(path, name)) is not None
-    ]
-    assert not wrong, "\n".join(wrong)
+def wrong_imports(path: Path) -> Iterator[str]:
+    """Yield each import of a module of the core that its layer does not allow."""
+    for line, name in read(path).imports:
+        if (why := forbidden_import(path, name)) is not None:
+            yield f"{label(path)}:{line}: {why}"
 
 
-@pytest.mark.parametrize("path", CORE, ids=label)
-def test_core_calls_nothing_impure(path: Path) -> None:
-    wrong = [
-        f"{label(path)}:{node.lineno}: calls {node.func.id}()"
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in IMPURE_CALLS
-    ]
-    assert not wrong, "\n".join(wrong)
+def impure_calls(path: Path) -> Iterator[str]:
+    """Yield each call of a built-in that does I/O or differs between runs."""
+    for line, name in read(path).calls:
+        if name in IMPURE_CALLS:
+            yield f"{label(path)}:{line}: calls {name}()"
 
 
-@pytest.mark.parametrize("package", sorted(SHELLS_MAY_IMPORT))
-def test_programs_do_not_import_each_other(package: str) -> None:
+def foreign_imports(path: Path) -> Iterator[str]:
+    """Yield each import of a package of this project that the file's program may not import."""
     ours = {"groupcomm", *SHELLS_MAY_IMPORT}
-    wrong = [
-        f"{label(path)}:{line}: imports {name}"
-        for path in SOURCES
-        if package in path.parts
-        for line, name in imports(path)
-        if (top := name.split(".")[0]) in ours and top not in SHELLS_MAY_IMPORT[package]
-    ]
-    assert not wrong, "\n".join(wrong)
+    for package in SHELLS_MAY_IMPORT.keys() & set(path.parts):
+        for line, name in read(path).imports:
+            if (top := name.split(".")[0]) in ours and top not in SHELLS_MAY_IMPORT[package]:
+                yield f"{label(path)}:{line}: imports {name}"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=label)
-def test_modules_and_functions_fit_in_a_head(path: Path) -> None:
-    text = path.read_text()
-    lines = text.count("\n")
-    wrong = [f"{label(path)}: {lines} lines"] if lines > MAX_MODULE_LINES else []
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno is not None
-            length = node.end_lineno - node.lineno + 1
-            if length > MAX_FUNCTION_LINES:
-                wrong.append(f"{label(path)}:{node.lineno}: {node.name} has {length} lines")
-    assert not wrong, "\n".join(wrong)
+def what_is_too_long(path: Path) -> Iterator[str]:
+    """Yield the module and each function of it that have too many lines."""
+    source = read(path)
+    if source.lines > MAX_MODULE_LINES:
+        yield f"{label(path)}: {source.lines} lines"
+    for line, name, length in source.functions:
+        if length > MAX_FUNCTION_LINES:
+            yield f"{label(path)}:{line}: {name} has {length} lines"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=label)
-def test_no_test_is_skipped(path: Path) -> None:
-    skips = {"skip", "skipif", "xfail", "importorskip"}
-    wrong = [
-        f"{label(path)}:{node.lineno}: {node.attr}"
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute) and node.attr in skips
-    ]
-    assert not wrong, "\n".join(wrong)
+def skips(path: Path) -> Iterator[str]:
+    """Yield each place that skips a test or expects it to fail."""
+    for line, name in read(path).skips:
+        yield f"{label(path)}:{line}: {name}"
+
+
+RULES = {
+    "core is pure and imports only what stands below": (CORE, wrong_imports),
+    "core calls nothing impure": (CORE, impure_calls),
+    "programs do not import each other": (SOURCES, foreign_imports),
+    "modules and functions fit in a head": (SOURCES, what_is_too_long),
+    "no test is skipped": (SOURCES, skips),
+}
+"""The files that each rule is for, and what yields the places of a file that break it."""
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_file_keeps_the_rule(rule: str) -> None:
+    paths, breaches = RULES[rule]
+    wrong = [breach for path in paths for breach in breaches(path)]
+    assert not wrong, "\n".join([rule, *wrong])
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,7 @@ async def connect(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    principals: bool = False,
     ca: StrPath | None = None,
     certificate: StrPath | None = None,
     key: StrPath | None = None,
@@ -128,6 +129,7 @@ async def connect(
         timeout_s,
         trace,
         causes=causes,
+        principals=principals,
         filters=filters,
         credentials=credentials,
     )
@@ -145,6 +147,7 @@ async def stay_connected(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    principals: bool = False,
     ca: StrPath | None = None,
     certificate: StrPath | None = None,
     key: StrPath | None = None,
@@ -159,7 +162,14 @@ async def stay_connected(
     """
     credentials = Credentials.of(ca, certificate, key, token)
     staying = StayingConnection(
-        AsyncioLoop(), address, user, trace, causes=causes, filters=filters, credentials=credentials
+        AsyncioLoop(),
+        address,
+        user,
+        trace,
+        causes=causes,
+        principals=principals,
+        filters=filters,
+        credentials=credentials,
     )
     await staying.open(timeout_s)
     try:

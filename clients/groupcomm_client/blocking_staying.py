@@ -125,6 +125,7 @@ def stay_connected(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    principals: bool = False,
     ca: StrPath | None = None,
     certificate: StrPath | None = None,
     key: StrPath | None = None,
@@ -139,7 +140,14 @@ def stay_connected(
     """
     credentials = Credentials.of(ca, certificate, key, token)
     staying = StayingConnection(
-        ThreadLoop(), address, user, trace, causes=causes, filters=filters, credentials=credentials
+        ThreadLoop(),
+        address,
+        user,
+        trace,
+        causes=causes,
+        principals=principals,
+        filters=filters,
+        credentials=credentials,
     )
     run(staying.open(timeout_s))
     connection = BlockingStayingConnection(staying)

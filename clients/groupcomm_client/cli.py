@@ -5,50 +5,35 @@ standard output, messages to standard error.
 """
 
 import argparse
+import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, LocalProtocolError
-from groupcomm_client.commands import (
-    bench,
-    certs,
-    chat,
-    check,
-    compare,
-    daemon,
-    demo,
-    doctor,
-    groups,
-    identity,
-    keygen,
-    keys,
-    latency,
-    log,
-    members,
-    pub,
-    record,
-    relay,
-    replay,
-    simulate,
-    spark,
-    status,
-    story,
-    sub,
-    tokens,
-    top,
-    view,
-    watch,
-)
+from groupcomm_client.terminal import visible_output
 from groupcomm_log.errors import LogError
 
 FAILED, USAGE, CANNOT_CONNECT, STOPPED = 1, 2, 3, 130
 
+VERBS: Final = (
+    *("demo", "daemon", "keygen", "keys", "identity", "certs", "tokens"),
+    *("pub", "sub", "chat", "watch", "status", "groups", "members", "latency"),
+    *("top", "bench", "doctor", "record", "log", "replay", "spark", "relay"),
+    *("story", "simulate", "check", "view", "compare"),
+)
+"""Each is a module of `groupcomm_client.commands`, in the order of the help."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    parser = make_parser()
-    options = parser.parse_args(arguments)
+    with visible_output():
+        return _main(sys.argv[1:] if arguments is None else arguments)
+
+
+def _main(words: Sequence[str]) -> int:
+    options = make_parser(verbs_for(words)).parse_args(words)
     try:
         return _run(options)
     except KeyboardInterrupt:
@@ -84,20 +69,24 @@ def _run(options: argparse.Namespace) -> int:
         raise error from None
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """All verbs with their options."""
+def verbs_for(words: Sequence[str]) -> Sequence[str]:
+    """Return the verb that a command line begins with, else all.
+
+    A command that imports what all the others need would take three times as long to start.
+    """
+    return words[:1] if words and words[0] in VERBS else VERBS
+
+
+def make_parser(names: Iterable[str] = VERBS) -> argparse.ArgumentParser:
+    """Return the parser of these verbs with their options."""
     parser = argparse.ArgumentParser(
         prog="groupcomm",
         description="Group communication with selectable service levels.",
         epilog="example: groupcomm simulate --seeds 1:20",
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (
-        *(demo, daemon, keygen, keys, identity, certs, tokens, pub, sub, chat, watch),
-        *(status, groups, members, latency),
-        *(top, bench, doctor, record, log, replay, spark, relay, story, simulate, check, view),
-        compare,
-    ):
+    for name in names:
+        command = importlib.import_module(f"groupcomm_client.commands.{name}")
         verb = verbs.add_parser(
             command.NAME,
             help=command.HELP,

@@ -39,6 +39,7 @@ async def connect(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    principals: bool = False,
     ca: StrPath | None = None,
     certificate: StrPath | None = None,
     key: StrPath | None = None,
@@ -61,8 +62,8 @@ async def connect(
         timeout_s: seconds until it must be admitted.
         trace: a folder in which all that the session asks for and is told is written down, for
             ``groupcomm check`` (docs/trace.md).
-        causes: have `Message.causes` say what each message depends on; a daemon of an older
-            release does not tell.
+        causes: have `Message.causes` say what each message depends on.
+        principals: have `Message.principal` say whose session each message comes from.
         ca: PEM file of those who sign daemons' certificates; None for what ``GROUPCOMM_CA`` says,
             else for those whom the system trusts. It and the next ones are for TLS only.
         certificate, key: PEM files by which this program proves who it is; None for those in
@@ -83,6 +84,7 @@ async def connect(
     connection = await open_connection(
         *(TrioLoop(), address, user, timeout_s, trace),
         causes=causes,
+        principals=principals,
         filters=filters,
         credentials=credentials,
     )
@@ -100,6 +102,7 @@ async def open_connection(
     trace: Path | None,
     *,
     causes: bool = False,
+    principals: bool = False,
     filters: Sequence[Factory] | None = None,
     credentials: Credentials | None = None,
 ) -> _Made:
@@ -107,7 +110,9 @@ async def open_connection(
     where = address or default_address()
     credentials = credentials or Credentials.of()
     token = credentials.token_for(tls=where.startswith(TLS))
-    conversation = Conversation(user, trace, causes=causes, token=token, filters=filters)
+    conversation = Conversation(
+        user, trace, causes=causes, principals=principals, token=token, filters=filters
+    )
     connection: _Made | None = None
 
     async def be_admitted() -> None:

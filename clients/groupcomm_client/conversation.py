@@ -80,6 +80,7 @@ class Conversation(FilteredSession):
         trace: Path | None = None,
         *,
         causes: bool = False,
+        principals: bool = False,
         token: str = "",
         filters: Sequence[Factory] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -90,6 +91,7 @@ class Conversation(FilteredSession):
             user: its name; None for a random one.
             trace: the folder for a trace of it; None for no trace.
             causes: ask to be told the causes of messages.
+            principals: ask to be told whose sessions messages come from.
             token: proves who this is; "" for none.
             filters: make the filters that all messages go through; None for the default ones.
             clock: of the filters.
@@ -97,7 +99,9 @@ class Conversation(FilteredSession):
         Raises:
             LocalProtocolError: not a user's name, or not a filter's.
         """
-        session = ClientSession(user or random_user(), causes=causes, token=token)
+        session = ClientSession(
+            user or random_user(), causes=causes, principals=principals, token=token
+        )
         super().__init__(session, factories.default() if filters is None else filters, clock)
         self._trace_folder = trace
         self._trace_file: TraceFile | None = None

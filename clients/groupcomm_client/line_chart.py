@@ -5,12 +5,12 @@ Pure: numbers in, text out.
 
 import math
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Final
 
 import attrs
 
 from groupcomm_client.bench.bars import nice_step
+from groupcomm_client.markup import escape
 
 Point = tuple[float, float]
 

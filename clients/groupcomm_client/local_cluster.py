@@ -19,7 +19,8 @@ from groupcommd.key_file import write_key_file
 from groupcommd.private_files import write_new
 
 START_S = 15.0
-LEAVE_S = 5.0
+LEAVE_S = 10.0
+"""More than leaving takes at most, unless a configuration says so."""
 _KEY = "cluster.key"
 
 

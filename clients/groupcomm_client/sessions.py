@@ -122,6 +122,7 @@ class Sessions:
         trace: Path | None,
         *,
         causes: bool = False,
+        principals: bool = False,
         credentials: Credentials | None = None,
         filters: Sequence[Factory] | None = None,
     ) -> None:
@@ -133,6 +134,7 @@ class Sessions:
         self._user = user or random_user()
         self._trace = trace
         self._causes = causes
+        self._principals = principals
         self._credentials = credentials
         self.filters = filters
         self._session: Session | None = None
@@ -239,6 +241,7 @@ class Sessions:
             timeout_s,
             self._trace,
             causes=self._causes,
+            principals=self._principals,
             credentials=self._credentials,
             filters=self.filters,
         )

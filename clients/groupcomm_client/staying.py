@@ -36,11 +36,19 @@ class StayingConnection:
         trace: Path | None,
         *,
         causes: bool = False,
+        principals: bool = False,
         credentials: Credentials | None = None,
         filters: Sequence[Factory] | None = None,
     ) -> None:
         self._sessions = Sessions(
-            loop, address, user, trace, causes=causes, credentials=credentials, filters=filters
+            loop,
+            address,
+            user,
+            trace,
+            causes=causes,
+            principals=principals,
+            credentials=credentials,
+            filters=filters,
         )
         self._loop = loop
         self._turns = Turns(loop)
@@ -252,6 +260,7 @@ async def stay_connected(
     timeout_s: float = ADMISSION_S,
     trace: Path | None = None,
     causes: bool = False,
+    principals: bool = False,
     ca: StrPath | None = None,
     certificate: StrPath | None = None,
     key: StrPath | None = None,
@@ -265,7 +274,8 @@ async def stay_connected(
     `Reconnected` stands where something may be missing.
 
     Args:
-        address, user, trace, causes, ca, certificate, key, token, filters: see `connect`.
+        address, user, trace, causes, principals, ca, certificate, key, token, filters: see
+            `connect`.
         timeout_s: seconds until the first session must be admitted.
 
     Raises:
@@ -274,7 +284,14 @@ async def stay_connected(
     """
     credentials = Credentials.of(ca, certificate, key, token)
     staying = StayingConnection(
-        TrioLoop(), address, user, trace, causes=causes, filters=filters, credentials=credentials
+        TrioLoop(),
+        address,
+        user,
+        trace,
+        causes=causes,
+        principals=principals,
+        filters=filters,
+        credentials=credentials,
     )
     await staying.open(timeout_s)
     try:

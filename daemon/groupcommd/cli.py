@@ -5,12 +5,15 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
+from types import FrameType
 
 import attrs
 import trio
 
+from groupcomm.config.start import Adoption, Start
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import DaemonConfig, read_config, through_relay
@@ -19,11 +22,15 @@ from groupcommd.doors import read_keeper
 from groupcommd.logs import set_up_logs
 from groupcommd.memory import GarbageCollection, keep_memory
 from groupcommd.ready import tell_systemd
-from groupcommd.service import End, Service
+from groupcommd.service import LINGER_S, End, Service
 from groupcommd.sockets import Sockets
-from groupcommd.state_dir import StateDir
+from groupcommd.state_dir import StateDir, StateError
+from groupcommd.watchdog import Watchdog
 
-FAILED, USAGE = 1, 2
+FAILED, USAGE, CUT_SHORT = 1, 2, 3
+
+HANGS_S = 2.0
+"""A process that has not ended so long after its core had to is held up by something."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 
@@ -60,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="groupcommd",
         description="A groupcomm daemon: programs of this host connect to it.",
-        epilog="exit status: 0 left in order, 1 failed, 2 wrong configuration."
+        epilog="exit status: 0 left in order, 1 failed, 2 wrong configuration, 3 left,"
+        " but not in order in time."
         " example: groupcommd --config plant.toml --name a",
     )
     parser.add_argument("--debug", action="store_true", help="show where an error came from")
@@ -93,10 +101,9 @@ def run(options: argparse.Namespace) -> int:
     state = StateDir(config.state_dir)
     try:
         with Sockets(config) as sockets:
-            trio.run(_serve, options, config, state, sockets)
+            return trio.run(_serve, options, config, state, sockets)
     finally:
         state.close()
-    return 0
 
 
 def _configure(options: argparse.Namespace) -> DaemonConfig:
@@ -124,32 +131,112 @@ def _configure(options: argparse.Namespace) -> DaemonConfig:
 
 async def _serve(
     options: argparse.Namespace, config: DaemonConfig, state: StateDir, sockets: Sockets
-) -> None:
-    """Serve, from one start to the next, until it has left."""
+) -> int:
+    """Serve, from one start to the next, until it has left; return the exit status."""
     if config.keys is None:
         _log.warning("insecure: whoever can send to this daemon can join its cluster")
     with trio.open_signal_receiver(*_SIGNALS) as signals:
+        _watch_over_the_end(config)
         # Only now may others know that it is there: earlier a signal would have killed it.
         if options.ports_file is not None:
             sockets.write_ports(options.ports_file)
         tell_systemd("READY=1")
-        least_restarts = 0
+        adopt: Adoption | None = None
+        early = list[int]()
         while True:
-            service = Service(config, state, sockets, least_restarts=least_restarts)
+            start = await _begin(config, state, adopt, signals, early)
+            if start is None:
+                _log.info("left before it had begun")
+                return 0
+            service = Service(config, state, sockets, start=start)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_obey, service, options, signals)
+                nursery.start_soon(_obey, service, options, signals, early)
                 nursery.start_soon(_collect_garbage)
                 end = await service.run()
                 nursery.cancel_scope.cancel()
             if end is End.LOCKED_OUT:
                 raise ConfigError(str(service.locked_out))
-            if end is not End.OUTDATED:
-                _log.info("left")
-                return
+            if end is not End.OUTDATED or service.core.leaving.begun:
+                return _say_how_it_left(service)
             keeper = service.core.keeper
             config = attrs.evolve(config, keys=keeper.keys, roll=keeper.roll)
-            least_restarts = service.core.adopt_restarts or 0
-            _log.warning("others know of %d starts, the disk of fewer; begins anew", least_restarts)
+            adopt = service.core.adopt
+            assert adopt is not None, "it ended as outdated"
+            _log.warning("others know of %d starts, the disk of fewer; begins anew", adopt.restarts)
+
+
+def _watch_over_the_end(config: DaemonConfig) -> None:
+    """End this process some time after it was told to, also if it hangs.
+
+    The handler of a signal runs also while the loop waits for a system call.
+    """
+    watchdog = Watchdog(config.core.leave_timeout_s + LINGER_S + HANGS_S, CUT_SHORT)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        obey = signal.getsignal(number)
+        assert callable(obey)
+
+        def handle(
+            number: int,
+            frame: FrameType | None,
+            obey: Callable[[int, FrameType | None], object] = obey,
+        ) -> None:
+            watchdog.arm()
+            obey(number, frame)
+
+        signal.signal(number, handle)
+
+
+async def _begin(
+    config: DaemonConfig,
+    state: StateDir,
+    adopt: Adoption | None,
+    signals: AsyncIterator[int],
+    early: list[int],
+) -> Start | None:
+    """Count a start on disk, however long that takes; return None if it is to leave before.
+
+    Other signals that come meanwhile are appended to `early`.
+
+    Raises:
+        StateError: the record is damaged or cannot be written.
+    """
+    start: Start | None = None
+    failed: StateError | None = None
+
+    async def wait_for_end() -> None:
+        async for number in signals:
+            if number in (signal.SIGTERM, signal.SIGINT):
+                nursery.cancel_scope.cancel()
+            else:
+                early.append(number)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait_for_end)
+        begin = partial(state.begin, config.name, adopt)
+        try:
+            start = await trio.to_thread.run_sync(begin, abandon_on_cancel=True)
+        except StateError as error:  # a nursery would wrap it
+            failed = error
+        nursery.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
+    return start
+
+
+def _say_how_it_left(service: Service) -> int:
+    """Log the last line; return the exit status."""
+    unfinished = service.core.leaving.unfinished
+    if not unfinished:
+        _log.info("left")
+        return 0
+    _log.warning(
+        "left, but not in order, as that took more than leave_timeout_s (%g s): %s; what these"
+        " programs have sent last may be lost",
+        service.core.config.leave_timeout_s,
+        unfinished,
+        extra={"unfinished": unfinished},
+    )
+    return CUT_SHORT
 
 
 async def _collect_garbage() -> None:
@@ -159,16 +246,24 @@ async def _collect_garbage() -> None:
         garbage.collect()
 
 
-async def _obey(service: Service, options: argparse.Namespace, signals: AsyncIterator[int]) -> None:
-    """Do what signals ask for."""
+async def _obey(
+    service: Service, options: argparse.Namespace, signals: AsyncIterator[int], early: list[int]
+) -> None:
+    """Do what signals ask for; first those that came before the service was there."""
+    while early:
+        _do(service, options, early.pop(0))
     async for number in signals:
-        if number in (signal.SIGTERM, signal.SIGINT):
-            tell_systemd("STOPPING=1")
-            service.leave()
-        elif number == signal.SIGUSR1:
-            service.dump()
-        else:
-            _reload(service, options)
+        _do(service, options, number)
+
+
+def _do(service: Service, options: argparse.Namespace, number: int) -> None:
+    if number in (signal.SIGTERM, signal.SIGINT):
+        tell_systemd("STOPPING=1")
+        service.leave()
+    elif number == signal.SIGUSR1:
+        service.dump()
+    else:
+        _reload(service, options)
 
 
 def _reload(service: Service, options: argparse.Namespace) -> None:

@@ -55,11 +55,12 @@ class ClientsTable:
 
 @attrs.frozen(kw_only=True)
 class RuleTable:
-    """One ``[[access]]``: who may do what with which groups."""
+    """One ``[[access]]``: who may do what with which groups, and be called what."""
 
     who: Texts
-    may: Texts
+    may: Texts = ()
     groups: Texts = ("*",)
+    names: Texts = ()
 
 
 def _check_one_of(key: str, value: str, allowed: Sequence[str]) -> None:
@@ -148,7 +149,7 @@ def read_access(tables: Sequence[RuleTable]) -> Access:
             )
         verbs = frozenset(VERBS[word] for word in table.may)
         try:
-            rules.append(Rule(table.who, table.groups, verbs))
+            rules.append(Rule(table.who, table.groups, verbs, table.names))
         except ConfigError as error:
             raise ConfigError(f"access, rule {number}: {error}") from None
     return Access(tuple(rules))

@@ -15,7 +15,7 @@ from cattrs import Converter, transform_error
 from cattrs.errors import BaseValidationError
 from cattrs.v import format_exception
 
-from groupcomm.config.core import CoreConfig, Windows
+from groupcomm.config.core import CoreConfig, Setting, Windows
 from groupcomm.config.presets import PRESETS
 from groupcomm.errors import ConfigError
 from groupcomm.security.access import Access
@@ -48,6 +48,7 @@ from groupcommd.site_tables import (
     LinkTable,
     SiteTable,
     Where,
+    advised_settings,
     link_delays_us,
     longest_delay_s,
     packet_limit,
@@ -71,6 +72,7 @@ class File:
     insecure: bool = False
     state_dir: str | None = None
     expected_daemons: int | None = None
+    leave_timeout_s: float = CoreConfig().leave_timeout_s
     packet_bytes: int = DEFAULT_PACKET_BYTES
     preset: str = "lan"
     spin: bool = False
@@ -88,6 +90,7 @@ class DaemonConfig:
 
     Attributes:
         name: of the daemon.
+        file: where its configuration was read; None without one.
         core: settings of its core.
         addresses: of all listed daemons, by name, with its own.
         further: those on a second network, a third and so on, of daemons that have some.
@@ -112,6 +115,7 @@ class DaemonConfig:
     """
 
     name: str
+    file: Path | None = None
     core: CoreConfig
     addresses: Mapping[str, Address]
     further: Mapping[str, tuple[Address, ...]] = attrs.field(factory=dict)
@@ -183,7 +187,8 @@ def read_config(
     protection = read_protection(written, base, beyond=beyond, make_key=make_key)
     config = DaemonConfig(
         name=name,
-        core=_core(file, sites, protection.suite),
+        file=path,
+        core=_core(file, sites, protection.suite, advised_settings(sites, daemons)),
         addresses=addresses,
         further={daemon: found[1:] for daemon, found in daemons.items() if found[1:]},
         multicast=multicast,
@@ -330,7 +335,9 @@ def _number(value: object, _: object) -> float:
     return float(value)
 
 
-def _core(file: File, sites: Mapping[str, SiteTable], suite: int) -> CoreConfig:
+def _core(
+    file: File, sites: Mapping[str, SiteTable], suite: int, advised: tuple[Setting, ...]
+) -> CoreConfig:
     if file.preset not in PRESETS:
         raise ConfigError(f"preset is {file.preset!r}; it must be one of {', '.join(PRESETS)}")
     timing = PRESETS[file.preset]
@@ -339,8 +346,11 @@ def _core(file: File, sites: Mapping[str, SiteTable], suite: int) -> CoreConfig:
     return CoreConfig(
         cluster=file.cluster,
         sites=tuple(tuple(sorted(table.daemons)) for table in sites.values()),
+        site_names=tuple(sites),
         link_delays_us=link_delays_us(sites, file.links),
         expected_daemons=file.expected_daemons,
+        leave_timeout_s=file.leave_timeout_s,
+        advised=advised,
         packet_limit=packet_limit(file.packet_bytes, sites, file.links),
         suite=suite,
         timing=_changed("timing", timing, file.timing),

@@ -8,6 +8,7 @@ import logging
 import pwd
 import socket
 import ssl
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -45,6 +46,9 @@ many are accepted a second, however many try: 128 by TCP. A handshake of TLS tak
 
 MAX_HALF_OPEN: Final = 64
 """The same of those that come by TCP: nobody knows yet who they are."""
+
+NAMES_KEPT_S: Final = 60
+"""So long the names of users are kept: they may be given to others."""
 
 REFUSED_S: Final = 1.0
 """So long a refused program may take to read why; a reset would overtake the reason."""
@@ -187,13 +191,20 @@ def loopback_door(listener: socket.socket, admits: Admits) -> Door:
     return Door(listener, MAX_HALF_OPEN, partial(_identify_tcp, admits))
 
 
-@lru_cache(maxsize=1024)
 def unix_principal(uid: int) -> str:
-    """``unix:`` and the name of a user, or the number of one without a name."""
+    """Return ``unix:`` and the name of a user; ``uid:`` and the number of one without a name.
+
+    They differ in their kind, as a user may be named ``1001``.
+    """
+    return _unix_principal(uid, int(time.monotonic() / NAMES_KEPT_S))
+
+
+@lru_cache(maxsize=1024)
+def _unix_principal(uid: int, period: int) -> str:
     try:
         return f"unix:{pwd.getpwuid(uid).pw_name}"
     except KeyError:
-        return f"unix:{uid}"
+        return f"uid:{uid}"
 
 
 @attrs.frozen

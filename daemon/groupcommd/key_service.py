@@ -46,6 +46,7 @@ class KeyService:
         self._path = path
         self._identities = identities
         self._told: set[int] = set()  # keys that were said to be missing
+        self._told_lacked = False  # datagrams that prove nothing were told of
         self._alone = True  # never in a view with others
 
     # ---- commands ----
@@ -103,7 +104,8 @@ class KeyService:
         """Have the file hold what was agreed; if that fails the log says so, and no more."""
         assert self._path is not None
         try:
-            await trio.to_thread.run_sync(change_key_file, self._path, partial(agreed, keys))
+            change = partial(change_key_file, self._path, partial(agreed, keys))
+            await trio.to_thread.run_sync(change, abandon_on_cancel=True)
         except (GroupCommError, OSError) as error:
             _log.error(
                 "key_file %s could not be rewritten: %s; mend that before the next restart, the"
@@ -120,9 +122,8 @@ class KeyService:
         assert self._identities is not None
         names = ", ".join(sorted(set(roll.evicted.values())))
         try:
-            await trio.to_thread.run_sync(
-                change_roll, self._identities, partial(with_evicted, roll)
-            )
+            change = partial(change_roll, self._identities, partial(with_evicted, roll))
+            await trio.to_thread.run_sync(change, abandon_on_cancel=True)
         except (GroupCommError, OSError) as error:
             _log.error(
                 "identities %s could not be rewritten: %s; mend that before the next restart, the"
@@ -161,12 +162,14 @@ class KeyService:
             )
             self._warn(number, text)
             return f"{text}; then start this daemon again" if self._alone else None
-        if keeper.lacked is not None:
-            self._warn(
+        if keeper.lacked is not None and not self._told_lacked:
+            self._told_lacked = True  # no advice, and no second line: anybody can send such
+            _log.warning(
+                "datagrams name a key that is not in %s, such as %d, and are dropped; anybody can"
+                " send such datagrams",
+                self._path,
                 keeper.lacked,
-                f"datagrams name key {keeper.lacked}, which is not in {self._path}; if other hosts"
-                " have it, copy the key file of one, and bring its keys here with: groupcomm keys"
-                f" add {self._path} --from COPY",
+                extra={"key": keeper.lacked},
             )
         return None
 

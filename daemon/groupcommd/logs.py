@@ -5,6 +5,8 @@ import logging
 import sys
 import time
 
+from groupcomm.visible import visible
+
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
@@ -26,12 +28,21 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+class TextFormatter(logging.Formatter):
+    """Time, level and text, in one line: a program's name must not look like another line."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line; the trace of an error follows it."""
+        return visible(super().formatMessage(record))
+
+
 def set_up_logs(*, as_json: bool, verbose: bool) -> None:
     """Send the daemon's log to standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        JsonFormatter() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    )
+    handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
     log = logging.getLogger("groupcommd")
     log.handlers[:] = [handler]
     log.setLevel(logging.DEBUG if verbose else logging.INFO)

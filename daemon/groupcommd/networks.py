@@ -74,6 +74,10 @@ class Networks:
                 return datagrams
         return []
 
+    def source_of(self, index: int) -> Address | None:
+        """See `UdpSocket.source_of`."""
+        return self._networks[self._last].source_of(index)
+
     def note(self, peers: Iterable[Peer], me: tuple[int, int], now: float) -> None:
         """Learn from the core who was heard by the latest drain, after its step at `now`.
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import attrs
 import trio
 
+from groupcomm.config.start import Start
 from groupcomm.core import DaemonCore, RulesChanged
 from groupcomm.core.probe import Probe
 from groupcomm.membership.states import State
@@ -22,6 +23,7 @@ from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.doors import Keeper, read_keeper
 from groupcommd.expiry import Expiry
+from groupcommd.files import Files
 from groupcommd.flight import FlightRecorder
 from groupcommd.flood import Flood
 from groupcommd.key_service import KeyService
@@ -30,6 +32,7 @@ from groupcommd.socket_filter import wanted_by
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
 from groupcommd.status import Parts, answer
+from groupcommd.strangers import Strangers
 from groupcommd.trace_file import TraceFile, identity_of, trace_daemon
 from groupcommd.watch import Watch
 
@@ -48,6 +51,7 @@ class End(enum.Enum):
     """Why a daemon is over."""
 
     LEFT = enum.auto()  # in order, as it was told to
+    CUT_SHORT = enum.auto()  # as it was told to, but not in order: that took too long
     OUTDATED = enum.auto()  # others know of more starts than its disk; start anew
     LOCKED_OUT = enum.auto()  # others seal with a key that it does not have, or have evicted it
 
@@ -59,7 +63,7 @@ class Service:
         config: checked.
         state: of this daemon, locked.
         sockets: opened.
-        least_restarts: how many restarts others are known to count.
+        start: as the state has counted it; None if it is to be counted now.
 
     Attributes:
         core: of this start.
@@ -74,9 +78,9 @@ class Service:
         state: StateDir,
         sockets: Sockets,
         *,
-        least_restarts: int = 0,
+        start: Start | None = None,
     ) -> None:
-        start = state.begin(config.name, least_restarts)
+        start = start or state.begin(config.name)
         self._config = config
         self._flight = FlightRecorder()
         self._trace: TraceFile | None = None
@@ -109,6 +113,8 @@ class Service:
         self.reloads = 0
         self._started = time.monotonic()
         self._watch = Watch(self.core)
+        self._files = Files(self.core, config)
+        self._strangers = Strangers(config)
         self._flood = Flood(self.core.counters)
         self._wanted = wanted_by(config.core)
         self._blocks_since: dict[int, float] = {}  # clients that all senders wait for
@@ -240,9 +246,10 @@ class Service:
             self._tell_news()
             if self._expiry.look():
                 self.turn()
+            self._files.look(trio.current_time())
             self._watch.look_at_load()
             self._watch.look_at_ways()
-            if self._watch.look_at_junk(self._udp.dropped):
+            if self._watch.look_at_junk(self._udp.dropped, trio.current_time()):
                 self._flood.go_on(trio.current_time())
             elif trio.current_time() >= self._flood.over_at:
                 self._udp.filter(None)
@@ -292,6 +299,7 @@ class Service:
         now = trio.current_time()
         bad = core.counters.bad
         transmissions = core.handle(now, datagrams, inputs)
+        self._strangers.note(core.counters.latest, datagrams, self._udp, now)
         if datagrams:
             self._udp.learn(clean=core.counters.bad == bad)
         if self._networks is not None:
@@ -319,7 +327,7 @@ class Service:
         desk = self.core.desk
         parts = Parts(
             *(self._config, self.core, self.clients, self._udp, self._keys),
-            *(self._started, self.reloads),
+            *(self._files, self._strangers, self._started, self.reloads),
         )
         queries, desk.queries = desk.queries, []
         for connection, question in queries:
@@ -331,26 +339,33 @@ class Service:
         self._watch.look_at_token(trio.current_time())
         if self._watch.state is not core.state or self._watch.view is not core.view:
             self._watch.look(trio.current_time())
+        if core.state is State.LEFT and not self._lingers:
+            self._lingers = True
+            self._nursery.start_soon(self._linger)
+        if core.adopt is not None and not self._lingers:
+            if not self._stores:  # else the next start would write to the same files
+                self._finish(End.OUTDATED)
+            return
         if core.mark_to_store is not None and not self._storing:
             self._storing = True
             self._nursery.start_soon(self._store, core.mark_to_store)
         if not self._storing_keys and (core.keeper.to_store or core.keeper.roll_to_store):
             self._storing_keys = True
             self._nursery.start_soon(self._store_keys)
-        if core.adopt_restarts is not None:
-            self._finish(End.OUTDATED)
-        elif core.state is State.LEFT and not self._lingers:
-            self._lingers = True
-            self._nursery.start_soon(self._linger)
+
+    @property
+    def _stores(self) -> bool:
+        """Whether threads write files of this daemon."""
+        return self._storing or self._storing_keys
 
     async def _store(self, mark: int) -> None:
         try:
-            await trio.to_thread.run_sync(self._state.store, mark)
+            await trio.to_thread.run_sync(self._state.store, mark, abandon_on_cancel=True)
         except Exception as error:
             self._fail(error)
             return
         self._storing = False
-        self.core.stored(mark)
+        self.core.stored(mark, trio.current_time())
         self.turn()
 
     async def _store_keys(self) -> None:
@@ -367,8 +382,13 @@ class Service:
         self.turn()  # they may have changed once more
 
     async def _linger(self) -> None:
-        await self.clients.drain(LINGER_S)
-        self._finish(End.LEFT)
+        with trio.move_on_after(LINGER_S):
+            await self.clients.drain(LINGER_S)
+            while self._stores:
+                await trio.sleep(0.01)
+        if self._stores:
+            _log.error("a write to disk is not over: it is given up")
+        self._finish(End.CUT_SHORT if self.core.leaving.unfinished else End.LEFT)
 
     def _finish(self, end: End) -> None:
         self._end = end

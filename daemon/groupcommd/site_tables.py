@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from groupcomm.config.core import Setting
 from groupcomm.config.ways import shortest_ways
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.names import check_daemon
@@ -103,6 +104,24 @@ def read_multicast(sites: Sites, name: str) -> Address | None:
                 f"{key} is {address}; a multicast address is needed, such as 239.192.0.7"
             )
     return found.get(site_of(sites, name))
+
+
+def advised_settings(
+    sites: Sites, daemons: Mapping[str, tuple[Address, ...]]
+) -> tuple[Setting, ...]:
+    """Return the settings of sites that should be equal at all daemons, besides who is listed.
+
+    Args:
+        sites: by name.
+        daemons: where all are, by name.
+    """
+    found: list[Setting] = []
+    for site, table in sites.items():
+        for daemon in table.daemons:
+            found.append((f"sites.{site}.daemons.{daemon}", tuple(map(str, daemons[daemon]))))
+        if table.multicast is not None:
+            found.append((f"sites.{site}.multicast", (table.multicast,)))
+    return tuple(sorted(found))
 
 
 def sites_of_link(text: str, sites: Collection[str]) -> tuple[str, str]:

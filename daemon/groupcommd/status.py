@@ -17,9 +17,11 @@ from groupcomm.wire.link import LINK_BYTES
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.description import describe
+from groupcommd.files import Files
 from groupcommd.key_service import KeyService, may_change_keys
 from groupcommd.networks import Networks
 from groupcommd.shown_certificate import ShownCertificate
+from groupcommd.strangers import Strangers
 from groupcommd.udp import UdpSocket
 
 
@@ -32,6 +34,8 @@ class Parts:
     clients: Clients
     udp: UdpSocket | Networks
     keys: KeyService
+    files: Files
+    strangers: Strangers
     started: float  # by time.monotonic
     reloads: int = 0
 
@@ -101,6 +105,8 @@ def status(parts: Parts) -> dict[str, Any]:
         "gathered_for": {reason.name.lower(): n for reason, n in core.membership.reasons.items()},
         "configured": list(core.config.daemons),
         "peers": _peers(core, now),
+        "files": parts.files.told(now),
+        "strangers": parts.strangers.told(now),
         "clock": {
             "wall_ahead_s": round(time.time() - core.physical.read(now) / 1e6, 3),
             "jumps": core.physical.jumps,

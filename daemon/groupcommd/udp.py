@@ -9,7 +9,9 @@ import ipaddress
 import logging
 import socket
 import struct
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import Final
 
 from groupcommd.addresses import Address
@@ -92,6 +94,7 @@ class UdpSocket:
         self._can_filter = True
         self._wanted: Wanted | None = None
         self._seen: set[Destination] = set()  # where the latest datagrams came from
+        self._runs: list[tuple[int, Destination]] = []  # of the latest drain: from where on, whose
         self._sources: dict[Destination, None] = dict.fromkeys(self._targets.values())
         try:
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
@@ -197,9 +200,15 @@ class UdpSocket:
     def drain(self) -> list[bytes]:
         """Everything that has come, in order, up to MAX_READS calls."""
         datagrams: list[bytes] = []
+        self._runs.clear()
         for each in self.sockets if self._groups else (self.socket,):
             self._drain(each, datagrams)
         return datagrams
+
+    def source_of(self, index: int) -> Address | None:
+        """Return who has sent a datagram of the latest drain, by its place there."""
+        at = bisect_right(self._runs, index, key=itemgetter(0)) - 1
+        return Address(*self._runs[at][1]) if at >= 0 else None
 
     def _drain(self, source: socket.socket, datagrams: list[bytes]) -> None:
         receive, last = source.recvmsg, None
@@ -215,6 +224,7 @@ class UdpSocket:
             if sender != last:
                 last = sender
                 self._seen.add(sender[:2])
+                self._runs.append((len(datagrams), sender[:2]))
             segment = _INT.unpack(extra[0][2][:4])[0] if extra else 0
             if 0 < segment < len(data):
                 datagrams += [data[at : at + segment] for at in range(0, len(data), segment)]

@@ -11,6 +11,9 @@ from groupcommd.flood import MANY_PER_S
 SLOW_BYTES = 1024 * 1024
 """A client with more output waiting is told of."""
 
+JUNK_TOLD_S = 3600.0
+"""Between two lines that tell of junk: whoever sends it shall not fill the log, too."""
+
 _log = logging.getLogger("groupcommd")
 
 
@@ -33,7 +36,8 @@ class Watch:
         self._late_after_s = core.config.timing.token_timeout_s / 2
         self._late = False
         self._junk = 0  # datagrams, as of the last look
-        self._is_flooded = False
+        self._is_flooded = self._is_told = False
+        self._junk_told_at = -JUNK_TOLD_S
 
     def look(self, now: float) -> None:
         """The state or the view has changed."""
@@ -95,24 +99,28 @@ class Watch:
                 self._slow.discard(number)
         self._slow &= self._core.desk.sessions.keys()
 
-    def look_at_junk(self, dropped: int) -> bool:
+    def look_at_junk(self, dropped: int, now: float) -> bool:
         """Once a second: whether there are more bad datagrams than a healthy cluster has.
 
         Args:
             dropped: by the system, so far.
+            now: seconds.
         """
         rejected = self._core.counters.rejected
         junk = rejected.total() + dropped
         per_s, self._junk = junk - self._junk, junk
-        if per_s > MANY_PER_S and not self._is_flooded:
+        begins = per_s > MANY_PER_S and not self._is_flooded
+        if begins and now >= self._junk_told_at + JUNK_TOLD_S:
+            self._is_told, self._junk_told_at = True, now
             _log.warning(
                 "junk: %d datagrams of the last second were rejected, or dropped by the system;"
-                " most of all for the reason %s: find out who sends to this port",
+                " most of all for the reason %s; it is told once an hour at most",
                 per_s,
                 max(rejected, key=rejected.__getitem__, default="none"),
                 extra={"junk_per_s": per_s, "rejected": dict(rejected), "dropped": dropped},
             )
-        elif self._is_flooded and per_s <= MANY_PER_S:
+        elif self._is_told and per_s <= MANY_PER_S:
+            self._is_told = False
             _log.info("junk: no more of it than usual", extra={"junk_per_s": per_s})
         self._is_flooded = per_s > MANY_PER_S
         return self._is_flooded

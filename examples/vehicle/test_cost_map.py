@@ -1,7 +1,7 @@
 """Copies of the map follow the original, whatever they miss."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from examples.vehicle.cost_map import (
@@ -21,7 +21,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=50)
 @given(steps=STEPS, pieces=st.integers(1, 1024), lost=st.sets(st.integers(0, 16)))
 def test_a_copy_that_is_whole_is_the_map_of_its_version(
     steps: list[tuple[int, int, int, int, int]], pieces: int, lost: set[int]

@@ -1,5 +1,7 @@
 """Settings of one daemon's core: members, timeouts, windows, limits, and where counters start."""
 
+from typing import TypeAlias
+
 import attrs
 
 from groupcomm.config.rekeying import Rekeying
@@ -8,6 +10,11 @@ from groupcomm.errors import ConfigError
 from groupcomm.names import check_daemon
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+
+MAX_LEAVE_S = 3600.0
+
+Setting: TypeAlias = tuple[str, tuple[str, ...]]
+"""The key of a setting, as in a file, and its value: one text, or one for each entry of a list."""
 
 
 @attrs.frozen(kw_only=True)
@@ -111,10 +118,14 @@ class CoreConfig:
             the fewest links. Pairs that are not listed count as far as any two sites are.
         expected_daemons: of how many daemons more than half are a majority; None: of all listed.
         packet_limit: bytes of one datagram's packet, before sealing.
+        site_names: of `sites`, in their order, for people; empty if sites have none.
+        advised: further settings that should be equal at all daemons; see shared.py.
+        leave_timeout_s: a daemon that cannot leave in order within so long leaves anyhow.
     """
 
     cluster: str = "groupcomm"
     sites: tuple[tuple[str, ...], ...] = ()
+    site_names: tuple[str, ...] = ()
     link_delays_us: tuple[tuple[int, int, int], ...] = ()
     expected_daemons: int | None = None
     packet_limit: int = 1340
@@ -123,6 +134,8 @@ class CoreConfig:
     windows: Windows = attrs.field(factory=Windows)
     rekeying: Rekeying = attrs.field(factory=Rekeying)
     starts: CounterStarts = attrs.field(factory=CounterStarts)
+    advised: tuple[Setting, ...] = ()
+    leave_timeout_s: float = 5.0
 
     def __attrs_post_init__(self) -> None:
         names = self.daemons
@@ -130,6 +143,14 @@ class CoreConfig:
             check_daemon(name)
         if len(set(names)) != len(names) or not all(self.sites):
             raise ConfigError(f"sites are {self.sites}; each has a daemon, and names differ")
+        if self.site_names and len(self.site_names) != len(self.sites):
+            raise ConfigError(
+                f"site_names are {self.site_names}; there are {len(self.sites)} sites"
+            )
+        if not 0 <= self.leave_timeout_s <= MAX_LEAVE_S:
+            raise ConfigError(
+                f"leave_timeout_s is {self.leave_timeout_s:g}; it must be 0 to {MAX_LEAVE_S:g}"
+            )
         for one, other, delay_us in self.link_delays_us:
             if not 0 <= min(one, other) <= max(one, other) < len(self.sites) or delay_us < 0:
                 raise ConfigError(

@@ -1,6 +1,10 @@
 """What a core counts, for status pages and tests."""
 
 from collections import Counter
+from typing import Final
+
+MAX_LATEST: Final = 8
+"""Datagrams of one step of which is remembered why they were dropped; with more all are alike."""
 
 
 class Counters:
@@ -9,6 +13,7 @@ class Counters:
     Attributes:
         received: datagrams, valid or not.
         rejected: of these, by the reason for which they were dropped.
+        latest: the first that were dropped since this was cleared, each with the reason.
         sent: datagrams; a multicast counts once.
         duplicates: packets that were here already.
         unreliable_duplicates: the same for datagrams outside the streams.
@@ -20,6 +25,7 @@ class Counters:
     __slots__ = (
         "duplicates",
         "foreign",
+        "latest",
         "received",
         "rejected",
         "sent",
@@ -31,12 +37,19 @@ class Counters:
     def __init__(self) -> None:
         self.received = 0
         self.rejected: Counter[str] = Counter()
+        self.latest: list[tuple[bytes, str]] = []
         self.sent = 0
         self.duplicates = 0
         self.unreliable_duplicates = 0
         self.foreign = 0
         self.stale = 0
         self.violations = 0
+
+    def reject(self, datagram: bytes, reason: str) -> None:
+        """Count a datagram that is dropped."""
+        self.rejected[reason] += 1
+        if len(self.latest) < MAX_LATEST:
+            self.latest.append((datagram, reason))
 
     @property
     def bad(self) -> int:

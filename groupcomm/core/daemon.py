@@ -13,32 +13,32 @@ be. So the work for a burst is done once, not per datagram, and nobody waits for
 from collections.abc import Sequence
 from math import inf
 
-import attrs
-
 from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
+from groupcomm.config.start import Adoption, Start
 from groupcomm.config.view import Incarnation, View
 from groupcomm.core.counters import Counters
 from groupcomm.core.desk import Desk
 from groupcomm.core.heritage import Heritage
 from groupcomm.core.keeper import Keeper
+from groupcomm.core.leaving import Leaving
 from groupcomm.core.operation import Operation
 from groupcomm.core.probe import NoProbe, Probe
-from groupcomm.core.reservation import Reservation
 from groupcomm.core.seat import ClientInput
 from groupcomm.core.suites import make_gate
 from groupcomm.errors import BadDatagram, RemoteProtocolError
 from groupcomm.membership.membership import Membership
+from groupcomm.membership.reservation import reserved_by
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.union import Union
 from groupcomm.security.identity import Credentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.session.daemon import SessionLimits
 from groupcomm.stream.packer import bundle_room
+from groupcomm.stream.ranges import Range
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.control import decode_control_untrusted
-from groupcomm.wire.membership import Past, Span
+from groupcomm.wire.membership import Past
 from groupcomm.wire.packet import PacketKind, peek_untrusted
 
 Transmission = tuple[str | None, bytes]
@@ -71,6 +71,7 @@ class DaemonCore:
         membership: which view is next.
         operation: all there is of the present view; None before the first.
         reservation: of view counters, on disk.
+        leaving: how it ends.
     """
 
     def __init__(
@@ -92,17 +93,15 @@ class DaemonCore:
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
         self._room = bundle_room(config.packet_limit)
-        # Nothing that an earlier start used is above it, also if its disk was lost.
-        floor = max(start.counter, self.physical.read(now))
+        self.reservation = reserved_by(start, self.physical.read, now)
         self.desk = Desk(
             start.name,
             self._room,
-            first_connection=floor + config.starts.connection,
+            first_connection=self.reservation.used + config.starts.connection,
             limits=limits or SessionLimits(),
             probe=self.probe,
         )
         self.keeper = Keeper(self, self._gate, keys)
-        self.reservation = Reservation(start.counter)
         self.operation: Operation | None = None
         self._frozen = True  # no view, or it stands still
         self._begun = False  # a view was installed in this step
@@ -113,8 +112,8 @@ class DaemonCore:
         self._out: list[Transmission] = []
         self._now = now
         self._pause_s = config.timing.token_timeout_s / 2  # so late a call shows a pause
-        self._leaving = False
-        self.membership = Membership(config, attrs.evolve(start, counter=floor), self)
+        self.leaving = Leaving(self, config.leave_timeout_s)
+        self.membership = Membership(config, start, self, self.reservation)
         self.membership.gather(Reason.STARTED, now)
         self.deadline = now
 
@@ -134,12 +133,9 @@ class DaemonCore:
         return [] if self.operation is None else self.operation.streams
 
     @property
-    def adopt_restarts(self) -> int | None:
-        """So many restarts of it are known to others, more than its disk has; None if not.
-
-        It will not be let in. Start anew with one more, written to disk first.
-        """
-        return self.membership.adopt_restarts
+    def adopt(self) -> Adoption | None:
+        """What others know of its earlier starts: start anew with it on disk, and one more."""
+        return self.membership.adopt
 
     def handle(
         self, now: float, datagrams: Sequence[bytes], clients: Sequence[ClientInput]
@@ -170,6 +166,10 @@ class DaemonCore:
 
     def _step(self, now: float, *, clients: bool) -> None:
         membership = self.membership
+        if clients:
+            self.reservation.keep_ahead(self.desk.last - self.config.starts.connection, now)
+        if membership.state is not State.LEFT:
+            self.reservation.step(now)
         due = self._touched or self._begun or now >= self._operation_due or self._is_freed()
         if due or clients:
             self._operate(now, clients=clients)
@@ -186,16 +186,19 @@ class DaemonCore:
 
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
-        self.deadline = max(self._now, min(self.membership.deadline, self._operation_due))
+        due = min(self.membership.deadline, self._operation_due, self.leaving.due)
+        if self.membership.state is not State.LEFT:
+            due = min(due, self.reservation.due)
+        self.deadline = max(self._now, due)
 
     def deliver(self) -> None:
         """Give clients what the last step has made deliverable; call it after each `handle`."""
         operation = self.operation
-        if operation is None or self._frozen:
-            return
-        operation.deliver()
-        self._operation_due = operation.deadline
-        if self._leaving and not self.membership.leaving and self._is_settled(operation):
+        if operation is not None and not self._frozen:
+            operation.deliver()
+            self._operation_due = operation.deadline
+        leaves = self.leaving.begun and not self.membership.leaving
+        if leaves and self.leaving.may_go(self._now):
             self.membership.leave(self._now)
         self._set_deadline()
 
@@ -227,10 +230,11 @@ class DaemonCore:
     def leave(self) -> None:
         """Leave in order: end the sessions, see that all is held everywhere, tell the others.
 
-        `state` is LEFT once that is done; call `handle` soon, and at its deadlines as usual.
+        `state` is LEFT once that is done, or after `leave_timeout_s`, and `leaving` says what was
+        not done; call `handle` soon, and at its deadlines as usual.
         """
-        if not self._leaving:
-            self._leaving = True
+        if not self.leaving.begun:
+            self.leaving.begun = True
             self.desk.close_all("the daemon is being stopped")
             self.wake()
 
@@ -238,9 +242,6 @@ class DaemonCore:
         """Have the next step look at what waits, and soon."""
         self._touched = True
         self.deadline = self._now
-
-    def _is_settled(self, operation: Operation) -> bool:
-        return operation.delivery.complete and self.desk.empty and operation.settled
 
     # ---- datagrams ----
 
@@ -256,7 +257,7 @@ class DaemonCore:
             else:
                 self.counters.foreign += 1
         except BadDatagram as error:
-            self.counters.rejected[error.reason] += 1
+            self.counters.reject(datagram, error.reason)
         except RemoteProtocolError:
             self.counters.violations += 1
 
@@ -295,7 +296,6 @@ class DaemonCore:
         """From now on the present view stands still: nothing is numbered or delivered in it."""
         self._stand_still()
         self._early.clear()
-        self.reservation.look_ahead(self.physical.read(self._now))
 
     def _stand_still(self) -> None:
         self._frozen = True
@@ -312,6 +312,12 @@ class DaemonCore:
         """The last stamp known, microseconds."""
         return self.operation.clock.value if self.operation is not None else 0
 
+    @property
+    def used(self) -> int:
+        """Connection numbers up to this one may have been used, here or by others."""
+        seen = 0 if self.operation is None else self.operation.delivery.highest_connection
+        return max(self.desk.last, seen) - self.config.starts.connection
+
     def reading(self, now: float) -> int:
         """Physical time, microseconds."""
         return self.physical.read(now)
@@ -320,8 +326,8 @@ class DaemonCore:
         """Physical time was wrong by more than is followed: correct it."""
         self.physical.correct(now, reading)
 
-    def missing(self, union: Union) -> tuple[tuple[Span, ...], ...]:
-        """Per ring, what of the union is not held here; the first ranges of it."""
+    def missing(self, union: Union) -> list[list[Range]]:
+        """Per ring, what of the union is not held here."""
         assert self.operation is not None
         return self.operation.ending.missing(union)
 
@@ -331,8 +337,8 @@ class DaemonCore:
         packet = self.operation.streams[ring].packets.get(number)
         return packet.raw if packet is not None else None
 
-    def take_repair(self, packet: bytes, union: Union) -> bool:
-        """Take a packet of the view that stands still, if it is of the union and not here."""
+    def take_repair(self, packet: bytes, union: Union) -> tuple[int, int] | None:
+        """Take a packet of the view that stands still; its ring and number if it is taken."""
         assert self.operation is not None
         return self.operation.ending.take(packet, union)
 
@@ -346,6 +352,7 @@ class DaemonCore:
         if self.operation is not None and union is not None:
             self._finish(self.operation, view, union, fellows)
         self.probe.installed(view)
+        self.reservation.renew(self._now)
         self._gate.begin_view(view)
         me = view.daemons.index(self.start.daemon)
         self.operation = Operation(view, me, self._heritage.announce(self._room), self, self._now)
@@ -378,16 +385,17 @@ class DaemonCore:
         self._heritage.keep(members)
         self.desk.end()
 
-    def may_use(self, counter: int) -> bool:
-        """Whether the disk has reserved a view counter; if not, that it does so is seen to."""
-        return self.reservation.may_use(counter)
-
     @property
     def mark_to_store(self) -> int | None:
         """Have the disk hold this mark of view counters, then call `stored`; or None."""
         return self.reservation.to_store
 
-    def stored(self, mark: int) -> None:
+    def stored(self, mark: int, now: float) -> None:
         """The disk holds this mark, file and folder synced; call `handle` next."""
-        self.reservation.stored(mark)
-        self.deadline = min(self.deadline, self._now)
+        self.reservation.stored(mark, now)
+        self.deadline = min(self.deadline, now)
+
+    def store_failed(self, reason: str, now: float) -> None:
+        """The disk does not hold the mark that it was to store; it is asked again later."""
+        self.reservation.failed(reason, now)
+        self.deadline = min(self.deadline, self.reservation.due)

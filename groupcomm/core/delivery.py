@@ -12,6 +12,7 @@ from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.core import CounterStarts
 from groupcomm.config.view import View
 from groupcomm.core.desk import Desk
+from groupcomm.core.numbers import highest_used
 from groupcomm.core.probe import Probe
 from groupcomm.core.waits import OrderedWaits
 from groupcomm.groups.announcement import Announcements
@@ -56,6 +57,7 @@ class Delivery:
         "_clock",
         "_desk",
         "_early",
+        "_first_connection",
         "_keys",
         "_moved",
         "_probe",
@@ -106,6 +108,12 @@ class Delivery:
         self._waits = OrderedWaits()
         self._unreliable_seen = [ReplayWindow() for _ in view.daemons]
         self._moved = False  # something came that may make something deliverable
+        self._first_connection = view.id.counter + starts.connection  # of one who connects now
+
+    @property
+    def highest_connection(self) -> int:
+        """The highest number of a connection that was seen in the view."""
+        return highest_used(self.groups.highest, self._first_connection)
 
     # ---- what comes ----
 

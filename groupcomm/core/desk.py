@@ -117,14 +117,28 @@ class Desk(Teller):
                 del self._seats[seat.session.connection]
 
     @property
+    def unfinished(self) -> int:
+        """How many sessions there are for other daemons; one without a user is none yet."""
+        return sum(seat.member is not None for seat in self._seats.values())
+
+    @property
     def empty(self) -> bool:
         """Whether no session waits for anything any more."""
-        return not self._seats
+        return not self.unfinished
 
     def principal_of(self, connection: int) -> str:
         """Whose session this is; "" if there is none any more."""
         seat = self._seats.get(connection)
         return "" if seat is None else seat.principal
+
+    def _principal_at(self, daemon: int, connection: int) -> str:
+        known = None if self._table is None else self._table.sessions.get((daemon, connection))
+        return "" if known is None else known.principal
+
+    @property
+    def last(self) -> int:
+        """The highest number that any client was given."""
+        return self._last
 
     def open(self) -> int:
         """The number for a client that connects now; never given twice."""
@@ -157,6 +171,8 @@ class Desk(Teller):
                 elif isinstance(request, Hello):
                     if request.causes:
                         self._causes.wanted.add(connection)
+                    if request.principals:
+                        self._principals.add(connection)
                     seat.takes_refusals = request.refusals
                     self._greet(seat, request.user)
                 elif isinstance(request, Query):
@@ -175,6 +191,8 @@ class Desk(Teller):
             raise SessionError(Code.REJECT_NAME, str(error)) from None
         if self._closing:
             raise SessionError(Code.CONNECTION_CLOSED, self._closing)
+        if why_not := self.guard.why_not_called(seat.principal, user):
+            raise SessionError(Code.REJECT_NAME, why_not)
         seat.user = user
         holder = self._names.holder(user)
         if holder is not None:
@@ -236,8 +254,10 @@ class Desk(Teller):
     def govern(self, access: Access, most_groups: int | None) -> None:
         """These rules hold from now on: who may not be in a group any more has to leave it."""
         self.guard.access, self.guard.most_groups = access, most_groups
-        for seat in self._seats.values():
+        for seat in list(self._seats.values()):
             seat.allowed.clear()
+            if seat.user and (why_not := self.guard.why_not_called(seat.principal, seat.user)):
+                self._leave(seat, Code.REJECT_NAME, why_not)
         self.review()
 
     def review(self) -> None:
@@ -285,6 +305,7 @@ class Desk(Teller):
         self.sessions.pop(connection, None)
         self.ready.pop(connection, None)
         self._causes.wanted.discard(connection)
+        self._principals.discard(connection)
         seat = self._seats.get(connection)
         if seat is None:
             return

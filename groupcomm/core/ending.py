@@ -14,11 +14,11 @@ from groupcomm.errors import BadDatagram
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.union import Union
 from groupcomm.membership.walk import Limits, Walk, find_boundary
-from groupcomm.stream.ranges import Range, ranges_of
+from groupcomm.stream.ranges import Range, ranges_of, without
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
-from groupcomm.wire.membership import MAX_MISSING, Holding, Past, Span
+from groupcomm.wire.membership import Holding, Past
 
 _AGREED = ServiceLevel.AGREED
 _STATE = BundleKind.STATE
@@ -57,17 +57,12 @@ class Ending:
         )
         return Past(self._view.key, holdings, tuple(sorted(self.fellows)))
 
-    def missing(self, union: Union) -> tuple[tuple[Span, ...], ...]:
-        """Per ring what of the union is not here; the first ranges."""
-        lists: list[tuple[Span, ...]] = []
-        for stream in self._delivery.streams:
-            lacking: list[int] = []
-            for first, last in union.spans[stream.ring]:
-                if last > stream.held:
-                    numbers = range(max(first, stream.held + 1), last + 1)
-                    lacking += [number for number in numbers if number not in stream.packets]
-            lists.append(tuple(ranges_of(lacking)[:MAX_MISSING]))
-        return tuple(lists)
+    def missing(self, union: Union) -> list[list[Range]]:
+        """Per ring what of the union is not here."""
+        return [
+            without(union.spans[stream.ring], [(0, stream.forgotten), *_spans(stream)])
+            for stream in self._delivery.streams
+        ]
 
     def bind(self, union: Union, fellows: frozenset[int]) -> None:
         """Take over what the others know: this daemon holds the union, and tells them so."""
@@ -81,8 +76,8 @@ class Ending:
                 self._delivery.count(ring, value, upto)
             order.frontiers.raise_to(ring, union.frontiers[ring])
 
-    def take(self, raw: bytes, union: Union) -> bool:
-        """Take a packet of the view from a fellow; whether it was news.
+    def take(self, raw: bytes, union: Union) -> tuple[int, int] | None:
+        """Take a packet of the view from a fellow; its ring and number, None if it is no news.
 
         Only what is of the union may come in: the boundary is found from what is held here.
 
@@ -94,7 +89,8 @@ class Ending:
             raise BadDatagram("view", "a recovered packet of another view")
         checks.check_data(packet, self._view, self._own_ring)
         known = union.holds(packet.ring, packet.number)
-        return known and self._delivery.take_recovered(packet)
+        is_news = known and self._delivery.take_recovered(packet)
+        return (packet.ring, packet.number) if is_news else None
 
     # ---- what is delivered ----
 

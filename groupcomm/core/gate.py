@@ -24,7 +24,7 @@ from groupcomm.security.plain import PlainOpener, PlainSealer
 from groupcomm.security.sealing import Sealer
 from groupcomm.wire.hello import HELLO_BYTES, Hello, decode_hello_untrusted
 
-STALE: Final = frozenset(("replay", "own", "unproven", "hello", "epoch"))
+STALE: Final = frozenset(("replay", "own", "unproven", "hello", "epoch", "busy", "unlisted"))
 """Reasons for which also what a daemon of the cluster has sealed is dropped."""
 
 ERASE_S: Final = 1.0

@@ -14,7 +14,7 @@ from groupcomm.core.seat import Seat
 from groupcomm.events import GroupView, MemberId, Refused
 from groupcomm.groups.table import Member
 from groupcomm.level import LEVELS
-from groupcomm.security.access import Access, Verb
+from groupcomm.security.access import Access, Verb, own_name
 from groupcomm.wire.bundle import Bundle, BundleKind
 
 MAX_KNOWN: Final = 256
@@ -103,6 +103,20 @@ class Guard:
             principal=seat.principal,
             level=LEVELS[bundle.level],
             quota=quota,
+        )
+
+    # ---- user names ----
+
+    def why_not_called(self, principal: str, user: str) -> str:
+        """Return why a principal's session may not have a user name; "" if it may."""
+        if self.access.may_be_called(principal, user):
+            return ""
+        self.refused["name"] += 1
+        own = own_name(principal)
+        remedy = f"be {own!r} or {own + '/...'!r}, " if own else ""
+        return (
+            f"{principal or 'nobody known'} may not be called {user!r} here: {remedy}give no name,"
+            " or have a rule of [[access]] at this daemon give it by names"
         )
 
     # ---- members ----

@@ -160,6 +160,7 @@ class IdentityGate(SealedGate):
         except BadDatagram:
             self._forged.take()
             raise
+        self._opener.accept_signed()
 
     def _say(self, receiver: Start, hello: Hello, key_id: int) -> None:
         number, _ = receiver

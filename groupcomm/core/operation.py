@@ -186,13 +186,14 @@ class Operation:
 
     @property
     def settled(self) -> bool:
-        """Whether everything that was submitted here has a number, and the whole view holds it.
+        """Whether everything that was submitted here has a number, and the whole view holds it."""
+        return not self._packer.source and not self.unsettled
 
-        What fellows number meanwhile is theirs: while they send, the last of it is never held
-        everywhere.
-        """
+    @property
+    def unsettled(self) -> int:
+        """How many packets up to the last own one are not held by the whole view."""
         held = min(self.ring.everywhere, self.ring.flow.held_far)
-        return not self._packer.source and held >= self._packer.last
+        return max(0, self._packer.last - held)
 
     # ---- one step ----
 

@@ -69,6 +69,7 @@ class Seat:
         "session",
         "takes_refusals",
         "targets",
+        "told_principal",
         "user",
         "welcomed",
     )
@@ -85,6 +86,7 @@ class Seat:
         self.targets: tuple[int, ...] = ()  # whom the private names of its last message mean
         self.ordered: set[int] = set()  # messages whose positions it waits for
         self.takes_refusals = False  # it understands REFUSED frames
+        self.told_principal: str | None = None  # the sender's, of the last delivery; if it asked
         self.allowed: set[tuple[str, ...]] = set()  # destinations that the rules allow
         self.refused = 0  # the message in fragments that they did not allow
         self.groups: set[str] = set()  # joined, or asked to

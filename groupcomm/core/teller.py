@@ -21,6 +21,7 @@ from groupcomm.session.frames import (
     encode_delivery,
     encode_undeliverable,
 )
+from groupcomm.session.principal_frame import encode_principal
 from groupcomm.session.refused_frame import encode_refused
 from groupcomm.session.view_frame import encode_view
 from groupcomm.wire.bundle import Bundle
@@ -41,6 +42,7 @@ class Teller(ABC):
     def __init__(self) -> None:
         self._seats: dict[int, Seat] = {}
         self._causes = ToldCauses()
+        self._principals: set[int] = set()  # connections that asked for senders' principals
         self._blocking: dict[int, DaemonSession] = {}  # perhaps not any more
         self.ready: dict[int, None] = {}
         self.traffic = Traffic()
@@ -50,6 +52,10 @@ class Teller(ABC):
     def _leave(self, seat: Seat, code: int, reason: str) -> None:
         """End a session."""
 
+    @abstractmethod
+    def _principal_at(self, daemon: int, connection: int) -> str:
+        """Return whose session one of any daemon of the view is; "" while nobody knows."""
+
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
         """Hand a bundle to sessions; encoded once for all of them."""
         unreliable = bundle.level == _UNRELIABLE
@@ -58,6 +64,8 @@ class Teller(ABC):
         frame = encode_delivery(sender.name, sender.connection, parts, bundle.body)
         receivers = list(connections)
         self.traffic.deliver(bundle, len(receivers))
+        if self._principals:
+            self._tell_principal(receivers, packet.daemon, sender.connection)
         if self._causes.wanted and not unreliable:
             receivers, asked = self._causes.split(receivers)
             if asked:
@@ -66,6 +74,16 @@ class Teller(ABC):
             seat = self._seats.get(connection)
             if seat is not None:
                 self._push(seat, frame, unreliable)
+
+    def _tell_principal(self, receivers: list[int], daemon: int, sender: int) -> None:
+        """Tell those that asked whose the next delivery is, unless the last one was, too."""
+        principal = self._principal_at(daemon, sender)
+        frame = encode_principal(principal)
+        for connection in self._principals.intersection(receivers):
+            seat = self._seats.get(connection)
+            if seat is not None and seat.told_principal != principal:
+                seat.told_principal = principal
+                self._push(seat, (frame,))
 
     def _push(self, seat: Seat, frame: tuple[Raw, ...], droppable: bool = False) -> None:
         if seat.gone:

@@ -31,19 +31,20 @@ class Groups:
 
     Attributes:
         table: who is connected and who is where.
+        highest: per daemon the highest number of a connection that was seen in the view.
     """
 
     __slots__ = (
         "_audience",
         "_checks",
         "_gone",
-        "_highest",
         "_ids",
         "_me",
         "_names",
         "_open",
         "_open_unreliable",
         "_view",
+        "highest",
         "table",
     )
 
@@ -56,7 +57,7 @@ class Groups:
         self._ids: dict[tuple[int, int, str], MemberId] = {}
         self._open = OpenMessages()
         self._open_unreliable = OpenMessages()  # apart: a newer one ends the older ones
-        self._highest = [0] * len(view.daemons)  # connection number that a CONNECT has shown
+        self.highest = [0] * len(view.daemons)
         self._gone: dict[MemberId, Place] = {}  # disconnected since the last `settle`
         self._checks: list[tuple[Place, Bundle]] = []  # heap: own private messages below AGREED
 
@@ -73,7 +74,7 @@ class Groups:
                 session = MemberId(private_name(user, name), connection)
                 principal = principals.get(connection, "")
                 members[connection] = table.connect(daemon, session, principal)
-                self._highest[daemon] = max(self._highest[daemon], connection)
+                self.highest[daemon] = max(self.highest[daemon], connection)
             for group, connections in announced.groups:
                 for connection in connections:
                     table.join(members[connection], group)
@@ -118,7 +119,7 @@ class Groups:
         """Take a bundle without a place in the order; nothing of a session that has gone."""
         daemon = bundle.packet.daemon
         known = (daemon, bundle.session) in self.table.sessions
-        if not known and bundle.session <= self._highest[daemon]:
+        if not known and bundle.session <= self.highest[daemon]:
             return
         if bundle.kind == _FRAGMENT:
             key = (daemon, bundle.session, bundle.message)
@@ -229,7 +230,7 @@ class Groups:
     def _connect(self, daemon: int, bundle: Bundle) -> None:
         member_id = self.sender(bundle)
         self.table.connect(daemon, member_id, principal_of(bundle))
-        self._highest[daemon] = max(self._highest[daemon], bundle.session)
+        self.highest[daemon] = max(self.highest[daemon], bundle.session)
         if daemon == self._me:
             self._audience.connected(bundle.session, member_id)
 

@@ -9,23 +9,26 @@ from collections.abc import Iterable
 
 from groupcomm.config.view import View
 from groupcomm.groups.announcement import Announcement
-from groupcomm.names import split_private
 from groupcomm.wire.bundle import Bundle, BundleKind
 
 _FRAGMENT = BundleKind.FRAGMENT
 
 
 class Reach:
-    """The subscriptions of one view, as one daemon knows them."""
+    """The subscriptions of one view, as one daemon knows them.
 
-    __slots__ = ("_fellows", "_inside", "_names", "_subscribed")
+    Only what daemons of other rings want is kept, and only while they want it: a group of which
+    nothing is kept stays, so to forget what is over changes nothing.
+    """
+
+    __slots__ = ("_elsewhere", "_fellows", "_outside")
 
     def __init__(self, view: View, me: int) -> None:
         """Begin without any."""
         self._fellows = frozenset(view.rings[view.ring_of[me]])
-        self._names = {daemon.name: at for at, daemon in enumerate(view.daemons)}
-        self._subscribed: dict[str, set[int]] = {}
-        self._inside: dict[str, bool] = {}  # found once, until the group's subscribers change
+        daemons = enumerate(view.daemons)
+        self._elsewhere = frozenset(d.name for at, d in daemons if at not in self._fellows)
+        self._outside: dict[str, set[int]] = {}  # by group those of other rings that want it
 
     def begin(self, announcements: dict[int, Announcement]) -> None:
         """Enter the groups with which daemons come into the view."""
@@ -35,30 +38,26 @@ class Reach:
 
     def subscribe(self, daemon: int, group: str) -> None:
         """A daemon wants what is sent to a group."""
-        self._subscribed.setdefault(group, set()).add(daemon)
-        self._inside.pop(group, None)
+        if daemon not in self._fellows:
+            self._outside.setdefault(group, set()).add(daemon)
 
     def unsubscribe(self, daemon: int, group: str) -> None:
         """A daemon has no members of a group any more, and none that is about to join."""
-        self._subscribed.get(group, set()).discard(daemon)
-        self._inside.pop(group, None)
+        daemons = self._outside.get(group)
+        if daemons is not None:
+            daemons.discard(daemon)
+            if not daemons:
+                del self._outside[group]
 
     def stays(self, bundle: Bundle) -> bool:
         """Whether nobody outside the own ring is a recipient of this bundle of messages."""
-        return bundle.kind <= _FRAGMENT and all(map(self._is_inside, bundle.groups))
+        return bundle.kind <= _FRAGMENT and not any(map(self._leaves, bundle.groups))
 
     def all_stay(self, bundles: Iterable[Bundle]) -> bool:
         """Whether all of them stay."""
         return all(map(self.stays, bundles))
 
-    def _is_inside(self, group: str) -> bool:
-        inside = self._inside.get(group)
-        if inside is None:
-            inside = self._inside[group] = self._find(group)
-        return inside
-
-    def _find(self, group: str) -> bool:
+    def _leaves(self, group: str) -> bool:
         if group[0] != "#":
-            return self._subscribed.get(group, set()) <= self._fellows
-        daemon = self._names.get(split_private(group)[1])
-        return daemon is None or daemon in self._fellows
+            return group in self._outside
+        return group.rpartition("#")[2] in self._elsewhere

@@ -4,7 +4,8 @@ from typing import Protocol
 
 from groupcomm.config.view import Incarnation, View
 from groupcomm.membership.union import Union
-from groupcomm.wire.membership import Past, Span
+from groupcomm.stream.ranges import Range
+from groupcomm.wire.membership import Past
 
 
 class Host(Protocol):
@@ -21,6 +22,10 @@ class Host(Protocol):
     def clock(self) -> int:
         """The last stamp known, microseconds."""
 
+    @property
+    def used(self) -> int:
+        """Connection numbers up to this one may have been used, here or by others."""
+
     def reading(self, now: float) -> int:
         """Physical time, microseconds."""
 
@@ -30,17 +35,18 @@ class Host(Protocol):
     def forget(self, number: int, incarnation: Incarnation) -> None:
         """A start of a daemon is over, because a later one was heard."""
 
-    def may_use(self, counter: int) -> bool:
-        """Whether the disk has reserved a view counter; if not, that it does so is seen to."""
-
-    def missing(self, union: Union) -> tuple[tuple[Span, ...], ...]:
-        """Per ring, what of the union is not held here; the first ranges of it."""
+    def missing(self, union: Union) -> list[list[Range]]:
+        """Per ring, what of the union is not held here."""
 
     def old_packet(self, ring: int, number: int) -> bytes | None:
         """A packet of the view that stands still, whole."""
 
-    def take_repair(self, packet: bytes, union: Union) -> bool:
-        """Take a packet of the view that stands still, if it is of the union and not here."""
+    def take_repair(self, packet: bytes, union: Union) -> tuple[int, int] | None:
+        """Take a packet of the view that stands still, if it is of the union and not here.
+
+        Returns:
+            Its ring and number; None if it is not taken.
+        """
 
     def bind(self, union: Union, fellows: frozenset[int]) -> None:
         """This daemon holds the union and has told so: it treats the old view as these do.

@@ -7,8 +7,10 @@ unless the known one still answers: then it is a clone, and ignored.
 from math import inf
 
 from groupcomm.config.view import Incarnation
+from groupcomm.errors import RemoteProtocolError
+from groupcomm.names import daemon_number
 from groupcomm.security.replay import ReplayWindow
-from groupcomm.wire.membership import Beacon, Commit, Join, Links
+from groupcomm.wire.membership import Beacon, Commit, ControlMessage, Join, Settings
 
 Row = frozenset[tuple[int, int]]
 """(number, random id) of daemons."""
@@ -31,9 +33,13 @@ class Peer:
         commit: its latest commit.
         beacon, beacon_at: its latest beacon and when it came.
         streak: how many of its beacons, one after the other, have said that it hears this daemon.
+        digests, digests_at: of its shared settings, and when it told them last; None before that.
+        differs: settings of it are others that must be equal, so it forms no view with this daemon.
+        settings: what it has told of its settings; None if nothing.
         answered_at: when it was last answered with a beacon, or told that it is outdated.
         ignored_until: no view is begun because it is heard, before this time.
         patience_s: for how long it is ignored when a view comes out without it once more.
+        kept_waiting_since: since when a view with it waits for disks of members; inf if none does.
     """
 
     __slots__ = (
@@ -41,17 +47,22 @@ class Peer:
         "beacon",
         "beacon_at",
         "commit",
+        "differs",
+        "digests",
+        "digests_at",
         "heard_at",
         "ignored_until",
         "incarnation",
         "join",
         "join_at",
+        "kept_waiting_since",
         "left",
         "name",
         "number",
         "patience_s",
         "seen",
         "sequences",
+        "settings",
         "streak",
         "told_at",
     )
@@ -77,8 +88,19 @@ class Peer:
         self.beacon_at = -inf
         self.streak = 0
         self.answered_at = -inf
+        self.digests: bytes | None = None
+        self.digests_at = -inf
+        self.differs = False
+        self.settings: Settings | None = None
+        self.kept_waiting_since = inf
 
-    def is_latest(self, message: Join | Commit | Beacon | Links, sequence: int) -> bool:
+    def call(self, name: str) -> None:
+        """Note its name, as it says; raise RemoteProtocolError if its number is of another one."""
+        if daemon_number(name) != self.number:
+            raise RemoteProtocolError(f"daemon {self.number} calls itself {name!r}")
+        self.name = name
+
+    def is_latest(self, message: ControlMessage, sequence: int) -> bool:
         """Whether no later message of its kind has come; if so it counts from now on."""
         kind = type(message)
         if sequence <= self.sequences.get(kind, 0):
@@ -94,7 +116,9 @@ class Peer:
         """
         known = self.join
         self.join, self.join_at = join, now
-        news = known is None or known.attempt != join.attempt or known.heard != join.heard
+        news = known is None or (
+            (known.attempt, known.heard, known.mark) != (join.attempt, join.heard, join.mark)
+        )
         if news or self.commit is None or self.commit.attempt != join.attempt:
             self.told_at = now
         return news

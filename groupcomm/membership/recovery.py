@@ -3,6 +3,9 @@
 Pure. ``now`` is in seconds. The lowest holder of a packet sends it to those who lack it by their
 joins; who still lacks some says which, again and again, with its commit. While a packet may be on
 its way it is not sent again: what was said meanwhile was said before it came.
+
+Thousands of single packets may be lacking, and who lacks some says so a hundred times a second. So
+what is lacking here is found once and then kept, and what others say is looked up.
 """
 
 from collections.abc import Mapping
@@ -11,8 +14,9 @@ from math import inf
 from groupcomm.config.view import View
 from groupcomm.membership.host import Host
 from groupcomm.membership.union import Union
+from groupcomm.stream.ranges import Range, among, take_out
 from groupcomm.stream.stream import MAX_AHEAD
-from groupcomm.wire.membership import Join, Past, Proposal, Span
+from groupcomm.wire.membership import MAX_MISSING, Join, Past, Proposal, Span
 
 MAX_SPREAD = 4 * MAX_AHEAD
 """Numbers above the forgotten ones that anybody can hold; windows stay far below it."""
@@ -33,8 +37,9 @@ class Recovery:
 
     __slots__ = (
         "_again_s",
+        "_duties",
         "_host",
-        "_missing",
+        "_lacking",
         "_open",
         "_sent_at",
         "begun",
@@ -66,12 +71,13 @@ class Recovery:
         self._host = host
         self._again_s = again_s
         self.begun = False
-        self._missing: tuple[tuple[Span, ...], ...] | None = None  # None: to be looked for anew
+        self._lacking: list[list[Range]] | None = None  # here, by ring; None: not yet looked for
         self.union: Union | None = None
         self.fellows: frozenset[int] = frozenset()
         self.numbers: frozenset[int] = frozenset()
         self._sent_at: dict[tuple[int, int], float] = {}  # when, of all packets to send from here
         self._open: dict[tuple[int, int], set[int]] = {}  # those to be sent, and to whom
+        self._duties: list[list[int]] = []  # by ring their numbers, rising
         if old is None:
             return
         pasts: dict[int, Past] = {}
@@ -87,49 +93,67 @@ class Recovery:
         self.fellows = frozenset(pasts)
         self.numbers = frozenset(numbers)
         own = next(index for key, index in keys.items() if key[0] == me)
+        self._duties = [[] for _ in old.rings]
         for duty, lacking in self.union.duties(own).items():
+            self._duties[duty[0]].append(duty[1])
             self._sent_at[duty] = -inf
             self._open[duty] = {old.daemons[index].number for index in lacking}
 
     @property
     def missing(self) -> tuple[tuple[Span, ...], ...]:
-        """What is still lacking here."""
-        if self._missing is None:
-            self._missing = () if self.union is None else self._host.missing(self.union)
-        return self._missing
+        """What is still lacking here, by ring; the first ranges of it."""
+        return tuple(tuple(ranges[:MAX_MISSING]) for ranges in self._find_lacking())
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is lacking here."""
+        return not any(self._find_lacking())
+
+    def _find_lacking(self) -> list[list[Range]]:
+        if self._lacking is None:
+            self._lacking = [] if self.union is None else self._host.missing(self.union)
+        return self._lacking
 
     def take(self, packet: bytes) -> bool:
         """Take a packet from a fellow; False if it is here already, or not of the union.
 
         What is not of it may come from an attempt with others; it would be here alone.
         """
-        if self.union is None or not self._host.take_repair(packet, self.union):
+        if self.union is None:
             return False
+        lacking = self._find_lacking()
+        taken = self._host.take_repair(packet, self.union)
+        if taken is None:
+            return False
+        ring, number = taken
+        take_out(lacking[ring], number)
         self.begun = True
-        self._missing = None
         return True
 
     def asked(self, number: int, missing: tuple[tuple[Span, ...], ...], now: float) -> None:
         """A fellow still lacks these: those that it should have by now are sent again."""
-        lost = [duty for duty, at in self._sent_at.items() if now >= at + self._again_s]
-        for ring, spans in enumerate(missing):
-            for first, last in spans:
-                for duty in lost:
-                    if duty[0] == ring and first <= duty[1] <= last:
-                        self._open.setdefault(duty, set()).add(number)
+        for ring, (spans, duties) in enumerate(zip(missing, self._duties, strict=False)):
+            for span in spans:
+                for duty in among(duties, span):
+                    if now >= self._sent_at[ring, duty] + self._again_s:
+                        self._open.setdefault((ring, duty), set()).add(number)
 
     def next_batch(self, now: float) -> list[tuple[bytes, set[int]]]:
         """The next packets to send, whole, and to whom, by daemon numbers."""
         taken: list[tuple[bytes, set[int]]] = []
+        done: list[tuple[int, int]] = []
         room = BATCH_BYTES
-        while self._open and room > 0:
-            duty = next(iter(self._open))
-            lacking = self._open.pop(duty)
+        for duty, lacking in self._open.items():
+            if room <= 0:
+                break
+            done.append(duty)
             self._sent_at[duty] = now
             packet = self._host.old_packet(*duty)
             if packet is not None:
                 taken.append((packet, lacking))
                 room -= len(packet)
+        for duty in done:
+            del self._open[duty]
         return taken
 
     @property

@@ -1,4 +1,4 @@
-"""What a daemon does while a view stands: beacons, a watch over neighbours and links, the farewell.
+"""What a daemon does while a view stands: beacons, a watch over neighbours and links.
 
 Pure. ``now`` is in seconds. A fellow of the ring that falls silent ends the view. So does the other
 end of a link, unless the other links still join all rings: then everybody is told, and sends
@@ -10,13 +10,12 @@ from typing import Final
 
 from groupcomm.config.core import Timing
 from groupcomm.config.view import View
-from groupcomm.membership.farewell import Farewell
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.host import Host
 from groupcomm.membership.link_states import LinkStates, Pair
 from groupcomm.membership.neighbours import Neighbours
 from groupcomm.membership.peers import Peer
-from groupcomm.wire.membership import Leave, Links
+from groupcomm.wire.membership import Links
 
 STEADY_BEACONS: Final = 4
 """After so many beacons in a row, all saying that this daemon is heard, a path is there again."""
@@ -30,12 +29,10 @@ class Standing:
 
     Attributes:
         deadline: when `step` has something to do.
-        left: the farewell is over.
     """
 
     __slots__ = (
         "_beacon_due",
-        "_farewell",
         "_flood",
         "_host",
         "_indices",
@@ -43,9 +40,9 @@ class Standing:
         "_neighbours",
         "_repeats",
         "_timing",
+        "_told_mark",
         "_view",
         "deadline",
-        "left",
     )
 
     def __init__(self, timing: Timing, flood: Flood, neighbours: Neighbours, host: Host) -> None:
@@ -57,10 +54,9 @@ class Standing:
         self._links: LinkStates | None = None
         self._indices: dict[int, int] = {}
         self._repeats = 0
+        self._told_mark = 0  # in the last beacon
         self._beacon_due = inf
-        self._farewell = Farewell()
         self.deadline = inf
-        self.left = False
 
     def begin(self, view: View, gathered_at: float, now: float) -> None:
         """A view is installed that was sought since `gathered_at`."""
@@ -70,18 +66,6 @@ class Standing:
         self._repeats = 0
         self._neighbours.watch(view, gathered_at, now)
         self._beacon_due = self.deadline = now
-
-    # ---- the farewell ----
-
-    def leave(self, now: float) -> None:
-        """Tell all that this daemon leaves; it has nothing left that others lack."""
-        self._farewell.begin(now)
-        self.deadline = now
-
-    @property
-    def leaving(self) -> bool:
-        """Whether `leave` was called: nothing else is done from then on."""
-        return self._farewell.begun
 
     # ---- links ----
 
@@ -143,21 +127,25 @@ class Standing:
 
     # ---- one step ----
 
+    @property
+    def owes_mark(self) -> bool:
+        """Return whether the disk has reserved what others need, and they were not told."""
+        disk = self._neighbours.reservation
+        return self._told_mark < disk.needed <= disk.mark
+
     def step(self, now: float) -> bool:
         """Do what it is time for; False if the view cannot stand any longer."""
         neighbours = self._neighbours
-        if now >= self._beacon_due:
+        if now >= self._beacon_due or self.owes_mark:
             self._beacon_due = now + self._timing.beacon_interval_s
+            self._told_mark = neighbours.reservation.mark
             self._flood.send_all(neighbours.beacon(self._view, now))
             if self._repeats or (self._links is not None and self._links.own):
                 self._repeats = max(self._repeats - 1, 0)
                 self._send_links()
-        if now >= self._farewell.due:
-            self._flood.send_all(Leave())
-            self.left = self._farewell.take(now)
-        elif now >= neighbours.silence_due and not self.leaving:
+        if now >= neighbours.silence_due:
             silent = neighbours.silent(now)
             if silent and not self._lose(silent):
                 return False
-        self.deadline = min(self._beacon_due, neighbours.silence_due, self._farewell.due)
+        self.deadline = min(self._beacon_due, neighbours.silence_due)
         return True

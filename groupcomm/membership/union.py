@@ -4,9 +4,9 @@ Nobody goes by what it holds alone: the union of all holdings, notices and front
 boundary for all, whatever each had received (DESIGN, section 6).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from groupcomm.stream.ranges import Range, merge_ranges
+from groupcomm.stream.ranges import Range, holds, merge_ranges
 from groupcomm.wire.membership import Holding, Past
 
 
@@ -49,27 +49,35 @@ class Union:
 
     def holds(self, ring: int, number: int) -> bool:
         """Whether somebody holds a packet."""
-        if number <= self.forgotten[ring]:
-            return True
-        return any(first <= number <= last for first, last in self.spans[ring])
+        return number <= self.forgotten[ring] or holds(self.spans[ring], number)
 
     def duties(self, me: int) -> dict[tuple[int, int], set[int]]:
         """The packets (ring, number) of whose holders `me` is the lowest, and who lacks them."""
         duties: dict[tuple[int, int], set[int]] = {}
-        for ring, spans in enumerate(self.spans):
-            rows = {daemon: past.holdings[ring] for daemon, past in self._holders.items()}
-            sets = {
-                daemon: {number for first, last in row.spans for number in range(first, last + 1)}
-                for daemon, row in rows.items()
-            }
-            for first, last in spans:
-                for number in range(first, last + 1):
-                    holders = [daemon for daemon, held in sets.items() if number in held]
-                    lacking = {
-                        daemon
-                        for daemon in rows
-                        if number not in sets[daemon] and number > rows[daemon].forgotten
-                    }
-                    if lacking and holders and holders[0] == me:
-                        duties[ring, number] = lacking
+        everybody = self._holders.keys()
+        for ring, forgotten in enumerate(self.forgotten):
+            for first, last, holders in self._stretches(ring):
+                if min(holders) == me and len(holders) < len(everybody):
+                    lacking = everybody - holders
+                    for number in range(max(first, forgotten + 1), last + 1):
+                        duties[ring, number] = set(lacking)
         return duties
+
+    def _stretches(self, ring: int) -> Iterator[tuple[int, int, set[int]]]:
+        """Each range of a ring whose packets the same daemons hold, and who they are; rising."""
+        changes = sorted(
+            change
+            for daemon, past in self._holders.items()
+            for first, last in past.holdings[ring].spans
+            for change in ((first, 1, daemon), (last + 1, 0, daemon))
+        )
+        holders: set[int] = set()
+        since = 0
+        for number, begins, daemon in changes:
+            if holders and number > since:
+                yield since, number - 1, holders
+            since = number
+            if begins:
+                holders.add(daemon)
+            else:
+                holders.discard(daemon)

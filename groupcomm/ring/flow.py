@@ -84,8 +84,8 @@ class Flow:
     def hear_held(self, ring: int, number: int, now: float) -> None:
         """All daemons of another ring hold this ring's stream up to `number`."""
         self._far[ring].hear(number, self._whole(number), now)
-        if len(self._staying) > 2 * self._most_headers:
-            done = bisect_right(self._staying, self.held_far)
+        done = bisect_right(self._staying, self.held_far)
+        if 2 * done > len(self._staying):  # so each is moved once at most, on average
             self._staying_before += done
             del self._staying[:done]
 

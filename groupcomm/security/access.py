@@ -1,9 +1,12 @@
 """Access control: which principal may do what with which group.
 
 Pure. A *principal* is who a session belongs to, as its daemon found out: ``unix:NAME``,
-``cert:SAN`` or ``token:NAME``. There are rules that allow, and none that forbid: with
-one rule or more, what none of them allows is refused. Without any, all who were let in may do
+``uid:NUMBER``, ``cert:SAN`` or ``token:NAME``. There are rules that allow, and none that forbid:
+with one rule or more, what none of them allows is refused. Without any, all who were let in may do
 everything; but what tells of others' sessions is then for programs of the daemon's own host.
+
+With rules a session may also not be called as it likes: a principal may use its own name and random
+ones, and the names that a rule gives it. So the sender of a message is who its name says.
 
 Names and patterns are compared in Unicode's form NFC, so that names which look alike are decided
 alike. In a pattern ``*`` stands for any characters, none included; everything else for itself.
@@ -19,8 +22,15 @@ import attrs
 
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.names import check_destination
+from groupcomm.security.patterns import Pattern, parse_pattern
 
 MAX_PRINCIPAL_BYTES: Final = 255
+
+RESERVED: Final = ("sink.",)
+"""User names that begin so are trusted by receivers: only a pattern that begins so gives them."""
+
+_RANDOM_NAME: Final = re.compile("u[0-9a-f]{12}")
+"""What a program is called that wants no name of its own; nobody takes it for somebody."""
 
 
 class Verb(enum.IntEnum):
@@ -50,17 +60,20 @@ class Rule:
         who: patterns of principals.
         groups: patterns of groups' names; with UNICAST of private names; ADMIN has no group.
         verbs: what they may do.
+        names: patterns of user names that their sessions may have.
     """
 
     who: tuple[str, ...]
     groups: tuple[str, ...]
     verbs: frozenset[Verb]
+    names: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
-        for what, values in (("who", self.who), ("groups", self.groups), ("may", self.verbs)):
+        given = self.verbs or self.names
+        for what, values in (("who", self.who), ("groups", self.groups), ("may", given)):
             if not values:
                 raise ConfigError(f"access: {what} is empty; a rule names at least one")
-        for pattern in self.who + self.groups:
+        for pattern in self.who + self.groups + self.names:
             if not pattern:
                 raise ConfigError("access: a pattern is empty; * stands for everything")
 
@@ -71,6 +84,13 @@ class Rule:
             and any(_matches(pattern, principal) for pattern in self.who)
             and (verb is Verb.ADMIN or any(_matches(pattern, name) for pattern in self.groups))
         )
+
+    def gives_name(self, principal: str, name: str) -> bool:
+        """Return whether this rule gives a principal a user name; both are in form NFC."""
+        reserved = next((start for start in RESERVED if name.startswith(start)), "")
+        return any(
+            pattern.startswith(reserved) and _matches(pattern, name) for pattern in self.names
+        ) and any(_matches(pattern, principal) for pattern in self.who)
 
 
 @attrs.frozen
@@ -95,9 +115,38 @@ class Access:
         if verb is not Verb.ADMIN and not is_a_name_for(verb, name):
             return False
         if not self.rules:
-            return verb is not Verb.ADMIN or principal.startswith("unix:")
+            return verb is not Verb.ADMIN or is_of_this_host(principal)
         who, what = normal(principal), normal(name)
         return bool(who) and any(rule.allows(who, verb, what) for rule in self.rules)
+
+    def may_be_called(self, principal: str, name: str) -> bool:
+        """Return whether a principal's session may have a user name.
+
+        With rules: its own name, alone or followed by ``/`` and anything; a random one; and what a
+        rule gives it.
+        """
+        if not self.rules:
+            return True
+        who, name = normal(principal), normal(name)
+        if not who:
+            return False
+        if _RANDOM_NAME.fullmatch(name):
+            return True
+        own = own_name(who)
+        if own and not name.startswith(RESERVED) and (name == own or name.startswith(f"{own}/")):
+            return True
+        return any(rule.gives_name(who, name) for rule in self.rules)
+
+
+def is_of_this_host(principal: str) -> bool:
+    """Return whether a principal's programs run on the daemon's own host."""
+    return principal.startswith(("unix:", "uid:"))
+
+
+def own_name(principal: str) -> str:
+    """Return what a principal is called: ``ann`` for ``unix:ann``; "" for who has none."""
+    kind, _, name = principal.partition(":")
+    return "" if kind == "uid" else name
 
 
 def is_a_name_for(verb: Verb, name: str) -> bool:
@@ -114,12 +163,10 @@ def normal(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
-def _matches(pattern: str, text: str) -> bool:
-    return _compiled(pattern).fullmatch(text) is not None
-
-
 @lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Runs of ``*`` count as one, so that no pattern takes long."""
-    parts = re.split(r"\*+", normal(pattern))
-    return re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
+def _parsed(pattern: str) -> Pattern:
+    return parse_pattern(normal(pattern))
+
+
+def _matches(pattern: str, text: str) -> bool:
+    return _parsed(pattern).matches(text)

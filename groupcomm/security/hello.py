@@ -12,6 +12,9 @@ a challenge as well as an answer; and it tells the counters used before it, so w
 earlier is stale. A proof is good once: if its windows had to be forgotten, a copy of it would begin
 them anew. So once any were forgotten only the answer to a new challenge counts.
 
+Copies of what earlier starts have sent bring about challenges, and nothing else. So challenges and
+answers have allowances of their own, and copies use up nothing that a daemon that is there needs.
+
 docs/security.md says what is sent when, and why no one can be made to talk by it.
 """
 
@@ -70,13 +73,24 @@ class Introductions:
         now: seconds.
     """
 
-    __slots__ = ("_allowances", "_asked", "_last", "_listed", "_own", "forgot")
+    __slots__ = (
+        "_answers",
+        "_asked",
+        "_challenges",
+        "_greeted",
+        "_last",
+        "_listed",
+        "_own",
+        "forgot",
+    )
 
     def __init__(self, own: Incarnation, listed: Mapping[int, str], now: float) -> None:
         self._own = own
         self._listed = listed
-        self._allowances = Allowances(now)
-        self._asked: dict[int, dict[Incarnation, _Asked]] = {}
+        self._challenges = Allowances(now)
+        self._answers = Allowances(now)
+        self._asked: dict[int, dict[Incarnation, _Asked]] = {}  # maybe copies of old datagrams
+        self._greeted: dict[int, dict[Incarnation, _Asked]] = {}  # they have named this start
         self.forgot = False
         self._last = 0  # number of a challenge; never used before in this start
 
@@ -99,9 +113,9 @@ class Introductions:
         asked = self._asked.get(number, {}).get(incarnation)
         if room < 0 or (asked is not None and now < asked.again_at):
             return None
-        if not self._allowances.take(number, now):
+        if not self._challenges.take(number, now):
             return None
-        return Hello(start=incarnation, asks=self._ask(start, now))
+        return Hello(start=incarnation, asks=self._ask(self._asked, start, now))
 
     def on_hello(self, start: Start, hello: Hello, *, proven: bool, now: float) -> Reply:
         """A hello has come, with a right seal.
@@ -118,9 +132,9 @@ class Introductions:
         trust = not proven and (answered or not self.forgot)
         if not (trust or hello.asks):
             raise BadDatagram("hello", f"answers {hello.answers}, which is not asked")
-        if not hello.asks or not self._allowances.take(number, now):
+        if not hello.asks or not self._answers.take(number, now):
             return Reply(trust=trust, say=None)
-        asks = 0 if proven or trust else self._ask(start, now)
+        asks = 0 if proven or trust else self._ask(self._greeted, start, now)
         return Reply(trust=trust, say=Hello(start=incarnation, asks=asks, answers=hello.asks))
 
     def _check_listed(self, number: int) -> None:
@@ -129,16 +143,17 @@ class Introductions:
 
     def _take_answer(self, start: Start, answers: int) -> bool:
         number, incarnation = start
-        asked = self._asked.get(number, {}).get(incarnation)
-        if asked is None or asked.number != answers:
-            return False
-        del self._asked[number][incarnation]
-        return True
+        for starts in (self._asked.get(number, {}), self._greeted.get(number, {})):
+            asked = starts.get(incarnation)
+            if asked is not None and asked.number == answers:
+                del starts[incarnation]
+                return True
+        return False
 
-    def _ask(self, start: Start, now: float) -> int:
-        """The number of the challenge for a start: a new one, or that of the last one."""
+    def _ask(self, among: dict[int, dict[Incarnation, _Asked]], start: Start, now: float) -> int:
+        """Return the number of the challenge for a start: a new one, or that of the last one."""
         number, incarnation = start
-        starts = self._asked.setdefault(number, {})
+        starts = among.setdefault(number, {})
         asked = starts.get(incarnation)
         if asked is None:
             while len(starts) >= MAX_ASKED:

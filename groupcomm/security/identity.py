@@ -27,6 +27,13 @@ Entropy = Callable[[int], bytes]
 Start = tuple[int, Incarnation]
 """A daemon's number, and which start of it."""
 
+_FIELD: Final = 2**255 - 19
+_ORDER_EIGHT: Final = int.from_bytes(
+    bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
+)
+_SMALL_ORDER: Final = frozenset({0, 1, _FIELD - 1, _ORDER_EIGHT, _FIELD - _ORDER_EIGHT})
+"""The y coordinates of the points of edwards25519 whose order divides 8 (RFC 8032, section 5.1)."""
+
 _PURPOSE: Final = b"groupcomm identity v1"
 _PLACE = struct.Struct("!QQQQQQ")
 
@@ -39,6 +46,15 @@ def print_of(public: bytes) -> bytes:
 def public_of(private: bytes) -> bytes:
     """The public key that belongs to a private one, 32 bytes each."""
     return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def has_small_order(public: bytes) -> bool:
+    """Return whether anybody can sign for a public key of 32 bytes, as its point has small order.
+
+    Encodings of y that are not reduced modulo the field's prime count, too.
+    """
+    y = int.from_bytes(public, "little") & (2**255 - 1)
+    return y % _FIELD in _SMALL_ORDER
 
 
 @attrs.frozen
@@ -58,6 +74,11 @@ class Roll:
         for name, public in self.daemons.items():
             if len(public) != IDENTITY_BYTES:
                 raise ConfigError(f"identities: {name} has {len(public)} bytes; it must have 32")
+            if has_small_order(public):
+                raise ConfigError(
+                    f"identities: the public key of {name} has small order, so anybody could sign"
+                    " for it; make another with: groupcomm identity new"
+                )
             if public in named:
                 raise ConfigError(f"identities: {named[public]} and {name} have the same key")
             named[public] = name

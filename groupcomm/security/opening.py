@@ -5,7 +5,8 @@ then this daemon has no window for it, and anything might be a copy of something
 the proof; `trust` begins the windows behind it.
 
 A receiver moves its replay window only for datagrams that have proved authentic: one forged high
-counter would lock the true sender out.
+counter would lock the true sender out. Where a seal proves nothing, since more than the sender can
+make it, the caller checks a signature first and then calls `accept_signed`.
 """
 
 import struct
@@ -111,11 +112,14 @@ class Opener:
         "_own",
         "_peers",
         "_rekeying",
+        "_unsigned",
         "failed_opens",
         "lacked",
         "now",
     )
     SUITE: ClassVar[int] = SUITE_AES_GCM
+    SIGNED: ClassVar[int] = -1
+    """The channel whose datagrams count only once their signatures were checked; -1: none."""
 
     def __init__(
         self,
@@ -134,6 +138,7 @@ class Opener:
         self._peers: dict[bytes, Peer] = {}
         self._derived = 0.0  # keys, of which DERIVED_PER_S are forgotten each second
         self._derived_at = 0.0
+        self._unsigned: tuple[Lane, int, int, int, Decrypt] | None = None
         self.failed_opens = 0
         self.lacked: int | None = None
         self.now = 0.0
@@ -162,7 +167,9 @@ class Opener:
         self._check_key(key_id)
         if not lane.window.check(counter):
             raise BadDatagram("replay", f"counter {counter}")
-        if epoch == lane.epoch and key_id == lane.key_id and lane.decrypt is not None:
+        if place == self.SIGNED:
+            packet = self._open_unsigned(peer, lane, datagram, scope, key_id, counter, epoch)
+        elif epoch == lane.epoch and key_id == lane.key_id and lane.decrypt is not None:
             packet = self._open(lane, lane.decrypt, datagram, scope)
             lane.window.accept(counter)
         else:
@@ -171,6 +178,34 @@ class Opener:
             lane.window.accept(counter)
             self._advance(lane, key_id, epoch, decrypt)
         return Opened(peer.sender, peer.incarnation, counter, packet, place, key_id)
+
+    def _open_unsigned(
+        self,
+        peer: Peer,
+        lane: Lane,
+        datagram: bytes,
+        scope: int,
+        key_id: int,
+        counter: int,
+        epoch: int,
+    ) -> bytes:
+        """Open a datagram whose seal proves nothing; neither window nor epoch moves."""
+        present = epoch == lane.epoch and key_id == lane.key_id and lane.decrypt is not None
+        if present and lane.decrypt is not None:
+            decrypt = lane.decrypt
+        else:
+            decrypt = self._another_key(peer, lane, key_id, self.SIGNED, epoch)
+        packet = self._open(lane if present else None, decrypt, datagram, scope)
+        self._unsigned = lane, counter, key_id, epoch, decrypt
+        return packet
+
+    def accept_signed(self) -> None:
+        """Move window and epoch for the datagram opened last: its sender has signed it."""
+        if self._unsigned is not None:
+            lane, counter, key_id, epoch, decrypt = self._unsigned
+            self._unsigned = None
+            lane.window.accept(counter)
+            self._advance(lane, key_id, epoch, decrypt)
 
     def _check_key(self, key_id: int) -> None:
         if key_id not in self._keys:
@@ -220,6 +255,7 @@ class Opener:
         epoch: int,
     ) -> Opened:
         """A datagram of a start that has not proved that it sends now; nothing is remembered."""
+        self._unsigned = None
         cluster, sender, restarts, random_id = _IDENTITY.unpack(identity)
         if cluster != self._cluster:
             raise BadDatagram("cluster", f"{cluster:x}")

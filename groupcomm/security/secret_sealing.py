@@ -4,7 +4,8 @@ Keys come from the ring's key and the secret of the sender (exchange.py) togethe
 enough. An epoch says which secret: its upper 20 bits are the secret's number, from 1.
 
 Hellos are sealed with the ring's key alone, and have epochs of their own: else each view would
-bring one, and whoever names epochs at random could keep a receiver busy with their keys.
+bring one, and whoever names epochs at random could keep a receiver busy with their keys. Whoever
+has the key file can seal a hello in any name, so nothing moves before its signature was checked.
 
 Control messages are sealed twice, with the ring's key around it: so daemons that do not know each
 other's secrets yet learn from each other that they are there. Nothing else is believed of them.
@@ -134,8 +135,9 @@ class SecretSealer(Sealer):
 class SecretOpener(Opener):
     """Opens what those seal who have given it their secrets."""
 
-    __slots__ = ("_exchange", "_turned")
+    __slots__ = ("_exchange", "_turns")
     SUITE: ClassVar[int] = SUITE_IDENTITIES
+    SIGNED: ClassVar[int] = Channel.HELLO
 
     def __init__(
         self, keys: KeyRing | None, cluster: int, own: Start, exchange: Exchange, rekeying: Rekeying
@@ -143,7 +145,8 @@ class SecretOpener(Opener):
         """Open datagrams of this cluster with the secrets of the exchange."""
         super().__init__(keys, cluster, own, rekeying=rekeying)
         self._exchange = exchange
-        self._turned: dict[Start, tuple[int, float]] = {}  # the latest secret heard of, since when
+        # Which secrets a start was heard to seal with, since when; the first is the oldest in use.
+        self._turns: dict[Start, list[tuple[int, float]]] = {}
 
     def open_untrusted(self, datagram: bytes) -> Opened:
         """Open one datagram; if its secret is not here, only its outer seal is: unproven.
@@ -192,18 +195,28 @@ class SecretOpener(Opener):
     def tick(self) -> None:
         """Erase what opens datagrams that cannot be on their way any more."""
         super().tick()
-        before, self._turned = self._turned, {}
+        before, self._turns = self._turns, {}
         for peer in self._peers.values():
             start = peer.sender, peer.incarnation
             lanes = [lane for place, lane in peer.lanes.items() if place != Channel.HELLO]
             latest = max(lane.epoch for lane in lanes) >> EPOCH_BITS
-            turned, since = before.get(start, (0, self.now))
-            self._turned[start] = (turned, since) if latest <= turned else (latest, self.now)
-            if latest == turned and self.now >= since + 2 * self._rekeying.lifetime_s:
-                self._exchange.erase_before(start, turned)
-                for lane in lanes:
-                    if lane.epoch >> EPOCH_BITS < turned:
-                        lane.decrypt = None
+            turns = self._turns[start] = before.get(start, [])
+            if not turns or latest > turns[-1][0]:
+                turns.append((latest, self.now))
+            self._erase_before(self._oldest_in_use(turns), start, lanes)
+
+    def _oldest_in_use(self, turns: list[tuple[int, float]]) -> int:
+        """Drop the turns that a later one has made old, however fast they follow each other."""
+        turned_by = self.now - 2 * self._rekeying.lifetime_s
+        while len(turns) > 1 and turns[1][1] <= turned_by:
+            del turns[0]
+        return turns[0][0] if turns[0][1] <= turned_by else -1
+
+    def _erase_before(self, number: int, start: Start, lanes: list[Lane]) -> None:
+        self._exchange.erase_before(start, number)
+        for lane in lanes:
+            if lane.epoch >> EPOCH_BITS < number:
+                lane.decrypt = None
 
     def forget_daemon(self, number: int) -> None:
         """Open nothing any more of any start of a daemon."""

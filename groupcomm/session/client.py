@@ -53,7 +53,7 @@ _LEVEL_COUNT: Final = len(LEVELS)
 _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _DELIVER: Final = int(FrameKind.DELIVER)
-_CAUSES: Final = int(FrameKind.CAUSES)
+_ABOUT_DELIVERIES: Final = frozenset((FrameKind.CAUSES, FrameKind.PRINCIPAL))
 _FATES: Final = frozenset((FrameKind.ORDERED, FrameKind.UNDELIVERABLE, FrameKind.REFUSED))
 
 
@@ -93,6 +93,7 @@ class ClientSession:
         *,
         start_message: int = 0,
         causes: bool = False,
+        principals: bool = False,
         token: str = "",
         reassembly_cap_bytes: int = REASSEMBLY_CAP_BYTES,
     ) -> None:
@@ -102,6 +103,7 @@ class ClientSession:
             user: 1 to 255 bytes of UTF-8 without ``#``.
             start_message: the first message gets the next number.
             causes: ask to be told the causes of messages; an older daemon tells none.
+            principals: ask to be told whose sessions messages come from.
             token: proves to the daemon who this is; only ever over TLS.
             reassembly_cap_bytes: above it the session ends, as it could keep no promise.
 
@@ -116,7 +118,9 @@ class ClientSession:
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._bundler = Bundler()
         self._inbox = Inbox(reassembly_cap_bytes)
-        capabilities = Capability.REFUSALS | (Capability.CAUSES if causes else 0)
+        capabilities = Capability.REFUSALS
+        capabilities |= Capability.CAUSES if causes else 0
+        capabilities |= Capability.PRINCIPALS if principals else 0
         self._bundler.add_frame(encode_hello(user, capabilities, token))
 
     @property
@@ -313,8 +317,8 @@ class ClientSession:
             for frame in self._reader.feed(data):
                 if frame[0] == _DELIVER:
                     self._inbox.deliver(frame, events)
-                elif frame[0] == _CAUSES:
-                    self._inbox.hear_causes(frame)
+                elif frame[0] in _ABOUT_DELIVERIES:
+                    self._inbox.hear_about(frame)
                 else:
                     self._on_frame(frame, events)
                 if self.closed or self._inbox.overfull:

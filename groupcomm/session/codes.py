@@ -8,7 +8,7 @@ class Code(enum.IntEnum):
 
     OK = 0
     REJECT_QUOTA = -3  # its principal has too many connections
-    REJECT_NAME = -5  # not a user's name
+    REJECT_NAME = -5  # not a user's name, or one that its principal may not have
     REJECT_NOT_UNIQUE = -6  # the daemon has a session of this user
     REJECT_VERSION = -7
     CONNECTION_CLOSED = -8  # by the daemon, which tells why in words; or lost

@@ -58,9 +58,7 @@ class SessionLimits:
     unreliable_drop_bytes: int = 4 * 1024 * 1024  # waiting output; UNRELIABLE is dropped above it
     output_cap_bytes: int = 2 * MAX_MESSAGE_BYTES  # one message with its heads, and a window
     backlog_cap_bytes: int = 1024 * 1024  # bundles without a number; what a visit may take
-    block_bytes: int | None = (
-        None  # waiting output above which all senders wait; None: they never do
-    )
+    block_bytes: int | None = None  # waiting output above which all senders wait; None: never
 
     def __attrs_post_init__(self) -> None:
         if self.backlog_cap_bytes < 1:
@@ -81,14 +79,16 @@ class Hello:
         user: its name.
         causes: it wants a CAUSES frame before each DELIVER frame with a position.
         refusals: it understands REFUSED frames.
+        principals: it wants PRINCIPAL frames.
     """
 
-    __slots__ = ("causes", "refusals", "user")
+    __slots__ = ("causes", "principals", "refusals", "user")
 
     def __init__(self, user: str, capabilities: int) -> None:
         self.user = user
         self.causes = bool(capabilities & Capability.CAUSES)
         self.refusals = bool(capabilities & Capability.REFUSALS)
+        self.principals = bool(capabilities & Capability.PRINCIPALS)
 
 
 class Submit:

@@ -3,12 +3,15 @@
 from itertools import repeat
 from typing import Final
 
+import msgspec
+
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import BadDatagram
 from groupcomm.events import CausalContext, Cause, Event, GroupView, MemberId, Message
 from groupcomm.level import LEVELS
 from groupcomm.session.causes_frame import decode_causes_untrusted
-from groupcomm.session.frames import decode_delivery_untrusted
+from groupcomm.session.frames import FrameKind, decode_delivery_untrusted
+from groupcomm.session.principal_frame import decode_principal_untrusted
 from groupcomm.session.reassembly import Reassembly
 from groupcomm.wire.bundle import Bundle, BundleKind, body_payload, decode_body_untrusted
 from groupcomm.wire.messages import decode_messages_untrusted
@@ -20,6 +23,7 @@ docs/end-to-end.md. No text in UTF-8 begins with ff.
 """
 
 _MESSAGES: Final = int(BundleKind.MESSAGES)
+_PRINCIPAL: Final = int(FrameKind.PRINCIPAL)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 
 
@@ -31,6 +35,7 @@ class Inbox:
         malformed: bundles that were dropped because their payload does not decode.
         me: the session itself, once it is known.
         heard_back: the highest number of its own messages that have come.
+        principal: of the sender of the next deliveries; None if the daemon tells none.
         sealed: a message has come that begins with `SEALED`; whoever looks sets it back.
     """
 
@@ -42,6 +47,7 @@ class Inbox:
         "heard_back",
         "malformed",
         "me",
+        "principal",
         "sealed",
         "view",
     )
@@ -50,6 +56,7 @@ class Inbox:
         self.view: ViewId | None = None
         self.malformed = self.heard_back = 0
         self.me: MemberId | None = None
+        self.principal: str | None = None
         self.sealed = False
         self._reassembly = Reassembly(cap_bytes)
         self._causes: CausalContext | None = None  # of the next delivery
@@ -68,12 +75,18 @@ class Inbox:
         """Whether unfinished messages that may not be lost fill more than their cap."""
         return self._reassembly.held_bytes > self._reassembly.cap_bytes
 
-    def hear_causes(self, frame: bytes) -> None:
-        """Take a CAUSES frame: it is about the next delivery.
+    def hear_about(self, frame: bytes) -> None:
+        """Accept what is told of deliveries to come: a CAUSES or a PRINCIPAL frame.
 
         Raises:
             BadDatagram: it breaks its layout.
         """
+        if frame[0] == _PRINCIPAL:
+            self.principal = decode_principal_untrusted(frame)
+        else:
+            self._hear_causes(frame)
+
+    def _hear_causes(self, frame: bytes) -> None:
         if frame != self._causes_frame:
             self._context = decode_causes_untrusted(frame)
             self._causes_frame = frame
@@ -96,7 +109,7 @@ class Inbox:
             self._causes = None
         try:
             if bundle.kind == _MESSAGES:
-                first = _unpack(sender, bundle, payload, position, causes, events)
+                first = _unpack(sender, bundle, payload, position, causes, self.principal, events)
                 # One look a bundle, as a sender seals all that it sends to a group, or nothing.
                 if first.startswith(SEALED):
                     self.sealed = True
@@ -104,6 +117,8 @@ class Inbox:
                 message = self._reassembly.add(sender, bundle, payload, position, causes)
                 if message is None:
                     return
+                if self.principal is not None:
+                    message = msgspec.structs.replace(message, principal=self.principal)
                 events.append(message)
                 if message.data.startswith(SEALED):
                     self.sealed = True
@@ -130,6 +145,7 @@ def _unpack(
     payload: Raw,
     first: Position | None,
     causes: CausalContext | None,
+    principal: str | None,
     events: list[Event],
 ) -> bytes:
     """Append the messages of a bundle whose first has this position; the data of the first."""
@@ -139,7 +155,10 @@ def _unpack(
     senders, groups, places = repeat(sender), repeat(bundle.groups), range(count)
     levels, firsts = repeat(LEVELS[bundle.level]), repeat(first)
     # Each map is written out: to pass a tuple of its arguments costs a tenth of a message.
-    if causes is None:
+    if principal is not None:
+        more = repeat(causes), repeat(principal)
+        events += map(Message, senders, numbers, groups, levels, types, data, firsts, places, *more)
+    elif causes is None:
         events += map(Message, senders, numbers, groups, levels, types, data, firsts, places)
     else:
         told = repeat(causes)

@@ -41,6 +41,10 @@ class Clock:
         """The wall clock jumps by up to a day, either way."""
         self._wall += self._rng.uniform(-DAY_S, DAY_S)
 
+    def set_ahead(self, seconds: float) -> None:
+        """The wall clock is set by so much; back, if it is below 0."""
+        self._wall += seconds
+
     def set_ahead_of(self, wall_s: float, now: int) -> None:
         """See to it that the wall clock shows more than this."""
         self._wall = max(self._wall, wall_s + 1.0 - now / SECOND)

@@ -22,6 +22,7 @@ from groupcomm.config.view import DaemonId, View
 from groupcomm.membership.states import State
 from groupcomm.sim.attacker import Attacker
 from groupcomm.sim.clients import Client
+from groupcomm.sim.configs import is_alike, other_configs
 from groupcomm.sim.fault_schedule import FaultSchedule
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.host import Host
@@ -74,7 +75,7 @@ class Cluster:
         network: what connects them.
         clients: all that were ever connected.
         identities: of all starts of all daemons, as traces name them.
-        config: of all cores.
+        config: of all cores, unless a host has another one.
         core: indices of the hosts whose daemons must agree in the end.
     """
 
@@ -98,6 +99,7 @@ class Cluster:
             settings.links,
             self.daemons,
         )
+        self._other_configs = other_configs(self._random("files"), self.config)
         self._schedule: FaultSchedule | None = None
         self._attacker: Attacker | None = None
         if start:
@@ -135,6 +137,7 @@ class Cluster:
             settings,
             self.network,
             self.daemons,
+            self._other_configs,
         )
         if settings.faults.attacker:
             self._attacker = Attacker(self.loop, self._random("attacker"), self.daemons)
@@ -211,10 +214,12 @@ class Cluster:
         self.heal(range(len(self.daemons)))
 
     def heal(self, core: Collection[int]) -> None:
-        """From now on nothing goes wrong in `core`; its daemons run. Others are dead or cut off.
+        """From now on nothing goes wrong in `core`; its daemons run with one configuration.
 
-        That begins once all that others have sent before has arrived, and what was begun with them
-        has failed: time passes until then.
+        Others are dead, cut off or, with the fault ``files``, run with another configuration.
+        That begins once all that was sent to the core before has arrived, as what faults have
+        delayed holds up what follows it, and once attempts begun before are over: time passes
+        until then.
         """
         self.core = tuple(sorted(core))
         if self._schedule is not None:
@@ -223,20 +228,19 @@ class Cluster:
             self._attacker.stop()
         outside = [host for host in self.daemons if host.index not in self.core]
         self._cut_off(outside)
-        ways = {(host.index, index) for host in outside for index in self.core}
-        paths = [self.network.paths[way] for way in ways if way in self.network.paths]
+        paths = [path for (_, target), path in self.network.paths.items() if target in self.core]
         until = max((path.under_way_until for path in paths), default=0)
         hosts = [self.daemons[index] for index in self.core]
         for host in hosts:
             host.on_end = lambda host, end: None
-            if host.is_outdated or not host.is_up:
+            host.other_config = None
+            if host.is_outdated or host.differs or not host.is_up:
                 host.kill()
                 host.disk.repair(host.most_restarts)
                 host.boot()
         self.run(max(0, until - self.loop.now) / SECOND)
-        if outside:
-            self.run(LOOK_S / 10)  # so that what has arrived last is taken
-            self._end_attempts(hosts, self.loop.now)
+        self.run(LOOK_S / 10)  # so that what has arrived last is taken
+        self._end_attempts(hosts, self.loop.now)
         limit = self.loop.now + microseconds(BOOT_LIMIT_S)
         while any(host.process is None for host in hosts):
             assert self.loop.now < limit, "a daemon does not start"
@@ -245,7 +249,7 @@ class Cluster:
         self.record(Heal(self.loop.now, tuple(names)))
 
     def _end_attempts(self, hosts: Sequence[Host], since: int) -> None:
-        """Run until all attempts begun before a time are over: with who is cut off they only fail.
+        """Run until all attempts begun before a time are over: they may fail for what was before.
 
         They show in no trace: a view that stands still meanwhile looks like one that lasts.
         """
@@ -254,14 +258,30 @@ class Cluster:
             self.run(LOOK_S / 10)
 
     def _cut_off(self, outside: list[Host]) -> None:
-        """Who is not in the core is dead, or nobody in the core hears it."""
-        rng = self._random("outside")
+        """Who is not in the core is dead, or nobody in the core hears it, or it differs."""
+        rng, files = self._random("outside"), self.settings.faults.files
         for host in outside:
             host.on_end = lambda host, end: None
+            if files and self._set_apart(host, rng):
+                continue
             if rng.random() < 0.5:
                 host.kill()
             for index in self.core:
                 self.network.cut([(host.index, index), (index, host.index)])
+
+    def _set_apart(self, host: Host, rng: Random) -> bool:
+        """Have a daemon run with a configuration that keeps it out of the view of the core."""
+        apart = [
+            config
+            for config in self._other_configs
+            if host.name in config.daemons and not is_alike(config, self.config)
+        ]
+        if not apart or rng.random() < 0.5:
+            return False
+        host.kill()
+        host.other_config = rng.choice(apart)
+        host.boot()
+        return True
 
     def settle(self) -> None:
         """Run until nothing new happens any more, then record that nothing may be missing."""
@@ -281,7 +301,8 @@ class Cluster:
     def _progress(self) -> tuple[object, ...]:
         """What changes when a client of the core is told something or a packet is held there."""
         hosts = [self.daemons[index] for index in self.core]
-        held = (stream.held for host in hosts for stream in host.core.streams)
+        streams = [stream for host in hosts for stream in host.core.streams]
+        held = ((stream.held, len(stream.packets)) for stream in streams)  # and behind a gap
         views = (host.completed for host in hosts)
         core = set(self.core)
         told = sum(client.told for client in self.clients if client.daemon in core)
@@ -298,6 +319,7 @@ def make_config(settings: Settings) -> CoreConfig:
         packet_limit=settings.packet_limit,
         starts=settings.starts,
         windows=settings.windows,
+        leave_timeout_s=settings.leave_timeout_s,
         timing=attrs.evolve(
             Timing(),
             longest_delay_s=longest_way_s(len(settings.sites), settings.links),

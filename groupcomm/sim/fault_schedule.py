@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
+from groupcomm.config.core import CoreConfig
 from groupcomm.sim.cuts import Cuts
 from groupcomm.sim.disruptions import Disruptions
 from groupcomm.sim.faults import TOKEN_TIMEOUT_S
@@ -40,6 +41,7 @@ class FaultSchedule:
             break views.
         network: whose datagrams suffer.
         hosts: who suffers.
+        configs: wrong ones, that hosts may get.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class FaultSchedule:
         settings: Settings,
         network: Network,
         hosts: Sequence[Host],
+        configs: Sequence[CoreConfig] = (),
     ) -> None:
         faults = settings.faults
         self._loop = loop
@@ -59,7 +62,7 @@ class FaultSchedule:
         self._hosts = hosts
         self._several_sites = len(settings.sites) > 1
         self._running = True
-        self.outages = Outages(loop, rng, faults, hosts)
+        self.outages = Outages(loop, rng, faults, hosts, configs)
         self.cuts = Cuts(loop, network)
         self.disruptions = Disruptions(loop, rng, faults, network, self.cuts, sites_of(hosts))
         self.link_faults = LinkFaults(
@@ -72,6 +75,7 @@ class FaultSchedule:
             (faults.slow_factor, self._slow_down),
             (faults.clock_rate, self._jump),
             (self._acts, self._disrupt),
+            (faults.ahead_s, self.outages.mislead),
         ):
             if strength:
                 loop.at(loop.now + rng.randrange(SECOND), act)
@@ -84,6 +88,7 @@ class FaultSchedule:
             (faults.pause_s, self.outages.pause),
             (faults.disk, self.outages.damage_disk),
             (faults.leave, self.outages.leave),
+            (faults.files, self.outages.change_file),
         ]
         if len(self._hosts) > 1:
             acts += [

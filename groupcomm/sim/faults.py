@@ -46,6 +46,9 @@ class Faults:
         pause_s: daemons stand still for up to so long, 0.1 to 20 token timeouts.
         disk: daemons are killed and find their disk lost, rolled back, or cloned.
         leave: daemons leave in order and start again.
+        files: hosts get other configurations, with which their daemons start again.
+        ahead_s: one daemon starts with a wall clock that is so far ahead, 60 to 86,400; it is right
+            again soon, and no help to those whose disks are damaged later.
         link_loss: chance that a link between sites loses a datagram, for the worst of them, to 0.1.
         link_jitter: how much longer than its delay a link takes at times, as a share, to 1.
         link_load: by how much a link may be wider than the narrowest that carries the load of a
@@ -76,6 +79,8 @@ class Faults:
     pause_s: float = 0.0
     disk: bool = False
     leave: bool = False
+    files: bool = False
+    ahead_s: float = 0.0
     link_loss: float = 0.0
     link_jitter: float = 0.0
     link_load: float = 0.0
@@ -113,6 +118,8 @@ _DRAW: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {
     "pause": ("pause_s", lambda rng: 10 ** rng.uniform(-1.0, log10(20.0)) * TOKEN_TIMEOUT_S),
     "disk": ("disk", lambda rng: True),
     "leave": ("leave", lambda rng: True),
+    "files": ("files", lambda rng: True),
+    "ahead": ("ahead_s", lambda rng: 10 ** rng.uniform(log10(60.0), log10(86_400.0))),
 }
 
 _DRAW_BETWEEN_SITES: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {

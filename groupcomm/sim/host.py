@@ -8,11 +8,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
+import attrs
+
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
+from groupcomm.config.start import Adoption, Start
 from groupcomm.config.view import DaemonId, Incarnation
 from groupcomm.core import DaemonCore
+from groupcomm.membership.reservation import count_start
 from groupcomm.membership.states import State
 from groupcomm.security.identity import Credentials
 from groupcomm.security.keys import KeyRing
@@ -31,6 +34,9 @@ from groupcomm.trace.probe import Record, TraceProbe
 
 MAX_FLYING: Final = 2000
 """Datagrams on their way to a host without a daemon among which old ones are looked for."""
+
+BOOT_AGAIN_US: Final = SECOND // 10
+"""A daemon whose start could not be counted is started again after so long."""
 
 _RING_KEY: Final = bytes(range(32))
 
@@ -61,6 +67,8 @@ class Host:
     Attributes:
         clock: its clocks, which go on whatever happens to daemons.
         disk: of its daemons.
+        other_config: what daemons that start here from now on are configured with; None for what
+            all hosts should have.
         process: the daemon that runs; None while none does.
         clone: a second one with the same name; nearly always None.
         starts: how many daemons have started here.
@@ -84,6 +92,7 @@ class Host:
         restarts = self._incarnations.randint(0, 8)
         disk_rng = random_for(seed, f"disk {index}")
         self.disk = Disk(self._loop, disk_rng, DiskRecord(restarts=restarts))
+        self.other_config: CoreConfig | None = None
         self.process: Process | None = None
         self.clone: Process | None = None
         self.starts = 0
@@ -135,6 +144,11 @@ class Host:
         return any(self.name in (view.daemons[a].name, view.daemons[b].name) for a, b in view.links)
 
     @property
+    def differs(self) -> bool:
+        """Whether a daemon runs here with settings that are not those of all others."""
+        return self.process is not None and self.process.core.config != self._cluster.config
+
+    @property
     def most_restarts(self) -> int:
         """The highest restart count that any daemon here had."""
         return max(self._all_restarts, default=0)
@@ -147,28 +161,51 @@ class Host:
 
     # ---- starts ----
 
-    def boot(self, least_restarts: int = 0) -> None:
+    def boot(self, adopt: Adoption | None = None) -> None:
         """Start a daemon: it counts its start on disk before it does anything else.
 
         Args:
-            least_restarts: how many restarts others are known to count.
+            adopt: what others know of earlier starts.
         """
         if self.is_idle:
             self._booting = True
             self._boots += 1
-            old = self.disk.record
-            restarts = max(old.restarts, least_restarts) + 1
-            new = DiskRecord(restarts=restarts, mark=old.mark)
-            self.disk.write(new, partial(self._counted, self._boots, new))
+            start, new = self._count(self.disk, adopt)
+            self.disk.write(
+                new,
+                partial(self._counted, self._boots, start, self._loop.now),
+                partial(self._not_counted, self._boots, adopt),
+            )
+
+    def _not_counted(self, boot: int, adopt: Adoption | None, _: str) -> None:
+        """The disk did not take the record: try again later."""
+
+        def boot_again(_: object) -> None:
+            if boot == self._boots and self._booting:
+                self._booting = False
+                self.boot(adopt)
+
+        self._loop.at(self._loop.now + BOOT_AGAIN_US, boot_again)
+
+    def _count(self, disk: Disk, adopt: Adoption | None = None) -> tuple[Start, DiskRecord]:
+        """Return the next start from a disk, and the record that has to be on it before."""
+        known = (adopt or Adoption()).united(disk.record.restarts, disk.record.mark)
+        incarnation = Incarnation(known.restarts + 1, self._incarnations.getrandbits(64))
+        reading = int(self.clock.wall(self._loop.now) * SECOND)
+        used, mark = count_start(known.counter, reading, incarnation.random_id)
+        start = Start(name=self.name, incarnation=incarnation, counter=used, mark=mark)
+        return start, DiskRecord(restarts=incarnation.restarts, mark=mark)
 
     def boot_now(self, _: object = None) -> None:
         """Start a daemon; for the loop to call."""
         self.boot()
 
-    def _counted(self, boot: int, record: DiskRecord) -> None:
+    def _counted(self, boot: int, start: Start, begun: int) -> None:
+        """The start is on disk: the daemon runs, and gets what is on its way."""
         if boot == self._boots and self._booting:
             self._booting = False
-            self.process = self._start(self.disk, record)
+            write_s = (self._loop.now - begun) / SECOND
+            self.process = self._start(self.disk, attrs.evolve(start, write_s=write_s))
             self._listen()
             flying, self._flying = self._flying, []
             for arrival, datagram in flying:
@@ -179,34 +216,34 @@ class Host:
         """Start a second daemon from a copy of the disk, unless there is one."""
         if self.clone is None and self.process is not None:
             disk = self.disk.copy()
-            new = DiskRecord(restarts=disk.record.restarts + 1, mark=disk.record.mark)
+            start, new = self._count(disk)
             self._clones += 1
-            disk.write(new, partial(self._cloned, self._clones, disk, new))
+            # A disk that was just made is well: no write on it fails.
+            disk.write(new, partial(self._cloned, self._clones, disk, start), lambda _: None)
 
-    def _cloned(self, clone: int, disk: Disk, record: DiskRecord) -> None:
+    def _cloned(self, clone: int, disk: Disk, start: Start) -> None:
         if clone == self._clones and self.clone is None:
-            self.clone = self._start(disk, record)
+            self.clone = self._start(disk, start)
             self._listen()
 
-    def _start(self, disk: Disk, record: DiskRecord) -> Process:
+    def _start(self, disk: Disk, start: Start) -> Process:
         cluster, settings, now = self._cluster, self._settings, self._loop.now
-        incarnation = Incarnation(record.restarts, self._incarnations.getrandbits(64))
-        start = Start(name=self.name, incarnation=incarnation, counter=record.mark)
+        incarnation = start.incarnation
         self.starts += 1
-        self._all_restarts.append(record.restarts)
+        self._all_restarts.append(incarnation.restarts)
         name = f"{self.name}/{self.starts}"
         cluster.identities[start.daemon] = name
-        cluster.record(Boot(now, name, f"{record.restarts}.{incarnation.random_id:x}"))
+        cluster.record(Boot(now, name, f"{incarnation.restarts}.{incarnation.random_id:x}"))
         probe = TraceProbe(self._loop, cluster.record, name, cluster.identities)
         core = DaemonCore(
-            cluster.config,
+            self.other_config or cluster.config,
             start,
             keys=self.keys,
             credentials=self.credentials,
             now=self.clock.monotonic(now),
             wall=self.clock.wall(now),
             limits=SessionLimits(
-                unreliable_drop_bytes=settings.session_cap_bytes // 16,
+                unreliable_drop_bytes=settings.session_cap_bytes // 4,
                 output_cap_bytes=settings.session_cap_bytes,
             ),
             probe=probe,
@@ -219,7 +256,7 @@ class Host:
             core,
             self.clock,
             disk,
-            record.restarts,
+            incarnation.restarts,
             probe,
             self._ended,
         )
@@ -246,15 +283,16 @@ class Host:
     def damage_disk(self, lost: bool) -> None:
         """While no daemon runs: the disk is lost, or an earlier record is all there is.
 
-        Then only the wall clock can tell that there were views before, so it is not behind them: a
-        daemon with neither would use their ids again (docs/membership.md).
+        Then only the wall clock can tell that there were views before, so it is not behind them;
+        unless their counters are far ahead of all clocks (docs/membership.md).
         """
         assert self.process is None
         if lost:
             self.disk.lose()
         else:
             self.disk.roll_back()
-        self.clock.set_ahead_of(self._counter / SECOND, self._loop.now)
+        if not self._settings.faults.ahead_s:
+            self.clock.set_ahead_of(self._counter / SECOND, self._loop.now)
 
     def kill_clone(self) -> None:
         """End the clone, also one that is about to start."""
@@ -275,8 +313,8 @@ class Host:
         self.process = None
         self._listen()
         if how is End.OUTDATED:
-            assert process.core.adopt_restarts is not None
-            self.boot(process.core.adopt_restarts)
+            assert process.core.adopt is not None
+            self.boot(process.core.adopt)
         self.on_end(self, how)
 
     # ---- what daemons and clients do ----

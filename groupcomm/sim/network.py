@@ -236,8 +236,10 @@ class Network:
         return path
 
     def unicast(self, source: int, target: str, datagram: bytes) -> None:
-        """Send to one host, by its name."""
-        index = self._indices[target]
+        """Send to one host, by its name; what is sent to a host that does not exist is lost."""
+        index = self._indices.get(target)
+        if index is None:
+            return
         if index == source:  # its own address: an earlier start of it, or a clone, was heard
             self._receivers[index].put(self._loop.now + LAN_DELAY_US, datagram)
             return

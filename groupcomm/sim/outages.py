@@ -5,6 +5,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from groupcomm.config.core import CoreConfig
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.host import Host
 from groupcomm.sim.loop import SECOND, Loop, microseconds
@@ -28,6 +29,9 @@ CLONE_SHARE: Final = 0.1
 
 LONGEST_CLONE_S: Final = 2.0
 
+MISLED_US: Final = SECOND
+"""For so long a wall clock is ahead."""
+
 
 class Outages:
     """Brings daemons down and up again.
@@ -37,22 +41,33 @@ class Outages:
         rng: this run's source for when and whom.
         faults: how strong.
         hosts: where the daemons run.
+        configs: wrong ones, that hosts may get.
     """
 
-    def __init__(self, loop: Loop, rng: Random, faults: Faults, hosts: Sequence[Host]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        rng: Random,
+        faults: Faults,
+        hosts: Sequence[Host],
+        configs: Sequence[CoreConfig] = (),
+    ) -> None:
         self._loop = loop
         self._rng = rng
         self._faults = faults
         self._hosts = hosts
+        self._configs = configs
         self._running = True
         self._damage: dict[int, str] = {}  # by host: what its disk suffers once its daemon is dead
         self._again: set[int] = set()  # hosts whose next daemon dies soon
+        self._misled: Host | None = None  # whose wall clock is ahead
         for host in hosts:
             host.on_end = self._on_end
 
     def end(self) -> None:
         """Nobody dies any more; who stands still goes on, who is dead stays it."""
         self._running = False
+        self._set_right()
         for host in self._hosts:
             host.kill_clone()
             if host.process is not None:
@@ -102,6 +117,25 @@ class Outages:
             self._damage[victim.index] = damage
         self._doom(victim)
 
+    def mislead(self, _: None) -> None:
+        """Have a daemon start with a clock that is ahead, as soon as one runs; once in a run."""
+        if not self._running:
+            return
+        victim = self._victim()
+        if victim is None:
+            self._loop.at(self._loop.now + MISLED_US, self.mislead)
+            return
+        self._misled = victim
+        victim.clock.set_ahead(self._faults.ahead_s)
+        victim.kill()
+        victim.boot()
+        self._loop.at(self._loop.now + MISLED_US, self._set_right)
+
+    def _set_right(self, _: None = None) -> None:
+        if self._misled is not None:
+            self._misled.clock.set_ahead(-self._faults.ahead_s)
+            self._misled = None
+
     def pause(self) -> None:
         """Let a daemon stand still."""
         victim = self._victim()
@@ -115,6 +149,17 @@ class Outages:
         victim = self._victim()
         if victim is not None and victim.process is not None:
             victim.process.leave()
+
+    def change_file(self) -> None:
+        """Give a host another configuration, or the right one; its daemon starts again with it."""
+        victim = self._victim()
+        if victim is not None and victim.process is not None:
+            wrong = [config for config in self._configs if victim.name in config.daemons]
+            victim.other_config = self._rng.choice((None, *wrong))
+            if self._rng.random() < 0.5:
+                victim.process.leave()
+            else:
+                self._doom(victim)
 
     # ---- death ----
 
@@ -152,7 +197,7 @@ class Outages:
         """How long a host stays without a daemon: not at all, a moment, or long."""
         rng = self._rng
         longest = self._faults.crash_s or 2.0
-        if how is End.LEFT:
+        if how in (End.LEFT, End.CUT_SHORT):
             longest = 2.0
         down_s = rng.choice((0.0, rng.uniform(0.0, 0.05), rng.uniform(0.0, longest)))
         return 1 + microseconds(down_s)

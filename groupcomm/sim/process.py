@@ -66,6 +66,7 @@ class End(enum.Enum):
 
     KILLED = enum.auto()
     LEFT = enum.auto()  # in order
+    CUT_SHORT = enum.auto()  # it has left too, but could not do so in order in time
     OUTDATED = enum.auto()  # others know of later starts: it has to start anew
 
 
@@ -262,7 +263,7 @@ class Process:
         if (
             self.sends_left == 0
             or core.mark_to_store is not None
-            or core.membership.adopt_restarts is not None
+            or core.adopt is not None
             or core.membership.state is State.LEFT
         ):
             self._look_after(core)
@@ -282,7 +283,7 @@ class Process:
             self.end(End.KILLED)
         elif core.mark_to_store is not None and not self._storing:
             self._store(core.mark_to_store)
-        elif core.adopt_restarts is not None:
+        elif core.adopt is not None:
             self.end(End.OUTDATED)
         elif core.state is State.LEFT:
             self._over = True
@@ -326,12 +327,18 @@ class Process:
     def _store(self, mark: int) -> None:
         self._storing = True
         record = DiskRecord(restarts=self.restarts, mark=mark)
-        self.disk.write(record, lambda: self._stored(mark))
+        self.disk.write(record, lambda: self._stored(mark), self._not_stored)
 
     def _stored(self, mark: int) -> None:
         self._storing = False
         if self.alive:
-            self.core.stored(mark)
+            self.core.stored(mark, self.clock.monotonic(self._loop.now))
+            self.wake()
+
+    def _not_stored(self, reason: str) -> None:
+        self._storing = False
+        if self.alive:
+            self.core.store_failed(reason, self.clock.monotonic(self._loop.now))
             self.wake()
 
     # ---- ends ----
@@ -346,7 +353,7 @@ class Process:
     def _linger(self, until: int) -> None:
         """It has left; its clients may still read what is theirs."""
         if self.alive and (self.connections.all_served or self._loop.now >= until):
-            self.end(End.LEFT)
+            self.end(End.CUT_SHORT if self.core.leaving.unfinished else End.LEFT)
         elif self.alive:
             self._loop.at(self._loop.now + LINGER_LOOK_US, self._linger, until)
 

@@ -5,7 +5,7 @@ from random import Random
 
 import attrs
 
-from groupcomm.config.core import CounterStarts, Timing, Windows
+from groupcomm.config.core import CoreConfig, CounterStarts, Timing, Windows
 from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import ConfigError
 from groupcomm.session.daemon import SessionLimits
@@ -35,9 +35,10 @@ AFFORDABLE_DAEMONS = 2 * MOST_DAEMONS
 
 LINGERS_S = (0.0, 0.0, Timing().linger_s, 0.005)
 NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04, 0.04)
+LEAVE_TIMEOUTS_S = (CoreConfig().leave_timeout_s, CoreConfig().leave_timeout_s, 0.3, 0.0)
 SMALL_WINDOWS = Windows(visit_bytes=12_000, ring_bytes=30_000, stream_packets=64)
 ALL_AGREE_SHARE = 0.6
-STORM_CAP_BYTES = 600_000
+STORM_CAP_BYTES = 130_000
 """Above the largest message of a storm, and low enough for clients to be too slow for it."""
 
 
@@ -86,6 +87,7 @@ class Settings:
         links: between neighbouring sites. Others do not hear each other at all.
         notice_interval_s: least time between two horizon notices of a ring.
         linger_s: how long a resting token stays after a message.
+        leave_timeout_s: after so long a daemon leaves anyhow.
         windows: of each ring; small ones let large messages take several visits of the token.
         faults: what goes wrong.
         suite: 2 if daemons have identities and datagrams are encrypted, 1 if they are encrypted, 0
@@ -107,6 +109,7 @@ class Settings:
     links: tuple[Link, ...] = ()
     notice_interval_s: float = NOTICE_INTERVALS_S[0]
     linger_s: float = Timing().linger_s
+    leave_timeout_s: float = LEAVE_TIMEOUTS_S[0]
     windows: Windows = attrs.field(factory=Windows)
     faults: Faults = attrs.field(factory=Faults)
     suite: int = 0
@@ -151,6 +154,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         links=links,
         notice_interval_s=random_for(seed, "notices").choice(NOTICE_INTERVALS_S),
         linger_s=random_for(seed, "stay").choice(LINGERS_S),
+        leave_timeout_s=random_for(seed, "leaving").choice(LEAVE_TIMEOUTS_S),
         windows=random_for(seed, "windows").choice((Windows(), Windows(), SMALL_WINDOWS)),
         faults=faults,
         suite=sealed if options.suite is None else options.suite,

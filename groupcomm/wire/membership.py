@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from groupcomm.config.shared import MAX_ITEM, MAX_ITEMS, MAX_KEY, MAX_ROWS
 from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.names import check_daemon
@@ -27,6 +28,23 @@ Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=255)]
 Span: TypeAlias = tuple[Number, Number]
 """(first, last) of a range of packet numbers."""
 
+Digests: TypeAlias = Key
+"""Of a daemon's shared settings: 8 bytes of those that must be equal, 8 of those that should be."""
+
+Rows: TypeAlias = Annotated[
+    tuple[
+        tuple[
+            Annotated[str, Meta(max_length=MAX_KEY)],
+            Annotated[
+                tuple[Annotated[str, Meta(max_length=MAX_ITEM)], ...], Meta(max_length=MAX_ITEMS)
+            ],
+        ],
+        ...,
+    ],
+    Meta(max_length=MAX_ROWS),
+]
+"""Settings: the key and the value of each."""
+
 Heard: TypeAlias = Annotated[tuple[tuple[Number, Number], ...], Meta(max_length=MAX_DAEMONS)]
 """Number and random id of each daemon whose own datagrams came here lately."""
 
@@ -41,6 +59,7 @@ class ControlKind(enum.IntEnum):
     LEAVE = 5
     OUTDATED = 6
     LINKS = 7
+    SETTINGS = 8
 
 
 class _Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -48,11 +67,19 @@ class _Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
 
 
 class Beacon(_Message, frozen=True):
-    """I am here, in this view, and hear these; to direct neighbours only, never passed on."""
+    """I am here, in this view, and hear these; to direct neighbours only, never passed on.
+
+    `used`: the highest view counter that this daemon may have used. `mark`: its disk has reserved
+    all up to this one. `write_us`: how long its disk takes for a write.
+    """
 
     counter: Number  # of the view
     view: Key
     heard: Heard
+    digests: Digests
+    used: Number
+    mark: Number
+    write_us: Number
 
 
 class Holding(_Message, frozen=True):
@@ -82,23 +109,28 @@ class Past(_Message, frozen=True):
 
 
 class Join(_Message, frozen=True):
-    """I want a new view. All but `heard` stays as it is for one attempt.
+    """I want a new view. All but `heard` and `mark` stays as it is for one attempt.
 
     `reading`: physical time; `clock`: the last stamp known, both in microseconds. `counter`: the
-    highest view counter that this daemon may have used.
+    highest view counter that this daemon may have used. `mark`: its disk has reserved all up to
+    this one.
     """
 
     attempt: Number
     name: Name
+    digests: Digests
     heard: Heard
     reading: Number
     clock: Number
     counter: Number
+    mark: Number
     past: Past | None
 
-    def hearing(self, heard: Heard) -> "Join":
-        """The same, but for whom is heard."""
-        return msgspec.structs.replace(self, heard=heard)
+    def updated(self, heard: Heard, mark: int) -> "Join":
+        """Return the same join with whom is heard now, and with the mark that is reserved now."""
+        if heard == self.heard and mark == self.mark:
+            return self
+        return msgspec.structs.replace(self, heard=heard, mark=mark)
 
 
 class Seat(_Message, frozen=True):
@@ -147,10 +179,14 @@ class Leave(_Message, frozen=True):
 
 
 class Outdated(_Message, frozen=True):
-    """To a start of a daemon, by its random id: others know of more restarts than it does."""
+    """To a start of a daemon, by its random id: others know of more restarts than it does.
+
+    `counter`: numbers up to it may have been used, for views and for the daemon's connections.
+    """
 
     random_id: Number
     restarts: Number
+    counter: Number
 
 
 class Links(_Message, frozen=True):
@@ -160,7 +196,17 @@ class Links(_Message, frozen=True):
     lost: Annotated[tuple[Span, ...], Meta(max_length=MAX_DAEMONS)]
 
 
-ControlMessage: TypeAlias = Beacon | Join | Commit | Repair | Leave | Outdated | Links
+class Settings(_Message, frozen=True):
+    """My shared settings, for those whose digests are others: those that must be equal, and those
+    that should be. Values that are very long are cut."""
+
+    name: Name
+    digests: Digests
+    required: Rows
+    advised: Rows
+
+
+ControlMessage: TypeAlias = Beacon | Join | Commit | Repair | Leave | Outdated | Links | Settings
 
 _MAX_COUNT: Final = 2**64 - 2**32  # what is counted on from here still fits
 
@@ -172,6 +218,7 @@ _TYPES: Final[dict[int, type[Any]]] = {
     ControlKind.LEAVE: Leave,
     ControlKind.OUTDATED: Outdated,
     ControlKind.LINKS: Links,
+    ControlKind.SETTINGS: Settings,
 }
 _KINDS: Final = {type_: int(kind) for kind, type_ in _TYPES.items()}
 _DECODERS: Final = {kind: msgspec.msgpack.Decoder(type_) for kind, type_ in _TYPES.items()}
@@ -199,6 +246,12 @@ def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
         raise BadDatagram("control", str(error)) from None
     if isinstance(message, Join):
         _check_join(message)
+    elif isinstance(message, Settings):
+        _check_name(message.name)
+    elif isinstance(message, Outdated):
+        _check_counts(message.restarts, message.counter)
+    elif isinstance(message, Beacon):
+        _check_counts(message.used)
     elif isinstance(message, Commit):
         _check_proposal(message.proposal)
         for spans in message.missing:
@@ -206,15 +259,23 @@ def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
     return message
 
 
-def _check_join(join: Join) -> None:
-    if max(join.reading, join.clock, join.counter, join.attempt) >= _MAX_COUNT:
+def _check_counts(*counts: int) -> None:
+    if max(counts) >= _MAX_COUNT:
         raise BadDatagram("count", "a clock or counter near its end")
-    try:
-        check_daemon(join.name)
-    except LocalProtocolError as error:
-        raise BadDatagram("name", str(error)) from None
+
+
+def _check_join(join: Join) -> None:
+    _check_counts(join.reading, join.clock, join.counter, join.attempt)
+    _check_name(join.name)
     for holding in join.past.holdings if join.past is not None else ():
         _check_spans(holding.spans)
+
+
+def _check_name(name: str) -> None:
+    try:
+        check_daemon(name)
+    except LocalProtocolError as error:
+        raise BadDatagram("name", str(error)) from None
 
 
 def _check_spans(spans: tuple[Span, ...]) -> None:

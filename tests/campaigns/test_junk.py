@@ -78,7 +78,7 @@ def test_each_kind_of_junk_is_refused_for_its_reason(kind: str) -> None:
 
 
 def test_a_little_junk_ends_no_view(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--rate", "1500", "--half-open", "300", "--duration-s", "1", "--rounds", "1"]
+    options = ["--rate", "800", "--half-open", "200", "--duration-s", "0.5", "--rounds", "1"]
     junk.main([*options, "--json"])
     shown = capsys.readouterr()
     found = json.loads(shown.out)

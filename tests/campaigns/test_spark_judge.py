@@ -3,6 +3,7 @@
 import pytest
 
 from tests.campaigns.spark_exactly_once import compare_rows
+from tests.campaigns.spark_workers import ROWS, judge
 
 WANTED = [b"ROW 1", b"ROW 2", b"ROW 10"]
 
@@ -22,3 +23,11 @@ def test_rows_that_are_twice_missing_or_out_of_order_are_found(
 ) -> None:
     found = compare_rows("the receiver", WANTED, given)
     assert found == ([] if what is None else [f"the receiver has {len(given)} rows of 3: {what}"])
+
+
+def test_rows_that_are_missing_and_a_worker_that_read_nothing_are_found() -> None:
+    whole = [[row, f"worker{row % 2}"] for row in range(ROWS)]
+    assert judge({"batch": whole, "stream": whole}) == []
+    lame = [[row, "worker0"] for row in range(ROWS - 1)]
+    found = judge({"batch": whole, "stream": lame})
+    assert [each.split(":")[0] for each in found] == ["stream", "stream"]

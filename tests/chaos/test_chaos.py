@@ -13,8 +13,8 @@ from tests.chaos.sites import parts
 @pytest.mark.parametrize(
     ("options", "disasters"),
     [
-        (("--disasters", "4", "--rate", "300"), 4),
-        (("--disasters", "2", "--rate", "100", "--sites", "2", "--daemons", "3"), 2),
+        (("--disasters", "2", "--rate", "200"), 2),
+        (("--disasters", "1", "--rate", "100", "--sites", "2", "--daemons", "3"), 1),
     ],
 )
 def test_real_disasters_break_no_promise(

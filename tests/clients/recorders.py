@@ -19,6 +19,8 @@ from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_log.reader import LogReader
 
 PATIENCE_S = 20.0
+COUNT = 20
+"""Messages of each level that are sent at a time."""
 
 
 class RecorderProcess:
@@ -130,7 +132,7 @@ async def until_recorded(folder: Path, data: bytes) -> None:
 
 async def send_all_levels(sender: Connection) -> None:
     """Some messages of each level, and wait until their place in the order is known."""
-    for number in range(50):
+    for number in range(COUNT):
         for level in LEVELS:
             await sender.multicast("g", b"%d" % number, level=level)
     await sender.multicast("g", b"in this view", ordered=True)

@@ -17,6 +17,7 @@ from groupcomm_client.doctor.finding import Finding, Grade
 from groupcomm_client.doctor.host import check_buffers, check_clock
 from groupcomm_client.local_cluster import LocalCluster, LocalDaemon, free_ports
 from groupcomm_client.running_cluster import RunningCluster
+from groupcommd.config_file import read_addresses
 from groupcommd.key_file import write_key_file
 from groupcommd.udp import BUFFER_BYTES
 from tests.clients.shell import Shell
@@ -165,7 +166,7 @@ def test_a_cluster_that_is_well(cluster: RunningCluster) -> None:
     shell = Shell(cluster.address("a"))
     words = ("doctor", "--config", str(cluster.config), "--name", "a")
     where = ("--address", cluster.address("a"), "--other", cluster.address("b"))
-    status, output, messages = shell.run(*words, *where, "--json")
+    status, output, messages = shell.tell(*words, *where, "--json")
     found = json.loads(output)
     assert (status, messages, found["problem"]) == (0, "", 0)
     checks = {each["check"]: each["text"] for each in found["findings"]}
@@ -174,7 +175,7 @@ def test_a_cluster_that_is_well(cluster: RunningCluster) -> None:
     assert checks["same everywhere"] == "a and b have one configuration"
     status, output, _ = shell.run("doctor")  # the one of $GROUPCOMM_ADDRESS
     assert (status, "view: all are in it: a, b" in output) == (0, True), output
-    status, output, _ = shell.run(*words)  # not at the socket that the file says
+    status, output, _ = shell.tell(*words)  # not at the socket that the file says
     assert status == 1
     assert "PROBLEM daemon: cannot connect" in output
     assert "\n        -> start it: groupcomm daemon --config" in output
@@ -205,6 +206,7 @@ def test_the_wrong_daemon_and_one_that_stands_still(cluster: RunningCluster) -> 
     found = look(cluster.config, "a", cluster.address("a"))
     cluster.resume("a")
     says(found["daemon"], PROBLEM, "did not admit", "log")
+    says(found["address"], OK, "it seems by the daemon that admits nobody")
     cluster.settle()
 
 
@@ -250,7 +252,13 @@ def test_a_key_at_one_of_them_only(tmp_path: Path) -> None:
     write_key_file(tmp_path / "one.key")
     with unlike(f'key_file = "{tmp_path / "one.key"}"', "insecure = true") as (cluster, _):
         found = look(cluster.config, "a", str(cluster["a"].unix))
+        where = read_addresses(cluster.config)["b"]
+        told = [line["text"] for line in cluster["a"].lines() if line.get("reason") == "suite"]
     says(found["datagrams"], PROBLEM, "(suite)", "key_file")
+    says(found["datagrams"], PROBLEM, f"from b ({where})")
+    assert len(told) == 1
+    assert f"datagrams from b ({where})" in told[0]
+    assert f"key_file, identity and identities differs there from {cluster.config}" in told[0]
 
 
 def test_another_cluster_whose_datagrams_come_here_and_end() -> None:
@@ -268,7 +276,25 @@ def test_configurations_that_disagree() -> None:
         found = look(cluster.config, "a", str(cluster["a"].unix), str(b.unix))
         lost = look(cluster.config, "a", str(cluster["a"].unix), str(b.unix) + ".no")
     says(found["same everywhere"], PROBLEM, "a and b have different core.expected_daemons")
+    says(found["files"], PROBLEM, "in expected_daemons (here 2, there 3)", "make the files equal")
+    says(found["view"], PROBLEM, "b runs with another file", "see files")
     says(lost["same everywhere"], PROBLEM, "cannot connect")
+
+
+def test_what_only_should_be_equal_and_is_not() -> None:
+    heads = [f"[windows]\nring_bytes = {size}" for size in (2_000_000, 1_000_000)]
+    with unlike(*heads) as (cluster, _):
+        trio.run(_until_told, cluster["a"])
+        found = look(cluster.config, "a", str(cluster["a"].unix))
+    text = "in windows.ring_bytes (here 2000000, there 1000000); these daemons form views all"
+    says(found["files"], WARNING, text, "restart the daemons whose files were changed")
+    says(found["view"], OK, "a, b")
+
+
+async def _until_told(daemon: LocalDaemon) -> None:
+    with trio.fail_after(20):
+        while not any("differ" in line for line in daemon.lines()):
+            await trio.sleep(0.01)
 
 
 def test_a_wall_clock_that_is_an_hour_ahead(

@@ -48,7 +48,7 @@ async def talk(*connections: Connection) -> None:
     """All send at all levels, each also after what it was told."""
 
     async def send(connection: Connection) -> None:
-        for number in range(60):
+        for number in range(25):
             for level in LEVELS:
                 await connection.multicast("g", b"%d" % number, level=level)
             await trio.sleep(0.002)

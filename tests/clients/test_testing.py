@@ -71,17 +71,7 @@ def test_simulated(groupcomm_simulation):
 """
 
 
-def test_a_test_that_fails_tells_what_its_daemons_logged_and_its_seed(tmp_path: Path) -> None:
-    status, output = run(tmp_path, FAILS, options=("--groupcomm-seed", "42"))
-    assert status == 1
-    assert "groupcomm daemon a runs" in output
-    assert "view " in output
-    assert "seed 42, virtual time 2." in output
-
-
 WRONG = """
-import pytest
-
 @pytest.mark.groupcomm_cluster(0)
 def test_no_daemons(groupcomm_cluster):
     pass
@@ -96,10 +86,15 @@ def test_too_many(groupcomm_simulation):
 """
 
 
-def test_a_marker_that_asks_for_nonsense_is_told(tmp_path: Path) -> None:
-    status, output = run(tmp_path, WRONG)
+def test_what_fails_tells_what_daemons_logged_its_seed_and_what_a_marker_may_not_ask(
+    tmp_path: Path,
+) -> None:
+    status, output = run(tmp_path, FAILS, WRONG, options=("--groupcomm-seed", "42"))
     assert status == 1
-    for said in ("daemons is 0; it must be 1 to 26", "nonsense", "only daemons may stand"):
+    for said in (
+        *("groupcomm daemon a runs", "view ", "seed 42, virtual time 2."),
+        *("daemons is 0; it must be 1 to 26", "nonsense", "only daemons may stand"),
+    ):
         assert said in output
 
 

@@ -29,8 +29,9 @@ PRIVATE: Final = ("#bob#b", "#nobody#b", "#bob#nowhere")
 NO_NAMES: Final = (
     *(b"", b"a\0b", b"chat\0", b"chat\n", b"\x7f"),
     *(b"\xff\xfe", b"\xed\xa0\x80", b"#", b"##", b"#a#", b"#a#b#c", b"\xe9" * 255),
+    *("chat\u202e".encode(), "#bob\u200b#b".encode()),
 )
-"""Surrogates, what is no UTF-8, control characters, half a private name."""
+"""What nobody sees, surrogates, what is no UTF-8, control characters, half a private name."""
 
 NAMES: Final = (*(name.encode() for name in (*GROUPS, *PRIVATE)), *NO_NAMES)
 
@@ -172,7 +173,7 @@ def check_view(join: Attempt, may_see: bool) -> None:
 def check_questions(stage: Stage, rows: Sequence[Row]) -> None:
     """What a program asks of its daemon; of names that are none there is nothing to tell."""
     nothing: Any = None
-    parts = Parts(nothing, stage.core, nothing, nothing, nothing, 0.0)
+    parts = Parts(nothing, stage.core, nothing, nothing, nothing, nothing, nothing, 0.0)
 
     def allowed(question: str) -> bool:
         return "refused" not in json.loads(answer(parts, question, ANN))

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from groupcomm_client.spread_api import (
     SP_receive,
 )
 from groupcommd.config_file import read_config
-from groupcommd.doors import unix_principal
+from groupcommd.doors import NAMES_KEPT_S, unix_principal
 from tests.clients.kinds import KINDS, PATIENCE_S, Kind, next_of
 from tests.clients.shell import NO_PAUSES
 
@@ -37,7 +38,7 @@ ME = unix_principal(os.geteuid())
 RULES = f"""
 access = [
     {{who = "unix:*", groups = "open.*", may = ["join", "send", "see-members"]}},
-    {{who = "{ME}", groups = ["#*"], may = ["unicast", "admin"]}},
+    {{who = "{ME}", groups = ["#*"], may = ["unicast", "admin"], names = ["ann", "bob"]}},
 ]
 """
 
@@ -151,7 +152,8 @@ def test_rules_are_told_as_they_are_written(
     path.write_text('name = "d"\naccess = [{who = "cert:*", may = ["send", "join"]}]\n')
     assert groupcommd.cli.main(["--config", str(path), "--check"]) == 0
     told = json.loads(capsys.readouterr().out)["access"]
-    assert told == {"rules": [{"who": ["cert:*"], "groups": ["*"], "verbs": ["join", "send"]}]}
+    rule = {"who": ["cert:*"], "groups": ["*"], "verbs": ["join", "send"], "names": []}
+    assert told == {"rules": [rule]}
 
 
 @pytest.mark.parametrize(
@@ -197,3 +199,19 @@ def _until(holds: Any) -> None:
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_a_user_named_like_a_number_is_not_the_user_with_that_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Names are looked up again, too: the system may have given one to somebody else."""
+    names = {4001: "1001"}
+    monkeypatch.setattr(
+        "groupcommd.doors.pwd.getpwuid", lambda uid: types.SimpleNamespace(pw_name=names[uid])
+    )
+    now = 1e6
+    monkeypatch.setattr("groupcommd.doors.time.monotonic", lambda: now)
+    assert (unix_principal(4001), unix_principal(1001)) == ("unix:1001", "uid:1001")
+    names[4001] = "ann"
+    now += NAMES_KEPT_S
+    assert unix_principal(4001) == "unix:ann"

@@ -183,7 +183,7 @@ async def test_sessions_end_whose_authority_is_gone(plant: Plant) -> None:
     async with plant.by("ann") as ann:
         ca.write_bytes(old + new)
         plant.reload()
-        trust = {"ca": trusted, "certificate": plant.pki / "new" / "eve.pem"}
+        trust: dict[str, Any] = {"ca": trusted, "certificate": plant.pki / "new" / "eve.pem"}
         where = plant.daemons["a"].tls
         async with connect(where, key=plant.pki / "new" / "eve.key", **trust) as eve:
             assert await goes_on(ann)

@@ -11,7 +11,7 @@ from groupcomm_client.blocking import BlockingConnection, connect
 from groupcomm_client.relay import Line
 from groupcomm_client.running_cluster import RunningCluster
 
-COUNT = 20
+COUNT = 8
 LAST = b"that is all"
 PATIENCE_S = 30
 

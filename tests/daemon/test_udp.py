@@ -39,6 +39,21 @@ def test_bursts_arrive_whole_and_in_order(helped: bool) -> None:
     two.close()
 
 
+def test_it_knows_from_whom_each_datagram_came() -> None:
+    ears = UdpSocket(LOOPBACK, {})
+    assert ears.source_of(0) is None
+    mouths = [UdpSocket(LOOPBACK, {"ears": ears.address}) for _ in range(2)]
+    for mouth in (*mouths, mouths[0]):
+        mouth.send([("ears", bytes(1000))] * 40)
+    found: list[Address | None] = []
+    while len(found) < 120:
+        found += [ears.source_of(at) for at in range(len(ears.drain()))]
+    one, other = (mouth.address for mouth in mouths)
+    assert found == [one] * 40 + [other] * 40 + [one] * 40
+    for each in (ears, *mouths):
+        each.close()
+
+
 def test_one_datagram_goes_to_all_others_or_to_one() -> None:
     ears = [UdpSocket(LOOPBACK, {}) for _ in range(3)]
     names = "abc"

@@ -63,6 +63,9 @@ class FakeUdp:
             return arrived
         return []
 
+    def source_of(self, index: int) -> None:
+        """See UdpSocket; nobody is a stranger here."""
+
     def filter(self, wanted: object) -> None:
         """See UdpSocket; it needs none."""
 

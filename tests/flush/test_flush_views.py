@@ -10,11 +10,11 @@ from tests.flush.oracle import Oracle
 
 
 def test_every_message_is_delivered_in_the_view_it_was_sent_in() -> None:
-    with judged(changes=12, kills=1, seed="test") as (campaign, oracle):
+    with judged(changes=6, kills=1, seed="test") as (campaign, oracle):
         assert oracle.violations == []
         assert campaign.done["kill a daemon"] == 1
-        assert oracle.views >= 8
-        assert oracle.deliveries > 500
+        assert oracle.views >= 4
+        assert oracle.deliveries > 100
 
 
 def view(name: str, *members: str, together: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from groupcomm.security.opening import Opener
 from groupcomm.security.plain import PlainOpener, PlainSealer
 from groupcomm.security.replay import ReplayWindow
 from groupcomm.security.sealing import Sealer
-from groupcomm.session import causes_frame, frames, refused_frame, view_frame
+from groupcomm.session import causes_frame, frames, principal_frame, refused_frame, view_frame
 from groupcomm.session.client import ClientSession
 from groupcomm.session.daemon import DaemonSession, SessionLimits
 from groupcomm.session.frame_reader import FrameReader
@@ -316,6 +316,9 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     ),
     "session.causes_frame.causes": frame(
         causes_frame.decode_causes_untrusted, causes_frame.encode_causes
+    ),
+    "session.principal_frame.principal": frame(
+        principal_frame.decode_principal_untrusted, principal_frame.encode_principal
     ),
     "session.refused_frame.refused": frame(
         refused_frame.decode_refused_untrusted, refused_frame.encode_refused

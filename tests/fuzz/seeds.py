@@ -20,7 +20,7 @@ from groupcomm.config.view import Incarnation
 from groupcomm.events import CausalContext, Cause, DaemonView, GroupView, MemberId, Refused
 from groupcomm.groups.announcement import NOTHING, Announcement, cut_announcement
 from groupcomm.security.plain import PlainSealer
-from groupcomm.session import causes_frame, frames, refused_frame, view_frame
+from groupcomm.session import causes_frame, frames, principal_frame, refused_frame, view_frame
 from groupcomm.wire.bundle import body_payload
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.destinations import encode_groups
@@ -41,6 +41,7 @@ from groupcomm.wire.membership import (
     Proposal,
     Repair,
     Seat,
+    Settings,
     encode_message,
 )
 from groupcomm.wire.messages import encode_fragment
@@ -109,22 +110,25 @@ def _messages() -> Iterator[ControlMessage]:
     join = Join(
         attempt=4,
         name="d1",
+        digests=KEY,
         heard=heard,
         reading=2**50,
         clock=2**50,
         counter=2**50,
+        mark=2**51,
         past=None,
     )
     seats = tuple(Seat(number, 3, 2**63, 4, bytes((3 - number,))) for number in (1, 2))
-    yield Beacon(2**50, KEY, heard)
+    yield Beacon(2**50, KEY, heard, KEY, 2**50, 2**51, 9)
     yield join
     yield structs.replace(join, past=Past(KEY, (holding, Holding(0, (), (), 0)), (0, 2)))
     yield Commit(4, Proposal(seats), False, False, (((5, 9), (11, 11)), ()))
     yield Commit(4, Proposal(seats), True, True, ())
     yield Repair(KEY, CODECS[0].example.encode(KEY))
     yield Leave()
-    yield Outdated(2**63, 7)
+    yield Outdated(2**63, 7, 2**50)
     yield Links(KEY, ((0, 2), (2, 4)))
+    yield Settings("d1", KEY, (("timing.linger_s", ("0.001",)),), (("sites.s.multicast", ()),))
 
 
 def _membership() -> Iterator[tuple[str, bytes]]:
@@ -184,6 +188,8 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     causes = causes_frame.encode_causes(_CAUSES)
     for context in (_CAUSES, CausalContext(7, None, ())):
         yield "session.causes_frame.causes", causes_frame.encode_causes(context)[4:]
+    principal = principal_frame.encode_principal("unix:größe")
+    yield "session.principal_frame.principal", principal[4:]
     for refused in (
         Refused(number=7, count=3, verb="send", group="größe", principal="cert:ann"),
         Refused(number=0, count=1, verb="join", group="g", principal="", quota=True),
@@ -193,7 +199,7 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     told = [frame for name, frame in to_client.items() if name != "closed"]
     yield (
         "session.client",
-        b"".join([causes, *told, _group_view(), transition, to_client["closed"]]),
+        b"".join([principal, causes, *told, _group_view(), transition, to_client["closed"]]),
     )
     body = example_bundle().body
     bundle = frames.encode_bundle_head(len(body), ordered=False) + body

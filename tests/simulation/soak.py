@@ -20,6 +20,7 @@ import msgspec
 from groupcomm.sim import known_bugs
 from groupcomm.sim.run import RunResult
 from groupcomm.sim.settings import Options
+from groupcomm.sim.variants.bug import KnownBug
 from groupcomm_client.campaign import replay_command, run_campaign
 
 ROOT = Path(__file__).parent.parent.parent
@@ -28,6 +29,8 @@ FIRST_NEW_SEED = 1_000_001
 BATCH = 50
 PROGRESS_S = 20.0
 TABLE = "known-bugs.md"
+MISSED = "nothing within"
+UNHUNTED = "not hunted yet"
 
 
 class Hunt(msgspec.Struct):
@@ -132,13 +135,16 @@ class Soak:
 
     # ---- known bugs ----
 
-    def hunt(self, bug: str, seeds: int) -> Hunt:
+    def options_for(self, bug: KnownBug) -> Options:
+        """Return the options of the runs in which a bug is hunted."""
+        return Options(known_bug=bug.name, sites=bug.sites, duration_s=self._duration_s)
+
+    def hunt(self, bug: KnownBug, seeds: int) -> Hunt:
         """Run a wrong core until an oracle notices, over at most so many seeds."""
-        hunt = self.state.hunts.setdefault(bug, Hunt())
+        hunt = self.state.hunts.setdefault(bug.name, Hunt())
         if hunt.seed is None and hunt.tried < seeds:
-            sites = known_bugs.find_known_bug(bug).sites
-            options = Options(known_bug=bug, sites=sites, duration_s=self._duration_s)
-            with closing(self._run(range(hunt.tried + 1, seeds + 1), options)) as results:
+            rest = range(hunt.tried + 1, seeds + 1)
+            with closing(self._run(rest, self.options_for(bug))) as results:
                 for result in results:
                     hunt.tried += 1
                     properties = properties_of(result)
@@ -148,7 +154,7 @@ class Soak:
                     self._save()
                     if hunt.seed is not None:
                         break
-                    self._progress(f"{bug}: {hunt.tried} of {seeds} seeds tried")
+                    self._progress(f"{bug.name}: {hunt.tried} of {seeds} seeds tried")
         return hunt
 
     # ---- the core as it is ----
@@ -213,31 +219,35 @@ def digest_of_sources() -> str:
     return digest.hexdigest()
 
 
-def hunt_all(soak: Soak, seeds: int) -> int:
-    """Hunt every known bug, and say what came of it; how many were not found."""
+def hunt_all(soak: Soak, bugs: Sequence[KnownBug], seeds: int) -> int:
+    """Hunt these bugs, and say what came of it; return how many were not found."""
     missed = 0
-    for bug in known_bugs.KNOWN_BUGS:
-        hunt = soak.hunt(bug.name, seeds)
-        missed += hunt.seed is None
-        found = "NOT FOUND" if hunt.seed is None else f"seed {hunt.seed}: {hunt.properties}"
-        say(f"{bug.name}: {found}, {hunt.tried} seeds tried")
+    for bug in bugs:
+        hunt = soak.hunt(bug, seeds)
+        if hunt.seed is None:
+            missed += 1
+            say(f"{bug.name}: NOT FOUND, {hunt.tried} seeds tried")
+        else:
+            again = replay_command(hunt.seed, soak.options_for(bug))
+            say(f"{bug.name}: seed {hunt.seed} violates {', '.join(hunt.properties)}: {again}")
     (soak.folder / TABLE).write_text(table_of(soak.state.hunts))
     return missed
 
 
 def table_of(hunts: dict[str, Hunt]) -> str:
-    """The tables of docs/known-bugs.md: what was found, then what was not."""
-    found = ["| bug | what is wrong | seed | found by |", "|---|---|---|---|"]
-    missed = ["", "| not found yet | what is wrong | seeds tried |", "|---|---|---|"]
+    """Return the table of docs/known-bugs.md."""
+    rows = ["| bug | what is wrong | seed | found by |", "|---|---|---|---|"]
     for bug in known_bugs.KNOWN_BUGS:
-        hunt = hunts[bug.name]
-        start = f"| `{bug.name}` | {bug.sentence} |"
-        if hunt.seed is None:
-            missed.append(f"{start} {hunt.tried} |")
-        else:
+        hunt = hunts.get(bug.name, Hunt())
+        if hunt.seed is not None:
             sites = "" if bug.sites is None else f"{bug.sites} sites: "
-            found.append(f"{start} {sites}{hunt.seed} | {', '.join(hunt.properties)} |")
-    return "\n".join([*found, *(missed if len(missed) > 3 else []), ""])
+            result = f"{sites}{hunt.seed} | {', '.join(hunt.properties)}"
+        elif hunt.tried:
+            result = f"- | {MISSED} {hunt.tried} seeds"
+        else:
+            result = f"- | {UNHUNTED}"
+        rows.append(f"| `{bug.name}` | {bug.sentence} | {result} |")
+    return "\n".join([*rows, ""])
 
 
 def main(arguments: Sequence[str] | None = None, run: Run | None = None) -> int:
@@ -250,6 +260,7 @@ def main(arguments: Sequence[str] | None = None, run: Run | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0, help="for new seeds, after the hunt")
     parser.add_argument("--hunt-seeds", type=int, default=HUNT_SEEDS, help="at most, for each bug")
+    parser.add_argument("--bug", action="append", metavar="NAME", help="hunt this one; repeatable")
     parser.add_argument("--duration-s", type=float, default=10.0, help="simulated, for each seed")
     parser.add_argument("--folder", type=Path, default=ROOT / "soak")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -258,11 +269,13 @@ def main(arguments: Sequence[str] | None = None, run: Run | None = None) -> int:
     def run_in_workers(seeds: Sequence[int], chosen: Options) -> Generator[RunResult, None, None]:
         return run_campaign(seeds, chosen, workers=options.workers)
 
+    names = options.bug or [bug.name for bug in known_bugs.KNOWN_BUGS]
+    bugs = [known_bugs.find_known_bug(name) for name in names]
     soak = Soak(options.folder, run or run_in_workers, options.duration_s)
     missed = 0
     try:
         soak.retry()
-        missed = hunt_all(soak, options.hunt_seeds)
+        missed = hunt_all(soak, bugs, options.hunt_seeds)
         soak.run_new_seeds(time.monotonic() + 60 * options.minutes)
     except KeyboardInterrupt:
         say("stopped; the next run goes on from here")

@@ -245,12 +245,13 @@ def test_after_healing_the_core_runs_and_the_rest_is_dead_or_cut_off(seed: int) 
     assert judged == {host.process.name for host in traced.hosts if host.process is not None}
 
 
-def test_healing_waits_for_what_others_have_sent_before() -> None:
+@pytest.mark.parametrize("source", [0, 1], ids=["of one who is cut off", "of the core itself"])
+def test_healing_waits_for_what_was_sent_before(source: int) -> None:
     """Found at seed 676: a beacon of one who was cut off came a second later, and made a view."""
     traced = Traced(4, 1)
     cluster = traced.cluster
-    arrival = cluster.network.paths[0, 2].transfer(b"late", 3 * SECOND // 2, True)
-    cluster.network.paths[1, 2].transfer(b"of the core itself", 5 * SECOND, True)
+    arrival = cluster.network.paths[source, 2].transfer(b"late", 3 * SECOND // 2, True)
+    cluster.network.paths[2, 0].transfer(b"to nobody in the core", 5 * SECOND, True)
     cluster.heal([1, 2, 3])
     heal = traced.trace[-1]
     assert isinstance(heal, Heal)

@@ -5,7 +5,7 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.algorithms.direct.events import Cause, Delivered, MemberJoined, MemberLeft
@@ -22,6 +22,7 @@ from groupcomm.sim.peers import PeerNetwork
 from groupcomm.trace.events import decode_event_untrusted
 from groupcomm.trace.steps import AlgorithmStep, Buffered, Given, StampedSent
 from tests.algorithms.direct.all import ALGORITHMS
+from tests.examples import examples
 
 NAMES = ("ann", "bob", "cid")
 seeds = st.integers(0, 2**32)
@@ -58,7 +59,7 @@ def news(network: PeerNetwork, name: Name) -> list[str]:
 
 
 @pytest.mark.parametrize("make", ALGORITHMS, ids=lambda make: make.__name__)
-@settings(max_examples=2)
+@examples(2)
 @given(seed=seeds)
 def test_whatever_is_lost_all_arrives_once_and_claims_are_kept(
     make: type[Process], seed: int
@@ -78,7 +79,7 @@ def test_whatever_is_lost_all_arrives_once_and_claims_are_kept(
     assert network.history.held() >= make.claims
 
 
-@settings(max_examples=3)
+@examples(3)
 @given(seed=seeds)
 def test_messages_to_some_are_in_causal_order_too(seed: int) -> None:
     rng = Random(seed)
@@ -114,7 +115,7 @@ def churn(seed: int) -> tuple[PeerNetwork, set[Name]]:
     return network, leaving
 
 
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @given(seed=seeds)
 def test_members_come_and_leave_in_order_while_messages_are_under_way(seed: int) -> None:
     """Nobody who stays misses anything or gets it twice, and all agree on who is there."""

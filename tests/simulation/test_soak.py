@@ -1,14 +1,13 @@
 """`make soak` in small: it hunts, keeps what fails, and goes on where it was stopped."""
 
 import shlex
-import time
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 import attrs
 import pytest
 
-from groupcomm.sim.known_bugs import KNOWN_BUGS
+from groupcomm.sim.known_bugs import KNOWN_BUGS, find_known_bug
 from groupcomm.sim.run import Finding, RunResult, run_seed
 from groupcomm.sim.settings import Options, plain_settings
 from groupcomm_client.campaign import replay_command
@@ -17,6 +16,7 @@ from tests.simulation import soak
 from tests.simulation.soak import FIRST_NEW_SEED, Soak
 
 BUG = "once-per-group"  # every seed finds it
+ONE = find_known_bug(BUG)
 QUICK_S = 0.1
 
 
@@ -68,8 +68,28 @@ def third_new_seed_fails(bug: str, seed: int) -> Sequence[str]:
     return ("D1", "R") if not bug and seed == FIRST_NEW_SEED + 2 else ()
 
 
-def run_for_a_moment(run: Soak) -> None:
-    run.run_new_seeds(time.monotonic() + 0.05)
+class Clock:
+    """Stands in for `time`: each look at it is a second later than the one before."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def monotonic(self) -> float:
+        self._now += 1.0
+        return self._now
+
+
+CLOCK = Clock()
+
+
+@pytest.fixture(autouse=True)
+def no_real_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test here depends on how long anything takes."""
+    monkeypatch.setattr(soak, "time", CLOCK)
+
+
+def run_for_a_moment(run: Soak, looks: int = 30) -> None:
+    run.run_new_seeds(CLOCK.monotonic() + looks)
 
 
 # ---- the hunt ----
@@ -77,28 +97,28 @@ def run_for_a_moment(run: Soak) -> None:
 
 def test_a_hunt_ends_with_the_first_seed_that_an_oracle_finds_the_bug_in(tmp_path: Path) -> None:
     runs = Runs(finds=ninth_finds)
-    found = Soak(tmp_path, runs, QUICK_S).hunt(BUG, seeds=30)
+    found = Soak(tmp_path, runs, QUICK_S).hunt(ONE, seeds=30)
     assert (found.tried, found.seed, found.properties) == (9, 9, ["O1"])
-    assert Soak(tmp_path, runs, QUICK_S).hunt(BUG, seeds=30) == found
+    assert Soak(tmp_path, runs, QUICK_S).hunt(ONE, seeds=30) == found
     assert runs.seeds == {BUG: list(range(1, 10))}, "what was found is not hunted again"
 
 
 def test_a_hunt_that_was_stopped_goes_on_with_the_next_seed(tmp_path: Path) -> None:
     runs = Runs(finds=ninth_finds, stops_after=5)
     with pytest.raises(KeyboardInterrupt):
-        Soak(tmp_path, runs, QUICK_S).hunt(BUG, seeds=30)
+        Soak(tmp_path, runs, QUICK_S).hunt(ONE, seeds=30)
     runs.stops_after = 100
-    assert Soak(tmp_path, runs, QUICK_S).hunt(BUG, seeds=30).tried == 9
+    assert Soak(tmp_path, runs, QUICK_S).hunt(ONE, seeds=30).tried == 9
     assert runs.seeds == {BUG: list(range(1, 10))}
 
 
 def test_a_hunt_is_over_after_so_many_seeds(tmp_path: Path) -> None:
     runs = Runs(finds=ninth_finds)
     for _ in range(2):
-        hunt = Soak(tmp_path, runs, QUICK_S).hunt(BUG, seeds=5)
+        hunt = Soak(tmp_path, runs, QUICK_S).hunt(ONE, seeds=5)
         assert (hunt.tried, hunt.seed) == (5, None)
     assert runs.seeds == {BUG: [1, 2, 3, 4, 5]}
-    assert Soak(tmp_path, runs, QUICK_S).hunt(BUG, seeds=30).tried == 9
+    assert Soak(tmp_path, runs, QUICK_S).hunt(ONE, seeds=30).tried == 9
 
 
 @pytest.mark.parametrize("change", ["sources", "duration"])
@@ -106,12 +126,12 @@ def test_other_sources_or_settings_are_hunted_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     runs, duration_s = Runs(finds=ninth_finds), QUICK_S
-    Soak(tmp_path, runs, duration_s).hunt(BUG, seeds=5)
+    Soak(tmp_path, runs, duration_s).hunt(ONE, seeds=5)
     if change == "sources":
         monkeypatch.setattr(soak, "digest_of_sources", lambda: "other sources")
     else:
         duration_s = 2 * QUICK_S
-    Soak(tmp_path, runs, duration_s).hunt(BUG, seeds=3)
+    Soak(tmp_path, runs, duration_s).hunt(ONE, seeds=3)
     assert runs.seeds == {BUG: [1, 2, 3, 4, 5, 1, 2, 3]}
 
 
@@ -123,7 +143,7 @@ def test_no_new_seed_is_run_twice_and_none_is_left_out(tmp_path: Path) -> None:
     for stops_after in (7, 0, 60):
         runs.stops_after = stops_after
         with pytest.raises(KeyboardInterrupt):
-            Soak(tmp_path, runs, QUICK_S).run_new_seeds(time.monotonic() + 60)
+            Soak(tmp_path, runs, QUICK_S).run_new_seeds(CLOCK.monotonic() + 10_000)
     assert runs.seeds[""] == list(range(FIRST_NEW_SEED, FIRST_NEW_SEED + 67))
     assert Soak(tmp_path, runs, QUICK_S).summary() == (
         "67 new seeds, 0.7 simulated hours, 201 views, 0 failed"
@@ -135,7 +155,7 @@ def test_new_seeds_end_when_the_time_is_over(tmp_path: Path) -> None:
     run_for_a_moment(Soak(tmp_path, runs, QUICK_S))
     assert runs.seeds[""]
     ran = len(runs.seeds[""])
-    Soak(tmp_path, runs, QUICK_S).run_new_seeds(time.monotonic())
+    Soak(tmp_path, runs, QUICK_S).run_new_seeds(CLOCK.monotonic())
     assert len(runs.seeds[""]) == ran
 
 
@@ -181,7 +201,7 @@ def test_after_a_change_what_failed_is_run_again_first(
 
 
 def command(folder: Path, runs: Runs, *more: str) -> int:
-    arguments = ["--folder", str(folder / "kept"), "--minutes", "0.0005", *more]
+    arguments = ["--folder", str(folder / "kept"), "--minutes", "0.5", *more]
     return soak.main(arguments, runs)
 
 
@@ -195,7 +215,7 @@ def test_the_command_hunts_every_bug_and_then_runs_new_seeds(
     assert runs.sites == {bug.name: bug.sites for bug in KNOWN_BUGS} | {"": None}
     told = capsys.readouterr().out
     for bug in bugs:
-        assert f"{bug}: seed 9: ['O1'], 9 seeds tried" in told
+        assert f"{bug}: seed 9 violates O1: groupcomm simulate --seeds 9:9 " in told
     assert "new seeds, " in told.splitlines()[-1]
     table = (tmp_path / "kept" / soak.TABLE).read_text().splitlines()
     assert table[2:] == [
@@ -210,8 +230,19 @@ def test_the_command_fails_if_a_bug_was_not_found_or_a_new_seed_fails(
 ) -> None:
     assert command(tmp_path, Runs(finds=finds), "--hunt-seeds", "2") == 1
     table = (tmp_path / "kept" / soak.TABLE).read_text()
-    missed = [f"| `{bug.name}` | {bug.sentence} | 2 |" for bug in KNOWN_BUGS]
+    missed = [
+        f"| `{bug.name}` | {bug.sentence} | - | nothing within 2 seeds |" for bug in KNOWN_BUGS
+    ]
     assert all((line in table) == (not finds(BUG, 1)) for line in missed)
+
+
+def test_the_command_hunts_one_bug_where_one_is_named(tmp_path: Path) -> None:
+    runs = Runs(finds=ninth_finds)
+    assert command(tmp_path, runs, "--bug", BUG) == 0
+    assert runs.seeds.keys() == {BUG, ""}
+    table = (tmp_path / "kept" / soak.TABLE).read_text()
+    assert f"| `{BUG}` | {ONE.sentence} | 9 | O1 |" in table
+    assert table.count("| - | not hunted yet |") == len(KNOWN_BUGS) - 1
 
 
 def test_the_command_can_be_stopped_in_the_hunt_and_goes_on_there(
@@ -230,7 +261,7 @@ def test_long_hunts_and_long_runs_say_how_far_they_are(
 ) -> None:
     monkeypatch.setattr(soak, "PROGRESS_S", 0.0)
     run = Soak(tmp_path, Runs(), QUICK_S)
-    run.hunt(BUG, seeds=2)
+    run.hunt(ONE, seeds=2)
     run_for_a_moment(run)
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [f"{BUG}: 1 of 2 seeds tried", f"{BUG}: 2 of 2 seeds tried"]
@@ -245,10 +276,10 @@ def test_real_runs_are_hunted_and_counted(tmp_path: Path) -> None:
         return (run_seed(seed, options) for seed in seeds)
 
     run = Soak(tmp_path, really, 1.0)
-    hunt = run.hunt(BUG, seeds=5)
+    hunt = run.hunt(ONE, seeds=5)
     assert hunt.seed is not None
     assert "D2" in hunt.properties
-    run_for_a_moment(run)
+    run_for_a_moment(run, looks=3)
     assert run.state.next_seed > FIRST_NEW_SEED
     assert run.state.views > 0, "views change in these runs"
 

@@ -109,7 +109,7 @@ def test_bodies_cross_while_somebody_outside_is_a_member_and_then_no_more() -> N
     assert watched.got(2) == [MARK + b"again"]
 
 
-@pytest.mark.parametrize("seed", range(1, 7))
+@pytest.mark.parametrize("seed", range(1, 4))
 def test_whoever_joins_and_leaves_while_others_send_misses_nothing(seed: int) -> None:
     """The oracles know who was a member of what, where, when each message was delivered there."""
     watched = Watched(Faults(loss=0.05, reorder_packets=8), seed)

@@ -115,7 +115,7 @@ def test_what_is_told_is_what_packets_carried_and_nothing_comes_behind_what_depe
     first_seed: int, sites: int, watch: Watch
 ) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(first_seed, first_seed + 4):
+    for seed in range(first_seed, first_seed + 2):
         for client in play(seed, sites).clients:
             contexts = client.contexts
             assert contexts is not None
@@ -123,10 +123,10 @@ def test_what_is_told_is_what_packets_carried_and_nothing_comes_behind_what_depe
             assert contexts.missing == 0, f"seed {seed}"
             seen["contexts"] += contexts.contexts
             watch.compare(watch.told.pop(client), seen)
-    assert seen["contexts"] > 5_000
-    assert min(seen[level.name] for level in LEVELS[1:]) > 1_000
-    assert seen["views"] > 50
-    assert seen["transitional"] > 20
+    assert seen["contexts"] > 2_000
+    assert min(seen[level.name] for level in LEVELS[1:]) > 400
+    assert seen["views"] > 20
+    assert seen["transitional"] > 5
 
 
 def test_deliveries_that_do_not_wait_for_their_causes_are_found(
@@ -134,7 +134,7 @@ def test_deliveries_that_do_not_wait_for_their_causes_are_found(
 ) -> None:
     monkeypatch.setattr(Order, "_has_causes", lambda order, packet: True)
     violations: list[str] = []
-    for seed in range(1, 4):
+    for seed in range(1, 3):
         for client in play(seed, 3).clients:
             assert client.contexts is not None
             violations += client.contexts.violations

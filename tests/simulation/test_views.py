@@ -78,9 +78,9 @@ def between(*parts: Iterable[int]) -> list[tuple[int, int]]:
     return [(a, b) for a, b in permutations(side, 2) if side[a] != side[b]]
 
 
-def test_a_hundred_crashes_and_a_new_view_at_the_survivors_in_time() -> None:
+def test_forty_crashes_and_a_new_view_at_the_survivors_in_time() -> None:
     delays: list[float] = []
-    for seed in range(1, 21):
+    for seed in range(1, 9):
         cluster = Watched(5, seed=seed).cluster
         rng = Random(seed)
         for _ in range(5):
@@ -90,8 +90,8 @@ def test_a_hundred_crashes_and_a_new_view_at_the_survivors_in_time() -> None:
             delays.append(cluster.form([at for at in range(5) if at != victim]))
             cluster.daemons[victim].boot()
             cluster.form()
-    assert len(delays) == 100
-    assert sorted(delays)[98] <= CRASH_BOUND_S + LOOK_S
+    assert len(delays) == 40
+    assert sorted(delays)[38] <= CRASH_BOUND_S + LOOK_S
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
@@ -128,7 +128,7 @@ def test_a_daemon_leaves_while_its_fellow_goes_on_sending_to_another_site() -> N
     assert [event.p for event in watched.trace if isinstance(event, Left)] == [process.name]
 
 
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("seed", range(1, 3))
 @pytest.mark.parametrize(
     "parts", [((0, 1), (2, 3, 4)), ((0,), (1, 2, 3, 4)), ((0, 4), (1, 3), (2,))]
 )
@@ -173,7 +173,7 @@ def test_three_parts_of_nine_merge_at_once_under_load(seed: int) -> None:
     assert watched.views() == before + 1, "one view, not two by two"
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", range(1, 3))
 @pytest.mark.parametrize("share", [0.3, 0.49])
 def test_nobody_is_excluded_who_stalls_for_less_than_half_a_timeout(
     seed: int, share: float
@@ -190,7 +190,7 @@ def test_nobody_is_excluded_who_stalls_for_less_than_half_a_timeout(
     assert watched.views() == before
 
 
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("seed", range(1, 3))
 def test_two_that_never_hear_each_other_settle_with_one_that_hears_both(seed: int) -> None:
     watched = Watched(3, seed=seed)
     cluster = watched.cluster
@@ -201,7 +201,7 @@ def test_two_that_never_hear_each_other_settle_with_one_that_hears_both(seed: in
     assert watched.views() - before <= 3
 
 
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("seed", range(1, 3))
 def test_a_path_that_is_deaf_one_way_settles(seed: int) -> None:
     watched = Watched(4, seed=seed)
     cluster = watched.cluster

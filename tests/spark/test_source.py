@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import spark_partition_id
 
 from groupcomm.errors import ConfigError
 from groupcomm_log.errors import LogDamaged, LogRemoved
@@ -107,9 +108,10 @@ def test_options_say_which_rows_and_columns(spark: SparkSession, tmp_path: Path)
         (5, MESSAGE, "AGREED"),
         (6, VIEW, None),
     ]
-    without = load(spark, tmp_path, payload="false")
+    without = load(spark, tmp_path, payload="false", rowsPerTask="3")
     assert without.columns == [name for name in SCHEMA.names if name != "data"]
-    assert without.count() == len(ROWS)
+    tasks = [task for (task,) in without.select(spark_partition_id()).collect()]
+    assert (len(tasks), len(set(tasks))) == (len(ROWS), 2), "several tasks share them"
 
 
 def test_a_schema_of_the_user_says_which_columns(spark: SparkSession, tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from groupcomm_spark.telemetry.windows import COLUMNS, to_window, windows_of
 from tests.spark.test_logs import make_log
 
 VEHICLE = Path(__file__).parents[2] / "examples" / "vehicle" / "telemetry.toml"
+PATIENCE_S = 20
+LAST = b"that is all"
 BEGIN_S = 1_800_000_000
 START = datetime.fromtimestamp(BEGIN_S, UTC)
 ANN = "#ann#alfa/1"
@@ -127,10 +129,14 @@ def test_alarms_of_a_stream_reach_a_group_once(
             for _ in range(2):  # the second time there is nothing new
                 assert main(words) == 0, capsys.readouterr().err
             told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-            heard = []
-            while (event := listener.receive(timeout_s=2)) is not None:
+            heard: list[Message] = []
+            while (event := listener.receive(PATIENCE_S)) is not None:
                 if isinstance(event, Message) and event.data.startswith(b'{"alarm"'):
                     heard.append(event)
+                    if len(heard) == sum(map(len, ALARMS)):
+                        listener.multicast("alarms", LAST)
+                if isinstance(event, Message) and event.data == LAST:
+                    break
     writer.close()
     found = [[alarm["alarm"] for alarm in each["alarms"]] for each in told]
     assert found[: len(ALARMS)] == ALARMS

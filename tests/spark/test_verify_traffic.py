@@ -37,9 +37,13 @@ REAL = [
 """Faults that can be made in logs without knowing what is in them."""
 
 
+COUNT = 12
+"""Messages of a sender at each level, in each of four parts of a history."""
+
+
 async def send(sender: Connection) -> None:
     """All levels, and two FIFO messages behind each other."""
-    for number in range(40):
+    for number in range(COUNT):
         for level in (*LEVELS, ServiceLevel.FIFO, ServiceLevel.FIFO):
             await sender.multicast("g", b"%d" % number, level=level)
     await sender.multicast("g", b"in this view", ordered=True)
@@ -83,9 +87,9 @@ def test_what_daemons_deliver_keeps_what_they_promise(
     assert verdict.violations == []
     assert verdict.holds
     for level in ("RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE"):
-        assert verdict.compared[level] >= 2 * 2 * 40, verdict
+        assert verdict.compared[level] >= 2 * 2 * COUNT, verdict
     assert verdict.causal_unknown == 0, verdict
-    assert verdict.causal_checked >= 4 * 7 * 40
+    assert verdict.causal_checked >= 4 * 7 * COUNT
 
 
 def table(folder: Path, log: str, number: int) -> pa.Table:

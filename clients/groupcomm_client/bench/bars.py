@@ -5,10 +5,11 @@ Pure: numbers in, text out. Colours come from the style sheet of the page around
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import Final
 
 import attrs
+
+from groupcomm_client.markup import escape
 
 WIDTH: Final = 940
 LABELS: Final = 216

@@ -4,12 +4,12 @@ Pure: it knows nothing of what was measured.
 """
 
 from collections.abc import Sequence
-from html import escape
 from typing import Final
 
 import attrs
 
 from groupcomm_client.bench.bars import Chart, draw
+from groupcomm_client.markup import escape
 
 
 @attrs.frozen(kw_only=True)

@@ -1,13 +1,9 @@
 """How a chat shows what happens."""
 
-import re
-from typing import Final
-
 from groupcomm.events import Message
+from groupcomm.visible import visible
 from groupcomm_client.commands.shared import tell
 from groupcomm_client.conversation import Received
-
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def show(event: Received, *, as_json: bool) -> None:
@@ -22,7 +18,8 @@ def show(event: Received, *, as_json: bool) -> None:
 def readable(data: bytes) -> str:
     """Text that does nothing to a terminal but appear on it.
 
-    Bytes that are not UTF-8, and control characters, show as escapes; further lines are indented.
+    Bytes that are not UTF-8, and what nobody would see, show as escapes; further lines are
+    indented.
     """
     text = data.decode(errors="backslashreplace")
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text).replace("\n", "\n    ")
+    return visible(text, kept="\n\t").replace("\n", "\n    ")

@@ -65,7 +65,8 @@ def examine(
     if config is not None and (path is not None or told is None):
         yield host.check_key(config)
         yield from host.check_folders(config)
-        yield host.check_address(config, told.later["listens"] if told is not None else None)
+        listens = told.later["listens"] if told is not None else None
+        yield host.check_address(config, listens, busy=daemon.ADMITS_NOBODY in running.text)
     yield running
     if told is not None:
         yield from _examine_daemon(told, config if path is not None else None)
@@ -74,6 +75,7 @@ def examine(
 
 def _examine_daemon(told: daemon.Told, config: DaemonConfig | None) -> Iterator[Finding]:
     yield daemon.check_view(told)
+    yield from daemon.check_files(told)
     yield from daemon.check_datagrams(told)
     yield from daemon.check_ways(told)
     yield daemon.check_clocks(told)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from groupcomm.errors import ConfigError
 from groupcomm_client.commands.progress import say
 from groupcomm_client.commands.shared import need_pyarrow
+from groupcomm_client.terminal import below
 from groupcomm_log.errors import Damage, LogError
 
 if TYPE_CHECKING:
@@ -97,12 +98,15 @@ def _cat(options: argparse.Namespace) -> int:
 
     text = RowFormat(DEFAULT_FORMAT if options.format is None else options.format)
     damages = Damages()
-    end = "" if options.format is not None and options.format.endswith("\\0") else "\n"
+    whole = options.format is not None and options.format.endswith("\\0")
+    end, output = (
+        ("", below(sys.stdout)) if whole else ("\n", sys.stdout)
+    )  # for a program, or people
     for row in _rows(options, damages):
         if options.json:
             print(json.dumps(as_json(row), ensure_ascii=False))
         else:
-            sys.stdout.write(text.of(row) + end)
+            output.write(text.of(row) + end)
     sys.stdout.flush()
     return 1 if damages.found else 0
 

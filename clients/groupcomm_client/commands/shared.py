@@ -12,6 +12,7 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.errors import ConfigError
 from groupcomm.events import DaemonView, GroupView, Message, Refused, Transition, Undeliverable
 from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm.visible import visible
 from groupcomm_client.connecting import connect
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Received
@@ -179,7 +180,9 @@ def tell(event: Received, *, as_json: bool) -> None:
         return
     match event:
         case Message():
-            text = found.get("data", found.get("data_hex"))
+            text = visible(
+                found.get("data", found.get("data_hex", ""))
+            )  # one line, whatever it says
             print(f"{event.level.name:<10} {event.sender.name} {text}", flush=True)
         case GroupView():
             change = " ".join(found["changed"])

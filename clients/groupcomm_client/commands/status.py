@@ -1,7 +1,7 @@
 """`groupcomm status`: how a daemon is."""
 
 import argparse
-from typing import Final
+from typing import Any, Final
 
 from groupcomm_client.commands import ask
 
@@ -10,6 +10,12 @@ HELP: Final = "show a daemon's view, ring, sessions and counters"
 EXAMPLE: Final = "groupcomm status --json"
 
 add_options = ask.add_options
+
+
+def sources_of(found: dict[str, Any], reason: str) -> str:
+    """Return who has lately sent datagrams that were rejected for a reason, if that is known."""
+    sources = [each["text"] for each in found["strangers"] if each["reason"] == reason]
+    return f", from {', '.join(sources)}" if sources else ""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -25,6 +31,8 @@ def run(options: argparse.Namespace) -> int:
             print(f"ring      {', '.join(members)}")
         for one, other in found["links"]:
             print(f"link      {one}, {other}")
+        for other in found["files"]["differ"]:
+            print(f"files     {other['text']}\n          -> {other['remedy']}")
         if ring is not None:
             print(
                 f"token     {ring['token']}, hop {ring['hop']}, lost {ring['token_losses']}"
@@ -45,5 +53,5 @@ def run(options: argparse.Namespace) -> int:
             f" {sum(sent['rejected'].values())} rejected"
         )
         for reason, count in sorted(sent["rejected"].items()):
-            print(f"          {count} rejected: {reason}")
+            print(f"          {count} rejected: {reason}{sources_of(found, reason)}")
     return 0 if found["state"] == "operational" else 1

@@ -13,6 +13,7 @@ from groupcomm_client.blocking import connect
 from groupcomm_client.doctor.finding import Finding, ok, problem, warning
 from groupcommd.config_file import DaemonConfig
 from groupcommd.description import describe
+from groupcommd.strangers import CAUSES, Cause
 
 Answer = Mapping[str, Any]
 """What a daemon answers to a question."""
@@ -24,28 +25,11 @@ BETWEEN_S: Final = 0.6
 CLOCK_S: Final = 2.0
 """Clocks that differ by more are told of; how well they can be compared is a second or so."""
 
+ADMITS_NOBODY: Final = "did not admit"
+"""Says a client of a daemon that listens, and has no view or stands still."""
+
 RELOADED: Final = ("core", "multicast", "limits", "block_s")
 """Of a configuration; options of the command line change the rest."""
-
-REJECTED: Final = {
-    "tag": ("were sealed with another key", "give all daemons the same key file, and restart them"),
-    "key": (
-        "name a key that this daemon lacks",
-        "copy another host's key file, and: groupcomm keys add FILE --from COPY",
-    ),
-    "suite": (
-        "are sealed in another way: without keys, with keys, or with keys and identities",
-        "give all daemons the same of insecure, key_file, identity and identities",
-    ),
-    "identity": (
-        "are of daemons without an identity that counts here",
-        "list their public keys at all hosts, unless they were evicted: groupcomm identity add",
-    ),
-    "cluster": ("are of another cluster", "give the clusters different ports, or one cluster name"),
-    "unlisted": ("are of daemons that its configuration lacks", "list all daemons at all hosts"),
-    "version": ("are of another release", "install the same release at all daemons"),
-}
-"""Reasons for which a core rejects datagrams that another daemon may have sent in good faith."""
 
 
 @attrs.frozen
@@ -86,7 +70,7 @@ def check_running(
     except CannotConnect as error:
         options = f" --config {config}" if config is not None else ""
         options += f" --name {name}" if name is not None else ""
-        if "did not admit" in str(error):
+        if ADMITS_NOBODY in str(error):
             return problem(check, str(error), "look in its log why it finds no view"), None
         return problem(check, str(error), f"start it: groupcomm daemon{options}"), None
     except SessionEnded as error:
@@ -110,10 +94,16 @@ def check_view(told: Told) -> Finding:
         return ok("view", f"all are in it: {', '.join(found['daemons'])}")
     peers = {peer["name"]: peer for peer in found["peers"]}
     addresses = told.configuration["addresses"]
-    states = [f"{name} {_state_of(peers.get(name))}" for name in missing]
+    apart = {name for other in found["files"]["differ"] for name in other["daemons"]}
+    states = [
+        f"{name} {'runs with another file' if name in apart else _state_of(peers.get(name))}"
+        for name in missing
+    ]
     there = ", ".join(found["daemons"])
     way = ", ".join(f"UDP {addresses.get(name)}" for name in missing)
     remedy = f"start the missing ones; if they run, see whether {way} can be reached both ways"
+    if apart.issuperset(missing):
+        remedy = "make the files equal: see files"
     return problem("view", f"of {there}; {'; '.join(states)}", remedy)
 
 
@@ -131,12 +121,15 @@ def check_datagrams(told: Told) -> list[Finding]:
     """Whether datagrams are rejected now, or were before; and whether the system loses them."""
     before, after = (Counter(s["datagrams"]["rejected"]) for s in (told.first, told.later))
     findings = []
-    for reason, (what, remedy) in REJECTED.items():
+    for reason, cause in CAUSES.items():
         total, now = after[reason], after[reason] - before[reason]
         if total:
-            text = f"{total} {what} ({reason}), {now} of them in the last {BETWEEN_S:g} s"
-            make = problem if now else warning
-            findings.append(make("datagrams", text, remedy))
+            text = f"{total} {cause.what} ({reason}), {now} of them in the last {BETWEEN_S:g} s"
+            strangers = told.later["strangers"]
+            sources = [each["text"] for each in strangers if each["reason"] == reason]
+            if sources:
+                text += f"; from {', '.join(sources)}"
+            findings.append(_judge(told, text, cause, is_now=now > 0))
     broken = told.later["datagrams"]["violations"]
     if broken:
         remedy = "do all daemons have the same release and the same configuration?"
@@ -146,6 +139,27 @@ def check_datagrams(told: Told) -> list[Finding]:
         remedy = "the network is down, or a firewall forbids it: see the daemon's log"
         findings.append(warning("datagrams", f"{lost} were not taken by the system", remedy))
     return findings or [ok("datagrams", f"{told.later['datagrams']['received']} came, all good")]
+
+
+def _judge(told: Told, text: str, cause: Cause, *, is_now: bool) -> Finding:
+    """Return what is to be done about rejected datagrams: nothing that a stranger may suggest."""
+    found, remedy = told.later, cause.remedy
+    if not cause.proven:
+        missing = sorted(set(found["configured"]) - set(found["daemons"]))
+        if not missing:
+            text = f"{text}; no daemon is missing, and anybody can send such"
+            return warning("datagrams", text, "none: they were dropped")
+        remedy = f"if {' or '.join(missing)} sent them: {remedy}; anybody can send such"
+    return (problem if is_now else warning)("datagrams", text, remedy)
+
+
+def check_files(told: Told) -> list[Finding]:
+    """Whether all daemons that are heard run with the same settings."""
+    found = told.later["files"]
+    return [
+        (problem if other["excludes"] else warning)("files", other["text"], other["remedy"])
+        for other in found["differ"]
+    ] or [ok("files", "no daemon that is heard has other settings")]
 
 
 def check_ways(told: Told) -> list[Finding]:

@@ -56,12 +56,13 @@ def check_key(config: DaemonConfig) -> Finding:
     return warning("key file", "none: whoever can send to this daemon can join", remedy)
 
 
-def check_address(config: DaemonConfig, listens: str | None) -> Finding:
+def check_address(config: DaemonConfig, listens: str | None, *, busy: bool = False) -> Finding:
     """Whether the configured address is of this host, and free or its daemon's.
 
     Args:
         config: of the daemon.
-        listens: the UDP address of the daemon that runs on this host; None if none does.
+        listens: the UDP address of the daemon that runs on this host; None if none tells.
+        busy: there is one that admits nobody, so it cannot tell.
     """
     check, own = "address", config.addresses[config.name]
     if listens is not None and (listens == str(own) or not own.port):
@@ -71,6 +72,8 @@ def check_address(config: DaemonConfig, listens: str | None) -> Finding:
         try:
             probe.bind((own.host, own.port))
         except OSError as error:
+            if busy and error.errno == errno.EADDRINUSE:
+                return ok(check, f"UDP {own} is taken, it seems by the daemon that admits nobody")
             return _cannot_bind(check, str(own), error)
     if listens is not None:
         remedy = "was it started with another file, or --port? restart it with this one"

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from groupcomm.errors import ConfigError
+from groupcomm.visible import visible
 from groupcomm_log.schema import PLACE, SCHEMA
 
 DEFAULT_FORMAT: Final = "{row} {time} {what}"
@@ -102,7 +103,7 @@ def sentence(row: Mapping[str, Any]) -> str:
     """A row in words."""
     match row["kind"]:
         case "message":
-            return f"{row['level']:<10} {row['sender']} {field(row, 'data')}"
+            return f"{row['level']:<10} {row['sender']} {_line(row)}"
         case "view":
             return (
                 f"group {field(row, 'groups')}: {row['cause']} {field(row, 'changed')}".rstrip()
@@ -116,6 +117,11 @@ def sentence(row: Mapping[str, Any]) -> str:
         case "gap":
             return f"gap: {row['cause']} {field(row, 'data')}"
     return f"{row['kind']}"
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    """Return the data of a message in one line: it must not look like another row."""
+    return visible((row["data"] or b"").decode(errors="backslashreplace"))
 
 
 def as_json(row: Mapping[str, Any]) -> dict[str, Any]:

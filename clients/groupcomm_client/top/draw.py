@@ -1,5 +1,6 @@
 """A frame as a picture in a terminal; the only module that imports rich."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from groupcomm.visible import visible
+from groupcomm_client.terminal import below
 from groupcomm_client.top.frame import Frame
 from groupcomm_client.top.lines import amount, size
 
@@ -22,7 +25,7 @@ PICTURE_LINES = 40
 @contextmanager
 def screen() -> Iterator[Callable[[Frame], None]]:
     """Draws each frame in place of the one before, as long as the block lasts."""
-    console = Console()
+    console = Console(file=below(sys.stdout))  # it has colours; what others have written is escaped
     with Live(console=console, auto_refresh=False) as live:
         yield lambda frame: live.update(picture(frame, console.height), refresh=True)
 
@@ -51,11 +54,11 @@ def _head(frame: Frame) -> Text:
     colour = "green" if frame.state == "operational" else "yellow"
     minority = "" if frame.majority is not False else "  no majority"
     return Text.assemble(
-        (frame.daemon, "bold"),
+        (visible(frame.daemon), "bold"),
         "  ",
-        (frame.state, colour),
+        (visible(frame.state), colour),
         (minority, "bold red"),
-        f"  view {frame.view}  up {frame.uptime_s:.0f} s",
+        f"  view {visible(str(frame.view))}  up {frame.uptime_s:.0f} s",
     )
 
 
@@ -77,8 +80,8 @@ def _daemons(frame: Frame) -> Table:
     for peer in frame.peers:
         heard = "never" if peer.heard_s is None else f"{peer.heard_s:.1f}"
         there = Text("yes") if peer.in_view else Text("MISSING", style="bold red")
-        table.add_row(peer.name, there, heard)
-    table.add_row(frame.daemon, "yes", "itself")
+        table.add_row(Text(visible(peer.name)), there, heard)
+    table.add_row(Text(visible(frame.daemon)), "yes", "itself")
     return table
 
 
@@ -99,7 +102,7 @@ def _sessions(frame: Frame, rows: int) -> Table:
     table = _table("session (slow first)", "to read", "to send", "dropped", "now")
     for session in frame.sessions[:rows]:
         table.add_row(
-            Text(session.user),
+            Text(visible(session.user)),
             size(session.output_bytes),
             size(session.backlog_bytes),
             str(session.dropped),
@@ -113,7 +116,7 @@ def _sessions(frame: Frame, rows: int) -> Table:
 def _groups(frame: Frame, rows: int) -> Table:
     table = _table("group", "members")
     for name, count in list(frame.groups.items())[:rows]:
-        table.add_row(Text(name), str(count))
+        table.add_row(Text(visible(name)), str(count))
     _count_rest(table, len(frame.groups) - rows)
     return table
 

@@ -4,10 +4,10 @@ Every moment at which something is drawn gets a column of its own, so idle time 
 """
 
 from collections.abc import Container, Iterable, Iterator
-from html import escape
 from typing import Final
 
 from groupcomm.errors import GroupCommError
+from groupcomm_client.markup import escape
 from groupcomm_client.view.diagram import Arrival, Diagram, PointKind
 
 MAX_COLUMNS: Final = 120

@@ -7,12 +7,13 @@ policy lets no other script run than the page's own, and nothing be fetched.
 import base64
 import hashlib
 import json
-from html import escape
 from importlib.resources import files
 from string import Template
 from typing import Any, Final
 
+from groupcomm.visible import visible
 from groupcomm_client.bench.page import STYLE
+from groupcomm_client.markup import escape
 from groupcomm_client.view.columns import columns
 from groupcomm_client.view.diagram import Diagram, LineKind
 
@@ -54,8 +55,20 @@ def _digest(text: str) -> str:
 
 
 def _data(value: dict[str, Any]) -> str:
-    """JSON that ends no script, whatever a group is called."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
+    """JSON that ends no script, and shows all that is in a name, whatever a group is called."""
+    text = json.dumps(_shown(value), separators=(",", ":"), ensure_ascii=True)
+    return text.replace("<", "\\u003c")
+
+
+def _shown(value: Any) -> Any:
+    match value:
+        case str():
+            return visible(value, kept="\n\t")
+        case dict():
+            return {key: _shown(each) for key, each in value.items()}
+        case list() | tuple():
+            return value if all(type(e) is int for e in value) else [_shown(e) for e in value]
+    return value
 
 
 def _facts(diagram: Diagram) -> str:

@@ -5,12 +5,12 @@ Pure: figures in, text out.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from html import escape
 from itertools import groupby
 from typing import Any, Final
 
 from groupcomm.level import LEVELS
 from groupcomm_client.line_chart import Axis, Panel, Point, draw
+from groupcomm_client.markup import escape
 from groupcomm_spark.report.figures import Figures, Slice
 from groupcomm_spark.report.histogram import later_than
 from groupcomm_spark.report.tables import SHARES, delay_tables, grouped_delays

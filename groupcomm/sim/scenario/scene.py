@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations
 from string import ascii_lowercase
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -144,6 +144,24 @@ class Scene:
     def pause(self, index: int, lasts_us: int) -> None:
         """Let a daemon stand still."""
         self.process(index).pause(self.cluster.loop.now + lasts_us)
+
+    # ---- files ----
+
+    def set_config(self, index: int, **changes: Any) -> None:
+        """Change a host's file, or without changes make it like all others, for later starts."""
+        config = attrs.evolve(self.cluster.config, **changes)
+        self.cluster.daemons[index].other_config = config if changes else None
+
+    def list_only(self, index: int, listed: Sequence[int]) -> None:
+        """Have a host's file list only these daemons."""
+        names = {self.cluster.daemons[each].name for each in listed}
+        sites = [tuple(n for n in site if n in names) for site in self.cluster.config.sites]
+        self.set_config(index, sites=tuple(filter(None, sites)), link_delays_us=())
+
+    def set_timeout(self, index: int, timeout_s: float) -> None:
+        """Have a host's file say after how long a token is lost."""
+        timing = attrs.evolve(self.cluster.config.timing, token_timeout_s=timeout_s)
+        self.set_config(index, timing=timing)
 
     # ---- programs ----
 

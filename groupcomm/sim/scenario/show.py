@@ -71,6 +71,16 @@ def _counters(scene: Scene, host: Host) -> list[str]:
     return [", ".join(names) or "dropped nothing"]
 
 
+def _files(scene: Scene, host: Host) -> list[str]:
+    core, now = host.core, host.clock.monotonic(scene.cluster.loop.now)
+    letters = {each.name: ascii_lowercase[each.index] for each in scene.cluster.daemons}
+    return [
+        f"file differs from that of {' '.join(letters[name] for name in other.daemons)} in"
+        f" {', '.join(found.key for found in other.differences)} ({other.verdict.name.lower()})"
+        for other in core.membership.comparison.others(core.view, now)
+    ] or ["knows of no other file"]
+
+
 def _rules(scene: Scene) -> list[str]:
     return _alike(
         (f"{ascii_lowercase[pair[0]]}>{ascii_lowercase[pair[1]]}", tuple(told))
@@ -90,6 +100,7 @@ SHOWS: Final[dict[str, Callable[[Scene], list[str]]]] = {
     "kept": lambda scene: _of_daemons(_kept, scene),
     "reasons": lambda scene: _of_daemons(_reasons, scene),
     "counters": lambda scene: _of_daemons(_counters, scene),
+    "files": lambda scene: _of_daemons(_files, scene),
     "jumps": lambda scene: _of_daemons(_jumps, scene),
     "rules": _rules,
 }

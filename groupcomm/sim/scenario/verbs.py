@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.clients import Client
+from groupcomm.sim.loop import SECOND
 from groupcomm.sim.network import Pair
 from groupcomm.sim.scenario.rules import ALL, ANY, KINDS, ODD, Effect, Rule
 from groupcomm.sim.scenario.scene import PATIENCE_US, Scene
@@ -224,6 +225,22 @@ def _clock(words: Words) -> Act:
     return _for_each(daemons, lambda scene, daemon: scene.clocks[daemon].shift(shift_us))
 
 
+def _file(words: Words) -> Act:
+    daemons = words.daemons()
+    what = words.one_of(("lists", "timeout", "packets", "right"))
+    if what == "lists":
+        listed = words.daemons()
+        return _for_each(daemons, lambda scene, daemon: scene.list_only(daemon, listed))
+    if what == "timeout":
+        timeout_s = words.duration() / SECOND
+        return _for_each(daemons, lambda scene, daemon: scene.set_timeout(daemon, timeout_s))
+    if what == "packets":
+        size = words.number("a number of bytes")
+        words.one_of(("bytes",))
+        return _for_each(daemons, lambda scene, daemon: scene.set_config(daemon, packet_limit=size))
+    return _for_each(daemons, lambda scene, daemon: scene.set_config(daemon))
+
+
 # ---- the end ----
 
 
@@ -264,6 +281,7 @@ VERBS: Final[dict[str, Parser]] = {
     "pause": _pause,
     "slow": _slow,
     "clock": _clock,
+    "file": _file,
     "core": _core,
     "unhealed": _unhealed,
 }

@@ -41,14 +41,13 @@ class _ByTable(Reach):
     def __init__(self, delivery: Delivery) -> None:
         self._table = delivery.groups.table
         right = delivery.wanted
-        self._fellows, self._names = right._fellows, right._names
-        self._subscribed, self._inside = {}, {}
+        self._fellows, self._elsewhere, self._outside = right._fellows, right._elsewhere, {}
 
-    def _is_inside(self, group: str) -> bool:
+    def _leaves(self, group: str) -> bool:
         if group[0] == "#":
-            return self._find(group)
+            return super()._leaves(group)
         members = self._table.groups.get(group, {})
-        return all(member.daemon in self._fellows for member in members)
+        return any(member.daemon not in self._fellows for member in members)
 
 
 @site_bug((Subscriptions, "_must_wait"))

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.algorithms.direct.datagrams import (
@@ -21,6 +21,7 @@ from groupcomm.algorithms.process import Message, Packet, Process
 from groupcomm.clocks.vector import VectorClock
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from tests.algorithms.direct.all import ALGORITHMS
+from tests.examples import examples
 
 HELLO = Hello("ann", 7, "Vector", ("ann", "bob"), (Contact("bob", "127.0.0.1:1", 2**64 - 1),))
 
@@ -36,7 +37,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(values)
 def test_what_is_encoded_decodes_to_the_same(value: Any) -> None:
     assert CODEC.decode_value_untrusted(CODEC.encode(value)) == value

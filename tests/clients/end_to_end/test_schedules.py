@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.events import GroupView, Message
@@ -16,6 +16,7 @@ from groupcomm_client.end_to_end import GroupSecret, SharedSecret, TrustedKeys, 
 from groupcomm_client.end_to_end.frames import decode_head_untrusted
 from groupcomm_client.end_to_end.keys import GroupKey, NotGenuine
 from tests.clients.end_to_end.world import GROUP, MARKER, Program, Sent, World
+from tests.examples import examples
 
 SECRET = SharedSecret(b"s" * 32)
 IDENTITIES = [number.to_bytes(32) for number in range(1, 41)]
@@ -166,7 +167,7 @@ def run(make: Callable[[int], GroupSecret], steps: list[tuple[str, int, int]]) -
 
 
 @pytest.mark.parametrize("make", [shared, trusted])
-@settings(max_examples=40, deadline=None)
+@examples(25)
 @given(steps=STEPS)
 def test_members_read_what_is_sent_in_their_views_and_nobody_else(
     make: Callable[[int], GroupSecret], steps: list[tuple[str, int, int]]
@@ -174,7 +175,7 @@ def test_members_read_what_is_sent_in_their_views_and_nobody_else(
     run(make, steps)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(15)
 @given(seed=st.integers(0, 2**32))
 def test_the_same_for_long_schedules(seed: int) -> None:
     run(shared, many_steps(seed))

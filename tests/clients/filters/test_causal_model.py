@@ -4,11 +4,12 @@ import math
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm_client.filters import Factory, causal
 from tests.clients.filters.model import Member, Net
+from tests.examples import examples
 
 ACTIONS = (*["send"] * 6, *["deliver"] * 12, *["rank"] * 4, "ask")
 MERGES = (*ACTIONS, "split")
@@ -68,7 +69,7 @@ def check(net: Net) -> None:
 
 
 @given(schedules(ACTIONS))
-@settings(max_examples=200, deadline=None)
+@examples(60)
 def test_causes_come_first_while_members_join_and_leave(schedule: Schedule) -> None:
     net = run(schedule)
     check(net)
@@ -76,7 +77,7 @@ def test_causes_come_first_while_members_join_and_leave(schedule: Schedule) -> N
 
 
 @given(schedules(MERGES))
-@settings(max_examples=100, deadline=None)
+@examples(30)
 def test_nothing_is_lost_or_stuck_when_sides_merge(schedule: Schedule) -> None:
     check(run(schedule))
 

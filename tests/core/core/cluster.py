@@ -19,10 +19,10 @@ DELAY_S = 0.0005
 class Program:
     """A client of one core, that has read all it was told."""
 
-    def __init__(self, core: DaemonCore, user: str) -> None:
+    def __init__(self, core: DaemonCore, user: str, *, principals: bool = False) -> None:
         self.core = core
         self.connection = core.desk.open()
-        self.session = ClientSession(user)
+        self.session = ClientSession(user, principals=principals)
         self.events: list[Event] = []
 
     def say(self) -> list[ClientInput]:
@@ -83,9 +83,11 @@ class Cluster:
                 self.config, start, keys=None, now=self.now, wall=1000 + self.now + ahead_s
             )
 
-    def connect(self, name: str, user: str, principal: str = "") -> Program:
+    def connect(
+        self, name: str, user: str, principal: str = "", *, principals: bool = False
+    ) -> Program:
         """A client that is admitted."""
-        program = Program(self.cores[name], user)
+        program = Program(self.cores[name], user, principals=principals)
         self.programs.append(program)
         self.step(name, [], [ClientOpened(program.connection, principal)])
         self.run(0.1)
@@ -115,7 +117,7 @@ class Cluster:
                     self._flying.append((self.now + DELAY_S, other, datagram))
         core.deliver()
         if core.mark_to_store is not None and self.stores:
-            core.stored(core.mark_to_store)
+            core.stored(core.mark_to_store, self.now)
         for program in self.programs:
             if program.core is core:
                 program.read()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.core import ClientBytes, RulesChanged
@@ -28,15 +28,16 @@ from groupcomm.wire.bundle import (
 )
 from tests.core.core.clients import Clients
 from tests.core.core.cluster import Cluster, Program
-from tests.core.security.test_access import ROWS, Row, access_of, reference
+from tests.core.security.test_access import ANY_NAME, ROWS, Row, access_of, reference
+from tests.examples import examples
 
 AGREED = ServiceLevel.AGREED
-FORBIDDEN = Access((Rule(("nobody",), ("*",), frozenset(Verb)),))
+FORBIDDEN = Access((Rule(("nobody",), ("*",), frozenset(Verb)), ANY_NAME))
 ALL = Access()
 
 
 def rules(*rows: tuple[str, str, Verb]) -> Access:
-    return Access(tuple(Rule((who,), (group,), frozenset([verb])) for who, group, verb in rows))
+    return access_of([([who], [group], [verb]) for who, group, verb in rows])
 
 
 def news(program: Program) -> list[object]:
@@ -109,7 +110,7 @@ def check_decisions(
     cluster.run(0.5)
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(first=ROWS, second=ROWS, principal=st.sampled_from(["cert:ann", "token:sensor-7", "unix:x"]))
 def test_sessions_are_decided_as_the_reference(
     first: Sequence[Row], second: Sequence[Row], principal: str

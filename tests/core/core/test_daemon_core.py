@@ -149,7 +149,7 @@ def test_no_view_is_agreed_to_before_the_disk_holds_its_mark() -> None:
         assert core.state in (State.GATHER, State.COMMIT)
         assert core.view is None
         assert core.mark_to_store is not None
-        core.stored(core.mark_to_store)
+        core.stored(core.mark_to_store, cluster.now)
     cluster.stores = True
     cluster.run(0.5)
     assert cluster.members("a") == cluster.members("b") == "ab"
@@ -264,7 +264,9 @@ def test_a_start_with_a_lost_disk_is_told_of_its_restarts() -> None:
     assert cluster.members("a") == "ac"
     cluster.start("b", restarts=1, random_id=99)
     cluster.run(0.5)
-    assert cluster.cores["b"].adopt_restarts == 7
+    adopt = cluster.cores["b"].adopt
+    assert adopt is not None
+    assert adopt.restarts == 7
     assert cluster.members("a") == "ac", "it is not let in as it is"
     cluster.start("b", restarts=8, random_id=100)
     cluster.run(1.0)

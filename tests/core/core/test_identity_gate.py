@@ -250,7 +250,7 @@ def test_credentials_that_do_not_fit_are_refused() -> None:
     good = Credentials(private("a"), ROLL, bytes)
     for wrong, text in (
         (attrs.evolve(good, private=private("b")), "another daemon's, or old"),
-        (attrs.evolve(good, roll=Roll({"b": bytes(32)})), "do not list a, c; add each"),
+        (attrs.evolve(good, roll=Roll({"b": public_of(b"z" * 32)})), "do not list a, c; add each"),
         (attrs.evolve(good, roll=ROLL.without([print_of(ROLL.daemons["a"])])), "was evicted"),
     ):
         with pytest.raises(ConfigError, match=text):
@@ -258,4 +258,4 @@ def test_credentials_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ConfigError, match="do not list d;"):
         start(good, attrs.evolve(CONFIG, sites=(("a", "b", "c", "d"),)))
     with pytest.raises(ConfigError, match="have the same key"):
-        Roll({"a": bytes(32), "b": bytes(32)})
+        Roll({"a": ROLL.daemons["a"], "b": ROLL.daemons["a"]})

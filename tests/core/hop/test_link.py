@@ -4,7 +4,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.hop.notices import WaitingNotices
@@ -12,6 +12,7 @@ from groupcomm.hop.queue import Queued
 from groupcomm.wire.horizon import HORIZON_HEAD_BYTES
 from groupcomm.wire.packet import HEAD_BYTES, PacketKind
 from tests.core.hop.pair import Pair, Wire, packet
+from tests.examples import examples
 
 SECONDS = 6.0
 WARM_S = 2.0
@@ -74,7 +75,7 @@ def test_a_queue_on_the_way_is_not_kept_full() -> None:
     assert pair.ends[0].trip.smoothed_s < 2 * pair.ends[0].trip.least_s
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     seed=st.integers(0, 2**32),
     loss=st.floats(0.0, 0.5),

@@ -3,15 +3,13 @@
 All packets of its view are of the first ring, and are their own numbers.
 """
 
-from math import inf
-
 import attrs
 
 from groupcomm.config.view import Incarnation, View
 from groupcomm.errors import BadDatagram
 from groupcomm.membership.union import Union
-from groupcomm.stream.ranges import ranges_of
-from groupcomm.wire.membership import Holding, Past, Span
+from groupcomm.stream.ranges import Range, ranges_of
+from groupcomm.wire.membership import Holding, Past
 
 
 @attrs.define
@@ -21,7 +19,6 @@ class FakeHost:
     Attributes:
         held: numbers of the view that stands still.
         log: what it was told, in order.
-        mark: view counters up to here are on its disk.
         routes: the links that it was told to use, each time.
     """
 
@@ -30,10 +27,9 @@ class FakeHost:
     held: set[int] = attrs.field(factory=set)
     fellows: frozenset[int] = frozenset()
     log: list[str] = attrs.field(factory=list)
-    mark: float = inf
-    asked: int = 0
     physical: int = 1000
     clock: int = 0
+    used: int = 0
     corrected: int | None = None
     routes: list[tuple[tuple[int, int], ...]] = attrs.field(factory=list)
     forgotten: list[tuple[int, Incarnation]] = attrs.field(factory=list)
@@ -62,31 +58,26 @@ class FakeHost:
     def forget(self, number: int, incarnation: Incarnation) -> None:
         self.forgotten.append((number, incarnation))
 
-    def may_use(self, counter: int) -> bool:
-        if counter > self.mark:
-            self.asked = counter
-        return counter <= self.mark
-
-    def missing(self, union: Union) -> tuple[tuple[Span, ...], ...]:
+    def missing(self, union: Union) -> list[list[Range]]:
         lacking = [
             number
             for first, last in union.spans[0]
             for number in range(first, last + 1)
             if number not in self.held
         ]
-        return (tuple(ranges_of(lacking)), *[()] * (self.rings - 1))
+        return [ranges_of(lacking), *([] for _ in range(self.rings - 1))]
 
     def old_packet(self, ring: int, number: int) -> bytes | None:
         return b"%d" % number if number in self.held else None
 
-    def take_repair(self, packet: bytes, union: Union) -> bool:
+    def take_repair(self, packet: bytes, union: Union) -> tuple[int, int] | None:
         if not packet.isdigit():
             raise BadDatagram("packet", f"{packet!r} is no number")
         number = int(packet)
         if number in self.held or not union.holds(0, number):
-            return False
+            return None
         self.held.add(number)
-        return True
+        return 0, number
 
     def bind(self, union: Union, fellows: frozenset[int]) -> None:
         assert not any(self.missing(union)), "who is bound holds the union"

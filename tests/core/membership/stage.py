@@ -6,14 +6,19 @@ Whatever a test is about, nobody may install a view before all its members are b
 
 from collections.abc import Mapping
 
+from msgspec import structs
+
 from groupcomm.config.core import CoreConfig, Timing
+from groupcomm.config.shared import shared_settings
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
 from groupcomm.membership.membership import Membership
+from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import Reason, State
 from groupcomm.names import daemon_number
 from groupcomm.wire.control import ControlPacket, cut_message, decode_control_untrusted
 from groupcomm.wire.membership import (
+    Beacon,
     ControlKind,
     ControlMessage,
     Join,
@@ -28,8 +33,14 @@ NAMES = {number: name for name, number in NUMBERS.items()}
 HEARS_A = ((NUMBERS["a"], ord("a")),)
 """A row of somebody who hears the daemon a."""
 
+PLENTY = 10**18
+"""A mark that no counter comes near to."""
+
 OTHER_VIEW = bytes(range(16))
 """The key of a view that nobody here is in."""
+
+ALIKE = bytes(16)
+"""In what tests say, stands for the digests of everybody's settings."""
 
 Bound = set[tuple[str, bytes]]
 """(daemon, key of a view) of those that hold their union and have said so."""
@@ -42,10 +53,17 @@ class Watched(Membership):
         states: in order.
     """
 
-    def __init__(self, config: CoreConfig, start: Start, host: FakeHost, bound: Bound) -> None:
+    def __init__(
+        self,
+        config: CoreConfig,
+        start: Start,
+        host: FakeHost,
+        reservation: Reservation,
+        bound: Bound,
+    ) -> None:
         self.states: list[State] = []
         self._bound = bound
-        super().__init__(config, start, host)
+        super().__init__(config, start, host, reservation)
 
     def __setattr__(self, name: str, value: object) -> None:
         if name == "state" and isinstance(value, State):
@@ -66,11 +84,12 @@ class Daemon:
     def __init__(
         self, config: CoreConfig, name: str, incarnation: Incarnation, counter: int, bound: Bound
     ) -> None:
-        start = Start(name=name, incarnation=incarnation, counter=counter)
+        start = Start(name=name, incarnation=incarnation)
         self.name = name
         self.start = start
         self.host = FakeHost()
-        self.machine = Watched(config, start, self.host, bound)
+        self.disk = Reservation(counter, PLENTY, self.host.reading, 0.0)
+        self.machine = Watched(config, start, self.host, self.disk, bound)
 
     def taken(self) -> list[tuple[str | None, ControlPacket]]:
         """What it wants to send."""
@@ -92,6 +111,7 @@ class Stage:
 
     Attributes:
         mute: those who say only what a test says in their name, and hear nothing.
+        configs: of daemons that start with other settings than all others.
         cut: pairs (from, to) between which everything is lost.
         drop: messages by (whose, kind) that are lost to everybody.
         sent: (from, to, message) of all that was said by its origin.
@@ -100,6 +120,7 @@ class Stage:
 
     def __init__(self, *sites: str, timing: Timing | None = None) -> None:
         self.config = CoreConfig(sites=tuple(map(tuple, sites)), timing=timing or Timing())
+        self.configs: dict[str, CoreConfig] = {}
         self.now = 0.0
         self.daemons: dict[str, Daemon] = {}
         self.mute: set[str] = set()
@@ -131,7 +152,8 @@ class Stage:
     def place(self, name: str, restarts: int = 1, random_id: int = 0, counter: int = 0) -> Daemon:
         """A daemon that was not told to gather yet."""
         incarnation = Incarnation(restarts, random_id or ord(name))
-        daemon = Daemon(self.config, name, incarnation, counter, self.bound)
+        config = self.configs.get(name, self.config)
+        daemon = Daemon(config, name, incarnation, counter, self.bound)
         self.daemons[name] = daemon
         self.mute.discard(name)
         return daemon
@@ -186,6 +208,12 @@ class Stage:
         if machine.on_datagram(NUMBERS[sender], self.daemons[sender].start.incarnation, self.now):
             machine.on_control(packet, NUMBERS[sender], self.now)
 
+    def fill_in(self, message: ControlMessage) -> ControlMessage:
+        """Return a message with the digests that all here have, if it has none of its own."""
+        if isinstance(message, Beacon | Join) and message.digests == ALIKE:
+            return structs.replace(message, digests=shared_settings(self.config).digests)
+        return message
+
     def say(self, name: str, to: str, message: ControlMessage, sequence: int | None = None) -> None:
         """In a daemon's name, besides what it says itself; as its next message, if no other."""
         daemon = self.daemons[name]
@@ -194,7 +222,11 @@ class Stage:
             sequence = flood._sequence = flood._sequence + 1
         start = daemon.start.incarnation
         packet = packet_of(
-            name, message, sequence, restarts=start.restarts, random_id=start.random_id
+            name,
+            self.fill_in(message),
+            sequence,
+            restarts=start.restarts,
+            random_id=start.random_id,
         )
         self.hear(to, name, packet)
 
@@ -234,7 +266,17 @@ def counter_of(daemon: Daemon) -> int:
 def join_of(name: str, attempt: int, hears: str = "abc") -> Join:
     """The join of a daemon that comes from no view."""
     heard = tuple(sorted((NUMBERS[other], ord(other)) for other in hears if other != name))
-    return Join(attempt=attempt, name=name, heard=heard, reading=1, clock=1, counter=1, past=None)
+    return Join(
+        attempt=attempt,
+        name=name,
+        digests=ALIKE,
+        heard=heard,
+        reading=1,
+        clock=1,
+        counter=1,
+        mark=PLENTY,
+        past=None,
+    )
 
 
 def packet_of(

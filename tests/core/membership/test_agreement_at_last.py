@@ -3,12 +3,13 @@
 from itertools import pairwise
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.membership.states import State
 from groupcomm.wire.membership import ControlKind
 from tests.core.membership.stage import Daemon, Stage
+from tests.examples import examples
 
 GATHER, COMMIT, RECOVERED, OPERATIONAL, LEFT = State
 STEPS = {
@@ -69,7 +70,7 @@ def check_unions(stage: Stage) -> None:
         assert all(end == same[0] for end in same)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(0, 2**32 - 1))
 def test_after_any_cuts_and_losses_all_agree_once_they_are_over(seed: int) -> None:
     """Whoever installs a view of some id installs the same view, with counters that rise."""

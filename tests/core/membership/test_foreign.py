@@ -4,10 +4,19 @@ from groupcomm.membership.neighbours import ANSWER_INTERVAL_S, FIRST_PATIENCE_S,
 from groupcomm.membership.standing import STEADY_BEACONS
 from groupcomm.membership.states import Reason, State
 from groupcomm.wire.membership import Beacon
-from tests.core.membership.stage import HEARS_A, NUMBERS, OTHER_VIEW, Stage, join_of, packet_of
+from tests.core.membership.stage import (
+    ALIKE,
+    HEARS_A,
+    NUMBERS,
+    OTHER_VIEW,
+    PLENTY,
+    Stage,
+    join_of,
+    packet_of,
+)
 
-HEARD = Beacon(1, OTHER_VIEW, HEARS_A)
-UNHEARD = Beacon(1, OTHER_VIEW, ())
+HEARD = Beacon(1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0)
+UNHEARD = Beacon(1, OTHER_VIEW, (), ALIKE, 1, PLENTY, 0)
 
 
 def with_stranger() -> Stage:
@@ -46,7 +55,7 @@ def test_a_foreign_daemon_starts_a_view_only_if_both_hear_each_other() -> None:
     stage.settle()
     assert stage.state("a") is State.OPERATIONAL
     assert ("a", "c") in stage.said(Beacon, before), "it is told that it is heard"
-    machine.on_control(packet_of("c", HEARD, 100), NUMBERS["b"], stage.now)
+    machine.on_control(packet_of("c", stage.fill_in(HEARD), 100), NUMBERS["b"], stage.now)
     assert stage.state("a") is State.OPERATIONAL, "passed on by another: that shows nothing"
     stage.say("c", "a", HEARD, 101)
     assert stage.state("a") is State.GATHER, "at once, as it was never ignored"
@@ -61,7 +70,9 @@ def test_a_foreign_join_starts_a_view_only_if_both_hear_each_other() -> None:
     stage.settle()
     assert stage.state("a") is State.OPERATIONAL
     assert ("a", "c") in stage.said(Beacon, before), "it is told that it is heard"
-    machine.on_control(packet_of("c", join_of("c", 1, "ab"), 100), NUMBERS["b"], stage.now)
+    machine.on_control(
+        packet_of("c", stage.fill_in(join_of("c", 1, "ab")), 100), NUMBERS["b"], stage.now
+    )
     assert stage.state("a") is State.OPERATIONAL, "passed on by another: b has to see to it"
     stage.say("c", "a", join_of("c", 1, hears="ab"), 101)
     assert begun(stage) == 1

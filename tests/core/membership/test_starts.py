@@ -1,9 +1,11 @@
 """Starts of one daemon: later ones, outdated ones, clones."""
 
+from groupcomm.config.start import Adoption
 from groupcomm.config.view import Incarnation
+from groupcomm.membership.neighbours import UNHEARD
 from groupcomm.membership.states import Reason, State
 from groupcomm.wire.membership import Leave, Outdated
-from tests.core.membership.stage import NUMBERS, Stage, in_view, join_of, packet_of
+from tests.core.membership.stage import NUMBERS, Stage, counter_of, in_view, join_of, packet_of
 
 
 def test_a_lower_restart_count_is_told_the_higher_one() -> None:
@@ -15,8 +17,9 @@ def test_a_lower_restart_count_is_told_the_higher_one() -> None:
     stage.start("b", restarts=3, random_id=77)
     stage.run(0.5)
     told = {m for _, b, m in stage.sent if isinstance(m, Outdated) and b == "b"}
-    assert told == {Outdated(77, 5)}
-    assert stage.daemons["b"].machine.adopt_restarts == 5
+    assert told == {Outdated(77, 5, counter_of(stage.daemons["a"]) + UNHEARD)}
+    adopt = stage.daemons["b"].machine.adopt
+    assert adopt == Adoption(5, counter_of(stage.daemons["a"]) + UNHEARD)
     assert stage.daemons["a"].members == "a"
     assert stage.daemons["a"].machine.reasons[Reason.FELLOW_RESTARTED] == 0
 
@@ -38,11 +41,11 @@ def test_a_clone_is_refused_while_the_known_start_answers() -> None:
 def test_only_the_start_that_is_meant_takes_a_higher_count() -> None:
     stage = in_view("ab")
     machine = stage.daemons["a"].machine
-    stage.say("b", "a", Outdated(12345, 8), 2**40)
-    assert machine.adopt_restarts is None
-    stage.say("b", "a", Outdated(ord("a"), 8), 2**40 + 1)
-    stage.say("b", "a", Outdated(ord("a"), 6), 2**40 + 2)
-    assert machine.adopt_restarts == 8
+    stage.say("b", "a", Outdated(12345, 8, 10), 2**40)
+    assert machine.adopt is None
+    stage.say("b", "a", Outdated(ord("a"), 8, 10), 2**40 + 1)
+    stage.say("b", "a", Outdated(ord("a"), 6, 11), 2**40 + 2)
+    assert machine.adopt == Adoption(8, 11), "the highest of each: they come from several"
 
 
 def test_a_later_start_of_a_member_ends_the_view_and_its_former_one() -> None:

@@ -31,7 +31,7 @@ def reference(rows: Sequence[Row], principal: str, verb: Verb, name: str) -> boo
     if verb is not Verb.ADMIN:
         parts = name.split("#")
         if not 0 < len(name.encode(errors="replace")) <= 255 or any(
-            unicodedata.category(c) in ("Cc", "Cs") for c in name
+            unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in name
         ):
             return False
         if private != (verb is Verb.UNICAST):
@@ -52,6 +52,7 @@ PRINCIPALS = st.sampled_from(["unix:ann", "unix:an", "cert:ann", "token:sensor-7
 NAMES = st.sampled_from(
     [
         *("chat", "cha", "chat2", "chat.a", "*", "", "chat\n", "a\0b", "\ud800"),
+        *("chat\u202e", "chat\u200b", "chat\u2028", "#ann\u2066#a"),
         *("#ann#a", "#bob#b", "#", "##", "#a#", "caf\u00e9", "cafe\u0301"),
         *("x" * 255, "x" * 256, "\u00e9" * 128),
     ]
@@ -73,8 +74,13 @@ ROWS = st.lists(
 )
 
 
+ANY_NAME = Rule(("*",), ("*",), frozenset(), names=("*",))
+"""Sessions may be called as they like, so that only what they do is decided."""
+
+
 def access_of(rows: Sequence[Row]) -> Access:
-    return Access(tuple(Rule(tuple(w), tuple(g), frozenset(v)) for w, g, v in rows))
+    rules = tuple(Rule(tuple(w), tuple(g), frozenset(v)) for w, g, v in rows)
+    return Access((*rules, ANY_NAME) if rules else ())
 
 
 @given(rows=ROWS, principal=PRINCIPALS, verb=st.sampled_from(list(Verb)), name=NAMES)

@@ -103,14 +103,38 @@ def test_numbers_of_challenges_do_not_repeat_and_few_are_open() -> None:
 
 
 def test_a_daemon_is_told_little_whatever_comes_under_its_name() -> None:
-    one, said = introductions(), 0
+    one, challenges, answers = introductions(), 0, 0
     for count in range(10_000):
         start = ALICE, Incarnation(count % 50, 1)
-        said += one.on_stranger(start, 100, count * 1e-4) is not None
+        challenges += one.on_stranger(start, 100, count * 1e-4) is not None
         reply = one.on_hello(start, Hello(start=OWN, asks=1), proven=True, now=count * 1e-4)
-        said += reply.say is not None
-    assert BURST_EACH <= said <= BURST_EACH + PER_S_EACH
+        answers += reply.say is not None
+    for said in (challenges, answers):
+        assert BURST_EACH <= said <= BURST_EACH + PER_S_EACH
     assert one.on_stranger((2, THEIRS), 100, 1.0) is not None, "others have their own share"
+
+
+def test_copies_of_earlier_starts_do_not_keep_a_daemon_from_coming_back() -> None:
+    """600 copies a second under Alice's name; each 20 ms she asks, as a start that is new here."""
+    one, answered = introductions(), 0
+    for count in range(600):
+        now = count / 600
+        one.on_stranger((ALICE, Incarnation(count % 40, 1)), 100, now)
+        if count % 12 == 0:
+            reply = hear(one, Hello(start=OWN, asks=1 + count), now=now)
+            answered += reply.say is not None
+    assert answered == 50
+
+
+def test_copies_of_earlier_starts_do_not_drive_out_a_challenge_under_way() -> None:
+    """Once windows were forgotten only the answer to a challenge counts, 200 ms later here."""
+    one = introductions()
+    one.forgot = True
+    reply = hear(one, Hello(start=OWN, asks=1))
+    assert reply.say is not None
+    for count in range(120):
+        one.on_stranger((ALICE, Incarnation(100 + count, 1)), 100, count / 600)
+    assert hear(one, Hello(start=OWN, answers=reply.say.asks), now=0.2).trust
 
 
 def test_allowances_fill_up_again_and_no_further() -> None:

@@ -25,6 +25,7 @@ from groupcomm.events import (
 from groupcomm.session import frames
 from groupcomm.session.causes_frame import decode_causes_untrusted, encode_causes
 from groupcomm.session.frame_reader import FrameReader
+from groupcomm.session.principal_frame import decode_principal_untrusted, encode_principal
 from groupcomm.session.view_frame import decode_view_untrusted, encode_view
 
 EDGES = [st.integers(edge - 2, edge + 2) for edge in (2**31, 2**32, 2**63)]
@@ -214,6 +215,7 @@ DECODERS: list[tuple[bytes, Callable[[bytes], object]]] = [
     ),
     (frames.encode_abort(MEMBER, 1), frames.decode_abort_untrusted),
     (encode_causes(CausalContext(7, Stamp(8, 1), (9, 10))), decode_causes_untrusted),
+    (encode_principal("unix:ann"), decode_principal_untrusted),
     (encode_view(GROUP_VIEW), lambda frame: decode_view_untrusted(frame, SOME_VIEW)),
 ]
 

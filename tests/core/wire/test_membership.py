@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groupcomm.config.shared import MAX_ITEM, MAX_ITEMS, MAX_KEY, MAX_ROWS, Rows
 from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS, Incarnation
 from groupcomm.errors import BadDatagram
 from groupcomm.wire.control import MAX_PARTS, ControlPacket, cut_message, decode_control_untrusted
@@ -30,6 +31,7 @@ from groupcomm.wire.membership import (
     Proposal,
     Repair,
     Seat,
+    Settings,
     Span,
     decode_message_untrusted,
     encode_message,
@@ -59,10 +61,12 @@ JOINS = st.builds(
     Join,
     attempt=COUNTS,
     name=st.sampled_from(["a", "größe", "x" * 255]),
+    digests=KEYS,
     heard=HEARD,
     reading=COUNTS,
     clock=COUNTS,
     counter=COUNTS,
+    mark=U64,
     past=st.none() | PASTS,
 )
 
@@ -83,15 +87,35 @@ COMMITS = st.builds(
     installed=st.booleans(),
     missing=st.lists(SPANS, max_size=3).map(tuple),
 )
+ROWS = st.lists(
+    st.tuples(st.text(max_size=9), st.lists(st.text(max_size=9), max_size=3).map(tuple)),
+    max_size=4,
+).map(tuple)
 MESSAGES: Final[dict[ControlKind, st.SearchStrategy[ControlMessage]]] = {
-    ControlKind.BEACON: st.builds(Beacon, counter=U64, view=KEYS, heard=HEARD),
+    ControlKind.BEACON: st.builds(
+        Beacon,
+        counter=U64,
+        view=KEYS,
+        heard=HEARD,
+        digests=KEYS,
+        used=COUNTS,
+        mark=U64,
+        write_us=U64,
+    ),
     ControlKind.JOIN: JOINS,
     ControlKind.COMMIT: COMMITS,
     ControlKind.REPAIR: st.builds(Repair, view=KEYS, packet=st.binary(max_size=50)),
     ControlKind.LEAVE: st.just(Leave()),
-    ControlKind.OUTDATED: st.builds(Outdated, random_id=U64, restarts=U64),
+    ControlKind.OUTDATED: st.builds(Outdated, random_id=U64, restarts=COUNTS, counter=COUNTS),
     ControlKind.LINKS: st.builds(
         Links, view=KEYS, lost=st.lists(st.tuples(U64, U64), max_size=9).map(tuple)
+    ),
+    ControlKind.SETTINGS: st.builds(
+        Settings,
+        name=st.sampled_from(["a", "größe"]),
+        digests=KEYS,
+        required=ROWS,
+        advised=ROWS,
     ),
 }
 ANY = st.one_of(*MESSAGES.values())
@@ -110,13 +134,14 @@ def test_a_message_comes_back(kind: ControlKind, data: st.DataObject) -> None:
     assert decode_message_untrusted(*encode_message(message)) == message
 
 
-@given(message=JOINS, heard=HEARD)
-def test_a_join_says_anew_whom_it_hears_and_nothing_else(
-    message: Join, heard: tuple[tuple[int, int], ...]
+@given(message=JOINS, heard=HEARD, mark=U64)
+def test_a_join_says_anew_whom_it_hears_and_what_is_reserved_and_nothing_else(
+    message: Join, heard: tuple[tuple[int, int], ...], mark: int
 ) -> None:
-    again = message.hearing(heard)
-    assert again.heard == heard
-    assert again.hearing(message.heard) == message
+    again = message.updated(heard, mark)
+    assert (again.heard, again.mark) == (heard, mark)
+    assert again.updated(message.heard, message.mark) == message
+    assert again.updated(heard, mark) is again
 
 
 @given(kind=st.integers(0, 255), body=st.binary(max_size=80))
@@ -157,8 +182,11 @@ def test_a_message_cut_or_lengthened_or_of_another_kind_is_refused(message: Cont
 # ---- caps and rules ----
 
 EMPTY: Final = Holding(0, (), (), 0)
-JOIN: Final = Join(attempt=1, name="a", heard=(), reading=1, clock=1, counter=1, past=None)
+JOIN: Final = Join(
+    attempt=1, name="a", digests=KEY, heard=(), reading=1, clock=1, counter=1, mark=2, past=None
+)
 ONE: Final = Proposal((Seat(5, 1, 1, 1, b"\0"),))
+SETTINGS: Final = Settings("a", KEY, (("timing.linger_s", ("0.001",)),), ())
 COMMIT: Final = Commit(attempt=1, proposal=ONE, recovered=False, installed=False, missing=())
 
 
@@ -179,13 +207,17 @@ def commit_with(**changes: Any) -> Commit:
     return msgspec.structs.replace(COMMIT, **changes)
 
 
+def settings_with(required: Rows) -> Settings:
+    return msgspec.structs.replace(SETTINGS, required=required)
+
+
 def heard(count: int) -> tuple[tuple[int, int], ...]:
     return ((1, 1),) * count
 
 
 CAPS: Final[dict[str, Callable[[int], ControlMessage]]] = {
-    "heard by a beacon": lambda more: Beacon(1, KEY, heard(MAX_DAEMONS + more)),
-    "heard by a join": lambda more: JOIN.hearing(heard(MAX_DAEMONS + more)),
+    "heard by a beacon": lambda more: Beacon(1, KEY, heard(MAX_DAEMONS + more), KEY, 1, 2, 3),
+    "heard by a join": lambda more: JOIN.updated(heard(MAX_DAEMONS + more), 2),
     "ranges": lambda more: join_with(spans=spans(MAX_HELD_RANGES + more)),
     "notices": lambda more: join_with(notices=((1, 1),) * (MAX_NOTICES + more)),
     "rings": lambda more: msgspec.structs.replace(
@@ -196,6 +228,13 @@ CAPS: Final[dict[str, Callable[[int], ControlMessage]]] = {
     ),
     "seats": lambda more: commit_with(
         proposal=seats(MAX_DAEMONS + more, (MAX_DAEMONS + more + 7) // 8)
+    ),
+    "required settings": lambda more: settings_with((("k", ()),) * (MAX_ROWS + more)),
+    "items of a setting": lambda more: settings_with((("k", ("",) * (MAX_ITEMS + more)),)),
+    "an item of a setting": lambda more: settings_with((("k", ("x" * (MAX_ITEM + more),)),)),
+    "the key of a setting": lambda more: settings_with((("k" * (MAX_KEY + more), ()),)),
+    "advised settings": lambda more: msgspec.structs.replace(
+        SETTINGS, advised=(("k", ()),) * (MAX_ROWS + more)
     ),
     "missing of one ring": lambda more: commit_with(missing=(spans(MAX_MISSING + more),)),
     "missing of rings": lambda more: commit_with(missing=((),) * (MAX_RINGS + more)),
@@ -229,7 +268,11 @@ def test_each_list_has_a_cap_that_is_reached_and_not_passed(what: str) -> None:
         (msgspec.structs.replace(JOIN, counter=-1), "control"),
         (msgspec.structs.replace(JOIN, counter=2**64 - 1), "count"),
         (msgspec.structs.replace(JOIN, reading=2**64 - 2**32), "count"),
-        (Beacon(1, KEY + b"x", ()), "control"),
+        (Beacon(1, KEY + b"x", (), KEY, 1, 2, 3), "control"),
+        (Beacon(1, KEY, (), KEY[:8], 1, 2, 3), "control"),
+        (Beacon(1, KEY, (), KEY, 2**64 - 2**32, 2, 3), "count"),
+        (msgspec.structs.replace(SETTINGS, name="a#b"), "name"),
+        (msgspec.structs.replace(SETTINGS, digests=b""), "control"),
         (commit_with(proposal=Proposal(())), "control"),
         (commit_with(proposal=Proposal(ONE.seats * 2)), "proposal"),
         (commit_with(proposal=Proposal(seats(2, 1).seats[::-1])), "proposal"),

@@ -1,0 +1,139 @@
+"""Shared settings: what the configurations of all daemons of a cluster have to have in common.
+
+Daemons compute views from what they have told each other *and* from their settings. Two daemons
+with other settings would compute different views from one proposal, and neither would last. So
+each tells a digest of the settings that must be equal, and forms views with those alone whose
+digest is the same. Other settings only should be equal: a difference in these is told, and nobody
+is left out for it.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from groupcomm.config.core import CoreConfig, Setting
+
+DIGEST_BYTES: Final = 8
+"""Of each of the two digests: accidents do not meet, and nobody forges settings who has the key."""
+
+MAX_ROWS: Final = 512
+MAX_ITEMS: Final = 257
+MAX_KEY: Final = 600
+MAX_ITEM: Final = 300
+"""What is told of settings that differ is for people: longer values are cut, digests are whole."""
+
+Rows = tuple[Setting, ...]
+
+
+@attrs.frozen(kw_only=True)
+class SharedSettings:
+    """The shared settings of one configuration.
+
+    Attributes:
+        digests: of what must be equal, then of what should be; 8 bytes each.
+        required: the settings that must be equal, as far as they are told to others.
+        advised: the settings that should be equal; the same.
+    """
+
+    digests: bytes
+    required: Rows
+    advised: Rows
+
+
+def shared_settings(config: CoreConfig) -> SharedSettings:
+    """Return what others are to compare of a configuration."""
+    required = (
+        *_plain("", {"packet_bytes": config.packet_limit}),
+        *_plain("timing.", attrs.asdict(config.timing)),
+    )
+    expected = config.expected_daemons
+    advised = (
+        *_plain("windows.", attrs.asdict(config.windows)),
+        *_plain("rekeying.", attrs.asdict(config.rekeying)),
+        *config.advised,
+    )
+    # Names of sites matter to people only, and neither does the order of sites to anybody.
+    places = [tuple(sorted(site)) for site in config.sites]
+    links = [
+        (sorted((places[one], places[other])), delay) for one, other, delay in config.link_delays_us
+    ]
+    whole = (sorted(required), sorted(places), sorted(links), expected or len(config.daemons))
+    return SharedSettings(
+        digests=_digest(whole) + _digest(sorted(advised)),
+        required=_told(
+            (
+                *required,
+                *(_plain("", {"expected_daemons": expected}) if expected is not None else ()),
+                *_sites(config),
+                *_links(config),
+            )
+        ),
+        advised=_told(advised),
+    )
+
+
+def must_equal(digests: bytes) -> bytes:
+    """Return the half of the digests that decides who may share a view."""
+    return digests[:DIGEST_BYTES]
+
+
+@attrs.frozen
+class Difference:
+    """One setting that differs.
+
+    Attributes:
+        key: of the setting, as in a file.
+        here, there: its value; None where the setting does not exist.
+    """
+
+    key: str
+    here: tuple[str, ...] | None
+    there: tuple[str, ...] | None
+
+
+def differences(here: Rows, there: Rows) -> tuple[Difference, ...]:
+    """Return the settings that differ between two configurations, in the order of their keys."""
+    ours, theirs = dict(here), dict(there)
+    return tuple(
+        Difference(key, ours.get(key), theirs.get(key))
+        for key in sorted(ours.keys() | theirs.keys())
+        if ours.get(key) != theirs.get(key)
+    )
+
+
+def _plain(prefix: str, values: Mapping[str, float]) -> list[Setting]:
+    return [(f"{prefix}{name}", (f"{value:.12g}",)) for name, value in values.items()]
+
+
+def _name(config: CoreConfig, site: int) -> str:
+    return config.site_names[site] if config.site_names else str(site + 1)
+
+
+def _sites(config: CoreConfig) -> Iterable[Setting]:
+    for place, site in enumerate(config.sites):
+        yield f"sites.{_name(config, place)}.daemons", tuple(sorted(site))
+
+
+def _links(config: CoreConfig) -> Iterable[Setting]:
+    for one, other, delay_us in config.link_delays_us:
+        names = sorted((_name(config, one), _name(config, other)))
+        yield f"links.{'-'.join(names)}.delay_ms", (f"{delay_us / 1000:.12g}",)
+
+
+def _digest(value: object) -> bytes:
+    """Return the digest of lists and tuples of texts and numbers; alike on all machines."""
+    text = ascii(value).encode()
+    return hashlib.blake2b(text, digest_size=DIGEST_BYTES, person=b"groupcomm config").digest()
+
+
+def _told(settings: Sequence[Setting]) -> Rows:
+    return tuple((key[:MAX_KEY], _cut(items)) for key, items in settings[:MAX_ROWS])
+
+
+def _cut(items: tuple[str, ...]) -> tuple[str, ...]:
+    cut = tuple(item[:MAX_ITEM] for item in items[: MAX_ITEMS - 1])
+    if cut == items:
+        return items
+    return (*cut, f"and others, in all {_digest(items).hex()}")

@@ -1,0 +1,190 @@
+"""Comparison: which other daemons run with settings that differ from those of this daemon.
+
+Pure. ``now`` is in seconds. Joins and beacons carry digests of their sender's shared settings
+(config/shared.py). A daemon whose settings must equal and do not is left out: it counts as not
+heard, what it says of views is dropped, and nobody begins a view for it. Both sides then flood
+their settings now and then, so that each can name what differs. They are passed on also for
+daemons that the receiver does not list, and so reach those that refuse the sender's datagrams.
+"""
+
+import enum
+from collections.abc import Mapping
+from math import inf
+from typing import Final, TypeAlias
+
+import attrs
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.shared import Difference, differences, must_equal, shared_settings
+from groupcomm.config.start import Start
+from groupcomm.config.view import View
+from groupcomm.membership.flood import Flood
+from groupcomm.membership.peers import Peer
+from groupcomm.wire.membership import Beacon, Commit, ControlMessage, Join, Links, Settings
+
+FIRST_INTERVAL_S: Final = 1.0
+LONGEST_INTERVAL_S: Final = 60.0
+"""Between two times that a daemon tells its settings: longer and longer, while any differ."""
+
+SILENT_S: Final = 10.0
+"""A daemon that was heard directly is not compared any more once it was silent for so long."""
+
+FORGOTTEN_S: Final = 3 * LONGEST_INTERVAL_S
+"""The same for a daemon whose messages others pass on."""
+
+OfViews: TypeAlias = Join | Beacon | Commit | Links
+
+
+class Verdict(enum.Enum):
+    """Whose settings count: those that more daemons have."""
+
+    OURS = enum.auto()
+    THEIRS = enum.auto()
+    OPEN = enum.auto()  # as many daemons have the one as the other
+
+
+@attrs.frozen(kw_only=True)
+class Other:
+    """One configuration that differs from this daemon's.
+
+    Attributes:
+        daemons: the names of those that run with it, sorted; numbers of those that told no name.
+        fellows: the names of the other daemons that run with the settings of this one, sorted.
+        excludes: settings differ that must be equal, so they form no view with this daemon.
+        verdict: whose settings count.
+        differences: what differs; empty until one of the daemons has told its settings.
+    """
+
+    daemons: tuple[str, ...]
+    fellows: tuple[str, ...]
+    excludes: bool
+    verdict: Verdict
+    differences: tuple[Difference, ...]
+
+
+class Comparison:
+    """Compares the settings of one daemon with those of all that it hears of.
+
+    Attributes:
+        digests: of this daemon's settings.
+        due: when `step` has something to do; inf if nobody differs.
+    """
+
+    __slots__ = ("_flood", "_interval_s", "_name", "_own", "_peers", "_told_at", "digests", "due")
+
+    def __init__(
+        self, config: CoreConfig, start: Start, flood: Flood, peers: Mapping[int, Peer]
+    ) -> None:
+        self._own = shared_settings(config)
+        self.digests = self._own.digests
+        self._name = start.name
+        self._flood = flood
+        self._peers = peers
+        self._interval_s = FIRST_INTERVAL_S
+        self._told_at = -inf
+        self.due = inf
+
+    # ---- what others tell ----
+
+    def admits(self, peer: Peer, message: ControlMessage, now: float) -> bool:
+        """Note what a message tells of settings; return whether it is to be looked at any further.
+
+        Raises:
+            RemoteProtocolError: its name is not that of its sender.
+        """
+        if isinstance(message, Join | Beacon | Settings):
+            if not isinstance(message, Beacon):
+                peer.call(message.name)
+            self._note(peer, message.digests, now)
+        if isinstance(message, Settings):
+            peer.settings = message
+            return False
+        return not (peer.differs and isinstance(message, OfViews))
+
+    def _note(self, peer: Peer, digests: bytes, now: float) -> None:
+        peer.digests_at = now
+        if digests == peer.digests:
+            return
+        peer.digests, peer.settings = digests, None
+        peer.differs = must_equal(digests) != must_equal(self.digests)
+        if peer.differs:
+            peer.join = peer.commit = peer.beacon = None
+        if digests != self.digests:
+            self._interval_s = FIRST_INTERVAL_S
+            self.due = min(self.due, max(now, self._told_at + FIRST_INTERVAL_S))
+
+    # ---- what this daemon tells ----
+
+    def step(self, now: float) -> None:
+        """Tell the own settings if it is time for that."""
+        if now < self.due:
+            return
+        if not any(self._is_other(peer, now) for peer in self._peers.values()):
+            self.due = inf
+            return
+        own = self._own
+        self._flood.send_all(Settings(self._name, own.digests, own.required, own.advised))
+        self._told_at, self.due = now, now + self._interval_s
+        self._interval_s = min(2 * self._interval_s, LONGEST_INTERVAL_S)
+
+    # ---- what came of it ----
+
+    def others(self, view: View | None, now: float) -> list[Other]:
+        """Return the configurations that differ from the own one, one entry for each.
+
+        Args:
+            view: the present one; its members run with settings that form views with this daemon.
+            now: seconds.
+        """
+        members = frozenset() if view is None else view.numbers
+        groups: dict[bytes, list[Peer]] = {}
+        for peer in self._peers.values():
+            if self._is_known(peer, now) or (peer.number in members and peer.digests is not None):
+                assert peer.digests is not None
+                groups.setdefault(peer.digests, []).append(peer)
+        fellows = groups.pop(self.digests, [])
+        return [self._other(found, fellows, groups) for _, found in sorted(groups.items())]
+
+    def _other(
+        self, found: list[Peer], fellows: list[Peer], groups: Mapping[bytes, list[Peer]]
+    ) -> Other:
+        excludes = found[0].differs
+        ours, theirs = 1 + len(fellows), len(found)
+        if excludes:  # those whose advised settings differ form one view all the same
+            half = must_equal(found[0].digests or b"")
+            ours = 1 + sum(len(g) for g in (fellows, *groups.values()) if g and not g[0].differs)
+            theirs = sum(len(g) for digests, g in groups.items() if must_equal(digests) == half)
+        told = next((peer.settings for peer in found if peer.settings is not None), None)
+        differ = () if told is None else self._differences(told, excludes=excludes)
+        return Other(
+            daemons=_names(found),
+            fellows=_names(fellows),
+            excludes=excludes,
+            verdict=_verdict(ours, theirs),
+            differences=differ,
+        )
+
+    def _differences(self, told: Settings, *, excludes: bool) -> tuple[Difference, ...]:
+        if excludes:
+            return differences(self._own.required, told.required)
+        return differences(self._own.advised, told.advised)
+
+    def _is_other(self, peer: Peer, now: float) -> bool:
+        return peer.digests != self.digests and self._is_known(peer, now)
+
+    def _is_known(self, peer: Peer, now: float) -> bool:
+        """Whether a daemon has told its digests, and still runs as far as this one can see."""
+        if peer.left or peer.digests is None:
+            return False
+        patience_s = SILENT_S if peer.heard_at > -inf else FORGOTTEN_S
+        return max(peer.digests_at, peer.heard_at) >= now - patience_s
+
+
+def _names(peers: list[Peer]) -> tuple[str, ...]:
+    return tuple(sorted(peer.name or f"{peer.number:x}" for peer in peers))
+
+
+def _verdict(ours: int, theirs: int) -> Verdict:
+    if ours == theirs:
+        return Verdict.OPEN
+    return Verdict.OURS if ours > theirs else Verdict.THEIRS

@@ -1,0 +1,67 @@
+"""The data source on a real cluster of Spark: a master and two workers, each a process of its own.
+
+    python -m tests.campaigns.spark_workers
+
+Judged: a batch and a stream both bring every row of a log once, and both workers have read some.
+Ends with a line of JSON.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from tests.spark.standalone import standalone
+from tests.spark.test_source import make_epoch
+
+ROWS: Final = 70
+WORKERS: Final = 2
+LIMIT_S: Final = 400
+
+
+def run(folder: Path) -> dict[str, list[list[Any]]]:
+    """Return what a job on the cluster has read of a log, sealed and live: each row's worker."""
+    make_epoch(folder / "log", [10, 10, 10, 10]).close()
+    writer = make_epoch(folder / "log", [10, 10], live=10)
+    with standalone(folder / "cluster", workers=WORKERS) as master:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "tests.spark.standalone_job"),
+                *(master, folder / "log", folder / "checkpoint"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    writer.close()
+    if done.returncode:
+        raise RuntimeError(f"the job ended with status {done.returncode}: {done.stderr}")
+    found: dict[str, list[list[Any]]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def judge(found: dict[str, list[list[Any]]]) -> list[str]:
+    """Return what is wrong with what was read."""
+    wrong = []
+    for way in ("batch", "stream"):
+        rows = sorted(row for row, _ in found[way])
+        if rows != [*range(ROWS)]:
+            wrong.append(f"{way}: rows {rows} were read, not 0 to {ROWS - 1} once each")
+        if (workers := {worker for _, worker in found[way]}) != {"worker0", "worker1"}:
+            wrong.append(f"{way}: only {sorted(workers)} have read")
+    return wrong
+
+
+def main() -> int:
+    """Read, judge, report; return 1 if something is wrong."""
+    with TemporaryDirectory(prefix="groupcomm-") as folder:
+        wrong = judge(run(Path(folder)))
+    print(json.dumps({"rows": ROWS, "workers": WORKERS, "violations": wrong}))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""Daemons of which one runs with another file: what they do, and what their tools say."""
+
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from groupcomm.config.shared import Difference
+from groupcomm.core import DaemonCore
+from groupcomm.membership.comparison import Other, Verdict
+from groupcommd.addresses import Address
+from groupcommd.config_file import DaemonConfig, read_config
+from groupcommd.files import PATIENCE_S, Files
+from groupcommd.strangers import FRESH_S, LOOK_S, MAX_STRANGERS, Strangers
+from tests.campaigns.differing_files import play
+
+FILE = """
+[sites.hall.daemons]
+a = "127.0.0.1:4901"
+b = "127.0.0.1:4902"
+"""
+
+
+async def test_each_set_with_equal_files_has_a_view_of_its_own_and_all_tools_say_why() -> None:
+    """The order in which they had view after view, for ever; campaigns have all orders."""
+    played = await play("bca", 1.0)
+    assert played.wrong == ()
+    assert played.views == {"a": "a,c", "b": "b", "c": "a,c"}
+
+
+# ---- sentences ----
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> DaemonConfig:
+    path = tmp_path / "hall.toml"
+    path.write_text(FILE)
+    return read_config(path, name="a", state_dir=tmp_path, make_key=False)
+
+
+def other(verdict: Verdict, *differences: Difference, excludes: bool = True) -> Other:
+    return Other(
+        daemons=("b",),
+        fellows=("c",),
+        excludes=excludes,
+        verdict=verdict,
+        differences=differences,
+    )
+
+
+MISSING = Difference("sites.hall.daemons", ("a", "b", "c"), ("b", "c", "d"))
+
+
+def files(config: DaemonConfig, others: list[Other]) -> Files:
+    """What a daemon tells whose core has found these."""
+    comparison = SimpleNamespace(others=lambda view, now: others)
+    membership = SimpleNamespace(comparison=comparison, peers={})
+    return Files(cast(DaemonCore, SimpleNamespace(membership=membership, view=None)), config)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text", "remedy"),
+    [
+        (Verdict.THEIRS, "so a is left out of their view", "then restart a"),
+        (Verdict.OURS, "that of this host and c", "then restart b"),
+        (Verdict.OPEN, "neither counts", "whose files were changed"),
+    ],
+)
+def test_a_statement_names_file_key_and_host(
+    config: DaemonConfig, verdict: Verdict, text: str, remedy: str
+) -> None:
+    (found,) = files(config, [other(verdict, MISSING)]).statements(0.0)
+    assert text in found.text
+    assert remedy in found.remedy
+    assert str(config.file) in found.text
+    assert "b (127.0.0.1:4902)" in found.text
+    assert "sites.hall.daemons (only here: a; only there: d)" in found.text
+
+
+def test_settings_are_told_with_both_values_and_not_too_many(config: DaemonConfig) -> None:
+    numbers = [Difference(f"timing.t{place}", ("1",), ("2",)) for place in range(9)]
+    (found,) = files(config, [other(Verdict.OPEN, *numbers)]).statements(0.0)
+    assert "timing.t4 (here 1, there 2), and 4 more" in found.text
+    only = Difference("links.a-b.delay_ms", ("5",), None)
+    (found,) = files(config, [other(Verdict.OPEN, only)]).statements(0.0)
+    assert "links.a-b.delay_ms (only here: 5)" in found.text
+
+
+def test_settings_that_only_should_be_equal_part_nobody(config: DaemonConfig) -> None:
+    (found,) = files(config, [other(Verdict.OURS, MISSING, excludes=False)]).statements(0.0)
+    assert "form views all the same" in found.text
+
+
+def test_the_log_has_a_line_for_each_change_and_one_for_the_end(
+    config: DaemonConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    others = [other(Verdict.OPEN)]
+    told = files(config, others)
+    with caplog.at_level(logging.INFO, "groupcommd"):
+        told.look(0.0)
+        assert caplog.messages == [], "it may still say what differs"
+        told.look(PATIENCE_S)
+        assert "settings that they have not told yet" in caplog.messages[-1]
+        others[:] = [other(Verdict.OPEN, MISSING)]
+        for now in range(6, 60):
+            told.look(now)
+        others[:] = [other(Verdict.OURS, MISSING)]
+        told.look(60.0)
+        others.clear()
+        told.look(61.0)
+        told.look(62.0)
+    assert len(caplog.messages) == 4
+    assert caplog.messages[-1] == "no daemon that is heard has other settings any more"
+
+
+# ---- strangers ----
+
+
+class Everywhere:
+    """All datagrams come from one address."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+
+    def source_of(self, index: int) -> Address:
+        assert index == 1
+        return self.address
+
+
+def note(strangers: Strangers, reason: str, address: Address, now: float) -> None:
+    good, bad = b"good", b"bad"
+    strangers.note([(bad, reason)], [good, bad], Everywhere(address), now)
+
+
+def test_a_stranger_that_is_listed_or_has_the_key_is_logged_once(
+    config: DaemonConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    strangers = Strangers(config)
+    listed, unknown = config.addresses["b"], Address("10.0.0.9", 4803)
+    cases = [("suite", listed), ("suite", unknown), ("unlisted", unknown), ("replay", listed)]
+    with caplog.at_level(logging.WARNING, "groupcommd"):
+        for second in range(3):
+            for place, (reason, address) in enumerate(cases):
+                note(strangers, reason, address, second + place * LOOK_S)
+    assert [message.split(" are ")[0] for message in caplog.messages] == [
+        "datagrams from b (127.0.0.1:4902)",
+        "datagrams from 10.0.0.9:4803",
+    ]
+    assert f"sites.*.daemons differs there from {config.file}" in caplog.messages[-1]
+    told = strangers.told(3.0)
+    assert [(each["name"], each["reason"]) for each in told] == [
+        ("b", "suite"),
+        (None, "suite"),
+        (None, "unlisted"),
+    ]
+    assert strangers.told(3.0 + FRESH_S) == []
+
+
+def test_junk_is_looked_at_now_and_then_and_kept_in_bounds(config: DaemonConfig) -> None:
+    strangers = Strangers(config)
+    for place in range(3 * MAX_STRANGERS):
+        note(strangers, "tag", Address("10.0.0.1", place), place * LOOK_S / 2)
+    told = strangers.told(0.0)
+    assert len(told) == MAX_STRANGERS
+    assert told[-1]["address"] == f"10.0.0.1:{3 * MAX_STRANGERS - 2}"

@@ -1,0 +1,50 @@
+"""How many examples Hypothesis draws, and by what chance.
+
+The tests draw the same examples each time, whatever else runs beside them or ran before;
+`make properties` draws others each time, and many more.
+"""
+
+import os
+from typing import Final
+
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+
+GATE: Final = 25
+"""Examples of a property that does not ask for more or fewer."""
+
+MANY: Final = int(os.environ.get("EXAMPLES", "1000"))
+"""The same for `make properties`."""
+
+# How long an example takes says something of the machine, and nothing of what is tested.
+COMMON: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def load_profiles() -> None:
+    """Make both profiles known, and take that of the tests; an option of pytest names the other."""
+    settings.register_profile(
+        "gate", COMMON, max_examples=GATE, derandomize=True, database=None, print_blob=True
+    )
+    settings.register_profile("properties", COMMON, max_examples=MANY, print_blob=True)
+    settings.load_profile("gate")
+    draw_no_constants_of_modules()
+
+
+def draw_no_constants_of_modules() -> None:
+    """Keep what Hypothesis draws from depending on which modules are imported.
+
+    It borrows numbers and texts from the source of each module of this project that is imported by
+    then, so the tests that ran before would change the examples of those that follow.
+    """
+    assert hasattr(providers, "is_local_module_file"), (
+        "this release of Hypothesis borrows constants in another way: adapt tests/examples.py"
+    )
+    providers.is_local_module_file = lambda path: False
+
+
+def examples(count: int) -> settings:
+    """Return settings for a property of which the gate tries so many, and `make properties` more.
+
+    The proportion is that of all properties.
+    """
+    return settings(max_examples=max(1, count * settings().max_examples // GATE))
