@@ -17,7 +17,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from groupcomm.errors import ConfigError
 from groupcommd.private_files import make_private_folder, open_private, write_new
-from groupcommd.program_certificates import PROGRAM, PROGRAM_NAME
+from groupcommd.revocation_file import Revocations, check_principal, revoke
+from groupcommd.shown_certificate import PROGRAM, PROGRAM_NAME
+
+REVOKED: Final = "revoked.toml"
 
 BACKDATED: Final = timedelta(minutes=5)
 """Clocks of other hosts may be late."""
@@ -84,6 +87,63 @@ def issue(folder: Path, name: str, hosts: Sequence[str], days: float) -> tuple[P
         .sign(signing_key, hashes.SHA256())
     )
     return _write(folder, name, built, key)
+
+
+def revoke_issued(folder: Path, name: str) -> tuple[Path, int]:
+    """Revoke the certificate of a name, so that another can be issued for it.
+
+    Its files stay, with its serial number in their names.
+
+    Returns:
+        The path of the file of revocations, for daemons, and the serial number.
+
+    Raises:
+        ConfigError: there is no such certificate, or the file of revocations is not to be read.
+        OSError: a file cannot be read or written.
+    """
+    path = folder / f"{name}.pem"
+    if not PROGRAM_NAME.fullmatch(name) or name == "ca":
+        raise ConfigError(f"certs: {name!r} is not the name of a certificate that was issued")
+    try:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    except FileNotFoundError:
+        raise ConfigError(
+            f"certs: {path} is missing; revoke it with --serial, which `groupcomm status --json` of"
+            " a daemon tells, or all certificates of its principal with --principal"
+        ) from None
+    except ValueError:
+        raise ConfigError(f"certs: {path} holds no certificate") from None
+    serial = certificate.serial_number
+    written = revoke_others(folder, serials=[serial], note=name)
+    for kind in ("pem", "key"):
+        old = folder / f"{name}.{kind}"
+        if old.exists():
+            old.rename(folder / f"{name}-{serial:x}.{kind}")
+    return written, serial
+
+
+def revoke_others(
+    folder: Path, *, serials: Sequence[int] = (), principals: Sequence[str] = (), note: str = ""
+) -> Path:
+    """Revoke certificates that need not be in the folder; return the file of revocations.
+
+    Raises:
+        ConfigError: a principal is none of a certificate, or the file is not to be read.
+        OSError: it cannot be read or written.
+    """
+    when = f"{note}, " if note else ""
+    when += f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    try:
+        found = Revocations(
+            dict.fromkeys(serials, when), {check_principal(each): when for each in principals}
+        )
+    except ValueError as error:
+        raise ConfigError(
+            f"certs: {str(error)!r} is no principal of a certificate, such as cert:ann"
+        ) from None
+    path = folder / REVOKED
+    revoke(path, found)
+    return path
 
 
 def _authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:

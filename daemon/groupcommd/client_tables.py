@@ -27,6 +27,7 @@ class TlsTable:
     certificate: str
     key: str
     ca: str | None = None
+    revoked: str | None = None
     address: str | None = None
 
 
@@ -112,6 +113,11 @@ def read_tls(clients: ClientsTable, own: Address, base: Path) -> TlsConfig | Non
         raise ConfigError(
             "clients.tls has no ca and there is no clients.tokens: nobody could prove who he is"
         )
+    if table.revoked is not None and table.ca is None:
+        raise ConfigError(
+            "clients.tls.revoked is set, and clients.tls.ca is not: without an authority no"
+            " certificate counts"
+        )
     address = tls_beside(own)
     if table.address is not None:
         address = parse_address(table.address, "clients.tls.address", address.port)
@@ -121,6 +127,7 @@ def read_tls(clients: ClientsTable, own: Address, base: Path) -> TlsConfig | Non
         key=base / Path(table.key).expanduser(),
         ca=base / Path(table.ca).expanduser() if table.ca else None,
         tokens=base / Path(clients.tokens).expanduser() if clients.tokens else None,
+        revoked=base / Path(table.revoked).expanduser() if table.revoked else None,
     )
 
 

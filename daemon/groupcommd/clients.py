@@ -22,6 +22,7 @@ from groupcomm.session.frames import encode_closed
 from groupcomm.wire.raw import Raw
 from groupcommd.allowances import Allowances
 from groupcommd.doors import Door, Guest, Refusals, Refused
+from groupcommd.shown_certificate import ShownCertificate
 from groupcommd.tls_socket import AnySocket
 
 HELLO_S: Final = 5.0
@@ -53,6 +54,7 @@ class Connection:
         socket: non-blocking.
         scope: cancels the task that reads it.
         principal: whose it is.
+        shown: the certificate by which it came; None if it came otherwise.
         charged: requests and joins of its session that were charged already.
         unpaid: bytes that were read since.
         pending: parts of what was taken from the session, not yet written.
@@ -67,6 +69,7 @@ class Connection:
         "pending",
         "principal",
         "scope",
+        "shown",
         "socket",
         "unpaid",
         "writing",
@@ -77,6 +80,7 @@ class Connection:
         self.socket: AnySocket = guest.socket
         self.scope = scope
         self.principal = guest.principal
+        self.shown = guest.shown
         self.charged = (0, 0)
         self.unpaid = 0
         self.pending: list[Raw] = []
@@ -117,6 +121,10 @@ class Clients:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def certificates(self) -> dict[int, ShownCertificate]:
+        """Return those by which connections came, by number."""
+        return {n: each.shown for n, each in self._open.items() if each.shown is not None}
 
     # ---- accept ----
 

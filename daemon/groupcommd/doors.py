@@ -31,7 +31,8 @@ from groupcomm.session.frames import (
     encode_closed,
 )
 from groupcommd.local_users import Admits, tcp_user, unix_user
-from groupcommd.program_certificates import principal_of
+from groupcommd.revocation_file import Revocations, read_revocations
+from groupcommd.shown_certificate import ShownCertificate
 from groupcommd.tls import TlsConfig, server_context
 from groupcommd.tls_socket import AnySocket, TlsSocket, Wants
 from groupcommd.token_file import TokenBook
@@ -84,11 +85,13 @@ class Guest:
         socket: what its session goes over.
         principal: whose session it is.
         first: what was read of the session's bytes already.
+        shown: the certificate by which it came; None if it came otherwise.
     """
 
     socket: AnySocket
     principal: str
     first: bytes = b""
+    shown: ShownCertificate | None = None
 
 
 def _identify_unix(accepted: socket.socket) -> str:
@@ -217,10 +220,14 @@ class Keeper:
     Attributes:
         context: of TLS.
         tokens: that count; None: none does.
+        ca: those who sign programs' certificates, in PEM.
+        revoked: certificates that count no more.
     """
 
     context: ssl.SSLContext
     tokens: TokenBook | None
+    ca: bytes = b""
+    revoked: Revocations = attrs.field(factory=Revocations)
 
 
 def read_keeper(config: TlsConfig) -> Keeper:
@@ -231,7 +238,10 @@ def read_keeper(config: TlsConfig) -> Keeper:
     """
     try:
         tokens = TokenBook(config.tokens) if config.tokens is not None else None
-        return Keeper(server_context(config), tokens)
+        context = server_context(config)  # it looks whether others could have changed the files
+        ca = config.ca.read_bytes() if config.ca is not None else b""
+        revoked = read_revocations(config.revoked) if config.revoked is not None else Revocations()
+        return Keeper(context, tokens, ca, revoked)
     except OSError as error:
         what = f"{error.filename}: {error.strerror or error}"
         raise ConfigError(f"clients.tls: {what}; make the files with: groupcomm certs") from None
@@ -263,7 +273,8 @@ class TlsDoor(Door):
     async def admit(self, accepted: socket.socket) -> Guest:
         """See `Door`: the handshake, the first frame, and who that is."""
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        tls = TlsSocket(accepted, self.keeper.context)
+        keeper = self.keeper
+        tls = TlsSocket(accepted, keeper.context)
         await trio.lowlevel.wait_readable(accepted)
         if accepted.recv(1, socket.MSG_PEEK) not in (_HANDSHAKE, b""):
             text = "this port speaks TLS: connect to tls://HOST:PORT"
@@ -277,7 +288,11 @@ class TlsDoor(Door):
             raise Refused("tls", f"TLS: {error.reason or error}") from None
         try:
             frame, first = await _read_frame(tls)
-            return Guest(tls, self._principal(tls, frame), first)
+            principal = self._principal(tls, frame)
+            shown = tls.shown
+            if shown and self.keeper.ca != keeper.ca and not shown.is_signed_by(self.keeper.ca):
+                raise Refused("certificate", f"the authority of {principal} is gone")
+            return Guest(tls, principal, first, shown)
         except Refused as refused:
             with suppress(OSError):
                 tls.send(encode_closed(refused.code, str(refused)))
@@ -285,10 +300,13 @@ class TlsDoor(Door):
             raise
 
     def _principal(self, tls: TlsSocket, frame: bytes) -> str:
-        if tls.names is not None:
-            principal = principal_of(tls.names)
+        if tls.shown is not None:
+            principal = tls.shown.principal
             if principal is None:
                 raise Refused("certificate", "the certificate has no name in its subjectAltName")
+            if self.keeper.revoked.has(tls.shown):
+                text = f"certificate {tls.shown.serial:x} of {principal} was revoked"
+                raise Refused("certificate", text)
             return principal
         try:
             token = decode_hello_untrusted(frame).token

@@ -22,6 +22,7 @@ from groupcomm.trace.events import Fail, Left
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.doors import Keeper, read_keeper
+from groupcommd.expiry import Expiry
 from groupcommd.files import Files
 from groupcommd.flight import FlightRecorder
 from groupcommd.flood import Flood
@@ -32,7 +33,6 @@ from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
 from groupcommd.status import Parts, answer
 from groupcommd.strangers import Strangers
-from groupcommd.token_sessions import TokenSessions
 from groupcommd.trace_file import TraceFile, identity_of, trace_daemon
 from groupcommd.watch import Watch
 
@@ -103,7 +103,6 @@ class Service:
         self._udp = sockets.udp
         self._networks = sockets.udp if isinstance(sockets.udp, Networks) else None
         self._sockets = sockets
-        self._token_sessions = TokenSessions(self.core.desk, sockets.tls_door)
         self._timer = trio.CancelScope()
         self._scope = trio.CancelScope()
         self._storing = self._storing_keys = False
@@ -130,6 +129,7 @@ class Service:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 self.clients = Clients(self.core, nursery, self.turn, self._config.quotas)
+                self._expiry = Expiry(self.core, self.clients, self._sockets.tls_door)
                 for door in self._sockets.doors:
                     nursery.start_soon(self.clients.listen, door)
                 for source in self._udp.sockets:
@@ -171,13 +171,11 @@ class Service:
         news = {name: getattr(config, name) for name in taken}
         if config.key_file is not None and self._config.keys is not None:
             self._keys.reload()  # the last thing that may fail
-        if keeper is not None and self._sockets.tls_door is not None:
-            self._sockets.tls_door.keeper = keeper
         self._config = attrs.evolve(self._config, **news)
         self.reloads += 1
         self.core.desk.limits = config.limits
         self.clients.allowances.renew(config.quotas)
-        self._token_sessions.end_revoked()
+        self._expiry.renew(keeper)
         self.clients.inputs.append(RulesChanged(config.access, config.quotas.groups))
         self.turn()
         _log.info(
@@ -246,7 +244,7 @@ class Service:
             await trio.sleep(WALL_INTERVAL_S)
             self.core.observe_wall(trio.current_time(), time.time())
             self._tell_news()
-            if self._token_sessions.end_expired():
+            if self._expiry.look():
                 self.turn()
             self._files.look(trio.current_time())
             self._watch.look_at_load()

@@ -21,6 +21,7 @@ from groupcommd.doors import owners
 from groupcommd.files import Files
 from groupcommd.key_service import KeyService, may_change_keys
 from groupcommd.networks import Networks
+from groupcommd.shown_certificate import ShownCertificate
 from groupcommd.strangers import Strangers
 from groupcommd.udp import UdpSocket
 
@@ -124,7 +125,7 @@ def status(parts: Parts) -> dict[str, Any]:
             "jumps": core.physical.jumps,
         },
         "ring": _ring(core),
-        "sessions": _sessions(core),
+        "sessions": _sessions(core, parts.clients),
         "access": {
             "rules": len(core.desk.guard.access.rules),
             "refused": dict(core.desk.guard.refused),
@@ -219,15 +220,21 @@ def _ring(core: DaemonCore) -> dict[str, Any] | None:
     }
 
 
-def _sessions(core: DaemonCore) -> list[dict[str, Any]]:
+def _sessions(core: DaemonCore, clients: Clients) -> list[dict[str, Any]]:
+    shown = clients.certificates()
     return [
         {
             "user": session.user,
             "principal": core.desk.principal_of(number),
             "connection": number,
+            "certificate": _certificate(shown[number]) if number in shown else None,
             "output_bytes": session.output_bytes,
             "backlog_bytes": session.backlog_bytes,
             "dropped": session.dropped,
         }
         for number, session in core.desk.sessions.items()
     ]
+
+
+def _certificate(shown: ShownCertificate) -> dict[str, str]:
+    return {"serial": f"{shown.serial:x}", "ends": shown.ends.isoformat()}

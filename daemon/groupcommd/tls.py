@@ -19,6 +19,7 @@ class TlsConfig:
         certificate, key: PEM files of this daemon.
         ca: PEM file with those who sign programs' certificates; None: nobody has one.
         tokens: the file of tokens; None: nobody has one.
+        revoked: the file of programs' certificates that count no more; None: there are none.
     """
 
     address: Address
@@ -26,6 +27,7 @@ class TlsConfig:
     key: Path
     ca: Path | None = None
     tokens: Path | None = None
+    revoked: Path | None = None
 
 
 def server_context(config: TlsConfig) -> ssl.SSLContext:

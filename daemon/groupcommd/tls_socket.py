@@ -14,9 +14,10 @@ import socket
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from groupcomm.wire.raw import Raw
+from groupcommd.shown_certificate import ShownCertificate, read_shown
 
 _RECORD_BYTES: Final = 16_384
 _RECORD_HEAD_BYTES: Final = 32
@@ -40,8 +41,8 @@ class TlsSocket:
         host: whom the certificate of the other end must name; None at the daemon.
 
     Attributes:
-        names: after the handshake the (kind, name) pairs of the other end's certificate, which was
-            checked; None without one.
+        shown: after the handshake the certificate of the other end, which was checked; None
+            without one.
         fault: how TLS has failed after the handshake; None while it has not.
     """
 
@@ -56,7 +57,7 @@ class TlsSocket:
         self._unsent = memoryview(b"")  # encrypted
         self._owed = 0  # bytes of the data that these are
         self._ended = False
-        self.names: tuple[tuple[str, str], ...] | None = None
+        self.shown: ShownCertificate | None = None
         self.fault: ssl.SSLError | None = None
 
     def fileno(self) -> int:
@@ -75,7 +76,7 @@ class TlsSocket:
             try:
                 self._tls.do_handshake()
                 done = True
-                self.names = _names(self._tls.getpeercert())
+                self.shown = _shown(self._tls)
             except ssl.SSLWantReadError:
                 pass  # what it has to say may come first
             except ssl.SSLError:
@@ -187,8 +188,9 @@ def _with_heads(size: int) -> int:
     return size + _RECORD_BYTES + records * _RECORD_HEAD_BYTES
 
 
-def _names(certificate: dict[str, Any] | None) -> tuple[tuple[str, str], ...] | None:
-    return certificate.get("subjectAltName", ()) if certificate else None
+def _shown(tls: ssl.SSLObject) -> ShownCertificate | None:
+    found, der = tls.getpeercert(), tls.getpeercert(binary_form=True)
+    return read_shown(found, der) if found and der else None
 
 
 AnySocket: TypeAlias = socket.socket | TlsSocket

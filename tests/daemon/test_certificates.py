@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -15,7 +16,7 @@ from groupcomm.errors import CannotConnect, SessionEnded
 from groupcomm_client.blocking import connect
 from groupcomm_client.certificates import issue, make_authority
 from groupcomm_client.running_cluster import RunningCluster
-from groupcommd.program_certificates import principal_of
+from groupcommd.shown_certificate import principal_of
 from tests.clients.shell import NO_PAUSES
 from tests.daemon.signed import sign
 
@@ -44,11 +45,11 @@ class Plant:
         return self.folder / "ca.pem"
 
     @property
-    def principals(self) -> set[str]:
-        """Of the programs that came by TLS."""
+    def shown(self) -> dict[str, Any]:
+        """What the status tells of certificates, by the principals of programs that have one."""
         with connect(self.cluster.address("a")) as local:
-            found = {each["principal"] for each in local.ask("status")["sessions"]}
-        return {each for each in found if not each.startswith("unix:")}
+            sessions = local.ask("status")["sessions"]
+        return {each["principal"]: each["certificate"] for each in sessions if each["certificate"]}
 
 
 @pytest.fixture(scope="module")
@@ -147,8 +148,13 @@ def test_names_of_different_kinds_are_different_principals(
     names: list[x509.GeneralName], principal: str, plant: Plant
 ) -> None:
     certificate, key = sign(plant.folder, names)
+    made = x509.load_pem_x509_certificate(certificate.read_bytes())
     with connect(plant.address, ca=plant.ca, certificate=certificate, key=key):
-        assert plant.principals == {principal}
+        shown = {
+            "serial": f"{made.serial_number:x}",
+            "ends": made.not_valid_after_utc.isoformat(),
+        }
+        assert plant.shown == {principal: shown}
 
 
 @pytest.mark.parametrize("names", [[], [x509.DNSName("boss\n")], [x509.DNSName("b" * 255)]])

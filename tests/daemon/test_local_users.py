@@ -215,6 +215,17 @@ def test_who_has_gone_is_nobody_and_not_root(
     assert found is None
 
 
+def test_an_answer_counts_only_while_the_connection_is_there(
+    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it is gone somebody else may have its addresses, and the answer be about him."""
+    program, accepted = pair
+    monkeypatch.setattr(local_users, "_ask", lambda *_: ME)
+    assert tcp_user(accepted) == ME
+    program.close()
+    assert tcp_user(accepted) is None
+
+
 def test_a_listener_at_the_other_ends_place_is_not_taken_for_it(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:

@@ -1,0 +1,114 @@
+"""Files of revoked certificates: those of programs that count no more though they have not ended.
+
+TOML, written by ``groupcomm certs revoke``: a table ``[serials]``, with a serial number in
+hexadecimal digits for each certificate, and a table ``[principals]``, for all certificates of a
+principal. What stands beside each is for people. Everybody may read the file, and only its owner
+write it.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from groupcomm.errors import ConfigError
+from groupcomm.security.access import MAX_PRINCIPAL_BYTES
+from groupcommd.private_files import open_unwritable, rewrite_private
+from groupcommd.shown_certificate import ShownCertificate
+
+SERIAL: Final = re.compile(r"[0-9a-fA-F]{1,64}")
+_COMMENT: Final = "# Certificates that count no more: written by groupcomm certs revoke."
+
+
+@attrs.frozen
+class Revocations:
+    """Which certificates count no more.
+
+    Attributes:
+        serials: of certificates, each with a note.
+        principals: all of whose certificates do not count, each with a note.
+    """
+
+    serials: Mapping[int, str] = attrs.field(factory=dict)
+    principals: Mapping[str, str] = attrs.field(factory=dict)
+
+    def has(self, certificate: ShownCertificate) -> bool:
+        """Tell whether this one counts no more."""
+        return certificate.serial in self.serials or certificate.principal in self.principals
+
+
+def read_revocations(path: Path) -> Revocations:
+    """Read a file.
+
+    Raises:
+        ConfigError: others may change or replace it, or it does not hold revocations.
+        OSError: it cannot be read.
+    """
+    with open_unwritable(path, "clients.tls.revoked") as file:
+        try:
+            table = tomllib.load(file)
+            if not table.keys() <= {"serials", "principals"}:
+                raise ValueError
+            serials = {_serial(text): str(note) for text, note in _rows(table, "serials")}
+            principals = {
+                check_principal(text): str(note) for text, note in _rows(table, "principals")
+            }
+        except (ValueError, AttributeError):
+            raise ConfigError(
+                f"clients.tls.revoked {path}: it does not hold revocations; make it with:"
+                " groupcomm certs revoke"
+            ) from None
+    return Revocations(serials, principals)
+
+
+def revoke(path: Path, revoked: Revocations) -> Revocations:
+    """Add to a file, which is made if it is not there; return what it holds now.
+
+    Raises:
+        ConfigError: it is not to be read; it is as it was.
+        OSError: it cannot be read or written; it is as it was.
+    """
+
+    def added() -> Revocations:
+        old = read_revocations(path) if path.exists() else Revocations()
+        return Revocations(
+            {**revoked.serials, **old.serials}, {**revoked.principals, **old.principals}
+        )
+
+    return rewrite_private(path, added, _text)
+
+
+def check_principal(text: str) -> str:
+    """Return a principal of certificates.
+
+    Raises:
+        ValueError: it is none.
+    """
+    right = text.startswith("cert:") and text.isprintable()
+    if not right or len(text.encode()) > MAX_PRINCIPAL_BYTES:
+        raise ValueError(text)
+    return text
+
+
+def _rows(table: Mapping[str, Any], name: str) -> list[tuple[str, object]]:
+    return list(table.get(name, {}).items())
+
+
+def _serial(text: str) -> int:
+    if not SERIAL.fullmatch(text):
+        raise ValueError(text)
+    return int(text, 16)
+
+
+def _text(revoked: Revocations) -> str:
+    serials = [f"{serial:x} = {_quoted(note)}" for serial, note in revoked.serials.items()]
+    principals = [f"{_quoted(one)} = {_quoted(note)}" for one, note in revoked.principals.items()]
+    return "\n".join([_COMMENT, "[serials]", *serials, "", "[principals]", *principals, ""])
+
+
+def _quoted(text: str) -> str:
+    """Return a basic string of TOML; texts have no control characters."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
