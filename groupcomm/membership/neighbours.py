@@ -37,6 +37,9 @@ HEARD_BEACONS = 3
 UNHEARD = 100_000
 """Connections to which a daemon may have given numbers that nobody else has heard of."""
 
+MAX_STRANGERS = 256
+"""Daemons that are not listed and of which anything is kept; a broken fellow could name any."""
+
 
 class Neighbours:
     """All other daemons, as one daemon knows them.
@@ -83,9 +86,11 @@ class Neighbours:
     # ---- who is there ----
 
     def meet(self, number: int, incarnation: Incarnation, now: float) -> Peer | None:
-        """The peer of a start; None if a later start of it is known."""
+        """The peer of a start; None if a later start of it is known, or too many are."""
         peer = self.peers.get(number)
         if peer is None:
+            if number not in self.listed and len(self.peers) >= len(self.listed) + MAX_STRANGERS:
+                return None
             peer = self.peers[number] = Peer(number, self.listed.get(number), incarnation)
         elif incarnation.restarts > peer.incarnation.restarts:
             over = peer.incarnation

@@ -144,11 +144,13 @@ class Disk:
         self.crash()
         self.record, self._earlier = DiskRecord(), []
 
-    def roll_back(self) -> None:
-        """An earlier record is all there is, as from a backup."""
+    def roll_back(self, *, starts: bool = False) -> None:
+        """An earlier record is all there is, as from a backup; of an earlier start, if `starts`."""
         self.crash()
-        if self._earlier:
-            place = self._rng.randrange(len(self._earlier))
+        before = self.record.restarts if starts else self.record.restarts + 1
+        places = [at for at, record in enumerate(self._earlier) if record.restarts < before]
+        if places:
+            place = places[self._rng.randrange(len(places))]
             self.record = self._earlier[place]
             del self._earlier[place:]
 

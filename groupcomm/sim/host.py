@@ -283,15 +283,16 @@ class Host:
     def damage_disk(self, lost: bool) -> None:
         """While no daemon runs: the disk is lost, or an earlier record is all there is.
 
-        Then only the wall clock can tell that there were views before, so it is not behind them;
-        unless their counters are far ahead of all clocks (docs/membership.md).
+        Then only the wall clock can tell that there were views before, so it is not behind them.
+        Where counters are far ahead of all clocks the restart count tells others that it happened.
         """
         assert self.process is None
+        ahead = bool(self._settings.faults.ahead_s)
         if lost:
             self.disk.lose()
         else:
-            self.disk.roll_back()
-        if not self._settings.faults.ahead_s:
+            self.disk.roll_back(starts=ahead)
+        if not ahead:
             self.clock.set_ahead_of(self._counter / SECOND, self._loop.now)
 
     def kill_clone(self) -> None:

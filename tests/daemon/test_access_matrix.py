@@ -173,7 +173,7 @@ def check_view(join: Attempt, may_see: bool) -> None:
 def check_questions(stage: Stage, rows: Sequence[Row]) -> None:
     """What a program asks of its daemon; of names that are none there is nothing to tell."""
     nothing: Any = None
-    parts = Parts(nothing, stage.core, nothing, nothing, nothing, nothing, nothing, 0.0)
+    parts = Parts(nothing, stage.core, nothing, nothing, nothing, nothing, nothing, nothing, 0.0)
 
     def allowed(question: str) -> bool:
         return "refused" not in json.loads(answer(parts, question, ANN))

@@ -166,3 +166,13 @@ def test_writes_that_fail_may_have_lasted() -> None:
     assert written.confirmed == []
     assert len(written.failures) == 40
     assert 10 < lasted < 30
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_disk_can_be_rolled_back_by_whole_starts(seed: int) -> None:
+    written = Written(seed)
+    for restarts, mark in ((1, 10), (1, 20), (2, 20), (2, 30), (2, 40)):
+        written.write(restarts, mark)
+        written.loop.run(written.loop.now + SLOWEST_US)
+    written.disk.roll_back(starts=True)
+    assert written.disk.record.restarts < 2

@@ -1,4 +1,4 @@
-"""To whom a daemon passes messages on."""
+"""Whom a daemon knows, and to whom it passes messages on."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
 from groupcomm.membership.flood import Flood
-from groupcomm.membership.neighbours import Neighbours
+from groupcomm.membership.neighbours import MAX_STRANGERS, Neighbours
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.reservation import Reservation
 from groupcomm.names import daemon_number
@@ -60,3 +60,12 @@ def test_a_join_that_is_repeated_after_its_commit_says_nothing_of_the_present() 
     there.commit = Commit(7, Proposal(()), False, False, ())
     assert not there.take_join(past, NOW + 1.5)
     assert one.lacking(origin, origin.number, _ANY, NOW + 1.5) == [there.number]
+
+
+def test_only_so_many_are_kept_that_are_not_listed() -> None:
+    one = neighbours()
+    for number in range(2 * MAX_STRANGERS):
+        one.meet(number, Incarnation(1, 1), 0.0)
+    assert len(one.peers) <= MAX_STRANGERS + len(one.listed)
+    for number in one.listed:
+        assert one.meet(number, Incarnation(1, 1), 0.0) is not None
