@@ -38,6 +38,10 @@ def review(access: Access, arrivals: Sequence[str], owners: Sequence[str]) -> li
     for number, rule in reached:
         found += _review_repetition(number, rule, reached)
     found += _review_groups(reached)
+    if not any(rule.verbs - {Verb.ADMIN} for _, rule in reached):
+        found.append(
+            "no program may do anything: no rule that is reached allows join, send or unicast"
+        )
     if not _may_anybody_admin([rule for _, rule in reached], owners):
         found.append(
             "nobody may admin: status, groups and top are refused to everybody, as rules take it"
@@ -90,7 +94,7 @@ def _review_repetition(
 
 def _allows_all(wider: Rule, rule: Rule) -> bool:
     """Return whether a rule allows all that another one does, and that one does nothing else."""
-    if not rule.verbs or rule.taken:
+    if not rule.verbs or rule.names or rule.taken:
         return False
     groups = rule.verbs == {Verb.ADMIN} or _contain(wider.groups, rule.groups)
     return rule.verbs <= wider.verbs and _contain(wider.who, rule.who) and groups

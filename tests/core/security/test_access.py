@@ -135,7 +135,7 @@ def test_what_a_rule_takes_no_other_one_gives() -> None:
     every = frozenset(Verb)
     all_, none = Rule(("*",), ("*",), every), frozenset[Verb]()
     access = Access((all_, Rule(("unix:a*",), ("*",), none, taken=frozenset((Verb.ADMIN,)))))
-    for principal, may in (("unix:ann", False), ("unix:bob", True), ("local", True), ("", False)):
+    for principal, may in (("unix:ann", False), ("unix:bob", True), ("uid:7", True), ("", False)):
         assert access.may(principal, Verb.ADMIN) == may
         assert access.takes_away(principal, Verb.ADMIN) == (principal == "unix:ann")
     assert access.may("unix:ann", Verb.JOIN, "chat")

@@ -10,7 +10,7 @@ from groupcomm.security.access import Access, Rule, Verb
 from groupcomm.security.access_review import contains, meet, review
 
 ANN, ROOT = "unix:ann", "unix:root"
-ARRIVALS = ("unix:*", "local")
+ARRIVALS = ("unix:*", "uid:*")
 
 
 def rule(
@@ -33,7 +33,7 @@ NO_ADMIN = frozenset((Verb.ADMIN,))
 def test_nothing_is_said_of_rules_that_make_nothing_impossible() -> None:
     assert said() == []
     assert said(ALL) == []
-    assert said(rule("local", Verb.JOIN, Verb.SEND, groups="lab.*"), ALL) == []
+    assert said(rule("uid:7", Verb.JOIN, Verb.SEND, groups="lab.*"), ALL) == []
     assert said(rule(ANN, Verb.JOIN), rule("unix:bob", Verb.SEND, groups="lab.*")) == []
 
 
@@ -41,7 +41,7 @@ def test_a_rule_is_never_reached_if_nobody_comes_in_as_it_says() -> None:
     (found,) = said(ALL, rule(("cert:*", "token:x"), Verb.JOIN))
     assert found == (
         "access: rule 2 is never reached: no program comes in as 'cert:*' or 'token:x';"
-        " they come in as 'unix:*' or 'local'"
+        " they come in as 'unix:*' or 'uid:*'"
     )
 
 
@@ -55,9 +55,9 @@ def test_a_group_is_named_that_nobody_may_join_or_send_to() -> None:
 
 
 def test_a_verb_is_named_for_which_there_is_no_such_name() -> None:
-    (found,) = said(ALL, rule("local", Verb.UNICAST, groups="lab.*"))
+    (found,) = said(ALL, rule("uid:7", Verb.UNICAST, groups="lab.*"))
     assert found.startswith("access: rule 2 allows unicast for nothing: 'lab.*' matches no private")
-    (found,) = said(ALL, rule("local", Verb.JOIN, groups="#ann#a"))
+    (found,) = said(ALL, rule("uid:7", Verb.JOIN, groups="#ann#a"))
     assert found.endswith("rule 2 allows join for nothing: '#ann#a' matches no group")
 
 
@@ -70,6 +70,12 @@ def test_of_rules_that_allow_the_same_the_first_one_counts() -> None:
     ]
     assert said(ALL, ALL) == ["access: rule 2 changes nothing: rule 1 allows all that it does"]
     assert said(ALL, rule(ANN, taken=NO_ADMIN)) == []
+
+
+def test_rules_of_which_none_allows_anything_refuse_everything() -> None:
+    (found,) = said(rule(ANN, taken=NO_ADMIN))
+    assert found.startswith("access: no program may do anything")
+    assert found in said(rule("cert:*", Verb.JOIN), rule(ANN, Verb.ADMIN))
 
 
 def test_somebody_may_admin_unless_rules_take_it_from_all() -> None:
