@@ -252,7 +252,7 @@ class Cluster:
             host.other_config = None
             if host.is_outdated or host.differs or not host.is_up:
                 host.kill()
-                host.disk.repair(host.most_restarts)
+                host.repair_disk()
                 host.boot()
         self.run(max(0, until - self.loop.now) / SECOND)
         self.run(LOOK_S / 10)  # so that what has arrived last is taken

@@ -158,6 +158,7 @@ class Disk:
         """A clone: another disk with the same content."""
         return Disk(self._loop, Random(self._rng.random()), self.record)
 
-    def repair(self, restarts: int) -> None:
-        """Correct the restart count by hand, as an operator does who knows it."""
-        self.record = attrs.evolve(self.record, restarts=max(self.record.restarts, restarts))
+    def repair(self, restarts: int, mark: int) -> None:
+        """Correct the record by hand, as an operator does who knows what was used."""
+        old = self.record
+        self.record = DiskRecord(restarts=max(old.restarts, restarts), mark=max(old.mark, mark))

@@ -159,6 +159,10 @@ class Host:
         mine = 0 if self.process is None else self.process.restarts
         return sum(restarts >= mine for restarts in self._all_restarts) > 1
 
+    def repair_disk(self) -> None:
+        """While no daemon runs: have the disk know of all starts, and of views that have ended."""
+        self.disk.repair(self.most_restarts, self._counter)
+
     # ---- starts ----
 
     def boot(self, adopt: Adoption | None = None) -> None:
@@ -305,11 +309,11 @@ class Host:
         now, name = self._loop.now, process.name
         self._cluster.record(Left(now, name) if how is End.LEFT else Fail(now, name))
         process.disk.crash()
+        self._counter = max(self._counter, process.probe.counter)
         if process is self.clone:
             self.clone = None
             self._listen()
             return
-        self._counter = max(self._counter, process.probe.counter)
         self._flying = process.take_flying()
         self.process = None
         self._listen()
