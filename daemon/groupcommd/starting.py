@@ -32,8 +32,8 @@ async def count_start(
         config: of the daemon.
         state: its folder.
         adopt: what others know of earlier starts.
-        signals: that come meanwhile; only those that end the daemon are obeyed.
-        kept: takes the others, which are to be obeyed afterwards.
+        signals: that come meanwhile; those that end the daemon are obeyed at once.
+        kept: takes all of them, to be obeyed once the daemon is there.
 
     Raises:
         StateError: the record is damaged or cannot be written.
@@ -64,10 +64,9 @@ async def _end_on_signal(
     over: trio.CancelScope, signals: AsyncIterator[int], kept: list[int]
 ) -> None:
     async for number in signals:
+        kept.append(number)
         if number in _ENDS:
             over.cancel()
-        else:
-            kept.append(number)
 
 
 async def _complain(config: DaemonConfig) -> None:

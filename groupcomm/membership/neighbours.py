@@ -185,8 +185,9 @@ class Neighbours:
             return True  # it has left its view already: there is nothing to spare
         needed = max(used, self.reservation.used) + 1
         theirs = None if peer.beacon is None else peer.beacon.view
-        beacons = [p.beacon for p in self.peers.values() if p.beacon is not None]
-        members = [beacon for beacon in beacons if beacon.view in (view.key, theirs)]
+        since = self.fresh_since(now)
+        beacons = (p.beacon for p in self.peers.values() if p.beacon_at >= since)
+        members = [b for b in beacons if b is not None and b.view in (view.key, theirs)]
         wait_s = max((_follows_in_s(beacon, needed) for beacon in members), default=0.0)
         peer.kept_waiting_since = min(peer.kept_waiting_since, now) if wait_s else inf
         return not wait_s or now >= peer.kept_waiting_since + wait_s
