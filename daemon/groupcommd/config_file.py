@@ -174,11 +174,7 @@ def read_config(
         ConfigError: what is wrong, and where; or others may change or replace the file.
         OSError: the file cannot be read.
     """
-    file = File()
-    if path is not None:
-        with open_unwritable(path, "configuration") as stream:
-            file = _parse(path, stream)
-    base = Path() if path is None else path.parent  # paths in a file are relative to its folder
+    file, base = _load(path)
     name = name or file.name
     if name is None and path is not None:
         raise ConfigError(f"{path}: which daemon is this? set name, or give --name")
@@ -219,6 +215,14 @@ def read_config(
     if config.credentials is not None:
         config.credentials.check(config.name, config.core.daemons)
     return config
+
+
+def _load(path: Path | None) -> tuple[File, Path]:
+    """Return what a file says, and the folder that paths in it are relative to."""
+    if path is None:
+        return File(), Path()
+    with open_unwritable(path, "configuration") as stream:
+        return _parse(path, stream), path.parent
 
 
 def _above_zero(key: str, value: float) -> float:
