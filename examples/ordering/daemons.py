@@ -27,9 +27,9 @@ class Site:
             for daemon, user in enumerate(("anna", "ben", "cleo"))
         ]
         self.cluster.run(0.01)
-        for user in self._users:
+        for user in reversed(self._users):  # so that the token rests with anna's daemon
             user.join(GROUP)
-        self.cluster.run(0.01)
+            self.cluster.run(0.01)
         self.cut_off([(ANNA, CLEO), (BEN, CLEO)])
         self._sent_at = self.cluster.loop.now
         self._users[ANNA].multicast([GROUP], b"the valve is open", level=level)

@@ -37,7 +37,7 @@ def autojump_clock(monkeypatch: pytest.MonkeyPatch) -> trio.testing.MockClock:
 
 def rules(*verbs: str, but: str = "") -> str:
     """TOML that allows these verbs for groups and private names, and all in groups `but`."""
-    lines = [f"{{who = '*', may = {list(verbs)}}}"]
+    lines = [f"{{who = '*', may = {list(verbs)}, names = '*'}}"]
     if but:
         lines.append(f"{{who = '*', groups = '{but}', may = {list(ALL)}}}")
     return f"access = [{', '.join(lines)}]"

@@ -90,7 +90,8 @@ async def test_junk_that_goes_on_is_told_again_after_an_hour(
 def told(daemons: list[str], **rejected: int) -> Told:
     datagrams = {"rejected": rejected, "violations": 0, "not_sent": 0, "received": 9}
     before = {"datagrams": {**datagrams, "rejected": {}}}
-    return Told(before, {"configured": ["a", "b"], "daemons": daemons, "datagrams": datagrams}, {})
+    later = {"configured": ["a", "b"], "daemons": daemons, "datagrams": datagrams, "strangers": []}
+    return Told(before, later, {})
 
 
 def test_the_doctor_has_a_remedy_for_a_stranger_only_if_a_daemon_is_missing() -> None:
@@ -101,4 +102,5 @@ def test_the_doctor_has_a_remedy_for_a_stranger_only_if_a_daemon_is_missing() ->
     assert missing.grade is Grade.PROBLEM
     assert missing.remedy.startswith("if b sent them: copy another host's key file")
     (proved,) = check_datagrams(told(["a", "b"], unlisted=1))
-    assert (proved.grade, proved.remedy) == (Grade.PROBLEM, "list all daemons at all hosts")
+    assert proved.grade is Grade.PROBLEM
+    assert proved.remedy.startswith("list all daemons at all hosts")

@@ -6,7 +6,7 @@ which numbers were used.
 
 import pytest
 
-from groupcomm.core import numbers
+from groupcomm.membership import reservation
 from groupcomm.sim.clients import Client
 from groupcomm.sim.clock import DAY_S
 from groupcomm.sim.cluster import Cluster
@@ -52,7 +52,7 @@ class AfterADay(Judged):
 def test_who_is_told_of_more_restarts_is_told_of_the_numbers_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(numbers, "JUMP_US", 1)  # the worst of luck
+    monkeypatch.setattr(reservation, "JUMP_US", 1)  # the worst of luck
     judged = AfterADay()
     record = judged.host.disk.record
     judged.restart(judged.host)

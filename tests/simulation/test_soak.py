@@ -276,7 +276,7 @@ def test_real_runs_are_hunted_and_counted(tmp_path: Path) -> None:
         return (run_seed(seed, options) for seed in seeds)
 
     run = Soak(tmp_path, really, 1.0)
-    hunt = run.hunt(ONE, seeds=5)
+    hunt = run.hunt(ONE, seeds=40)
     assert hunt.seed is not None
     assert "D2" in hunt.properties
     run_for_a_moment(run, looks=3)
