@@ -28,6 +28,7 @@ class Flood:
 
     Attributes:
         out: packets to be sealed and sent.
+        sequence: of the last message.
     """
 
     __slots__ = (
@@ -37,9 +38,9 @@ class Flood:
         "_me",
         "_names",
         "_parts",
-        "_sequence",
         "_start",
         "out",
+        "sequence",
     )
 
     def __init__(self, config: CoreConfig, start: Start) -> None:
@@ -51,15 +52,15 @@ class Flood:
         safe = SAFE_PACKET_BYTES if self._far else config.packet_limit
         self._limit = min(config.packet_limit, safe)  # nobody has tried the ways to other sites
         self._names = {daemon_number(name): name for name in config.daemons}
-        self._sequence = 0
+        self.sequence = 0
         self._parts: dict[tuple[int, int, int], dict[int, bytes]] = {}
         self.out: list[Outgoing] = []
 
     def _cut(self, message: ControlMessage) -> list[bytes]:
-        self._sequence += 1
+        self.sequence += 1
         kind, body = encode_message(message)
         start = self._start.incarnation
-        return cut_message(self._me, start, self._sequence, kind, body, self._limit)
+        return cut_message(self._me, start, self.sequence, kind, body, self._limit)
 
     def send_all(self, message: ControlMessage) -> None:
         """Send to every listed daemon."""
