@@ -299,6 +299,11 @@ class Order:
         return tuple(self._highest), self.done
 
     @property
+    def chain_ends(self) -> list[int]:
+        """Per daemon the last packet up to which all of its packets were received."""
+        return [chain.last for chain in self._chains]
+
+    @property
     def frontier(self) -> int:
         """Everything at or below this time is held here, and nothing of it can still come."""
         return self.blocks.least

@@ -13,6 +13,7 @@ import msgspec
 
 from groupcomm.core import DaemonCore
 from groupcomm.security.channels import CHANNEL_OF
+from groupcomm.sim.forgery import Forger
 from groupcomm.sim.lies import change, draw_number, lie, of_view
 from groupcomm.sim.loop import SECOND, Loop
 from groupcomm.sim.lying import Lying
@@ -56,6 +57,7 @@ class Liar:
         self._lying = lying
         self._names = names
         self._fellows = fellows
+        self._forger = Forger(rng)
         self._memory: list[bytes] = []
         self._seen = 0
         self._spell_until = 0
@@ -102,6 +104,9 @@ class Liar:
         if way == "withhold":
             targets = self._fellows if target is None else []
             return [(name, packet) for name in targets if self._rng.random() < 0.5]
+        if way == "forge":
+            forged = self._forger.make(core, self._memory)
+            return [(target, packet), (self._whom(), forged or packet)]
         if way == "replay":
             return [(target, packet), (self._whom(), self._again(core))]
         return [(target, packet), (self._whom(), self._make(core))]

@@ -33,6 +33,8 @@ from groupcomm.wire.unreliable import decode_unreliable_untrusted
 MOST_CHANGES: Final = 3
 """Fields of one packet that are changed at once."""
 
+MOST_BYTES: Final = 60_000
+
 TRIES: Final = 8
 """Changes that are tried until one can be encoded."""
 
@@ -76,10 +78,12 @@ def lie(rng: Random, packet: bytes) -> bytes | None:
             told = decode(packet)
             for _ in range(rng.randint(1, MOST_CHANGES)):
                 told = change(rng, told)
+            if isinstance(told, LinkPacket):
+                told.zeros = min(told.zeros, MOST_BYTES)
             changed: bytes = told.encode(packet[1:HEAD_BYTES])
         except _NOT_ENCODED:
             continue
-        if changed != packet:
+        if changed != packet and len(changed) <= MOST_BYTES:
             return changed
     return None
 

@@ -12,7 +12,8 @@ class Lying:
     Attributes:
         share: of the packets that it sends, so many come with a lie, 0 to 1.
         ways: what it does then: `change` fields, `contradict` itself, `replay` what it or somebody
-            else has said, say something in a `wrong state`, `withhold` a packet.
+            else has said, say something in a `wrong state`, `withhold` a packet, `forge` one that
+            fits.
         spells: it tells the truth at times.
     """
 
@@ -24,7 +25,7 @@ class Lying:
 MOST_LIARS_AMONG: Final = 5
 """Two may lie where there are so many daemons."""
 
-WAYS: Final = ("change", "contradict", "replay", "wrong state", "withhold")
+WAYS: Final = ("change", "contradict", "replay", "wrong state", "withhold", "forge")
 
 
 def draw_lying(rng: Random) -> Lying:
