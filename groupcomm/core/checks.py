@@ -4,8 +4,11 @@ Decoders bound what a packet can hold; these see to it that its indices lie in t
 that fails here was sent by a daemon of the cluster that does not keep to the protocol.
 """
 
+from typing import Final
+
 from groupcomm.config.view import View
 from groupcomm.errors import ProtocolViolation
+from groupcomm.names import MAX_NAME_BYTES, is_private
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.horizon import HorizonNotice
 from groupcomm.wire.request import TokenRequest
@@ -13,6 +16,9 @@ from groupcomm.wire.resend import ResendRequest
 from groupcomm.wire.rest import RestNotice
 from groupcomm.wire.token import Token
 from groupcomm.wire.unreliable import UnreliablePacket
+
+SHORT: Final = (MAX_NAME_BYTES - 2) // 4
+"""Letters of a user's and a daemon's name that fit a private name, whatever they are."""
 
 
 def _require(holds: bool, reason: str, what: str) -> None:
@@ -27,11 +33,21 @@ def check_data(packet: DataPacket, view: View) -> None:
         raise ProtocolViolation("data", f"of daemon {packet.daemon}, ring {packet.ring}")
     if packet.vector is not None and len(packet.vector) != len(view.rings):
         raise ProtocolViolation("data", f"a vector of {len(packet.vector)} counts")
+    _check_senders(packet, view)
+
+
+def _check_senders(packet: DataPacket | UnreliablePacket, view: View) -> None:
+    """The senders of all bundles can have private names."""
+    name = view.daemons[packet.daemon].name
+    for bundle in packet.bundles:
+        if len(bundle.user) + len(name) > SHORT:
+            _require(is_private(bundle.user, name), "data", f"of user {bundle.user!r} at {name}")
 
 
 def check_unreliable(packet: UnreliablePacket, view: View) -> None:
     """An UNRELIABLE datagram is of a daemon of the view."""
     _require(packet.daemon < len(view.daemons), "unreliable", f"of daemon {packet.daemon}")
+    _check_senders(packet, view)
 
 
 def check_token(token: Token, view: View, ring: int) -> None:

@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
+
 
 class Counters:
     """Counts since the start of one core; plain integers, read at leisure.
@@ -37,6 +39,11 @@ class Counters:
         self.foreign = 0
         self.stale = 0
         self.violations: Counter[str] = Counter()
+
+    def note_violation(self, error: RemoteProtocolError) -> None:
+        """Count it by its kind."""
+        named = isinstance(error, BadDatagram | ProtocolViolation)
+        self.violations[error.reason if named else "passed on"] += 1
 
     @property
     def bad(self) -> int:

@@ -21,6 +21,7 @@ from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation, View
 from groupcomm.core.counters import Counters
 from groupcomm.core.desk import Desk
+from groupcomm.core.ending import Ending
 from groupcomm.core.heritage import Heritage
 from groupcomm.core.keeper import Keeper
 from groupcomm.core.operation import Operation
@@ -28,7 +29,7 @@ from groupcomm.core.probe import NoProbe, Probe
 from groupcomm.core.reservation import Reservation
 from groupcomm.core.seat import ClientInput
 from groupcomm.core.suites import make_gate
-from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
+from groupcomm.errors import BadDatagram, RemoteProtocolError
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.union import Union
@@ -109,7 +110,7 @@ class DaemonCore:
         self._touched = False  # packets of the view have come in this step
         self._operation_due = inf  # when the view has something to do
         self._heritage = Heritage()
-        self._early: list[tuple[bytes, int, bytes, int]] = []  # (view, kind, packet, sender)
+        self._early: list[tuple[int, bytes]] = []  # (sender, packet)
         self._out: list[Transmission] = []
         self._now = now
         self._pause_s = config.timing.token_timeout_s / 2  # so late a call shows a pause
@@ -212,7 +213,11 @@ class DaemonCore:
         self._touched = False
         if self._begun:
             self._begun = False
-            self._take_early(operation)
+            early, self._early = self._early, []
+            for sender, packet in early:  # sent before the view was installed here
+                self._take(sender, packet)
+            if self._frozen:
+                return  # they contradict each other
         if self.desk.limits.block_bytes is not None:
             operation.ring.flow.blocked = self.desk.is_blocked()
         operation.step(now, clients=clients)
@@ -254,46 +259,33 @@ class DaemonCore:
             return
         if opened is None or drop:
             self.counters.stale += opened is not None  # else it was for the gate
-            return
-        sender = opened.sender
-        try:
-            if self.membership.on_datagram(sender, opened.incarnation, self._now):
-                self._take(sender, opened.packet)
-            else:
-                self.counters.foreign += 1
-        except RemoteProtocolError as error:
-            self._on_broken(sender, error)
-
-    def _on_broken(self, sender: int, error: RemoteProtocolError) -> None:
-        """A daemon of the cluster has sent what breaks the protocol; nothing of it was taken."""
-        named = isinstance(error, BadDatagram | ProtocolViolation)
-        self.counters.violations[error.reason if named else "passed on"] += 1
-        self.membership.on_broken(sender, error, self._now)
+        elif self.membership.on_datagram(opened.sender, opened.incarnation, self._now):
+            self._take(opened.sender, opened.packet)
+        else:
+            self.counters.foreign += 1
 
     def _take(self, sender: int, packet: bytes) -> None:
+        """Take a packet of a daemon of the cluster, or count that it breaks the protocol."""
+        try:
+            self._dispatch(sender, packet)
+        except RemoteProtocolError as error:
+            self.counters.note_violation(error)
+            self.membership.on_broken(sender, error, self._now)
+
+    def _dispatch(self, sender: int, packet: bytes) -> None:
         kind, key = peek_untrusted(packet)
+        operation, coming = self.operation, self.membership.coming
         if kind == _CONTROL:
             self.membership.on_control(decode_control_untrusted(packet), sender, self._now)
-            return
-        operation, coming = self.operation, self.membership.coming
-        if operation is not None and key == operation.key:
+        elif operation is not None and key == operation.key:
             if not self._frozen:
                 self._touched = True
                 operation.receive(kind, packet, sender, self._now)
         elif coming is not None and key == coming.key:
             if len(self._early) < MAX_EARLY:
-                self._early.append((key, kind, packet, sender))
+                self._early.append((sender, packet))
         else:
             self.counters.foreign += 1
-
-    def _take_early(self, operation: Operation) -> None:  # sent before it was installed here
-        early, self._early = self._early, []
-        for key, kind, packet, sender in early:
-            if key == operation.key:
-                try:
-                    operation.receive(kind, packet, sender, self._now)
-                except RemoteProtocolError as error:
-                    self._on_broken(sender, error)
 
     def seal_and_send(self, destination: str | None, packet: bytes) -> None:
         """Send to a daemon, or to all others of the site."""
@@ -346,20 +338,11 @@ class DaemonCore:
         assert self.operation is not None
         return self.operation.ending.take(packet, union)
 
-    def believes(self, past: Past) -> bool:
-        """Whether a fellow can hold of the present view what it says."""
-        assert self.operation is not None
-        return self.operation.ending.believes(past)
-
     @property
-    def is_bound(self) -> bool:
-        """Whether it was told to others that this daemon treats the old view as they do."""
-        return self.operation is not None and bool(self.operation.ending.fellows)
-
-    def prepare(self, union: Union, fellows: frozenset[int]) -> bool:
-        """Whether what was delivered here could have come of this union; see membership's Host."""
+    def old(self) -> Ending:
+        """What is left to do with the view that stands still; there is one."""
         assert self.operation is not None
-        return self.operation.ending.prepare(union, fellows)
+        return self.operation.ending
 
     def bind(self, union: Union, fellows: frozenset[int]) -> None:
         """This daemon holds the union and has told so: it treats the old view as these do."""

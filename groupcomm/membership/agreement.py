@@ -5,6 +5,7 @@ it, as a late daemon may still ask what was agreed.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import structs
 
@@ -16,7 +17,11 @@ from groupcomm.membership.host import Host
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.proposal import LEAD_US, make_view, median_reading, rank
 from groupcomm.membership.recovery import Recovery
+from groupcomm.names import daemon_number
 from groupcomm.wire.membership import Commit, Join, Proposal, Repair
+
+FARTHEST_COUNTER: Final = 2**52
+"""A view counter that is further ahead is none: clocks are no more than 140 years apart."""
 
 
 def check_commit(commit: Commit, peer: Peer) -> None:
@@ -29,6 +34,20 @@ def check_commit(commit: Commit, peer: Peer) -> None:
         commit.attempt,
     ):
         raise ProtocolViolation("commit", "to a view that its sender is not in")
+
+
+def check_join(join: Join, peer: Peer, counter: int) -> None:
+    """Raise ProtocolViolation if a join has another daemon's name, or a view counter that is none.
+
+    Args:
+        join: to be checked.
+        peer: whose it is.
+        counter: the highest that is known here, at least physical time.
+    """
+    if daemon_number(join.name) != peer.number:
+        raise ProtocolViolation("join", f"daemon {peer.number:x} calls itself {join.name!r}")
+    if join.counter > counter + FARTHEST_COUNTER:
+        raise ProtocolViolation("join", f"a view counter of {join.counter}")
 
 
 def joins_of(

@@ -1,18 +1,21 @@
 """Hearing: which control messages of other daemons are taken, and how they come on.
 
-Pure. ``now`` is in seconds. A message comes from its origin itself, or from somebody who has passed it
-on. Whoever passes on is believed only about daemons that are not heard here themselves, and nothing
-that is said so stands against what a daemon says itself: one that is broken could else speak in the
-name of all.
+Pure. ``now`` is in seconds. A message comes from its origin itself, or from somebody who has passed
+it on. Whoever passes on is believed only about daemons that are not heard here themselves, and
+nothing that is said so stands against what a daemon says itself: one that is broken could else
+speak in the name of all.
 """
 
 from collections.abc import Callable
+from math import inf
 from typing import Final
 
+from groupcomm.config.view import Incarnation
 from groupcomm.errors import ProtocolViolation, RemoteProtocolError
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.neighbours import Neighbours
 from groupcomm.membership.peers import Peer
+from groupcomm.membership.trust import Trust
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.membership import ControlKind, ControlMessage, decode_message_untrusted
 
@@ -32,15 +35,42 @@ class Hearing:
     Args:
         flood: puts messages together, and passes them on.
         neighbours: who is there.
+        trust: who is left out.
         take: a message that counts.
+
+    Attributes:
+        since: when this daemon began to look for a view.
     """
 
-    __slots__ = ("_flood", "_neighbours", "_take")
+    __slots__ = ("_flood", "_neighbours", "_news", "_peers", "_take", "_trust", "since")
 
-    def __init__(self, flood: Flood, neighbours: Neighbours, take: Take) -> None:
+    def __init__(self, flood: Flood, neighbours: Neighbours, trust: Trust, take: Take) -> None:
         self._flood = flood
         self._neighbours = neighbours
+        self._peers = neighbours.peers
+        self._trust = trust
         self._take = take
+        self._news = False
+        self.since = -inf
+
+    def take_news(self) -> bool:
+        """Whether somebody was heard for the first time since then; it is told once."""
+        news, self._news = self._news, False
+        return news
+
+    def on_datagram(self, number: int, incarnation: Incarnation, now: float) -> bool:
+        """A daemon's own datagram has come; False if it is of a start that is over, or left out."""
+        peer = self._peers.get(number)
+        if peer is None or peer.strange or peer.incarnation is not incarnation:
+            if not self._trust.hears(number, incarnation, now):
+                return False
+            peer = self._neighbours.meet(number, incarnation, now)
+            if peer is None:
+                return False
+        if peer.heard_at < self.since:
+            self._news = True
+        peer.heard_at = now
+        return True
 
     def on_control(self, packet: ControlPacket, sender: int, now: float) -> None:
         """Take a control packet that came from `sender`.

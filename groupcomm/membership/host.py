@@ -7,6 +7,24 @@ from groupcomm.membership.union import Union
 from groupcomm.wire.membership import Past, Span
 
 
+class OldView(Protocol):
+    """The view that stands still, as membership sees it.
+
+    Attributes:
+        fellows: indices of those with whom this daemon is bound to treat it alike.
+    """
+
+    fellows: frozenset[int]
+
+    def believes(self, past: Past) -> bool:
+        """Whether a fellow can hold of it what it says."""
+
+    def prepare(self, union: Union, fellows: frozenset[int]) -> bool:
+        """Whether what was delivered here could have come of a union that is held; find out what is
+        left to deliver of it. Alone it always could: in doubt nothing more is delivered.
+        """
+
+
 class Host(Protocol):
     """The daemon, as membership sees it. Packets of the old view are named by ring and number."""
 
@@ -42,17 +60,9 @@ class Host(Protocol):
     def take_repair(self, packet: bytes, union: Union) -> bool:
         """Take a packet of the view that stands still, if it is of the union and not here."""
 
-    def believes(self, past: Past) -> bool:
-        """Whether a fellow can hold of the present view what it says."""
-
     @property
-    def is_bound(self) -> bool:
-        """Whether it was told to others that this daemon treats the old view as they do."""
-
-    def prepare(self, union: Union, fellows: frozenset[int]) -> bool:
-        """Whether what was delivered here could have come of a union that is held; find out what is
-        left to deliver of it. Alone it always could: in doubt nothing more is delivered.
-        """
+    def old(self) -> OldView:
+        """The view that stands still; there is one."""
 
     def bind(self, union: Union, fellows: frozenset[int]) -> None:
         """This daemon holds the union and has told so: it treats the old view as these do.

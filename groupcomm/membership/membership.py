@@ -16,13 +16,12 @@ Membership Protocol", ACM TOCS 13(4), 1995, sections 5 and 6. There a token coll
 
 from collections import Counter
 from math import inf
-from typing import Final
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation, View
-from groupcomm.errors import BadDatagram, Contradiction, ProtocolViolation, RemoteProtocolError
-from groupcomm.membership.agreement import Agreement, check_commit, joins_of
+from groupcomm.errors import Contradiction, RemoteProtocolError
+from groupcomm.membership.agreement import Agreement, check_commit, check_join, joins_of
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.gather import Gather
 from groupcomm.membership.hearing import Hearing
@@ -30,11 +29,11 @@ from groupcomm.membership.host import Host
 from groupcomm.membership.neighbours import Neighbours
 from groupcomm.membership.outdated import Outdating
 from groupcomm.membership.peers import Peer
+from groupcomm.membership.solitude import Solitude
 from groupcomm.membership.standing import STEADY_BEACONS, Standing
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.trouble import Trouble
 from groupcomm.membership.trust import Trust
-from groupcomm.names import daemon_number
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.membership import (
     Beacon,
@@ -47,12 +46,6 @@ from groupcomm.wire.membership import (
     Proposal,
     Repair,
 )
-
-FARTHEST_COUNTER: Final = 2**52
-"""A view counter that is further ahead is none: clocks are no more than 140 years apart."""
-
-MOST_LACKING: Final = 8
-"""Attempts in a row that may fail as packets of the old view do not come, though others hold them."""
 
 
 class Membership:
@@ -69,6 +62,7 @@ class Membership:
         peers: the other daemons that it knows of, by number.
         adopt_restarts: others know of so many restarts of this daemon, more than it does itself.
         trust: who is left out, as it breaks the protocol.
+        on_datagram: is told of every datagram; see Hearing.
     """
 
     def __init__(self, config: CoreConfig, start: Start, host: Host) -> None:
@@ -80,8 +74,9 @@ class Membership:
         self.flood = Flood(config, start)
         self._neighbours = Neighbours(config, start, self.flood, self._on_restart)
         self.peers = self._neighbours.peers
-        self._hearing = Hearing(self.flood, self._neighbours, self._on_message)
         self.trust = Trust()
+        self._hearing = Hearing(self.flood, self._neighbours, self.trust, self._on_message)
+        self.on_datagram = self._hearing.on_datagram
         self.state = State.GATHER
         self.reasons: Counter[Reason] = Counter()
         self.view: View | None = None
@@ -91,12 +86,9 @@ class Membership:
         self._counter, self._attempt = start.counter, 0
         self._trouble = Trouble()
         self._gather = Gather(self._timing, 0.0, 1.0)
-        self._join = Join(
-            attempt=0, name=start.name, heard=(), reading=0, clock=0, counter=0, past=None
-        )
+        self._join: Join  # the one of the present attempt
         self._agreement: Agreement | None = None
-        self._alone = False  # out of the old view it goes on without fellows
-        self._lacking = 0  # attempts in a row that have failed for want of packets
+        self._solitude = Solitude(host)
         self._sent_at = self._progress_at = self._met_at = -inf
         self._standing = Standing(self._timing, self.flood, self._neighbours, host)
 
@@ -113,20 +105,6 @@ class Membership:
 
     # ---- what is heard ----
 
-    def on_datagram(self, number: int, incarnation: Incarnation, now: float) -> bool:
-        """A daemon's own datagram has come; False if it is of a start that is over, or left out."""
-        peer = self.peers.get(number)
-        if peer is None or peer.strange or peer.incarnation is not incarnation:
-            if not self.trust.hears(number, incarnation, now):
-                return False
-            peer = self._neighbours.meet(number, incarnation, now)
-            if peer is None:
-                return False
-        if peer.heard_at < self._gather.started:
-            self._gather.news = True
-        peer.heard_at = now
-        return True
-
     def _on_restart(self, number: int, over: Incarnation | None, now: float) -> None:
         if over is not None:
             self._host.forget(number, over)
@@ -135,26 +113,15 @@ class Membership:
 
     def on_broken(self, number: int, error: RemoteProtocolError, now: float) -> None:
         """A daemon's own datagram breaks the protocol, or contradicts what came before."""
-        peer = self.peers.get(number)
-        if isinstance(error, Contradiction):
-            if self.trust.doubt(str(error), now) and self.state is State.OPERATIONAL:
-                self.gather(Reason.CONTRADICTED, now)
-        elif peer is not None and isinstance(error, ProtocolViolation | BadDatagram):
-            name, start = peer.name or f"{number:x}", peer.incarnation
-            if self.trust.blame(number, name, start, error.reason, str(error), now):
-                peer.leave_out()
-                self._gather.news = True
-                if self._agreement is not None and self._agreement.has_name(number):
-                    self.gather(Reason.FELLOW_BROKEN, now)
+        reason, agreement = self.trust.judge(self.peers[number], error, now), self._agreement
+        self._gather.news |= reason is not None
+        if reason is not None and agreement is not None and agreement.has_name(number):
+            self.gather(reason, now)
 
     def on_control(self, packet: ControlPacket, sender: int, now: float) -> None:
         """Take a control packet that came from `sender`; raises RemoteProtocolError if broken."""
         if self.state is not State.LEFT:
             self._hearing.on_control(packet, sender, now)
-
-    def _on_links(self, peer: Peer, links: Links, now: float) -> None:
-        if self.state is State.OPERATIONAL and not self._standing.on_links(peer, links):
-            self.gather(Reason.PATH_LOST, now)
 
     def _on_message(
         self, peer: Peer, message: ControlMessage, sequence: int, direct: bool, now: float
@@ -172,7 +139,9 @@ class Membership:
             elif isinstance(message, Commit):
                 self._on_commit(peer, message, now)
             elif isinstance(message, Links):
-                self._on_links(peer, message, now)
+                stands = self.state is not State.OPERATIONAL
+                if not (stands or self._standing.on_links(peer, message)):
+                    self.gather(Reason.PATH_LOST, now)
             elif direct:
                 self._on_beacon(peer, message, now)
 
@@ -182,10 +151,7 @@ class Membership:
             self.gather(Reason.FELLOW_LEFT, now)
 
     def _on_join(self, peer: Peer, join: Join, direct: bool, now: float) -> None:
-        if daemon_number(join.name) != peer.number:
-            raise ProtocolViolation("join", f"daemon {peer.number:x} calls itself {join.name!r}")
-        if join.counter > max(self._counter, self._host.reading(now)) + FARTHEST_COUNTER:
-            raise ProtocolViolation("join", f"a view counter of {join.counter}")
+        check_join(join, peer, max(self._counter, self._host.reading(now)))
         peer.name = join.name
         if peer.take_join(join, now):
             self._gather.news = True
@@ -236,6 +202,7 @@ class Membership:
         jitter = (self._me >> self._attempt % 48 & 0xFF) / 256
         manner = self._trouble.stretch, jitter
         self._gather = Gather(self._timing, now, *manner, reason=reason, met_at=self._met_at)
+        self._hearing.since = now
         self._join = Join(
             attempt=self._attempt,
             name=self._start.name,
@@ -243,7 +210,7 @@ class Membership:
             reading=self._host.reading(now),
             clock=self._host.clock,
             counter=self._counter,
-            past=None if self._alone else self._host.past,
+            past=None if self._solitude.alone else self._host.past,
         )
         self._send_join(now)
 
@@ -266,7 +233,7 @@ class Membership:
 
     def _step_gather(self, now: float) -> None:
         gather = self._gather
-        if gather.news or now >= gather.due:
+        if self._hearing.take_news() or gather.news or now >= gather.due:
             gather.news = False
             heard = self._heard
             gather.unsaid |= heard != self._join.heard
@@ -340,7 +307,7 @@ class Membership:
 
     def _go_on_alone(self, now: float) -> None:
         """What fellows hold of the old view contradicts what is held here: come without them."""
-        self._alone = True
+        self._solitude.alone = True
         self.gather(Reason.CONTRADICTED, now)
 
     def _send_commit(self, agreement: Agreement, now: float) -> None:
@@ -377,21 +344,13 @@ class Membership:
             return
         wait_s = 2 * self._timing.answer_wait_s * self._trouble.stretch
         if now >= self._progress_at + wait_s:
-            self._note_lacking(agreement)
+            self._solitude.failed(agreement)
             self.gather(Reason.ATTEMPT_FAILED, now)
             self._step_gather(now)
             return
         if now >= self._sent_at + self._timing.repeat_s:
             self._repeat(agreement, now)
         self.deadline = min(self._sent_at + self._timing.repeat_s, self._progress_at + wait_s)
-
-    def _note_lacking(self, agreement: Agreement) -> None:
-        """An attempt has failed; if packets are never sent that somebody says to hold, do without."""
-        if not agreement.recovered and any(agreement.recovery.missing):
-            self._lacking += 1
-            self._alone |= self._lacking >= MOST_LACKING and not self._host.is_bound
-        else:
-            self._lacking = 0
 
     def _install(self, agreement: Agreement, now: float) -> None:
         reading = agreement.correction()
@@ -400,7 +359,7 @@ class Membership:
         view, recovery = agreement.view, agreement.recovery
         self.state = State.OPERATIONAL
         self.view = view
-        self._alone, self._lacking = False, 0
+        self._solitude.end()
         self._trouble.installed(now)
         self._host.install(view, recovery.union, recovery.fellows)
         self._standing.begin(view, self._gather.started, now)

@@ -80,10 +80,11 @@ class Recovery:
         for seat in proposal.seats:
             past = joins[seat.number].past
             index = keys.get((seat.number, seat.random_id))
-            if index is not None and past is not None and past.view == old.key:
-                if _fits(past, old) and host.believes(past):
-                    pasts[index] = past
-                    numbers.add(seat.number)
+            if index is None or past is None or past.view != old.key:
+                continue
+            if _fits(past, old) and host.old.believes(past):
+                pasts[index] = past
+                numbers.add(seat.number)
         own = next(index for key, index in keys.items() if key[0] == me)
         if own not in pasts:  # it goes on alone
             past = host.past
@@ -129,7 +130,7 @@ class Recovery:
         Without fellows it is by definition.
         """
         union = self.union
-        return union is None or self._host.prepare(union, self.fellows)
+        return union is None or self._host.old.prepare(union, self.fellows)
 
     def asked(self, number: int, missing: tuple[tuple[Span, ...], ...], now: float) -> None:
         """A fellow still lacks these: those that it should have by now are sent again."""

@@ -1,12 +1,12 @@
 """Trust: whoever has sent what no daemon in order sends is left out for a while.
 
-Pure. ``now`` is in seconds. Each daemon goes by what it has seen itself: what others say of a fellow
-counts for nothing, as they may be the ones that are broken. Who is left out is not heard. It comes
-back after a while that doubles with each time; at once if it was started anew, as that mends most
-of what breaks a daemon.
+Pure. ``now`` is in seconds. Each daemon goes by what it has seen itself: what others say of a
+fellow counts for nothing, as they may be the ones that are broken. Who is left out is not heard. It
+comes back after a while that doubles with each time; at once if it was started anew, as that mends
+most of what breaks a daemon.
 
-Things that contradict each other blame nobody: the one that came first may be the wrong one. After a
-few of them the view is over, and nothing of it counts any more.
+Things that contradict each other blame nobody: the one that came first may be the wrong one. After
+a few of them the view is over, and nothing of it counts any more.
 """
 
 from collections import Counter, deque
@@ -14,6 +14,9 @@ from math import inf
 from typing import Final
 
 from groupcomm.config.view import Incarnation
+from groupcomm.errors import BadDatagram, Contradiction, ProtocolViolation, RemoteProtocolError
+from groupcomm.membership.peers import Peer
+from groupcomm.membership.states import Reason
 
 FEW: Final = 3
 WITHIN_S: Final = 5.0
@@ -86,20 +89,33 @@ class Trust:
         self.news: deque[str] = deque(maxlen=MAX_NEWS)
         self._contradictions: deque[float] = deque(maxlen=FEW)
 
-    def blame(
-        self, number: int, name: str, incarnation: Incarnation, reason: str, text: str, now: float
-    ) -> bool:
-        """Note that a daemon has broken the protocol; whether it is left out from now on."""
-        fellow = self.fellows.setdefault(number, Fellow())
-        fellow.counts[reason] += 1
+    def judge(self, peer: Peer, error: RemoteProtocolError, now: float) -> Reason | None:
+        """Note that a daemon has broken the protocol; why to look for another view, if at all."""
+        if isinstance(error, Contradiction):
+            return Reason.CONTRADICTED if self.doubt(str(error), now) else None
+        if not self.blame(peer, error, now):
+            return None
+        peer.leave_out()
+        return Reason.FELLOW_BROKEN
+
+    def blame(self, peer: Peer, error: RemoteProtocolError, now: float) -> bool:
+        """Note that a daemon has broken the protocol; whether it is left out from now on.
+
+        What it has only passed on may be another one's fault, and counts for nothing.
+        """
+        if not isinstance(error, BadDatagram | ProtocolViolation):
+            return False
+        fellow = self.fellows.setdefault(peer.number, Fellow())
+        fellow.counts[error.reason] += 1
+        name = peer.name or f"daemon {peer.number:x}"
         if fellow.is_to_be_told(now):
             self.news.append(
-                f"{name} has sent what no daemon in order sends ({text}; {fellow.counts.total()}"
+                f"{name} has sent what no daemon in order sends ({error}; {fellow.counts.total()}"
                 " such so far): is its release another one, or its memory broken?"
             )
         if now < fellow.until or not fellow.blame(now):
             return False
-        fellow.leave_out(incarnation, now)
+        fellow.leave_out(peer.incarnation, now)
         self.news.append(
             f"{name} is left out for {fellow.lasts_s:g} s, as it breaks the protocol: restart it"
             " with the same release as all others; if that does not help, replace its host"

@@ -1,8 +1,8 @@
-"""Forgeries: packets that a liar makes up to fit what its own core knows of the view, but for a part.
+"""Forgeries: packets that a liar makes up to fit what its own core knows of the view, in part.
 
 A field that is changed at random is refused by the first check. These get past it: they have the
-numbers, stamps, hops and chains that are next, and tell something else with them, maybe in the name of
-another daemon.
+numbers, stamps, hops and chains that are next, and tell something else with them, maybe in the name
+of another daemon.
 """
 
 from collections.abc import Callable, Sequence

@@ -85,6 +85,10 @@ class Liar:
             self._lies_now = not self._lies_now
         return self._lies_now and rng.random() < self._lying.share
 
+    def several(self) -> int:
+        """Draw how many lies there are in place of one packet."""
+        return self._rng.choice((1, 1, 1, 2, 4))
+
     def remember(self, packet: bytes) -> None:
         """Note a packet that was sent, or heard; a sample of all is kept."""
         self._seen += 1
@@ -199,9 +203,10 @@ class _Voice:
         if not liar.lies():
             self._seal(target, packet)
             return
-        for name, said in liar.distort(self._core, target, packet):
-            if said[0] in CHANNEL_OF and said[0] != PacketKind.HELLO:
-                self._seal(name, said)
+        for _ in range(liar.several()):
+            for name, said in liar.distort(self._core, target, packet):
+                if said[0] in CHANNEL_OF and said[0] != PacketKind.HELLO:
+                    self._seal(name, said)
 
 
 class _Greeting:

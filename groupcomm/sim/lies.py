@@ -43,6 +43,10 @@ _LEAVES: Final = (bool, int, bytes, memoryview, str)
 _OWN: Final = frozenset(("raw", "causal", "in_agreed_order", "safe", "ready", "pending", "packet"))
 """Attributes that are on no wire."""
 
+_OF_SENDERS: Final = ("session", "user", "targets")
+_SMALL: Final = ("kind", "level", "flags")
+_OF_BUNDLES: Final = (*_OF_SENDERS, *_SMALL, "message", "index", "count", "groups", "payload")
+
 _NOT_ENCODED: Final = (
     struct.error,
     OverflowError,
@@ -195,11 +199,8 @@ def _change_fields(rng: Random, value: Any) -> None:
 
 def _change_bundle(rng: Random, bundle: Bundle) -> Bundle:
     """Return a bundle with another sender, or another body."""
-    name = rng.choice(
-        ("session", "user", "targets", "kind", "level", "flags", "message", "index", "count")
-        + ("groups", "payload")
-    )
-    if name in ("session", "user", "targets"):
+    name = rng.choice(_OF_BUNDLES)
+    if name in _OF_SENDERS:
         sender = {"session": bundle.session, "user": bundle.user, "targets": bundle.targets}
         sender[name] = change(rng, sender[name])
         bundle.address(**sender)
@@ -214,7 +215,7 @@ def _change_bundle(rng: Random, bundle: Bundle) -> Bundle:
         "index": bundle.index,
         "count": bundle.count,
     }
-    small = name in ("kind", "level", "flags")
+    small = name in _SMALL
     fields[name] = rng.randrange(11) if small else change(rng, fields[name])
     changed = decode_body_untrusted(encode_body(**fields))
     changed.address(bundle.session, bundle.user, bundle.targets)

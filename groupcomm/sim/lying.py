@@ -5,6 +5,7 @@ from typing import Final
 
 import attrs
 
+
 @attrs.frozen(kw_only=True)
 class Lying:
     """How a daemon lies; a share of 0 switches a way of it off.
@@ -30,7 +31,7 @@ WAYS: Final = ("change", "contradict", "replay", "wrong state", "withhold", "for
 
 def draw_lying(rng: Random) -> Lying:
     """Draw how a daemon of one run lies."""
-    share = 10 ** rng.uniform(-2.7, -0.5)
+    share = 10 ** rng.uniform(-2.0, -0.1)
     ways = tuple(way for way in WAYS if rng.random() < 0.6) or ("change",)
     return Lying(share=share, ways=ways, spells=rng.random() < 0.7)
 
