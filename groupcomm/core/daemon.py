@@ -136,9 +136,8 @@ class DaemonCore:
 
     @property
     def adopt_restarts(self) -> int | None:
-        """So many restarts of it are known to others, more than its disk has; None if not.
-
-        It will not be let in. Start anew with one more, written to disk first.
+        """So many restarts of it are known to others, more than its disk has; None if not. It will
+        not be let in: start anew with one more, written to disk first.
         """
         return self.membership.adopt_restarts
 
@@ -149,7 +148,7 @@ class DaemonCore:
 
         Args:
             now: seconds of the monotonic clock, never less than before.
-            datagrams: as received; nothing is raised but by what trusted daemons make up.
+            datagrams: as received; nothing is raised, whatever they hold.
             clients: what local clients did; whatever bytes they sent, nothing is raised.
         """
         out: list[Transmission] = []
