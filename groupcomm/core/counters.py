@@ -14,7 +14,7 @@ class Counters:
         unreliable_duplicates: the same for datagrams outside the streams.
         foreign: valid datagrams of other views, or of starts of daemons that are over.
         stale: valid datagrams that had waited while this daemon stood still, dropped.
-        violations: valid datagrams whose content breaks the protocol, dropped.
+        violations: valid datagrams whose content breaks the protocol, dropped; by kind.
     """
 
     __slots__ = (
@@ -36,7 +36,7 @@ class Counters:
         self.unreliable_duplicates = 0
         self.foreign = 0
         self.stale = 0
-        self.violations = 0
+        self.violations: Counter[str] = Counter()
 
     @property
     def bad(self) -> int:

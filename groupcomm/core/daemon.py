@@ -29,7 +29,7 @@ from groupcomm.core.probe import NoProbe, Probe
 from groupcomm.core.reservation import Reservation
 from groupcomm.core.seat import ClientInput
 from groupcomm.core.suites import make_gate
-from groupcomm.errors import BadDatagram, RemoteProtocolError
+from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.union import Union
@@ -112,7 +112,7 @@ class DaemonCore:
         self._touched = False  # packets of the view have come in this step
         self._operation_due = inf  # when the view has something to do
         self._heritage = Heritage()
-        self._early: list[tuple[bytes, int, bytes]] = []  # (view, kind, packet)
+        self._early: list[tuple[bytes, int, bytes, int]] = []  # (view, kind, packet, sender)
         self._out: list[Transmission] = []
         self._now = now
         self._pause_s = config.timing.token_timeout_s / 2  # so late a call shows a pause
@@ -251,16 +251,26 @@ class DaemonCore:
         self.counters.received += 1
         try:
             opened = self._gate.open_untrusted(datagram)
-            if opened is None or drop:
-                self.counters.stale += opened is not None  # else it was for the gate
-            elif self.membership.on_datagram(opened.sender, opened.incarnation, self._now):
-                self._take(opened.sender, opened.packet)
-            else:
-                self.counters.foreign += 1
         except BadDatagram as error:
             self.counters.rejected[error.reason] += 1
-        except RemoteProtocolError:
-            self.counters.violations += 1
+            return
+        if opened is None or drop:
+            self.counters.stale += opened is not None  # else it was for the gate
+            return
+        sender = opened.sender
+        try:
+            if self.membership.on_datagram(sender, opened.incarnation, self._now):
+                self._take(sender, opened.packet)
+            else:
+                self.counters.foreign += 1
+        except RemoteProtocolError as error:
+            self._on_broken(sender, error)
+
+    def _on_broken(self, sender: int, error: RemoteProtocolError) -> None:
+        """A daemon of the cluster has sent what breaks the protocol; nothing of it was taken."""
+        named = isinstance(error, BadDatagram | ProtocolViolation)
+        self.counters.violations[error.reason if named else "passed on"] += 1
+        self.membership.on_broken(sender, error, self._now)
 
     def _take(self, sender: int, packet: bytes) -> None:
         kind, key = peek_untrusted(packet)
@@ -271,21 +281,21 @@ class DaemonCore:
         if operation is not None and key == operation.key:
             if not self._frozen:
                 self._touched = True
-                operation.receive(kind, packet, self._now)
+                operation.receive(kind, packet, sender, self._now)
         elif coming is not None and key == coming.key:
             if len(self._early) < MAX_EARLY:
-                self._early.append((key, kind, packet))
+                self._early.append((key, kind, packet, sender))
         else:
             self.counters.foreign += 1
 
     def _take_early(self, operation: Operation) -> None:  # sent before it was installed here
         early, self._early = self._early, []
-        for key, kind, packet in early:
+        for key, kind, packet, sender in early:
             if key == operation.key:
                 try:
-                    operation.receive(kind, packet, self._now)
-                except RemoteProtocolError:
-                    self.counters.violations += 1
+                    operation.receive(kind, packet, sender, self._now)
+                except RemoteProtocolError as error:
+                    self._on_broken(sender, error)
 
     def seal_and_send(self, destination: str | None, packet: bytes) -> None:
         """Send to a daemon, or to all others of the site."""
@@ -338,6 +348,21 @@ class DaemonCore:
         assert self.operation is not None
         return self.operation.ending.take(packet, union)
 
+    def believes(self, past: Past) -> bool:
+        """Whether a fellow can hold of the present view what it says."""
+        assert self.operation is not None
+        return self.operation.ending.believes(past)
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it was told to others that this daemon treats the old view as they do."""
+        return self.operation is not None and bool(self.operation.ending.fellows)
+
+    def prepare(self, union: Union, fellows: frozenset[int]) -> bool:
+        """Whether what was delivered here could have come of this union; see membership's Host."""
+        assert self.operation is not None
+        return self.operation.ending.prepare(union, fellows)
+
     def bind(self, union: Union, fellows: frozenset[int]) -> None:
         """This daemon holds the union and has told so: it treats the old view as these do."""
         assert self.operation is not None
@@ -346,7 +371,7 @@ class DaemonCore:
     def install(self, view: View, union: Union | None, fellows: frozenset[int]) -> None:
         """Deliver what is left of the old view, then begin this one."""
         if self.operation is not None and union is not None:
-            self._finish(self.operation, view, union, fellows)
+            self._finish(self.operation, view, fellows)
         self.probe.installed(view)
         self._gate.begin_view(view)
         me = view.daemons.index(self.start.daemon)
@@ -364,7 +389,7 @@ class DaemonCore:
         """A start of a daemon is over."""
         self._gate.forget(number, incarnation)
 
-    def _finish(self, old: Operation, view: View, union: Union, fellows: frozenset[int]) -> None:
+    def _finish(self, old: Operation, view: View, fellows: frozenset[int]) -> None:
         members = tuple(old.view.daemons[index] for index in sorted(fellows))
         was_complete = old.delivery.complete
 
@@ -373,7 +398,7 @@ class DaemonCore:
             if old.delivery.complete:
                 self.desk.end_regular()
 
-        finished = old.ending.finish(union, fellows, turn)
+        finished = old.ending.finish(turn)
         assert finished or not was_complete
         if finished:
             self._heritage.take(old.delivery.groups.table, old.key, old.view.daemons)

@@ -6,6 +6,7 @@ out; once it stands still, its `ending` is all that is used.
 
 from collections.abc import Callable
 
+from groupcomm.clocks.latest import LatestTime
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.config.view import RING, View
 from groupcomm.core import checks
@@ -13,9 +14,10 @@ from groupcomm.core.backlog import Backlog, stays_never
 from groupcomm.core.delivery import Delivery
 from groupcomm.core.ending import Ending
 from groupcomm.core.outside import Outside
+from groupcomm.core.plausible import Plausible
 from groupcomm.core.surroundings import Surroundings
 from groupcomm.core.withheld import Withheld
-from groupcomm.errors import RemoteProtocolError
+from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
 from groupcomm.hop.handover import Handover
 from groupcomm.hop.routes import Routes
@@ -66,6 +68,9 @@ class Operation:
         self._desk = around.desk
         self.counters = around.counters
         self._names: list[str | None] = [daemon.name for daemon in view.daemons]
+        self._indices = {daemon.number: index for index, daemon in enumerate(view.daemons)}
+        self._sender = me
+        self._latest = LatestTime(view.clock, around.physical.read(now), now)
         self.clock = RingClock(around.physical, view.clock)
         first = Backlog()
         first.extend(announcement)
@@ -85,6 +90,7 @@ class Operation:
             desk=self._desk,
             begun=self._on_complete,
             keys=around.keeper.hear,
+            latest=self._latest,
             probe=self._probe,
         )
         self.streams = self.delivery.streams
@@ -106,6 +112,7 @@ class Operation:
         entered = routes.entered
         self._gaps = self._foreign_gaps(entered)
         self.ring = self._make_ring(entered, now)
+        self._plausible = Plausible(view, me, self.ring, self.delivery, self._latest)
         self._changed: set[int] = set()  # foreign streams that may have new gaps
         # The latest notice of each ring: a site hears the multicasts of all its rings, so without
         # this notices would be passed on in circles. Of packets the streams know the first.
@@ -131,7 +138,7 @@ class Operation:
     def _by_kind(self) -> dict[int, Callable[[bytes], None]]:
         return {
             PacketKind.DATA: self._on_data,
-            PacketKind.UNRELIABLE: self._outside.receive,
+            PacketKind.UNRELIABLE: lambda raw: self._outside.receive(raw, self._sender),
             PacketKind.TOKEN: self._on_token,
             PacketKind.REST: self._on_rest,
             PacketKind.REQUEST: self._on_request,
@@ -197,16 +204,24 @@ class Operation:
 
     # ---- one step ----
 
-    def receive(self, kind: int, packet: bytes, now: float) -> None:
+    def receive(self, kind: int, packet: bytes, sender: int, now: float) -> None:
         """Take one packet of this view.
 
+        Args:
+            kind: of the packet.
+            packet: whole.
+            sender: number of the daemon that has sent it.
+            now: seconds.
+
         Raises:
-            BadDatagram, RemoteProtocolError: it breaks its layout, or the protocol.
+            BadDatagram, ProtocolViolation: it breaks its layout, or the protocol.
         """
-        self._now = now
+        self._now = self._latest.now = now
         handler = self._handlers.get(kind)
-        if handler is None:
-            raise RemoteProtocolError(f"packet of kind {kind} belongs to no view")
+        index = self._indices.get(sender)
+        if handler is None or index is None:
+            raise ProtocolViolation("view", f"a packet of kind {kind} by daemon {sender:x}")
+        self._sender = index
         handler(packet)
 
     def step(self, now: float, *, clients: bool) -> None:
@@ -243,17 +258,23 @@ class Operation:
     def _on_token(self, packet: bytes) -> None:
         token = decode_token_untrusted(packet)
         checks.check_token(token, self.view, self._own_ring)
+        if token.hop > self.ring.last_hop:
+            self._plausible.check_token(token)
         self.ring.on_token(token, self._now)
 
     def _on_request(self, packet: bytes) -> None:
         request = decode_request_untrusted(packet)
-        checks.check_request(request, self.view, self._own_ring)
-        self.ring.on_request(request)
+        checks.check_request(request, self.view)
+        if request.ring == self._own_ring:  # else of another ring of this site
+            self._plausible.check_request(request, self._sender)
+            self.ring.on_request(request)
 
     def _on_data(self, raw: bytes) -> None:
         packet = decode_data_untrusted(raw)
-        checks.check_data(packet, self.view, self._own_ring)
+        checks.check_data(packet, self.view)
         own = packet.ring == self._own_ring
+        if own and packet.withheld:
+            return  # of the own ring, for another one of this site
         if packet.daemon == self._me:
             self.ring.flow.window.repeated += len(raw)  # a fellow has answered a request for it
         elif packet.stays and not own:
@@ -268,9 +289,11 @@ class Operation:
 
     def _on_headers(self, raw: bytes) -> None:
         packets = decode_headers_untrusted(raw).packets
+        if packets[0].ring == self._own_ring:
+            return  # for another ring of this site
         news = False
         for packet in packets:
-            checks.check_data(packet, self.view, self._own_ring)
+            checks.check_data(packet, self.view)
             news |= self._take(packet)
         if news:
             self._pass_on(packets[0].ring, packets[0].number, raw)
@@ -302,7 +325,10 @@ class Operation:
 
     def _on_rest(self, packet: bytes) -> None:
         notice = decode_rest_untrusted(packet)
-        checks.check_rest(notice, self.view, self._own_ring)
+        checks.check_rest(notice, self.view)
+        if notice.ring != self._own_ring:
+            return  # another ring of this site
+        self._plausible.check_rest(notice, self._sender)
         self.ring.on_rest(notice, self._now)
         self.delivery.count(notice.ring, notice.horizon, notice.last)
         self.delivery.reach(notice.ring, min(notice.frontiers))
@@ -310,6 +336,7 @@ class Operation:
     def _on_horizon(self, packet: bytes) -> None:
         for notice in decode_horizon_untrusted(packet).notices:
             checks.check_horizon(notice, self.view)
+            self._plausible.check_horizon(notice)
             self._take_notice(notice)
 
     def _take_notice(self, notice: HorizonNotice) -> None:
@@ -333,14 +360,16 @@ class Operation:
     def _on_resend(self, packet: bytes) -> None:
         request = decode_resend_untrusted(packet)
         checks.check_resend(request, self.view)
+        self._plausible.check_resend(request, self._sender)
         self._handover.answer(request, self._withheld.form_outside, self._now)
 
     def _on_link(self, raw: bytes) -> None:
-        if packet := self._handover.arrived(decode_link_untrusted(raw), self._now):
+        carried = decode_link_untrusted(raw)
+        if packet := self._handover.arrived(carried, self._sender, self._now):
             self._handlers[packet[0]](packet)
 
     def _on_acknowledgement(self, packet: bytes) -> None:
-        self._handover.acknowledged(decode_ack_untrusted(packet), self._now)
+        self._handover.acknowledged(decode_ack_untrusted(packet), self._sender, self._now)
 
     # ---- the host of the ring ----
 

@@ -28,6 +28,7 @@ class Flood:
 
     Attributes:
         out: packets to be sealed and sent.
+        sequence: of the last message.
     """
 
     __slots__ = (
@@ -37,9 +38,9 @@ class Flood:
         "_me",
         "_names",
         "_parts",
-        "_sequence",
         "_start",
         "out",
+        "sequence",
     )
 
     def __init__(self, config: CoreConfig, start: Start) -> None:
@@ -51,15 +52,15 @@ class Flood:
         safe = SAFE_PACKET_BYTES if self._far else config.packet_limit
         self._limit = min(config.packet_limit, safe)  # nobody has tried the ways to other sites
         self._names = {daemon_number(name): name for name in config.daemons}
-        self._sequence = 0
-        self._parts: dict[tuple[int, int, int], dict[int, bytes]] = {}
+        self.sequence = 0
+        self._parts: dict[tuple[int, int, int, bool], dict[int, bytes]] = {}
         self.out: list[Outgoing] = []
 
     def _cut(self, message: ControlMessage) -> list[bytes]:
-        self._sequence += 1
+        self.sequence += 1
         kind, body = encode_message(message)
         start = self._start.incarnation
-        return cut_message(self._me, start, self._sequence, kind, body, self._limit)
+        return cut_message(self._me, start, self.sequence, kind, body, self._limit)
 
     def send_all(self, message: ControlMessage) -> None:
         """Send to every listed daemon."""
@@ -91,20 +92,20 @@ class Flood:
             if name is not None:
                 self.out.append((name, packet))
 
-    def is_new(self, seen: ReplayWindow, packet: ControlPacket) -> bool:
-        """Whether a packet has not come yet, over whatever way."""
+    def is_new(self, seen: ReplayWindow, packet: ControlPacket, *, own: bool) -> bool:
+        """Whether a packet has not come yet: from its origin itself, or from others."""
         if not seen.check(packet.sequence):
             return False
         if not self._parts:
             return True
-        parts = self._parts.get((packet.origin, packet.incarnation.random_id, packet.sequence))
+        parts = self._parts.get((packet.origin, packet.incarnation.random_id, packet.sequence, own))
         return parts is None or packet.part not in parts
 
-    def assemble(self, packet: ControlPacket) -> bytes | None:
-        """The body of a message once all its parts are here."""
+    def assemble(self, packet: ControlPacket, *, own: bool) -> bytes | None:
+        """The body of a message once all its parts are here, all of them from one of the two."""
         if packet.parts == 1:
             return packet.payload
-        key = (packet.origin, packet.incarnation.random_id, packet.sequence)
+        key = (packet.origin, packet.incarnation.random_id, packet.sequence, own)
         parts = self._parts.setdefault(key, {})
         parts[packet.part] = packet.payload
         if len(parts) < packet.parts:

@@ -47,6 +47,18 @@ class Host(Protocol):
             Its ring and number; None if it is not taken.
         """
 
+    def believes(self, past: Past) -> bool:
+        """Whether a fellow can hold of the present view what it says."""
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it was told to others that this daemon treats the old view as they do."""
+
+    def prepare(self, union: Union, fellows: frozenset[int]) -> bool:
+        """Whether what was delivered here could have come of a union that is held; find out what is
+        left to deliver of it. Alone it always could: in doubt nothing more is delivered.
+        """
+
     def bind(self, union: Union, fellows: frozenset[int]) -> None:
         """This daemon holds the union and has told so: it treats the old view as these do.
 

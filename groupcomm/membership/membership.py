@@ -21,22 +21,25 @@ from typing import Final
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation, View
-from groupcomm.membership.agreement import Agreement, joins_of
+from groupcomm.errors import BadDatagram, Contradiction, ProtocolViolation, RemoteProtocolError
+from groupcomm.membership.agreement import Agreement, check_commit, joins_of
 from groupcomm.membership.farewell import Farewell
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.gather import Gather
+from groupcomm.membership.hearing import Hearing
 from groupcomm.membership.host import Host
 from groupcomm.membership.neighbours import Neighbours
 from groupcomm.membership.own_join import OwnJoin
+from groupcomm.membership.outdated import Outdating
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.standing import STEADY_BEACONS, Standing
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.trouble import Trouble
+from groupcomm.membership.trust import Trust
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.membership import (
     Beacon,
     Commit,
-    ControlKind,
     ControlMessage,
     Join,
     Leave,
@@ -44,11 +47,13 @@ from groupcomm.wire.membership import (
     Outdated,
     Proposal,
     Repair,
-    decode_message_untrusted,
 )
 
-_DIRECT: Final = frozenset((ControlKind.BEACON, ControlKind.OUTDATED))
-"""Nobody passes these on."""
+FARTHEST_COUNTER: Final = 2**52
+"""A view counter that is further ahead is none: clocks are no more than 140 years apart."""
+
+MOST_LACKING: Final = 8
+"""Attempts in a row that may fail as packets of the old view do not come, though others hold them."""
 
 
 class Membership:
@@ -65,6 +70,7 @@ class Membership:
         peers: the other daemons that it knows of, by number.
         comparison: of other daemons' settings with its own.
         adopt_restarts: others know of so many restarts of this daemon, more than it does itself.
+        trust: who is left out, as it breaks the protocol.
     """
 
     def __init__(self, config: CoreConfig, start: Start, host: Host) -> None:
@@ -77,16 +83,21 @@ class Membership:
         self._neighbours = Neighbours(config, start, self.flood, self._on_restart)
         self.peers = self._neighbours.peers
         self.comparison = self._neighbours.comparison
+        self._hearing = Hearing(self.flood, self._neighbours, self._on_message)
+        self.trust = Trust()
         self.state = State.GATHER
         self.reasons: Counter[Reason] = Counter()
         self.view: View | None = None
         self.deadline = -inf
         self.adopt_restarts: int | None = None
+        self._outdating = Outdating(start, self.peers.values)
         self._counter, self._attempt = start.counter, 0
         self._trouble = Trouble()
         self._gather = Gather(self._timing, 0.0, 1.0)
         self._join = OwnJoin(start, self._neighbours, host)
         self._agreement: Agreement | None = None
+        self._alone = False  # out of the old view it goes on without fellows
+        self._lacking = 0  # attempts in a row that have failed for want of packets
         self._sent_at = self._progress_at = self._met_at = -inf
         self._standing = Standing(self._timing, self.flood, self._neighbours, host)
         self._farewell = Farewell()
@@ -105,9 +116,11 @@ class Membership:
     # ---- what is heard ----
 
     def on_datagram(self, number: int, incarnation: Incarnation, now: float) -> bool:
-        """A daemon's own datagram has come; False if it is of a start that is over."""
+        """A daemon's own datagram has come; False if it is of a start that is over, or left out."""
         peer = self.peers.get(number)
-        if peer is None or peer.incarnation is not incarnation:
+        if peer is None or peer.strange or peer.incarnation is not incarnation:
+            if not self.trust.hears(number, incarnation, now):
+                return False
             peer = self._neighbours.meet(number, incarnation, now)
             if peer is None:
                 return False
@@ -116,28 +129,30 @@ class Membership:
         peer.heard_at = now
         return True
 
-    def _on_restart(self, number: int, over: Incarnation, now: float) -> None:
-        self._host.forget(number, over)
+    def _on_restart(self, number: int, over: Incarnation | None, now: float) -> None:
+        if over is not None:
+            self._host.forget(number, over)
         if self._agreement is not None and self._agreement.has_name(number):
             self.gather(Reason.FELLOW_RESTARTED, now)
 
+    def on_broken(self, number: int, error: RemoteProtocolError, now: float) -> None:
+        """A daemon's own datagram breaks the protocol, or contradicts what came before."""
+        peer = self.peers.get(number)
+        if isinstance(error, Contradiction):
+            if self.trust.doubt(str(error), now) and self.state is State.OPERATIONAL:
+                self.gather(Reason.CONTRADICTED, now)
+        elif peer is not None and isinstance(error, ProtocolViolation | BadDatagram):
+            name, start = peer.name or f"{number:x}", peer.incarnation
+            if self.trust.blame(number, name, start, error.reason, str(error), now):
+                peer.leave_out()
+                self._gather.news = True
+                if self._agreement is not None and self._agreement.has_name(number):
+                    self.gather(Reason.FELLOW_BROKEN, now)
+
     def on_control(self, packet: ControlPacket, sender: int, now: float) -> None:
         """Take a control packet that came from `sender`; raises RemoteProtocolError if broken."""
-        if packet.origin == self._me or self.state is State.LEFT:
-            return
-        peer = self.peers.get(packet.origin)
-        if peer is None or peer.incarnation is not packet.incarnation:
-            peer = self._neighbours.meet(packet.origin, packet.incarnation, now)
-        if peer is None or not self.flood.is_new(peer.seen, packet):
-            return
-        if packet.kind not in _DIRECT:
-            self.flood.pass_on(packet, self._neighbours.lacking(peer, sender, packet.kind, now))
-        body = self.flood.assemble(packet)
-        if body is not None:
-            peer.seen.accept(packet.sequence)
-            message = decode_message_untrusted(packet.kind, body)
-            if self.comparison.admits(peer, message, now):
-                self._on_message(peer, message, packet.sequence, sender == packet.origin, now)
+        if self.state is not State.LEFT:
+            self._hearing.on_control(packet, sender, now)
 
     def _on_links(self, peer: Peer, links: Links, now: float) -> None:
         if self.state is State.OPERATIONAL and not self._standing.on_links(peer, links):
@@ -147,13 +162,13 @@ class Membership:
         self, peer: Peer, message: ControlMessage, sequence: int, direct: bool, now: float
     ) -> None:
         if isinstance(message, Repair):
-            self._on_repair(message, now)
+            self._on_repair(peer, message, now)
         elif isinstance(message, Outdated):
-            if message.random_id == self._start.incarnation.random_id:
-                self.adopt_restarts = max(self.adopt_restarts or 0, message.restarts)
+            self.adopt_restarts = self._outdating.hear(peer, message, now) or self.adopt_restarts
         elif isinstance(message, Leave):
+            peer.leave(own=direct)
             self._on_leave(peer, now)
-        elif peer.is_latest(message, sequence):
+        elif peer.is_latest(message, sequence, own=direct):
             if isinstance(message, Join):
                 self._on_join(peer, message, direct, now)
             elif isinstance(message, Commit):
@@ -164,12 +179,13 @@ class Membership:
                 self._on_beacon(peer, message, now)
 
     def _on_leave(self, peer: Peer, now: float) -> None:
-        peer.left, peer.join = True, None
         self._gather.news = True
         if self._agreement is not None and self._agreement.attempt_of(peer) is not None:
             self.gather(Reason.FELLOW_LEFT, now)
 
     def _on_join(self, peer: Peer, join: Join, direct: bool, now: float) -> None:
+        if join.counter > max(self._counter, self._host.reading(now)) + FARTHEST_COUNTER:
+            raise ProtocolViolation("join", f"a view counter of {join.counter}")
         if peer.take_join(join, now):
             self._gather.news = True
         if self._agreement is None:
@@ -219,7 +235,8 @@ class Membership:
         jitter = (self._me >> self._attempt % 48 & 0xFF) / 256
         manner = self._trouble.stretch, jitter
         self._gather = Gather(self._timing, now, *manner, reason=reason, met_at=self._met_at)
-        self._join.begin(self._attempt, self._counter, now)
+        past = None if self._alone else self._host.past
+        self._join.begin(self._attempt, self._counter, past, now)
         self._send_join(now)
 
     def _send_join(self, now: float) -> None:
@@ -252,7 +269,7 @@ class Membership:
 
     def _commit(self, proposal: Proposal, now: float) -> None:
         """Agree to a proposal, if this daemon is in it and has all joins that it is made from."""
-        joins = joins_of(proposal, self._neighbours.key, self._join.message, self.peers)
+        joins = joins_of(proposal, self._start, self._join.message, self.peers)
         if joins is None:
             return
         here = (self._config, self._start, self._host, self.view)
@@ -264,6 +281,7 @@ class Membership:
         self._step_commit(now)
 
     def _on_commit(self, peer: Peer, commit: Commit, now: float) -> None:
+        check_commit(commit, peer)
         news, peer.commit = commit != peer.commit, commit
         agreement, theirs = self._agreement, commit.proposal
         if agreement is None:
@@ -291,13 +309,23 @@ class Membership:
             elif now - self._sent_at >= self._timing.repeat_s:
                 self._send_commit(agreement, now)
 
-    def _on_repair(self, repair: Repair, now: float) -> None:
+    def _on_repair(self, peer: Peer, repair: Repair, now: float) -> None:
         """Take a packet of the old view; while it gathers, once it is known who goes on."""
         agreement, key = self._agreement, self.view.key if self.view is not None else None
         if self.state is State.GATHER and repair.view == key:
-            self._gather.keep(repair.packet)
+            self._gather.keep(peer.number, repair.packet)
         elif self.state is State.COMMIT and agreement is not None and repair.view == key:
-            self._progress_at = now if agreement.recovery.take(repair.packet) else self._progress_at
+            try:
+                news = agreement.recovery.take(peer.number, repair.packet)
+            except Contradiction:
+                self._go_on_alone(now)
+                raise
+            self._progress_at = now if news else self._progress_at
+
+    def _go_on_alone(self, now: float) -> None:
+        """What fellows hold of the old view contradicts what is held here: come without them."""
+        self._alone = True
+        self.gather(Reason.CONTRADICTED, now)
 
     def _send_commit(self, agreement: Agreement, now: float) -> None:
         self._sent_at = now
@@ -318,6 +346,10 @@ class Membership:
         recovery, counter = agreement.recovery, agreement.view.id.counter
         holds_all = not agreement.recovered and recovery.complete
         if holds_all and self._host.may_use(counter):
+            if not recovery.is_sound():
+                self._go_on_alone(now)
+                self._step_gather(now)
+                return
             self.state = State.RECOVERED
             agreement.recovered = True
             self._counter = max(self._counter, counter)  # others may install it from here on
@@ -329,12 +361,21 @@ class Membership:
             return
         wait_s = 2 * self._timing.answer_wait_s * self._trouble.stretch
         if now >= self._progress_at + wait_s:
+            self._note_lacking(agreement)
             self.gather(Reason.ATTEMPT_FAILED, now)
             self._step_gather(now)
             return
         if now >= self._sent_at + self._timing.repeat_s:
             self._repeat(agreement, now)
         self.deadline = min(self._sent_at + self._timing.repeat_s, self._progress_at + wait_s)
+
+    def _note_lacking(self, agreement: Agreement) -> None:
+        """An attempt has failed; if packets are never sent that somebody says to hold, do without."""
+        if not agreement.recovered and any(agreement.recovery.missing):
+            self._lacking += 1
+            self._alone |= self._lacking >= MOST_LACKING and not self._host.is_bound
+        else:
+            self._lacking = 0
 
     def _install(self, agreement: Agreement, now: float) -> None:
         reading = agreement.correction()
@@ -343,6 +384,7 @@ class Membership:
         view, recovery = agreement.view, agreement.recovery
         self.state = State.OPERATIONAL
         self.view = view
+        self._alone, self._lacking = False, 0
         self._trouble.installed(now)
         self._host.install(view, recovery.union, recovery.fellows)
         self._standing.begin(view, self._gather.started, now)

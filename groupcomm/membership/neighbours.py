@@ -23,6 +23,9 @@ FIRST_PATIENCE_S = 0.3
 LONGEST_PATIENCE_S = 30.0
 """A daemon that is heard but does not come along starts no further view for so long."""
 
+HEARSAY_S = 2.0
+"""What is only known of a daemon because others tell of it is forgotten after so long."""
+
 HEARD_BEACONS = 3
 """A daemon is heard if anything of its own came within so many beacon intervals."""
 
@@ -43,14 +46,15 @@ class Neighbours:
         config: CoreConfig,
         start: Start,
         flood: Flood,
-        restarted: Callable[[int, Incarnation, float], None],
+        restarted: Callable[[int, Incarnation | None, float], None],
     ) -> None:
-        """`restarted` is told of (number, the start that is over, seconds)."""
+        """`restarted` is told of (number, the start that was heard and is over if any, seconds)."""
         self._timing = config.timing
         self._flood = flood
         self._restarted = restarted
         self.key = (start.daemon.number, start.incarnation.random_id)
         self.peers: dict[int, Peer] = {}
+        self._met: dict[int, Incarnation] = {}  # the last start of each that was heard
         self.listed = {daemon_number(n): n for n in config.daemons if n != start.name}
         self.comparison = Comparison(config, start, flood, self.peers)
         self.silence_due = inf
@@ -59,18 +63,52 @@ class Neighbours:
     # ---- who is there ----
 
     def meet(self, number: int, incarnation: Incarnation, now: float) -> Peer | None:
-        """The peer of a start; None if a later start of it is known."""
+        """The peer of a start that is heard; None if a later start of it was.
+
+        What was only heard of does not stand against it.
+        """
         peer = self.peers.get(number)
         if peer is None:
             peer = self.peers[number] = Peer(number, self.listed.get(number), incarnation)
-        elif incarnation.restarts > peer.incarnation.restarts:
-            over = peer.incarnation
-            peer.restart(incarnation)
-            self._restarted(number, over, now)
-        elif incarnation != peer.incarnation:
+        elif incarnation == peer.incarnation:
+            if peer.told_left:
+                peer.left = peer.told_left = False
+            peer.met, peer.strange = True, False
+        elif incarnation.restarts > peer.incarnation.restarts or not peer.met:
+            self._replace(peer, incarnation, now, met=True)
+        else:
             self._tell_outdated(peer, incarnation, now)
             return None
         peer.incarnation = incarnation  # the same object: the next comparison is by identity
+        self._met[number] = incarnation
+        return peer
+
+    def _replace(self, peer: Peer, incarnation: Incarnation, now: float, *, met: bool) -> None:
+        peer.restart(incarnation, met=met)
+        over = self._met.get(peer.number) if met else None
+        self._restarted(peer.number, over if over != incarnation else None, now)
+
+    def hear_of(self, number: int, incarnation: Incarnation, now: float) -> Peer | None:
+        """The peer of a start of which others pass on what it says; None if that does not count.
+
+        It does not while the daemon is heard itself, and of those that nobody has met the one that
+        was heard of first counts as long as it is talked of.
+        """
+        peer = self.peers.get(number)
+        if peer is None:
+            if number not in self.listed:
+                return None
+            peer = Peer(number, self.listed[number], incarnation, met=False)
+            self.peers[number] = peer
+        elif peer.heard_at >= self.fresh_since(now):
+            return None
+        elif incarnation != peer.incarnation:
+            later = incarnation.restarts > peer.incarnation.restarts
+            forgotten = not peer.met and now - peer.told_of_at > HEARSAY_S
+            if not later and not forgotten:
+                return None
+            self._replace(peer, incarnation, now, met=False)
+        peer.told_of_at = now
         return peer
 
     def _tell_outdated(self, peer: Peer, incarnation: Incarnation, now: float) -> None:

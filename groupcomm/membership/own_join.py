@@ -9,7 +9,7 @@ from msgspec import structs
 from groupcomm.config.start import Start
 from groupcomm.membership.host import Host
 from groupcomm.membership.neighbours import Neighbours
-from groupcomm.wire.membership import Heard, Join
+from groupcomm.wire.membership import Heard, Join, Past
 
 
 class OwnJoin:
@@ -41,12 +41,13 @@ class OwnJoin:
         """Whom this daemon hears; one that has died since sends no join, and so does not count."""
         return self._neighbours.heard_since(self._since)
 
-    def begin(self, attempt: int, counter: int, now: float) -> None:
+    def begin(self, attempt: int, counter: int, past: Past | None, now: float) -> None:
         """Begin an attempt.
 
         Args:
             attempt: its number.
             counter: the highest view counter that this daemon may have used.
+            past: what is held of the old view; None if there is none, or nobody to share it with.
             now: seconds.
         """
         self._since = self._neighbours.fresh_since(now)
@@ -58,7 +59,7 @@ class OwnJoin:
             reading=host.reading(now),
             clock=host.clock,
             counter=counter,
-            past=host.past,
+            past=past,
         )
 
     def renew(self) -> Join:

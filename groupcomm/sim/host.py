@@ -70,6 +70,8 @@ class Host:
         put: takes a datagram for this address, and when it arrives.
         keys: that a daemon finds here when it starts; None in suite 0.
         credentials: the same in suite 2; None in others.
+        corrupt: has the core of each start from now on lie; None for none.
+        outdated: how often a daemon here was told that there were later starts, and believed it.
     """
 
     def __init__(self, cluster: Surroundings, index: int, name: str, site: int) -> None:
@@ -98,6 +100,8 @@ class Host:
         self._counter = 0  # of the latest view of any daemon that has ended here
         self._flying: list[tuple[int, bytes]] = []
         self.put: Put = self._put
+        self.corrupt: Callable[[DaemonCore], None] | None = None
+        self.outdated = 0
         self.keys = KeyRing({1: _RING_KEY}, 1) if self._settings.suite else None
         self.credentials = self._credentials() if self._settings.suite == SUITE_IDENTITIES else None
 
@@ -219,7 +223,9 @@ class Host:
             ),
             probe=probe,
         )
-        return Process(
+        if self.corrupt is not None:
+            self.corrupt(core)
+        process = Process(
             self._loop,
             cluster.network,
             self.index,
@@ -231,6 +237,8 @@ class Host:
             probe,
             self._ended,
         )
+        process.may_fail = self.corrupt is not None
+        return process
 
     def is_forming_since(self, time: int) -> bool:
         """Whether its daemon looks for a view, and has done so since before a time."""
@@ -284,6 +292,7 @@ class Host:
         self._listen()
         if how is End.OUTDATED:
             assert process.core.adopt_restarts is not None
+            self.outdated += 1
             self.boot(process.core.adopt_restarts)
         self.on_end(self, how)
 

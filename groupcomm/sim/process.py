@@ -91,6 +91,7 @@ class Process:
         sends_left: so many datagrams it still sends, then it is killed; None for no such limit.
         injected: datagrams without a valid seal that were put before it.
         steps: how many it has made.
+        may_fail: it ends where another one would be a failed run: it lies, and is lied to.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class Process:
         self.sends_left: int | None = None
         self.injected = 0
         self.steps = 0
+        self.may_fail = False
         self._lookalikes = 0  # forged ones that the core took for replays or its own
         self._inbox: list[tuple[int, int, bytes]] = []  # a heap by arrival
         self._count = 0  # of what was put there
@@ -259,6 +261,9 @@ class Process:
             self.end(End.KILLED)
             return
         except Exception as error:
+            if self.may_fail:
+                self.end(End.KILLED)
+                return
             raise CoreFailure(self.name, error) from error
         if (
             self.sends_left == 0

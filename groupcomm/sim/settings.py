@@ -12,6 +12,7 @@ from groupcomm.session.daemon import SessionLimits
 from groupcomm.sim.faults import Faults, draw_faults, fault_names
 from groupcomm.sim.links import Link, check_links, equal_links
 from groupcomm.sim.loop import random_for
+from groupcomm.sim.lying import Lying, draw_liars, draw_lying
 from groupcomm.sim.site_settings import (
     MOST_DAEMONS,
     Sites,
@@ -54,6 +55,7 @@ class Options:
         duration_s: simulated seconds with faults and load, before everything settles.
         known_bug: name of a deliberate bug to run with, see known_bugs.py; empty for none.
         suite: how datagrams are protected, 0 to 2; None draws 0 or 1 for each seed.
+        byzantine: a daemon of the cluster lies.
     """
 
     daemons: int | None = None
@@ -62,6 +64,7 @@ class Options:
     duration_s: float = 10.0
     known_bug: str = ""
     suite: int | None = None
+    byzantine: bool = False
 
     def __attrs_post_init__(self) -> None:
         fault_names(self.faults)  # raises ConfigError
@@ -102,6 +105,8 @@ class Settings:
         calm_s: mean time between two faults that break views.
         silence: faults go on after the load, until one last message; else they end under load.
         core: the daemons that shall agree in the end, by index; empty for all.
+        liars: the daemons that lie, by index; then the core is of others.
+        lying: how they do.
     """
 
     seed: int
@@ -123,6 +128,8 @@ class Settings:
     calm_s: float = 6.0
     silence: bool = False
     core: tuple[int, ...] = ()
+    liars: tuple[int, ...] = ()
+    lying: Lying = attrs.field(factory=Lying)
 
     def __attrs_post_init__(self) -> None:
         check_links([f"site {site}" for site in range(len(self.sites))], self.links)
@@ -146,6 +153,9 @@ def draw_settings(seed: int, options: Options) -> Settings:
     daemons = sum(map(len, sites))
     links = draw_links(random_for(seed, "links"), len(sites), daemons, faults) if several else ()
     duration_s = options.duration_s * min(1.0, AFFORDABLE_DAEMONS / daemons)
+    liars = draw_liars(random_for(seed, "liars"), daemons) if options.byzantine else ()
+    if liars:  # whoever finds its disk old is outdated in truth, and here that is only ever said
+        faults = attrs.evolve(faults, disk=False)
     # Who has no key can forge a checksum, so an attacker meets encrypted datagrams only.
     sealed = 1 if faults.attacker or rng.random() < 0.25 else 0
     return Settings(
@@ -166,7 +176,9 @@ def draw_settings(seed: int, options: Options) -> Settings:
         calm_s=max(SHORTEST_CALM_S, duration_s / MOST_CALMS)
         * 4 ** random_for(seed, "calm").random(),
         silence=random_for(seed, "silence").random() < 0.5,
-        core=reachable_core(_draw_core(random_for(seed, "core"), daemons), sites, links),
+        core=reachable_core(_draw_core(random_for(seed, "core"), daemons, liars), sites, links),
+        liars=liars,
+        lying=draw_lying(random_for(seed, "lying")) if liars else Lying(),
     )
 
 
@@ -217,8 +229,10 @@ def _draw_sites(rng: Random, seed: int, options: Options) -> Sites:
     return draw_sites(random_for(seed, "sites"), options.sites, options.daemons)
 
 
-def _draw_core(rng: Random, daemons: int) -> tuple[int, ...]:
-    """All daemons more often than not, else any of them."""
+def _draw_core(rng: Random, daemons: int, liars: tuple[int, ...]) -> tuple[int, ...]:
+    """All daemons more often than not, else any of them; all that do not lie, if some do."""
+    if liars:
+        return tuple(daemon for daemon in range(daemons) if daemon not in liars)
     if rng.random() < ALL_AGREE_SHARE:
         return tuple(range(daemons))
     return tuple(sorted(rng.sample(range(daemons), rng.randint(1, daemons))))

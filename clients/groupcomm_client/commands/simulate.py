@@ -85,6 +85,11 @@ def _add_what_runs(parser: argparse.ArgumentParser) -> None:
         " 0 or 1, drawn for each seed)",
     )
     parser.add_argument(
+        "--byzantine",
+        action="store_true",
+        help="a daemon of each cluster has the key and lies; the others are judged",
+    )
+    parser.add_argument(
         "--known-bug", default="", metavar="NAME", help=f"run a deliberately wrong core: {bugs}"
     )
 
@@ -135,6 +140,7 @@ def run(options: argparse.Namespace) -> int:
         duration_s=options.duration_s,
         known_bug=options.known_bug,
         suite=options.suite,
+        byzantine=options.byzantine,
     )
     if options.known_bug:
         find_known_bug(options.known_bug)

@@ -207,7 +207,7 @@ class Stage:
         daemon = self.daemons[name]
         if sequence is None:
             flood = daemon.machine.flood
-            sequence = flood._sequence = flood._sequence + 1
+            sequence = flood.sequence = flood.sequence + 1
         start = daemon.start.incarnation
         packet = packet_of(
             name,
