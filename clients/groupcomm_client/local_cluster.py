@@ -208,8 +208,8 @@ class LocalCluster:
             lines.append(f"[sites.{site}.daemons]")
             lines += [f'{name} = "{host}:{ports[name]}"' for name in members]
         self.config = self.folder / "cluster.toml"
-        if not tcp:
-            clients = f'tcp = "off"\n{clients}'
+        if tcp:
+            clients = f'tcp = "on"\n{clients}'
         write_new(self.config, "\n".join([settings, *lines, "[clients]", clients, ""]))
         self.daemons = {
             name: LocalDaemon(self.folder, name, self.config, options) for name in names

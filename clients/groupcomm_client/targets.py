@@ -11,11 +11,10 @@ from groupcomm.errors import CannotConnect
 from groupcomm_client.credentials import Credentials
 from groupcomm_client.loops import Loop, Target
 from groupcommd.addresses import (
-    DEFAULT_HOST,
     DEFAULT_PORT,
     SOCKET_NAME,
     TLS_PORT,
-    runtime_folder,
+    runtime_folders,
 )
 from groupcommd.tls_socket import AnySocket, TlsSocket, Wants
 
@@ -27,12 +26,15 @@ BUFFER_BYTES: Final = 1024 * 1024
 
 
 def default_address() -> str:
-    """Where a daemon of this user is expected."""
+    """Return where a daemon of this user is expected: always in a folder of the user's own.
+
+    A port of the host would not do: while no daemon has it, any other user may listen there.
+    """
     told = os.environ.get(ADDRESS_VARIABLE)
     if told:
         return told
-    path = runtime_folder() / SOCKET_NAME
-    return str(path) if path.exists() else f"{DEFAULT_HOST}:{DEFAULT_PORT}"
+    paths = [folder / SOCKET_NAME for folder in runtime_folders()]
+    return str(next((path for path in paths if path.exists()), paths[0]))
 
 
 async def open_socket(

@@ -78,12 +78,19 @@ def runtime_folder() -> Path:
     ``$XDG_RUNTIME_DIR/groupcomm`` where it is set, for root ``/run/groupcomm``, else a folder of
     the user's own below the state folder; never a shared temporary folder.
     """
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime:
-        return Path(runtime) / "groupcomm"
-    if os.geteuid() == 0:
-        return Path("/run/groupcomm")
-    return state_folder() / "run"
+    return runtime_folders()[0]
+
+
+def runtime_folders() -> list[Path]:
+    """Return where a daemon of this user may have its sockets, the folder of a new one first.
+
+    Not all programs of a user are told of ``$XDG_RUNTIME_DIR``: services and jobs often are not.
+    """
+    runtime, user = os.environ.get("XDG_RUNTIME_DIR"), os.geteuid()
+    folders = [Path(runtime) / "groupcomm"] if runtime else []
+    if user == 0:
+        return [*folders, Path("/run/groupcomm")]
+    return [*folders, state_folder() / "run", Path(f"/run/user/{user}/groupcomm")]
 
 
 def state_folder() -> Path:

@@ -36,7 +36,7 @@ class ClientsTable:
 
     unix: str | None = None
     unix_for: str = "owner"
-    tcp: str | None = None
+    tcp: str = "off"
     tls: TlsTable | None = None
     tokens: str | None = None
     quotas: Quotas = attrs.field(factory=Quotas)
@@ -80,16 +80,16 @@ def read_limits(clients: ClientsTable) -> SessionLimits:
 
 
 def read_tcp(clients: ClientsTable, own: Address) -> Address | None:
-    """Where programs of this host connect without TLS; None for nowhere."""
+    """Return where programs of this host connect by TCP without TLS; None for nowhere."""
     if clients.tcp == "off":
         return None
-    if clients.tcp is None:
-        return Address(DEFAULT_HOST, own.port) if own.is_loopback else None
+    if clients.tcp == "on":
+        return Address(DEFAULT_HOST, own.port)
     address = parse_address(clients.tcp, "clients.tcp")
     if not address.is_loopback:
         raise ConfigError(
-            f"clients.tcp is {address}; without TLS it must be a loopback address, or off: programs"
-            " of other hosts connect by [clients.tls]"
+            f"clients.tcp is {address}; without TLS it must be on, off or a loopback address:"
+            " programs of other hosts connect by [clients.tls]"
         )
     return address
 

@@ -8,13 +8,12 @@ import logging
 import pwd
 import socket
 import ssl
-import struct
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
 from typing import Final
 
@@ -22,7 +21,7 @@ import attrs
 import trio
 
 from groupcomm.errors import BadDatagram, ConfigError, GroupCommError
-from groupcomm.security.access import LOCAL, MAX_PRINCIPAL_BYTES
+from groupcomm.security.access import MAX_PRINCIPAL_BYTES
 from groupcomm.session.codes import Code
 from groupcomm.session.frame_reader import FrameReader
 from groupcomm.session.frames import (
@@ -31,6 +30,7 @@ from groupcomm.session.frames import (
     decode_hello_untrusted,
     encode_closed,
 )
+from groupcommd.local_users import Admits, tcp_user, unix_user
 from groupcommd.tls import TlsConfig, server_context
 from groupcommd.tls_socket import AnySocket, TlsSocket, Wants
 from groupcommd.token_file import TokenBook
@@ -55,7 +55,6 @@ REFUSED_S: Final = 1.0
 BUFFER_BYTES: Final = 1024 * 1024
 """Asked for with unix sockets: what a program is to get goes there in few pieces."""
 
-_CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid: see unix(7), SO_PEERCRED
 _HANDSHAKE: Final = b"\x16"
 """The first byte of whoever speaks TLS (RFC 8446, 5.1)."""
 
@@ -92,13 +91,31 @@ class Guest:
     first: bytes = b""
 
 
+def _identify_unix(accepted: socket.socket) -> str:
+    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+    return unix_principal(unix_user(accepted))
+
+
+def _identify_tcp(admits: Admits, accepted: socket.socket) -> str:
+    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    uid = tcp_user(accepted)
+    if uid is None:
+        raise Refused("user", "the system does not tell whose this connection is")
+    if not admits(uid):
+        text = f"user {uid} may not connect to this daemon: its clients.unix_for says who may"
+        raise Refused("user", text)
+    return unix_principal(uid)
+
+
 class Door:
     """A listener of programs whose principal is known at once.
+
+    Nothing of their protocol is asked for that, so it suits protocols that have no credentials.
 
     Args:
         listener: accepts them.
         most: so many may be half-open at one time.
-        identify: whose a connection is.
+        identify: whose a connection is, or Refused.
 
     Attributes:
         half_open: those that have not said hello, by connection number, the oldest first: how to
@@ -106,7 +123,10 @@ class Door:
     """
 
     def __init__(
-        self, listener: socket.socket, most: int, identify: Callable[[socket.socket], str]
+        self,
+        listener: socket.socket,
+        most: int,
+        identify: Callable[[socket.socket], str] = _identify_unix,
     ) -> None:
         self.listener = listener
         self.half_open: dict[int, tuple[trio.CancelScope, float]] = {}
@@ -150,28 +170,23 @@ class Door:
             Refused: it may not come in.
             OSError: it has gone.
         """
-        return Guest(accepted, self._identify(accepted))
+        try:
+            return Guest(accepted, self._identify(accepted))
+        except Refused as refused:
+            with suppress(OSError):
+                accepted.send(encode_closed(refused.code, str(refused)))
+            await _say_last(accepted, accepted)
+            raise
 
 
 def unix_door(listener: socket.socket) -> Door:
     """Programs of this host; the system tells whose they are."""
-    return Door(listener, MAX_GREETING, _identify_peer)
+    return Door(listener, MAX_GREETING)
 
 
-def loopback_door(listener: socket.socket) -> Door:
-    """Programs of this host of which nobody knows more."""
-    return Door(listener, MAX_HALF_OPEN, _identify_local)
-
-
-def _identify_local(accepted: socket.socket) -> str:
-    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return LOCAL
-
-
-def _identify_peer(accepted: socket.socket) -> str:
-    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
-    raw = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return unix_principal(_CREDENTIALS.unpack(raw)[1])
+def loopback_door(listener: socket.socket, admits: Admits) -> Door:
+    """Programs of this host that come by TCP; the system tells whose they are, and some may not."""
+    return Door(listener, MAX_HALF_OPEN, partial(_identify_tcp, admits))
 
 
 def unix_principal(uid: int) -> str:
@@ -227,7 +242,7 @@ class TlsDoor(Door):
     """
 
     def __init__(self, listener: socket.socket, keeper: Keeper, most: int = MAX_HALF_OPEN) -> None:
-        super().__init__(listener, most, _identify_local)
+        super().__init__(listener, most)
         self.keeper = keeper
 
     def admits_token(self, name: str) -> bool:

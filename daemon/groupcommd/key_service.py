@@ -1,6 +1,6 @@
 """What operators do with keys while a daemon runs, and what the daemon does with its key file.
 
-Commands come over the daemon's unix socket, from its own user or root, as questions that begin with
+Commands come from the daemon's own user or root on its host, as questions that begin with
 ``keys``. docs/security.md has the steps of a rotation.
 """
 
@@ -66,8 +66,8 @@ class KeyService:
                 return keeper.told()
             case _ if not allowed:
                 raise LocalProtocolError(
-                    "only the daemon's own user and root change keys, over its unix socket:"
-                    " run the command on its host, as that user"
+                    "only the daemon's own user and root change keys: run the command on its host,"
+                    " as that user, with the address of its unix socket"
                 )
             case ["reload"]:
                 self.reload()

@@ -14,6 +14,7 @@ from groupcommd.addresses import Address
 from groupcommd.config_file import DaemonConfig
 from groupcommd.doors import Door, TlsDoor, loopback_door, read_keeper, unix_door
 from groupcommd.listeners import close_unix, listen_tcp, listen_unix
+from groupcommd.local_users import admission, check_tcp_users
 from groupcommd.networks import Networks
 from groupcommd.private_files import write_private
 from groupcommd.udp import UdpSocket
@@ -50,8 +51,10 @@ class Sockets:
             stack.callback(close_unix, unix, config.unix)
             self.doors.append(unix_door(unix))
             if config.tcp is not None:
+                check_tcp_users(config.tcp.host)
                 tcp, self.tcp = _listen(config.tcp, stack)
-                self.doors.append(loopback_door(tcp))
+                admits = admission(config.unix_for, config.unix)
+                self.doors.append(loopback_door(tcp, admits))
             if config.tls is not None:
                 keeper = read_keeper(config.tls)
                 tls, self.tls = _listen(config.tls.address, stack)

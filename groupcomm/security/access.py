@@ -1,10 +1,9 @@
 """Access control: which principal may do what with which group.
 
 Pure. A *principal* is who a session belongs to, as its daemon found out: ``unix:NAME``,
-``uid:NUMBER``, ``cert:SAN``, ``token:NAME``, or ``local``. There are rules that allow, and none
-that forbid: with one rule or more, what none of them allows is refused. Without any, all who were
-let in may do everything; but what tells of others' sessions is then for programs of the daemon's
-own host.
+``uid:NUMBER``, ``cert:SAN`` or ``token:NAME``. There are rules that allow, and none that forbid:
+with one rule or more, what none of them allows is refused. Without any, all who were let in may do
+everything; but what tells of others' sessions is then for programs of the daemon's own host.
 
 With rules a session may also not be called as it likes: a principal may use its own name and random
 ones, and the names that a rule gives it. So the sender of a message is who its name says.
@@ -26,9 +25,6 @@ from groupcomm.names import check_destination
 from groupcomm.security.patterns import Pattern, parse_pattern
 
 MAX_PRINCIPAL_BYTES: Final = 255
-
-LOCAL: Final = "local"
-"""A program on this host that came by TCP without TLS: nobody knows more of it."""
 
 RESERVED: Final = ("sink.",)
 """User names that begin so are trusted by receivers: only a pattern that begins so gives them."""
@@ -144,11 +140,11 @@ class Access:
 
 def is_of_this_host(principal: str) -> bool:
     """Return whether a principal's programs run on the daemon's own host."""
-    return principal == LOCAL or principal.startswith(("unix:", "uid:"))
+    return principal.startswith(("unix:", "uid:"))
 
 
 def own_name(principal: str) -> str:
-    """Return what a principal is called: ``ann`` for ``unix:ann``; "" for who has no name."""
+    """Return what a principal is called: ``ann`` for ``unix:ann``; "" for who has none."""
     kind, _, name = principal.partition(":")
     return "" if kind == "uid" else name
 

@@ -218,7 +218,7 @@ class Host:
             now=self.clock.monotonic(now),
             wall=self.clock.wall(now),
             limits=SessionLimits(
-                unreliable_drop_bytes=settings.session_cap_bytes // 16,
+                unreliable_drop_bytes=settings.session_cap_bytes // 4,
                 output_cap_bytes=settings.session_cap_bytes,
             ),
             probe=probe,

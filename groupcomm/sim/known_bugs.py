@@ -4,14 +4,24 @@
 """
 
 from groupcomm.errors import ConfigError
-from groupcomm.sim.variants import groups, links, order, ring, security, sites, staying, views
+from groupcomm.sim.variants import (
+    clients,
+    groups,
+    links,
+    order,
+    ring,
+    security,
+    sites,
+    staying,
+    views,
+)
 from groupcomm.sim.variants.bug import KnownBug
 
 KNOWN_BUGS: tuple[KnownBug, ...] = tuple(
     sorted(
         (
             bug
-            for part in (groups, links, order, ring, security, sites, staying, views)
+            for part in (clients, groups, links, order, ring, security, sites, staying, views)
             for bug in part.BUGS
         ),
         key=lambda bug: bug.name,

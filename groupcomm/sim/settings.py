@@ -39,7 +39,7 @@ NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04, 0.04)
 LEAVE_TIMEOUTS_S = (CoreConfig().leave_timeout_s, CoreConfig().leave_timeout_s, 0.3, 0.0)
 SMALL_WINDOWS = Windows(visit_bytes=12_000, ring_bytes=30_000, stream_packets=64)
 ALL_AGREE_SHARE = 0.6
-STORM_CAP_BYTES = 600_000
+STORM_CAP_BYTES = 130_000
 """Above the largest message of a storm, and low enough for clients to be too slow for it."""
 
 

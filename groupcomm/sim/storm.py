@@ -9,6 +9,10 @@ from groupcomm.sim.loop import SECOND, Loop
 from groupcomm.sim.workload import GROUPS, Workload
 
 LARGEST_BYTES = 100_000
+MOST_FOR_STARVING = 5
+"""Large messages for a program that does not read: more than may wait for it."""
+
+STARVING_INTERVAL_US = SECOND // 20
 MANY_GROUPS = tuple(f"storm{number}" for number in range(12))
 
 
@@ -27,6 +31,7 @@ class Storm:
             self._join_many,
             self._leave_all,
             self._stop_reading,
+            self._starve,
             self._send_large,
             self._send_many,
         )
@@ -63,6 +68,27 @@ class Storm:
         self._paused.append(client)
         pause = self._workload.after(SECOND)
         self._loop.at(self._loop.now + pause, partial(self._end_pause, client))
+
+    def _starve(self, client: Client) -> None:
+        """Have a program not read while it is sent so much that its daemon may cut it off."""
+        client.set_reading(False)
+        self._paused.append(client)
+        self._send_to_starving((client, self._rng.randint(1, MOST_FOR_STARVING)))
+
+    def _send_to_starving(self, series: tuple[Client, int]) -> None:
+        """Send one of a series of large messages; after the last the program reads on, or goes."""
+        client, left = series
+        later = self._loop.now + self._workload.after(STARVING_INTERVAL_US)
+        others = [c for c in self._workload.connected() if c is not client and c.writable]
+        if left and others and self._running and client.alive:
+            sender, level = self._rng.choice(others), self._rng.choice(LEVELS)
+            size = self._rng.randint(LARGEST_BYTES // 2, LARGEST_BYTES)
+            self._workload.send(sender, level, size, (client.name,))
+            self._loop.at(later, self._send_to_starving, (client, left - 1))
+            return
+        if client.connected and self._rng.random() < 0.5:
+            client.disconnect()
+        self._loop.at(later, partial(self._end_pause, client))
 
     def _end_pause(self, client: Client, _: None) -> None:
         if client in self._paused:

@@ -1,13 +1,34 @@
 """`groupcomm` run as users run it, against one daemon."""
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from unittest.mock import patch
+
+from groupcomm_client.cli import main
 
 PATIENCE_S = 20.0
 
+Told = tuple[int, str, str]
+"""What a command came to: exit status, output, messages."""
+
 NO_PAUSES = "[timing]\ntoken_timeout_s = 10"
 """Settings of a daemon that stays in its view though the machine is busy with other things."""
+
+
+def tell(*words: str, given: str = "", environment: dict[str, str] | None = None) -> Told:
+    """Run a command in this process, which saves the start of one; return what it came to."""
+    output, messages = io.StringIO(), io.StringIO()
+    with (
+        redirect_stdout(output),
+        redirect_stderr(messages),
+        patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode()))),
+        patch.dict(os.environ, environment or {}),
+    ):
+        status = main(words)
+    return status, output.getvalue(), messages.getvalue()
 
 
 class Shell:
@@ -37,8 +58,12 @@ class Shell:
             env=self.environment,
         )
 
-    def run(self, *words: str, given: str = "") -> tuple[int, str, str]:
-        """Run a command to its end: exit status, output, messages."""
+    def tell(self, *words: str, given: str = "") -> Told:
+        """Run a command in this process; return what it came to."""
+        return tell(*words, given=given, environment=self.environment)
+
+    def run(self, *words: str, given: str = "") -> Told:
+        """Run a command in a process of its own to its end; return what it came to."""
         process = self.start(*words)
         output, messages = process.communicate(given, timeout=PATIENCE_S)
         return process.returncode, output, messages

@@ -14,13 +14,13 @@ from groupcomm_client.bench import content as content_module
 from groupcomm_client.bench.content import DISTINCT, Account, Content, lost_of
 from groupcomm_client.bench.figures import CpuUse, figures_of
 from groupcomm_client.bench.plan import Plan
+from tests.clients.shell import Told, tell
 
 CONTENT = Content(3, 40)
 
 
-def run(*options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "groupcomm_client.cli", "bench", *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+def run(*options: str) -> Told:
+    return tell("bench", *options)
 
 
 def test_both_sides_make_the_same_messages_and_all_differ() -> None:
@@ -95,9 +95,9 @@ def test_receivers_that_see_another_order_are_counted() -> None:
 def test_a_plan_that_cannot_be_is_refused() -> None:
     with pytest.raises(ConfigError, match="size is 3; it must be 16 at least"):
         Plan(size=3)
-    done = run("--daemons", "9")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--daemons is 9; it must be 1 to 8" in done.stderr
+    status, output, messages = run("--daemons", "9")
+    assert (status, output) == (2, "")
+    assert "--daemons is 9; it must be 1 to 8" in messages
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_a_plan_that_cannot_be_is_refused() -> None:
     ],
 )
 def test_it_measures_and_finds_nothing_wrong(options: tuple[str, ...]) -> None:
-    done = run(*options, "--duration-s", "0.5", "--json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    status, output, messages = run(*options, "--duration-s", "0.2", "--json")
+    assert status == 0, messages
+    found = json.loads(output)
     assert found["msgs_per_s_each"] > 0
     assert found["delay_p50_us"] > 0
     assert found["cpu_daemons"] >= 0
@@ -121,18 +121,19 @@ def test_it_measures_and_finds_nothing_wrong(options: tuple[str, ...]) -> None:
 
 def test_sites_are_told_of_each_on_its_own() -> None:
     links = ("--sites", "2", "--daemons", "2", "--delay-ms", "20", "--rate", "100")
-    done = run(*links, "--duration-s", "0.5", "--json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    status, output, messages = run(*links, "--duration-s", "0.2", "--json")
+    assert status == 0, messages
+    found = json.loads(output)
     assert (found["sites"], found["shape"], found["packet_bytes"]) == (2, "mesh", 1340)
     assert found["by_site"]["south"]["delay_p50_us"] >= 20_000
     assert found["by_site"]["north"]["delay_p50_us"] > 0
-    done = run(*links, "--members-in", "1", "--duration-s", "0.5", "--level", "fifo")
-    assert done.returncode == 0, done.stderr
-    assert "2 daemons, 1 senders, 1 receivers" in done.stdout
-    assert "2 sites, mesh; links have 20 ms, jitter 0 ms, loss 0, any bandwidth" in done.stdout
-    assert "north " in done.stdout
-    assert "south " not in done.stdout
+    members = ("--members-in", "1", "--duration-s", "0.2", "--level", "fifo")
+    status, output, messages = run(*links, *members)
+    assert status == 0, messages
+    assert "2 daemons, 1 senders, 1 receivers" in output
+    assert "2 sites, mesh; links have 20 ms, jitter 0 ms, loss 0, any bandwidth" in output
+    assert "north " in output
+    assert "south " not in output
 
 
 @pytest.mark.parametrize(
@@ -147,24 +148,31 @@ def test_sites_are_told_of_each_on_its_own() -> None:
     ],
 )
 def test_sites_that_cannot_be_are_refused(options: tuple[str, ...], said: str) -> None:
-    done = run(*options)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    status, output, messages = run(*options)
+    assert (status, output) == (2, "")
+    assert said in messages
 
 
 def test_bare_relays_are_measured_in_turn() -> None:
-    options = ("--daemons", "2", "--rate", "200", "--duration-s", "0.5", "--floor", "--json")
-    done = run(*options)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    options = ("--daemons", "2", "--rate", "200", "--duration-s", "0.2", "--floor", "--json")
+    status, output, messages = run(*options)
+    assert status == 0, messages
+    found = json.loads(output)
     assert 0 < found["floor_p50_us"] <= found["floor_p99_us"]
-    refused = run("--floor")
-    assert refused.returncode == 2
-    assert "--floor is for one sender at a --rate" in refused.stderr
+    status, _, messages = run("--floor")
+    assert status == 2
+    assert "--floor is for one sender at a --rate" in messages
 
 
 def test_what_it_says_to_people() -> None:
-    done = run("--daemons", "1", "--duration-s", "0.3")
+    command = [sys.executable, "-m", "groupcomm_client.cli", "bench"]
+    done = subprocess.run(
+        [*command, "--daemons", "1", "--duration-s", "0.2"],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "1 daemons, 1 senders, 1 receivers, 100 bytes, AGREED, unix, encrypted" in done.stdout
     assert "lost 0, duplicated 0, misordered 0, not as sent 0" in done.stdout

@@ -1,8 +1,6 @@
 """The matrix: its rows, what is told of them, and the page, which must stand by itself."""
 
 import json
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -20,14 +18,14 @@ from groupcomm_client.bench.parts import PARTS
 from groupcomm_client.bench.plan import Plan
 from groupcomm_client.bench.report import lines_of, page_of
 from groupcomm_client.bench.table import Row, chosen, rows_of
+from tests.clients.shell import Told, tell
 
 SVG = "{http://www.w3.org/2000/svg}"
 ROWS = rows_of(2.0)
 
 
-def run(*options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "groupcomm_client.cli", "bench", *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+def run(*options: str) -> Told:
+    return tell("bench", *options)
 
 
 def figures(plan: Plan, *, rate: float = 1000.0, delay_us: float = 500.0, lost: int = 0) -> Figures:
@@ -198,17 +196,17 @@ def test_amounts_keep_three_digits() -> None:
 def test_it_runs_rows_and_writes_a_page(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     rows = "one-tcp-100,event-partition-local"
-    options = ("--matrix", "--rows", rows, "--rounds", "1", "--duration-s", "0.5")
-    done = run(*options, "--json", "--output", str(page))
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    options = ("--matrix", "--rows", rows, "--rounds", "1", "--duration-s", "0.2")
+    status, output, messages = run(*options, "--json", "--output", str(page))
+    assert status == 0, messages
+    found = json.loads(output)
     assert "processors" in found["machine"]
     run_row, event_row = found["rows"]
     assert (run_row["name"], run_row["unix"], run_row["lost"]) == ("one-tcp-100", False, 0)
     assert run_row["msgs_per_s_each"] > 0, run_row
     assert event_row["view_ms"] > 0
     assert event_row["merged_ms"] > 0
-    assert "2 of 2 (round 1 of 1): event-partition-local; about" in done.stderr
+    assert "2 of 2 (round 1 of 1): event-partition-local; about" in messages
     root = ET.fromstring(page.read_text().removeprefix("<!doctype html>\n"))
     assert len(root.findall(".//tbody/tr")) == 2
 
@@ -225,6 +223,6 @@ def test_it_runs_rows_and_writes_a_page(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_do_not_fit_are_refused(options: tuple[str, ...], why: str) -> None:
-    done = run(*options)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert why in done.stderr
+    status, output, messages = run(*options)
+    assert (status, output) == (2, "")
+    assert why in messages

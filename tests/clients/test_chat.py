@@ -158,9 +158,9 @@ def test_what_cannot_be_done_is_told_and_the_rest_is_done(shell: Shell) -> None:
 
 
 def test_without_a_group_and_without_a_daemon(shell: Shell) -> None:
-    status, _, messages = shell.run("chat")
+    status, _, messages = shell.tell("chat")
     assert (status, "which group?" in messages) == (2, True)
-    status, _, messages = shell.run("chat", "room", "--address", "/nowhere/x")
+    status, _, messages = shell.tell("chat", "room", "--address", "/nowhere/x")
     assert (status, "is the daemon running?" in messages) == (3, True)
     closed = f"exec {sys.executable} -m groupcomm_client.cli chat room <&-"
     done = subprocess.run(
@@ -172,7 +172,7 @@ def test_without_a_group_and_without_a_daemon(shell: Shell) -> None:
         check=False,
     )
     assert (done.returncode, "no standard input" in done.stderr) == (2, True)
-    status, _, messages = shell.run("chat", "#room")
+    status, _, messages = shell.tell("chat", "#room")
     assert (status, "starts with '#'" in messages) == (2, True)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from groupcomm_log.diff import compare
+from tests.clients.shell import tell
 
 LIMIT_S = 60
 
@@ -39,6 +40,6 @@ def test_the_demo_shows_a_crash_and_one_order_in_spite_of_it(tmp_path: Path) -> 
 
 
 def test_a_text_that_is_not_there_is_told(tmp_path: Path) -> None:
-    done = demo(tmp_path / "no")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "No such file" in done.stderr
+    status, output, messages = tell("demo", "--text", str(tmp_path / "no"))
+    assert (status, output) == (1, "")
+    assert "No such file" in messages

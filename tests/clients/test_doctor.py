@@ -165,7 +165,7 @@ def test_a_cluster_that_is_well(cluster: RunningCluster) -> None:
     shell = Shell(cluster.address("a"))
     words = ("doctor", "--config", str(cluster.config), "--name", "a")
     where = ("--address", cluster.address("a"), "--other", cluster.address("b"))
-    status, output, messages = shell.run(*words, *where, "--json")
+    status, output, messages = shell.tell(*words, *where, "--json")
     found = json.loads(output)
     assert (status, messages, found["problem"]) == (0, "", 0)
     checks = {each["check"]: each["text"] for each in found["findings"]}
@@ -174,7 +174,7 @@ def test_a_cluster_that_is_well(cluster: RunningCluster) -> None:
     assert checks["same everywhere"] == "a and b have one configuration"
     status, output, _ = shell.run("doctor")  # the one of $GROUPCOMM_ADDRESS
     assert (status, "view: all are in it: a, b" in output) == (0, True), output
-    status, output, _ = shell.run(*words)  # not at the socket that the file says
+    status, output, _ = shell.tell(*words)  # not at the socket that the file says
     assert status == 1
     assert "PROBLEM daemon: cannot connect" in output
     assert "\n        -> start it: groupcomm daemon --config" in output

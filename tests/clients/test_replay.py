@@ -68,7 +68,7 @@ async def test_all_of_a_log_comes_in_its_order(tmp_path: Path) -> None:
     log = write(tmp_path, *(message(number) for number in range(500)))
     async with a_member("other") as (member, shell):
         words = ["replay", str(log), "--rate", "max", "--to", "other", "--json"]
-        told = await trio.to_thread.run_sync(shell.run, *words)
+        told = await trio.to_thread.run_sync(shell.tell, *words)
         assert told == (0, '{"sent": 500, "gaps": 0, "left_out": 0}\n', "")
         found = await received(member, 500)
     assert [(m.data, m.type, m.groups) for m in found] == [
@@ -88,7 +88,7 @@ async def test_a_part_of_a_log_goes_to_where_it_was_sent_to(tmp_path: Path) -> N
     )
     async with a_member("g") as (member, shell):
         words = ["replay", str(log), "--rate", "max", "--from", "-3", "--count", "1"]
-        told = await trio.to_thread.run_sync(shell.run, *words)
+        told = await trio.to_thread.run_sync(shell.tell, *words)
         assert told[0] == 0
         assert told[2].splitlines() == [
             "1 messages sent, 1 gaps passed over",

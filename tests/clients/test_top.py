@@ -76,7 +76,7 @@ def test_a_frame_is_a_line_where_nobody_looks_or_an_object(shell: Shell) -> None
     assert first.startswith("a operational; daemons a,b; missing none; taken ")
     assert second.startswith("a operational; ")
     words = ("top", "--count", "2", "--interval-s", "0.1", "--json", "--user", "me")
-    frames = [json.loads(line) for line in shell.run(*words)[1].splitlines()]
+    frames = [json.loads(line) for line in shell.tell(*words)[1].splitlines()]
     assert [frame["sessions"][0]["user"] for frame in frames] == ["me", "me"]
     assert set(frames[0]) == {field.name for field in attrs.fields(Frame)}
     assert all(frame["interval_s"] >= 0.1 for frame in frames)
@@ -113,7 +113,7 @@ def test_on_a_terminal_it_is_drawn_again_and_again(cluster: RunningCluster, shel
 def test_a_picture_is_written(shell: Shell, tmp_path: Path) -> None:
     path = tmp_path / "top.svg"
     words = ("top", "--count", "1", "--interval-s", "0.1", "--svg", str(path))
-    assert shell.run(*words)[0] == 0
+    assert shell.tell(*words)[0] == 0
     root = ET.parse(path).getroot()
     assert root.tag.endswith("svg")
     said = "".join(root.itertext()).replace("\xa0", " ")
@@ -136,7 +136,7 @@ def test_without_rich_lines_are_printed_and_pictures_are_not(shell: Shell, tmp_p
 
 @pytest.mark.parametrize("words", [("--interval-s", "0"), ("--count", "0")])
 def test_what_is_out_of_range_is_told(shell: Shell, words: tuple[str, str]) -> None:
-    status, output, messages = shell.run("top", *words)
+    status, output, messages = shell.tell("top", *words)
     assert (status, output, f"{words[0]} is 0; it must be" in messages) == (2, "", True)
 
 

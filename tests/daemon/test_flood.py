@@ -75,7 +75,7 @@ def autojump_clock() -> trio.testing.MockClock:
 async def door(autojump_clock: trio.testing.MockClock) -> AsyncIterator[Door]:
     """It has room for two, and they are there."""
     with socket.socket() as listener:
-        made = Door(listener, 2, lambda _: "local")
+        made = Door(listener, 2, lambda _: "unix:x")
         for number in (1, 2):
             assert not made.enter(number, trio.CancelScope())
         yield made

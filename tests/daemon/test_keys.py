@@ -1,5 +1,6 @@
 """Keys are changed under load, with real daemons and the command that operators use."""
 
+import getpass
 import json
 import time
 from pathlib import Path
@@ -9,8 +10,10 @@ import trio
 
 from groupcomm.events import DaemonView, Message
 from groupcomm_client import connect
+from groupcomm_client.certificates import issue, make_authority
 from groupcomm_client.local_cluster import LocalCluster
 from groupcommd.key_file import read_key_file, write_key_file
+from groupcommd.token_file import add_token
 from tests.daemon.hosts import command, make_hosts, run
 
 NAMES = "abc"
@@ -195,14 +198,23 @@ def test_commands_refuse_what_they_cannot_do(tmp_path: Path) -> None:
     assert one.read_bytes() == before
 
 
-async def test_keys_are_not_changed_over_tcp_and_there_must_be_some() -> None:
-    async with LocalCluster("a", "insecure = true", tcp=True) as cluster:
+async def test_keys_are_changed_by_the_daemons_user_alone_and_there_must_be_some(
+    tmp_path: Path,
+) -> None:
+    token = add_token(tmp_path / "tokens", getpass.getuser())
+    ca, _ = make_authority(tmp_path, 1.0)
+    certificate, key = issue(tmp_path, "a", ["127.0.0.1"], 1.0)
+    tls = f'{{address = "127.0.0.1:0", certificate = "{certificate}", key = "{key}"}}'
+    clients = f'tls = {tls}\ntokens = "{tmp_path / "tokens"}"'
+    head = 'insecure = true\naccess = [{who = "*", may = "admin"}]'
+    async with LocalCluster("a", head, clients=clients, tcp=True) as cluster:
         await cluster.settle("a")
         questions = "keys reload", "keys promote 2", "keys retire 1"
-        async with connect(cluster["a"].tcp) as connection:
+        async with connect(f"tls://{cluster['a'].tls}", ca=ca, token=token) as connection:
             for question in questions:
                 assert "only the daemon's own user" in (await connection.ask(question))["error"]
-        async with connect(str(cluster["a"].unix)) as connection:
-            for question in questions:
-                assert "no key_file" in (await connection.ask(question))["error"]
-            assert "ask for keys" in (await connection.ask("keys eat 1"))["error"]
+        for address in (cluster["a"].tcp, str(cluster["a"].unix)):
+            async with connect(address) as connection:
+                for question in questions:
+                    assert "no key_file" in (await connection.ask(question))["error"]
+                assert "ask for keys" in (await connection.ask("keys eat 1"))["error"]

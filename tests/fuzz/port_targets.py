@@ -172,7 +172,7 @@ def _tls(raw: bytes) -> None:
 
 def _local(raw: bytes) -> None:
     """By the unix socket or loopback: the first byte that is read is the session's."""
-    _session(b"", _Pieces(raw), "local")
+    _session(b"", _Pieces(raw), "unix:x")
 
 
 PORT_TARGETS: Final[dict[str, Target]] = {

@@ -218,7 +218,7 @@ class Agreement:
         self, giver: MemberId, moved: bytes = b"", *, again: bool = False
     ) -> list[Action]:
         """Have a member know what the next key is to be wrapped for."""
-        number, public = self._prekeys.make()
+        number, public = self._prekeys.make(giver)
         ready = Ready(self.group, self.epoch.place, number, again, moved, public)
         proof = self._credentials.prove(ready_text(ready, self.me, giver))
         self._told_at = giver
@@ -234,19 +234,25 @@ class Agreement:
         if place < self.epoch.place:
             return []  # the view has changed before it came, so nobody uses it
         key = self._taking.note(self._view, self.epoch, sender, frame, now)
-        self._giving.see_giver(sender, self.epoch.place)
-        if self._told_at != sender:
-            self._told_at = None  # who has this member's prekeys forgets them, as this one does
-        if self._giving.offer is None:
-            self._times.pop(_Timer.SERVE, None)
-        self._see_silence(sender, key)
+        if key is not self.keys.latest:
+            return []  # another one has come since: nobody seals with this one any more
+        self._see_giver(key)
         self._times.pop(_Timer.SILENT, None)
         self._times.setdefault(_Timer.DOUBT, now + PATIENCE_S)
         actions = self._take_secret(key, frame)
         self._settle()
-        if key.secret is not None and key is self.keys.latest:
+        if key.secret is not None:
             actions.append(Tell(self._changed(key)))
         return actions + self._check_done(now)
+
+    def _see_giver(self, key: GroupKey) -> None:
+        """Turn to who gives the key that is in use from now on."""
+        self._giving.see_giver(key.giver, key.id, self.epoch.place)
+        if self._told_at != key.giver:
+            self._told_at = None  # who has this member's prekeys forgets them
+        if self._giving.offer is None:
+            self._times.pop(_Timer.SERVE, None)
+        self._see_silence(key.giver, key)
 
     def _see_silence(self, giver: MemberId, key: GroupKey) -> None:
         """Who is older than the giver and has no key does not do its part."""

@@ -31,6 +31,7 @@ class _Offer:
     id: bytes
     secret: bytes = attrs.field(repr=False)
     told: bool = False  # its first frame was made
+    heard: bool = False  # and has come back in the agreed order
     served: dict[MemberId, int] = attrs.field(factory=dict)
 
 
@@ -56,16 +57,21 @@ class Giving:
         self.readies = {one: self.readies[one] for one in stayed if one in self.readies}
         self.offer = None
 
-    def see_giver(self, giver: MemberId, place: Place) -> None:
-        """A key has come. If it is somebody else's, members make their prekeys for that one from
-        now on, and erase those that they have made for this member.
+    def see_giver(self, giver: MemberId, identifier: bytes, place: Place) -> None:
+        """Note who gives the key that is in use from now on.
+
+        If it is somebody else, members make their prekeys for that one, and a key of this member is
+        not given any more, unless it is still on its way and will be in use then.
         """
+        offer = self.offer
         if giver == self._me:
             self._other = None
+            if offer is not None and offer.id == identifier:
+                offer.heard = True
         else:
             self.readies.clear()
             self._other = place
-            if self.offer is not None and not self.offer.told:
+            if offer is not None and (offer.heard or not offer.told):
                 self.offer = None
 
     def doubt(self, sender: MemberId, ready: Ready) -> str:

@@ -20,36 +20,36 @@ from groupcomm_client.end_to_end.keys import GroupKey, NotGenuine, Random, unwra
 class Prekeys:
     """The private keys for which this member may be given the next key of the group.
 
-    Each is for one wrap. It is kept until the giver has shown, by using a later one or by saying
-    that all have moved on, that it needs it no more: a view may change before it has heard of that.
+    Each is for one wrap by one giver. It is kept until this giver has shown, by using a later one,
+    that it needs it no more, or until somebody says that all have moved on: a view may change
+    before the giver has heard of the later one, and another member may give a key meanwhile.
     """
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._number = 0
-        self._private: dict[int, X25519PrivateKey] = {}
+        self._private: dict[int, tuple[MemberId, X25519PrivateKey]] = {}  # with who is to wrap
 
-    def make(self) -> tuple[int, bytes]:
-        """A new one: its number, and its public part."""
+    def make(self, giver: MemberId) -> tuple[int, bytes]:
+        """A new one for a giver: its number, and its public part."""
         self._number += 1
         private = X25519PrivateKey.from_private_bytes(self._random(KEY_BYTES))
-        self._private[self._number] = private
+        self._private[self._number] = giver, private
         return self._number, private.public_key().public_bytes_raw()
 
-    def use(self, number: int, public: bytes) -> X25519PrivateKey | None:
-        """The private part of one, if it is still there; those before it are erased."""
-        private = self._private.get(number)
-        if private is None or private.public_key().public_bytes_raw() != public:
+    def use(self, giver: MemberId, number: int, public: bytes) -> X25519PrivateKey | None:
+        """The private part of one, if it is there for this giver; its earlier ones are erased."""
+        owner, private = self._private.get(number, (None, None))
+        if private is None or owner != giver or private.public_key().public_bytes_raw() != public:
             return None
-        self._keep_from(number)
+        self._private = {
+            n: entry for n, entry in self._private.items() if n >= number or entry[0] != giver
+        }
         return private
 
     def keep_latest(self) -> None:
         """Erase all but the last one made."""
-        self._keep_from(self._number)
-
-    def _keep_from(self, number: int) -> None:
-        self._private = {n: key for n, key in self._private.items() if n >= number}
+        self._private = {n: one for n, one in self._private.items() if n == self._number}
 
 
 class Taking:
@@ -111,7 +111,7 @@ class Taking:
     def unwrap(self, key: GroupKey, frame: KeyFrame, entry: Entry) -> bytes | None:
         """The key that is wrapped for this member; None if it cannot be unwrapped here."""
         ready = entry.ready
-        private = self._prekeys.use(ready.number, ready.prekey)
+        private = self._prekeys.use(key.giver, ready.number, ready.prekey)
         if private is None:
             return None
         info = wrap_text(key.id, key.giver, self._me, ready)

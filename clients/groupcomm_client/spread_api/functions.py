@@ -133,7 +133,7 @@ def _address(spread_name: str) -> str | None:
     port, at, host = spread_name.partition("@")
     if not port.isdigit() or (at and not host):
         raise SpreadError(ILLEGAL_SPREAD, repr(spread_name))
-    if not at and int(port) == DEFAULT_PORT:
+    if host in ("", "localhost") and int(port) == DEFAULT_PORT:  # as Spread's library does
         return None
     return f"{host or '127.0.0.1'}:{port}"
 

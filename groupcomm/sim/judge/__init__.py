@@ -10,6 +10,7 @@ from groupcomm.sim.judge.deliveries import Deliveries
 from groupcomm.sim.judge.facts import Facts
 from groupcomm.sim.judge.groups import Groups
 from groupcomm.sim.judge.healing import judge_healing
+from groupcomm.sim.judge.holes import Holes
 from groupcomm.sim.judge.missing import Missing
 from groupcomm.sim.judge.order import Orders
 from groupcomm.sim.judge.private import Private
@@ -26,6 +27,8 @@ def judge(events: list[TraceEvent]) -> set[str]:
     stages = Stages(facts, tables)
     deliveries = Deliveries(facts, tables, stages)
     daemons = Daemons(facts, stages)
+    orders = Orders(facts, stages, deliveries)
+    groups = Groups(facts, tables, stages)
     return (
         facts.found
         | stages.found
@@ -34,8 +37,9 @@ def judge(events: list[TraceEvent]) -> set[str]:
         | judge_healing(facts.views)
         | Missing(facts, tables, stages, deliveries).judge()
         | Together(facts, stages, deliveries, daemons).judge()
-        | Orders(facts, stages, deliveries).judge()
-        | Groups(facts, tables, stages).judge()
+        | orders.judge()
+        | groups.judge()
+        | Holes(facts, deliveries, orders, groups).judge()
         | Private(facts, tables, deliveries).judge()
     )
 

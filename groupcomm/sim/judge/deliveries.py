@@ -241,6 +241,6 @@ class Deliveries:
 
     def _check_released(self, name: Name, released: Released) -> None:
         accepts = self.facts.accepted.get(name, [])
-        accepted = any(accept < released.index for accept in accepts)
-        if not accepted or self.facts.level(name) != released.event.level:
+        accepted = sum(accept < released.index for accept in accepts)
+        if accepted <= released.event.index or self.facts.level(name) != released.event.level:
             self.found.add("D1")

@@ -34,6 +34,7 @@ class Groups:
         self.tables = tables
         self.stages = stages
         self.found: set[str] = set()
+        self.owed: list[tuple[Owed, int]] = []  # with the index at which it was seen, or the end
 
     def judge(self) -> set[str]:
         """The ids of violated properties."""
@@ -138,9 +139,11 @@ class Groups:
                 continue
             entry = matching[0]
             owed = [other for other in owed if other is not entry]
+            self.owed.append((entry, index))
             content = (event.members, event.cause, event.changed)
             if (entry.members, entry.cause, entry.changed) != content:
                 self.found.add("G2")
+        self.owed += [(entry, self.facts.end) for entry in owed]
         if any(self.facts.stays(entry.client) for entry in owed):
             self.found.add("G3")
 

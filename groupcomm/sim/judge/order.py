@@ -34,6 +34,7 @@ class Orders:
         self.found: set[str] = set()
         self.clients = sorted({event.c for _, event in deliveries.kept})
         self.positions = {name: facts.position(name) for name in facts.sent}
+        self.causes = self._find_causes()
 
     def judge(self) -> set[str]:
         """The ids of violated properties."""
@@ -109,7 +110,8 @@ class Orders:
 
     # ---- causes ----
 
-    def _judge_causes(self) -> None:
+    def _find_causes(self) -> dict[Name, set[Name]]:
+        """Return the causes of each message."""
         facts, got = self.facts, self.deliveries.got
         causes: dict[Name, set[Name]] = {}
         for name in sorted(facts.messages(), key=facts.sent.__getitem__):
@@ -124,9 +126,14 @@ class Orders:
             for other in direct:
                 if facts.level(other) >= CAUSAL:
                     causes[name] |= causes[other]
+        return causes
+
+    def _judge_causes(self) -> None:
+        """CA."""
+        facts, got = self.facts, self.deliveries.got
         for (client, name), at in got.items():
             ended = facts.ended_at(client)
-            for cause in causes[name] if facts.level(name) >= CAUSAL else ():
+            for cause in self.causes[name] if facts.level(name) >= CAUSAL else ():
                 later = got.get((client, cause), at)
                 same = self.stages.at(client, at)[0] == self.stages.at(client, later)[0]
                 if later > at and same and (ended is None or later < ended):

@@ -12,6 +12,7 @@ from typing import Final
 from groupcomm.sim.mutations.clients import CLIENT_MUTATIONS
 from groupcomm.sim.mutations.daemons import DAEMON_MUTATIONS
 from groupcomm.sim.mutations.endings import ENDING_MUTATIONS
+from groupcomm.sim.mutations.holes import HOLE_MUTATIONS
 from groupcomm.sim.mutations.plausible import PLAUSIBLE_MUTATIONS
 from groupcomm.sim.mutations.told import TOLD_MUTATIONS
 from groupcomm.sim.mutations.tools import Mutation, Trace
@@ -21,6 +22,7 @@ from groupcomm.trace.events import TraceEvent
 MUTATIONS: Final[dict[str, Mutation]] = {
     **DAEMON_MUTATIONS,
     **CLIENT_MUTATIONS,
+    **HOLE_MUTATIONS,
     **PLAUSIBLE_MUTATIONS,
 }
 """All kinds by name that any history can be broken in."""

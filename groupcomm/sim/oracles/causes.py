@@ -55,9 +55,17 @@ class Causes:
         if item.level >= _CAUSAL and item.causes:
             is_open = self._world.is_open
             for cause in item.causes:
+                if cause in client.owed:
+                    self._check_hole(client, item, cause, event)
                 if is_open(cause):
                     knows[cause] = None
                     if client not in cause.got:
                         needs.add(cause)
         if len(knows) > client.tidy_at:
             self._tidy(client)
+
+    def _check_hole(self, client: Client, item: Item, cause: Item, event: Deliver) -> None:
+        """A cause is owed to the client already, which may end before it gets it."""
+        if not client.crashed:
+            text = f"{client} gets {item}, and has not got its cause {cause}"
+            self._report.add("CA", text, event)

@@ -9,6 +9,7 @@ from groupcomm.sim.oracles.causes import Causes
 from groupcomm.sim.oracles.client_views import ClientViews
 from groupcomm.sim.oracles.delivery import Delivery
 from groupcomm.sim.oracles.groups import GroupViews
+from groupcomm.sim.oracles.holes import Holes
 from groupcomm.sim.oracles.positions import Positions
 from groupcomm.sim.oracles.private import Private
 from groupcomm.sim.oracles.records import Client, Item, Position
@@ -51,6 +52,7 @@ class ClientEvents:
         agreed: AgreedOrder,
         sender_order: SenderOrder,
         causes: Causes,
+        holes: Holes,
         delivery: Delivery,
         views: GroupViews,
         client_views: ClientViews,
@@ -64,6 +66,7 @@ class ClientEvents:
         self._agreed = agreed
         self._sender_order = sender_order
         self._causes = causes
+        self._holes = holes
         self._delivery = delivery
         self._views = views
         self._client_views = client_views
@@ -169,6 +172,7 @@ class ClientEvents:
             self._on_position(client, item, event.pos, event)
         if owed:
             self._causes.delivered(client, item, event)
+            self._holes.delivered(client, item, event)
             if item.level >= _CAUSAL:
                 self._client_views.delivered(client, item)
         self._sender_order.delivered(client, item, event)
@@ -221,6 +225,7 @@ class ClientEvents:
         position = self._position(client, event.pos, event)
         self._agreed.viewed(client, position, event)
         self._views.viewed(client, position, event)
+        self._holes.viewed(client, position, event)
         self._client_views.viewed(client, position, event)
         client.high = max(client.high, position)
         stage = client.stage

@@ -1,5 +1,6 @@
 """Who is owed what, and gets it: D1, D2, D3, D6, U, R, G4, V2, MG3, L5, X3."""
 
+from groupcomm.sim.oracles.holes import Holes
 from groupcomm.sim.oracles.records import Client, Item
 from groupcomm.sim.oracles.report import Report
 from groupcomm.sim.oracles.views import Process, Stay
@@ -12,9 +13,10 @@ _RELIABLE, _FIFO, _AGREED = 1, 2, 4
 class Delivery:
     """Judges deliveries against what daemons have released."""
 
-    def __init__(self, report: Report, world: World) -> None:
+    def __init__(self, report: Report, world: World, holes: Holes) -> None:
         self._report = report
         self._world = world
+        self._holes = holes
 
     # ---- what is owed ----
 
@@ -54,6 +56,7 @@ class Delivery:
             if not client.ended:
                 item.waiting += 1
             client.owed[item] = part
+            self._holes.owe(client, item)
 
     def fragment(self, stay: Stay, item: Item, event: Release) -> bool:
         """One fragment was released at a daemon; True if it was the last that was missing."""
@@ -119,6 +122,7 @@ class Delivery:
         """Completeness, after all faults have ended."""
         final = set(self._world.final)
         for client in self._world.clients.values():
+            self._check_taken(client, event)
             if client.home in final:
                 self._check_client(client, event)
             elif client.home is None:
@@ -137,6 +141,13 @@ class Delivery:
                 self._check_item(item, event)
             elif not client.ended:
                 self._report.add("L5", f"{item} was never taken", event)
+
+    def _check_taken(self, client: Client, event: Quiet) -> None:
+        """L5, for any client: nothing is taken after what was not."""
+        last = max((item.number for item in client.sent.values() if item.accepted), default=0)
+        for item in client.sent.values():
+            if item.accepted < item.count and item.number < last:
+                self._report.add("L5", f"{item} was not taken as a whole, and {last} was", event)
 
     def _check_homeless(self, client: Client, final: set[Process], event: Quiet) -> None:
         """L5: a connect that never comes through."""

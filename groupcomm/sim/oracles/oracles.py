@@ -13,6 +13,7 @@ from groupcomm.sim.oracles.client_views import ClientViews
 from groupcomm.sim.oracles.clients import ClientEvents
 from groupcomm.sim.oracles.delivery import Delivery
 from groupcomm.sim.oracles.groups import GroupViews
+from groupcomm.sim.oracles.holes import Holes
 from groupcomm.sim.oracles.membership import Membership
 from groupcomm.sim.oracles.positions import Positions
 from groupcomm.sim.oracles.private import Private
@@ -67,8 +68,9 @@ class Oracles:
         self._sender_order = SenderOrder(report)
         self._agreed = AgreedOrder(report, world)
         self._positions = Positions(report)
-        self._delivery = Delivery(report, world)
-        self._tables = Tables(world, report, self._stages)
+        holes = Holes(report)
+        self._delivery = Delivery(report, world, holes)
+        self._tables = Tables(world, report, self._stages, holes)
         self._views = GroupViews(world, report)
         self._private = Private(world, report)
         self._membership = Membership(world, report, self._stages, self._together, self._delivery)
@@ -92,6 +94,7 @@ class Oracles:
             agreed=self._agreed,
             sender_order=self._sender_order,
             causes=Causes(report, world),
+            holes=holes,
             delivery=self._delivery,
             views=self._views,
             client_views=ClientViews(report),

@@ -178,6 +178,9 @@ class Client:
         positioned: numbers and positions of its latest messages that are released at its daemon,
             rising (O2).
         owed: what it is owed and has not got, and in which part of which view.
+        due: a heap of the AGREED and SAFE messages and of the views by group that it is owed, by
+            position; some of them it has got (O4, G3).
+        due_from: per sender a heap of the numbers of such messages at FIFO or above (F).
         views: views that it is owed and has not seen, by group and position.
         leaving: it said goodbye.
         groups: where its own views say that it is.
@@ -206,6 +209,8 @@ class Client:
         "crashed",
         "disconnect",
         "disconnected_at",
+        "due",
+        "due_from",
         "ended",
         "forgotten",
         "gone",
@@ -254,6 +259,8 @@ class Client:
         self.ranks = 0
         self.positioned: list[tuple[int, Position]] = []
         self.owed: dict[Item, Part] = {}
+        self.due: list[tuple[Position, int, Item | str]] = []
+        self.due_from: dict[Client, list[int]] = {}
         self.views: dict[tuple[str, Position], tuple[Shown, tuple[str, ...] | None]] = {}
         self.leaving = False
         self.groups: set[str] = set()

@@ -100,7 +100,7 @@ class Releases:
                 if item.accepted and item.level != event.level:
                     text = f"{event.p} releases {item}, of level {item.level}, at {event.level}"
                     self._report.add("D1", text, event)
-            if (item is None or not item.accepted) and number > client.forgotten:
+            if (item is None or item.accepted <= event.index) and number > client.forgotten:
                 if item is None:
                     self._positions.found_unsent(client, number, stay, event)
                 text = f"{event.p} releases {number} of {client}, which it had not taken"
@@ -171,6 +171,7 @@ class Releases:
             if process in item.sender.disconnected_at:
                 continue
             if event.kind == _FRAGMENT:
+                item.count = event.count
                 self._delivery.fragment(stay, item, event)
             else:
                 self._delivery.released(stay, item)

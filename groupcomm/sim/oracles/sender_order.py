@@ -58,7 +58,7 @@ class SenderOrder:
             for earlier in item.sender.sent.values():
                 if earlier.rank in lower:
                     text = f"{stay} releases {item} before {earlier}"
-                    self._report.add(_which(earlier, item), text, event)
+                    self._report.add(which_order(earlier, item), text, event)
         if not missing:
             del stay.missing[item.sender]
 
@@ -69,13 +69,14 @@ class SenderOrder:
         highest = client.highest.get(item.sender)
         if highest is not None and item.number < highest.number:
             self._report.add(
-                _which(highest, item), f"{client} gets {item} after {highest.number}", event
+                which_order(highest, item), f"{client} gets {item} after {highest.number}", event
             )
         else:
             client.highest[item.sender] = item
 
 
-def _which(one: Item, other: Item) -> str:
+def which_order(one: Item, other: Item) -> str:
+    """Return the property that orders two items of one sender."""
     if one.is_request or other.is_request:
         return "M1"
     return "F2" if set(one.to).isdisjoint(other.to) else "F1"

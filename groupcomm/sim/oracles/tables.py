@@ -3,6 +3,7 @@
 from collections import deque
 from typing import Final
 
+from groupcomm.sim.oracles.holes import Holes
 from groupcomm.sim.oracles.marks import mark_of
 from groupcomm.sim.oracles.records import Client, Item, Position, Shown
 from groupcomm.sim.oracles.report import Report
@@ -25,10 +26,11 @@ START = (0, 0, 0, 0)
 class Tables:
     """Keeps the tables of all daemons by what they release; judges Table events."""
 
-    def __init__(self, world: World, report: Report, stages: Stages) -> None:
+    def __init__(self, world: World, report: Report, stages: Stages, holes: Holes) -> None:
         self._world = world
         self._report = report
         self._stages = stages
+        self._holes = holes
         self._digests: dict[tuple[TracePosition, str], str] = {}
         self._order: deque[tuple[TracePosition, str]] = deque()
 
@@ -90,6 +92,7 @@ class Tables:
             )
             for client in locals_:
                 client.views[group, position] = (shown, together)
+                self._holes.owe_view(client, group, position)
 
     # ---- what daemons release ----
 
@@ -127,6 +130,7 @@ class Tables:
             position = (stay.view.order, event.time, event.ring, event.bundle, 0)
             for recipient in recipients:
                 recipient.views[group, position] = (shown, None)
+                self._holes.owe_view(recipient, group, position)
 
     def connected(self, stay: Stay, client: Client, event: Release) -> None:
         """A connect is released."""

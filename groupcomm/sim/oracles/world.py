@@ -178,9 +178,10 @@ class World:
             client.home.clients.pop(client, None)
         if len(self._ended) > KEPT_CLIENTS:
             oldest = self._ended.popleft()
-            for table in (oldest.owed, oldest.views, oldest.knows, oldest.highest):
+            tables = (oldest.owed, oldest.views, oldest.knows, oldest.highest, oldest.due_from)
+            for table in tables:
                 table.clear()
-            for known in (oldest.needs, oldest.agreed, oldest.stages):
+            for known in (oldest.needs, oldest.agreed, oldest.stages, oldest.due):
                 known.clear()
 
     # ---- messages ----

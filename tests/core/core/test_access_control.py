@@ -111,7 +111,7 @@ def check_decisions(
 
 
 @examples(12)
-@given(first=ROWS, second=ROWS, principal=st.sampled_from(["cert:ann", "token:sensor-7", "local"]))
+@given(first=ROWS, second=ROWS, principal=st.sampled_from(["cert:ann", "token:sensor-7", "unix:x"]))
 def test_sessions_are_decided_as_the_reference(
     first: Sequence[Row], second: Sequence[Row], principal: str
 ) -> None:

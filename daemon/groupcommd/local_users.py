@@ -1,0 +1,132 @@
+"""Users of this host: whose program is at the other end of a connection, as the system tells.
+
+A unix socket carries that itself. Of a TCP connection within a host the kernel is asked for the
+socket at the other end, by its addresses (sock_diag(7)): this takes as long with ten thousand
+connections as with one, unlike a look into /proc/net/tcp. An answer counts only if
+
+- that socket is still connected and has an owner: to one that was closed the kernel gives user 0;
+- this end is still connected afterwards: then no other socket can have had these addresses since.
+"""
+
+import ipaddress
+import os
+import pwd
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from groupcomm.errors import ConfigError
+
+_CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid: see unix(7), SO_PEERCRED
+
+# From linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
+_NETLINK_SOCK_DIAG: Final = 4
+_SOCK_DIAG_BY_FAMILY: Final = 20
+_NLM_F_REQUEST: Final = 1
+_HEAD: Final = struct.Struct("=IHHII")  # length, type, flags, sequence, port id
+_QUERY: Final = struct.Struct("=BBBBI")  # family, protocol, extensions, padding, states
+_PLACE: Final = struct.Struct("!HH16s16s")  # ports and addresses: its own, the other end's
+_ANY_DEVICE: Final = struct.pack("=I", 0)
+_NO_COOKIE: Final = b"\xff" * 8
+_FOUND: Final = struct.Struct("=BBBB48xIIIII")  # family, state, ..., expires, queues, uid, inode
+_ALL_STATES: Final = 0xFFFF_FFFF
+_ESTABLISHED: Final = 1
+
+Admits = Callable[[int], bool]
+"""Whether a user, by number, may connect."""
+
+
+def unix_user(accepted: socket.socket) -> int:
+    """Return the number of the user at the other end of a unix socket."""
+    raw = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    uid: int = _CREDENTIALS.unpack(raw)[1]
+    return uid
+
+
+def tcp_user(accepted: socket.socket) -> int | None:
+    """Return the number of the user at the other end of a TCP connection within this host.
+
+    Returns:
+        None if nobody is there: it has closed its end, it is on another host, or the system does
+        not tell.
+
+    Raises:
+        OSError: the connection is broken.
+    """
+    theirs, ours = _place(accepted.getpeername()), _place(accepted.getsockname())
+    user = _ask(accepted.family, theirs, ours)
+    info = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+    return user if info[0] == _ESTABLISHED else None
+
+
+def _place(address: tuple[str, int]) -> tuple[bytes, int]:
+    return ipaddress.ip_address(address[0]).packed, address[1]
+
+
+def _ask(family: int, theirs: tuple[bytes, int], ours: tuple[bytes, int]) -> int | None:
+    body = (
+        _QUERY.pack(family, socket.IPPROTO_TCP, 0, 0, _ALL_STATES)
+        + _PLACE.pack(theirs[1], ours[1], theirs[0], ours[0])
+        + _ANY_DEVICE
+        + _NO_COOKIE
+    )
+    head = _HEAD.pack(_HEAD.size + len(body), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 1, 0)
+    kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK
+    with socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG) as kernel:
+        kernel.sendto(head + body, (0, 0))
+        answer = kernel.recv(4096)  # it is there once the question is sent
+    if len(answer) < _HEAD.size + _FOUND.size:
+        return None
+    if _HEAD.unpack_from(answer)[1] != _SOCK_DIAG_BY_FAMILY:
+        return None
+    _, state, _, _, _, _, _, uid, inode = _FOUND.unpack_from(answer, _HEAD.size)
+    return uid if state == _ESTABLISHED and inode else None
+
+
+def check_tcp_users(host: str) -> None:
+    """Try whether the system tells whose TCP connections to an address of this host are.
+
+    Raises:
+        ConfigError: it does not, so nobody could be let in there.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found: int | None = None
+    with suppress(OSError), ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server((host, 0), family=family))
+        stack.enter_context(socket.create_connection(listener.getsockname()[:2]))
+        accepted, _ = listener.accept()
+        found = tcp_user(stack.enter_context(accepted))
+    if found != os.geteuid():
+        raise ConfigError(
+            "clients.tcp: this system does not tell whose a TCP connection is (sock_diag of Linux),"
+            ' so nobody could be let in: set tcp = "off", and connect by the unix socket'
+        )
+
+
+def admission(opened_for: str, unix: Path) -> Admits:
+    """Return who may connect: those who may connect to the unix socket.
+
+    Args:
+        opened_for: "owner", "group" or "all".
+        unix: the path of the socket; its group counts.
+    """
+    if opened_for == "all":
+        return lambda _: True
+    group = unix.stat().st_gid if opened_for == "group" else None
+    return partial(_is_of, group, os.geteuid())
+
+
+def _is_of(group: int | None, owner: int, uid: int) -> bool:
+    if uid in (0, owner):
+        return True
+    if group is None:
+        return False
+    try:
+        user = pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return group in os.getgrouplist(user.pw_name, user.pw_gid)

@@ -1,0 +1,51 @@
+"""Wrong ways to hand on what a client is owed: it ends before anybody can miss anything."""
+
+from groupcomm.core.desk import Desk
+from groupcomm.core.seat import Seat
+from groupcomm.session.codes import Code
+from groupcomm.session.daemon import DaemonSession
+from groupcomm.sim.variants.bug import Right, known_bug
+from groupcomm.wire.raw import Raw
+
+FRAMES_TO_GO = 100
+"""So many more are queued for a session that is to be cut off."""
+
+
+@known_bug((Desk, "_leave"))
+def desk_loses_the_queue_at_a_goodbye(right: Right) -> Right:
+    """What was queued for a client is lost when it says goodbye; what comes then is not."""
+
+    def leave(self: Desk, seat: Seat, code: int, reason: str) -> None:
+        if not seat.leaving and code == Code.OK:
+            seat.session.take(seat.session.output_bytes)
+        right(self, seat, code, reason)
+
+    return leave
+
+
+@known_bug((DaemonSession, "push"))
+def session_drops_a_frame_before_a_cut_off(right: Right) -> Right:
+    """A session drops the frame that is too much, and cuts its client off some frames later."""
+
+    def push(self: DaemonSession, *frame: Raw, droppable: bool = False) -> bool:
+        if self.closed or droppable:
+            return bool(right(self, *frame, droppable=droppable))
+        size = sum(map(len, frame))
+        if self.too_slow:
+            self._outbox.add(frame, size)
+            self.taken += 1
+            if self.taken >= FRAMES_TO_GO:
+                self.close(Code.CONNECTION_CLOSED, "too slow")
+            return not self.closed
+        self.too_slow = self.output_bytes + size > self._limits.output_cap_bytes
+        if self.too_slow:
+            self.taken = 0
+        return self.too_slow or bool(right(self, *frame))
+
+    return push
+
+
+BUGS = (
+    desk_loses_the_queue_at_a_goodbye,
+    session_drops_a_frame_before_a_cut_off,
+)
