@@ -81,6 +81,10 @@ class Hearing:
         body = self._flood.assemble(packet, own=own)
         if body is not None:
             window.accept(packet.sequence)
+            if not own:
+                peer.told_of_at = now
+                if packet.sequence > peer.told_left:
+                    peer.is_there()
             message = decode_message_untrusted(packet.kind, body)
             if self._neighbours.comparison.admits(peer, message, now):
                 self._take(peer, message, packet.sequence, own, now)

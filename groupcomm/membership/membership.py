@@ -166,7 +166,7 @@ class Membership:
         elif isinstance(message, Outdated):
             self.adopt_restarts = self._outdating.hear(peer, message, now) or self.adopt_restarts
         elif isinstance(message, Leave):
-            peer.leave(own=direct)
+            peer.leave(sequence, own=direct)
             self._on_leave(peer, now)
         elif peer.is_latest(message, sequence, own=direct):
             if isinstance(message, Join):

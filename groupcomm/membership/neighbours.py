@@ -24,7 +24,7 @@ LONGEST_PATIENCE_S = 30.0
 """A daemon that is heard but does not come along starts no further view for so long."""
 
 HEARSAY_S = 2.0
-"""What is only known of a daemon because others tell of it is forgotten after so long."""
+"""What others tell of a daemon is forgotten when for so long nothing new was told."""
 
 HEARD_BEACONS = 3
 """A daemon is heard if anything of its own came within so many beacon intervals."""
@@ -71,8 +71,7 @@ class Neighbours:
         if peer is None:
             peer = self.peers[number] = Peer(number, self.listed.get(number), incarnation)
         elif incarnation == peer.incarnation:
-            if peer.told_left:
-                peer.left = peer.told_left = False
+            peer.is_there()
             peer.met, peer.strange = True, False
         elif incarnation.restarts > peer.incarnation.restarts or not peer.met:
             self._replace(peer, incarnation, now, met=True)
@@ -108,7 +107,8 @@ class Neighbours:
             if not later and not forgotten:
                 return None
             self._replace(peer, incarnation, now, met=False)
-        peer.told_of_at = now
+        elif now - peer.told_of_at > HEARSAY_S:
+            peer.forget_told()
         return peer
 
     def _tell_outdated(self, peer: Peer, incarnation: Incarnation, now: float) -> None:

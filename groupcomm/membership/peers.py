@@ -25,10 +25,10 @@ class Peer:
         incarnation: which start this is.
         heard_at: when its own datagrams came last; -inf if never.
         left: it has left in order.
-        told_left: only others have said so.
+        told_left: the sequence of the message by which others have said so; -1 if none has.
         met: this very start was heard; else others have told of it.
         strange: look closer when it is heard next: it was not met, or it is left out.
-        told_of_at: when others have last passed on what it says; -inf if never.
+        told_of_at: when others have last passed on news of it; -inf if never.
         sequences: the highest of its messages, by kind; joins, commits, beacons and links with
             lower ones are stale.
         seen, passed_on: sequences of its messages that were taken, from itself and from others,
@@ -91,7 +91,8 @@ class Peer:
         self.strange = not met
         self.told_of_at = -inf
         self.heard_at = -inf
-        self.left = self.told_left = False
+        self.left = False
+        self.told_left = -1
         self.sequences: dict[tuple[type, bool], int] = {}
         self.seen = ReplayWindow()
         self.passed_on = ReplayWindow()
@@ -113,11 +114,22 @@ class Peer:
             raise ProtocolViolation("name", f"daemon {self.number:x} calls itself {name!r}")
         self.name = name
 
-    def leave(self, *, own: bool) -> None:
+    def leave(self, sequence: int, *, own: bool) -> None:
         """It has left, as it says itself or as others pass on: then it may be heard again."""
-        self.left, self.told_left = True, not own
+        self.left, self.told_left = True, -1 if own else sequence
         self.strange |= not own
         self.join = None
+
+    def is_there(self) -> None:
+        """It is heard, or heard of: that others have said that it has left was not so."""
+        if self.told_left >= 0:
+            self.left, self.told_left = False, -1
+
+    def forget_told(self) -> None:
+        """What others have passed on counts for nothing any more."""
+        self.is_there()
+        self.passed_on = ReplayWindow()
+        self.sequences = {key: seq for key, seq in self.sequences.items() if key[1]}
 
     def leave_out(self) -> None:
         """It is not heard any more, until it is met anew."""
