@@ -21,6 +21,7 @@ from groupcommd.memory import GarbageCollection, keep_memory
 from groupcommd.ready import tell_systemd
 from groupcommd.service import End, Service
 from groupcommd.sockets import Sockets
+from groupcommd.starting import count_start
 from groupcommd.state_dir import StateDir
 
 FAILED, USAGE = 1, 2
@@ -135,9 +136,13 @@ async def _serve(
         tell_systemd("READY=1")
         least_restarts = 0
         while True:
-            service = Service(config, state, sockets, least_restarts=least_restarts)
+            kept: list[int] = []
+            start = await count_start(config, state, least_restarts, signals, kept)
+            if start is None:
+                return
+            service = Service(config, state, start, sockets)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_obey, service, options, signals)
+                nursery.start_soon(_obey, service, options, kept, signals)
                 nursery.start_soon(_collect_garbage)
                 end = await service.run()
                 nursery.cancel_scope.cancel()
@@ -159,16 +164,27 @@ async def _collect_garbage() -> None:
         garbage.collect()
 
 
-async def _obey(service: Service, options: argparse.Namespace, signals: AsyncIterator[int]) -> None:
-    """Do what signals ask for."""
+async def _obey(
+    service: Service,
+    options: argparse.Namespace,
+    kept: Sequence[int],
+    signals: AsyncIterator[int],
+) -> None:
+    """Do what signals ask for, first those that came before the daemon was there."""
+    for number in kept:
+        _obey_one(service, options, number)
     async for number in signals:
-        if number in (signal.SIGTERM, signal.SIGINT):
-            tell_systemd("STOPPING=1")
-            service.leave()
-        elif number == signal.SIGUSR1:
-            service.dump()
-        else:
-            _reload(service, options)
+        _obey_one(service, options, number)
+
+
+def _obey_one(service: Service, options: argparse.Namespace, number: int) -> None:
+    if number in (signal.SIGTERM, signal.SIGINT):
+        tell_systemd("STOPPING=1")
+        service.leave()
+    elif number == signal.SIGUSR1:
+        service.dump()
+    else:
+        _reload(service, options)
 
 
 def _reload(service: Service, options: argparse.Namespace) -> None:

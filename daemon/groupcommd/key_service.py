@@ -103,7 +103,8 @@ class KeyService:
         """Have the file hold what was agreed; if that fails the log says so, and no more."""
         assert self._path is not None
         try:
-            await trio.to_thread.run_sync(change_key_file, self._path, partial(agreed, keys))
+            change = partial(change_key_file, self._path, partial(agreed, keys))
+            await trio.to_thread.run_sync(change, abandon_on_cancel=True)
         except (GroupCommError, OSError) as error:
             _log.error(
                 "key_file %s could not be rewritten: %s; mend that before the next restart, the"
@@ -120,9 +121,8 @@ class KeyService:
         assert self._identities is not None
         names = ", ".join(sorted(set(roll.evicted.values())))
         try:
-            await trio.to_thread.run_sync(
-                change_roll, self._identities, partial(with_evicted, roll)
-            )
+            change = partial(change_roll, self._identities, partial(with_evicted, roll))
+            await trio.to_thread.run_sync(change, abandon_on_cancel=True)
         except (GroupCommError, OSError) as error:
             _log.error(
                 "identities %s could not be rewritten: %s; mend that before the next restart, the"

@@ -30,9 +30,6 @@ class Host(Protocol):
     def forget(self, number: int, incarnation: Incarnation) -> None:
         """A start of a daemon is over, because a later one was heard."""
 
-    def may_use(self, counter: int) -> bool:
-        """Whether the disk has reserved a view counter; if not, that it does so is seen to."""
-
     def missing(self, union: Union) -> tuple[tuple[Span, ...], ...]:
         """Per ring, what of the union is not held here; the first ranges of it."""
 

@@ -27,7 +27,9 @@ from groupcomm.membership.flood import Flood
 from groupcomm.membership.gather import Gather
 from groupcomm.membership.host import Host
 from groupcomm.membership.neighbours import Neighbours
+from groupcomm.membership.own_join import OwnJoin
 from groupcomm.membership.peers import Peer
+from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.standing import STEADY_BEACONS, Standing
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.trouble import Trouble
@@ -66,26 +68,27 @@ class Membership:
         adopt_restarts: others know of so many restarts of this daemon, more than it does itself.
     """
 
-    def __init__(self, config: CoreConfig, start: Start, host: Host) -> None:
+    def __init__(
+        self, config: CoreConfig, start: Start, host: Host, reservation: Reservation
+    ) -> None:
         self._config = config
         self._timing = config.timing
         self._start = start
         self._me = start.daemon.number
         self._host = host
+        self._reservation = reservation
         self.flood = Flood(config, start)
-        self._neighbours = Neighbours(config, start, self.flood, self._on_restart)
+        around = self.flood, reservation, self._on_restart
+        self._neighbours = Neighbours(config, start, *around)
         self.peers = self._neighbours.peers
         self.state = State.GATHER
         self.reasons: Counter[Reason] = Counter()
         self.view: View | None = None
         self.deadline = -inf
         self.adopt_restarts: int | None = None
-        self._counter, self._attempt = start.counter, 0
         self._trouble = Trouble()
         self._gather = Gather(self._timing, 0.0, 1.0)
-        self._join = Join(
-            attempt=0, name=start.name, heard=(), reading=0, clock=0, counter=0, past=None
-        )
+        self._own = OwnJoin(start, host, self._neighbours, reservation)
         self._agreement: Agreement | None = None
         self._sent_at = self._progress_at = self._met_at = -inf
         self._standing = Standing(self._timing, self.flood, self._neighbours, host)
@@ -173,6 +176,7 @@ class Membership:
         peer.name = join.name
         if peer.take_join(join, now):
             self._gather.news = True
+        self._reservation.may_use(join.counter + 1, now)
         if self._agreement is None:
             return
         attempt = self._agreement.attempt_of(peer)
@@ -180,14 +184,15 @@ class Membership:
             if join.attempt > attempt:
                 self.gather(Reason.FELLOW_GATHERS, now)
         elif direct and not peer.left and self.state is State.OPERATIONAL:
-            if self._neighbours.key in join.heard:
-                self.gather(Reason.FOREIGN_HEARD, now)
-            else:
+            if self._neighbours.key not in join.heard:
                 self._neighbours.answer(peer, self.view, now)
+            elif self._may_meet(peer, join.counter, join.mark, now):
+                self.gather(Reason.FOREIGN_HEARD, now)
 
     def _on_beacon(self, peer: Peer, beacon: Beacon, now: float) -> None:
         peer.beacon, peer.beacon_at = beacon, now
         peer.streak = peer.streak + 1 if self._neighbours.key in beacon.heard else 0
+        self._reservation.may_use(beacon.used + 1, now)
         agreement, view = self._agreement, self.view
         if self.state is not State.OPERATIONAL or agreement is None or view is None or peer.left:
             return
@@ -200,7 +205,12 @@ class Membership:
         elif self._neighbours.key not in beacon.heard:
             self._neighbours.answer(peer, view, now)
         elif now >= peer.ignored_until or peer.streak >= STEADY_BEACONS:
-            self.gather(Reason.FOREIGN_HEARD, now)
+            if self._may_meet(peer, beacon.used, beacon.mark, now):
+                self.gather(Reason.FOREIGN_HEARD, now)
+
+    def _may_meet(self, peer: Peer, used: int, mark: int, now: float) -> bool:
+        view = self.view
+        return view is not None and self._neighbours.may_meet(peer, used, mark, view, now)
 
     # ---- gather ----
 
@@ -216,32 +226,16 @@ class Membership:
             self._trouble.gathering(now, operational=operational)
         self._host.freeze()
         self.state, self._agreement = State.GATHER, None
-        self._attempt += 1
-        jitter = (self._me >> self._attempt % 48 & 0xFF) / 256
+        self._own.begin(now)
+        jitter = (self._me >> self._own.attempt % 48 & 0xFF) / 256
         manner = self._trouble.stretch, jitter
         self._gather = Gather(self._timing, now, *manner, reason=reason, met_at=self._met_at)
-        self._join = Join(
-            attempt=self._attempt,
-            name=self._start.name,
-            heard=self._heard,
-            reading=self._host.reading(now),
-            clock=self._host.clock,
-            counter=self._counter,
-            past=self._host.past,
-        )
         self._send_join(now)
 
-    @property
-    def _heard(self) -> tuple[tuple[int, int], ...]:
-        """Whom this daemon hears; one that has died since sends no join, and so does not count."""
-        return self._neighbours.heard_since(self._neighbours.fresh_since(self._gather.started))
-
     def _send_join(self, now: float) -> None:
-        heard = self._heard
-        if heard != self._join.heard:
-            self._join = self._join.hearing(heard)
+        self._own.update()
         self._sent_at = now
-        self.flood.send_all(self._join)
+        self.flood.send_all(self._own.latest)
 
     def say_again(self, now: float) -> None:
         """Others could not take the last join: send it again soon."""
@@ -250,13 +244,12 @@ class Membership:
 
     def _step_gather(self, now: float) -> None:
         gather = self._gather
-        if gather.news or now >= gather.due:
+        if gather.news or now >= gather.due or self._own.lacks_mark:
             gather.news = False
-            heard = self._heard
-            gather.unsaid |= heard != self._join.heard
-            proposal = gather.look(self._start, self._attempt, heard, self.peers, now)
+            gather.unsaid |= self._own.update()
+            proposal = gather.look(self._start, self._own.latest, self.peers, now)
             expected = self._neighbours.expected(self.view, gather.started, paused=gather.paused)
-            if not gather.unsaid and gather.is_complete(expected, now):
+            if proposal and not gather.unsaid and gather.is_complete(expected, now):
                 self._commit(proposal, now)
                 return
         if gather.may_send(self._sent_at, now):
@@ -269,7 +262,7 @@ class Membership:
 
     def _commit(self, proposal: Proposal, now: float) -> None:
         """Agree to a proposal, if this daemon is in it and has all joins that it is made from."""
-        joins = joins_of(proposal, self._neighbours.key, self._join, self.peers)
+        joins = joins_of(proposal, self._neighbours.key, self._own.latest, self.peers)
         if joins is None:
             return
         here = (self._config, self._start, self._host, self.view)
@@ -304,7 +297,7 @@ class Membership:
                 agreement.recovery.asked(peer.number, commit.missing, now)
         elif not commit.installed:  # it still asks, and the view is installed here
             if peer.name and agreement.are_mutual(peer.number):
-                self.flood.send_to(peer.name, agreement.commit(self._attempt, installed=True))
+                self.flood.send_to(peer.name, agreement.commit(self._own.attempt, installed=True))
             elif now - self._sent_at >= self._timing.repeat_s:
                 self._send_commit(agreement, now)
 
@@ -319,12 +312,12 @@ class Membership:
     def _send_commit(self, agreement: Agreement, now: float) -> None:
         self._sent_at = now
         installed = self.state is State.OPERATIONAL
-        self.flood.send_all(agreement.commit(self._attempt, installed=installed))
+        self.flood.send_all(agreement.commit(self._own.attempt, installed=installed))
 
     def _repeat(self, agreement: Agreement, now: float) -> None:
         """Say again what others may not have heard."""
         if None in agreement.commits():
-            self.flood.send_all(self._join)
+            self.flood.send_all(self._own.latest)
         self._send_commit(agreement, now)
         for repair, numbers in agreement.next_repairs(now):
             self.flood.send_some(repair, numbers)
@@ -334,10 +327,10 @@ class Membership:
         assert agreement is not None
         recovery, counter = agreement.recovery, agreement.view.id.counter
         holds_all = not agreement.recovered and not any(recovery.missing)
-        if holds_all and self._host.may_use(counter):
+        if holds_all and self._reservation.may_use(counter, now):
             self.state = State.RECOVERED
             agreement.recovered = True
-            self._counter = max(self._counter, counter)  # others may install it from here on
+            self._reservation.use(counter)  # others may install the view from here on
             if recovery.union is not None:
                 self._host.bind(recovery.union, recovery.fellows)
             self._send_commit(agreement, now)
@@ -390,7 +383,7 @@ class Membership:
     def step(self, now: float) -> None:
         """Do what the state and the time call for."""
         if self.state is State.OPERATIONAL:
-            if now >= self.deadline:
+            if now >= self.deadline or self._standing.owes_mark:
                 self._step_operational(now)
         elif self.state is State.GATHER:
             self._step_gather(now)

@@ -34,6 +34,7 @@ class Peer:
         answered_at: when it was last answered with a beacon, or told that it is outdated.
         ignored_until: no view is begun because it is heard, before this time.
         patience_s: for how long it is ignored when a view comes out without it once more.
+        kept_waiting_since: since when a view with it waits for disks of members; inf if none does.
     """
 
     __slots__ = (
@@ -46,6 +47,7 @@ class Peer:
         "incarnation",
         "join",
         "join_at",
+        "kept_waiting_since",
         "left",
         "name",
         "number",
@@ -77,6 +79,7 @@ class Peer:
         self.beacon_at = -inf
         self.streak = 0
         self.answered_at = -inf
+        self.kept_waiting_since = inf
 
     def is_latest(self, message: Join | Commit | Beacon | Links, sequence: int) -> bool:
         """Whether no later message of its kind has come; if so it counts from now on."""
@@ -94,7 +97,9 @@ class Peer:
         """
         known = self.join
         self.join, self.join_at = join, now
-        news = known is None or known.attempt != join.attempt or known.heard != join.heard
+        news = known is None or (
+            (known.attempt, known.heard, known.mark) != (join.attempt, join.heard, join.mark)
+        )
         if news or self.commit is None or self.commit.attempt != join.attempt:
             self.told_at = now
         return news

@@ -4,10 +4,18 @@ from groupcomm.membership.neighbours import ANSWER_INTERVAL_S, FIRST_PATIENCE_S,
 from groupcomm.membership.standing import STEADY_BEACONS
 from groupcomm.membership.states import Reason, State
 from groupcomm.wire.membership import Beacon
-from tests.core.membership.stage import HEARS_A, NUMBERS, OTHER_VIEW, Stage, join_of, packet_of
+from tests.core.membership.stage import (
+    HEARS_A,
+    NUMBERS,
+    OTHER_VIEW,
+    PLENTY,
+    Stage,
+    join_of,
+    packet_of,
+)
 
-HEARD = Beacon(1, OTHER_VIEW, HEARS_A)
-UNHEARD = Beacon(1, OTHER_VIEW, ())
+HEARD = Beacon(1, OTHER_VIEW, HEARS_A, 1, PLENTY, 0)
+UNHEARD = Beacon(1, OTHER_VIEW, (), 1, PLENTY, 0)
 
 
 def with_stranger() -> Stage:
