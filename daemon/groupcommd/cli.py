@@ -6,14 +6,12 @@ import logging
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import partial
 from pathlib import Path
 from types import FrameType
 
 import attrs
 import trio
 
-from groupcomm.config.start import Start
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import DaemonConfig, read_config, through_relay
@@ -24,7 +22,8 @@ from groupcommd.memory import GarbageCollection, keep_memory
 from groupcommd.ready import tell_systemd
 from groupcommd.service import LINGER_S, End, Service
 from groupcommd.sockets import Sockets
-from groupcommd.state_dir import StateDir, StateError
+from groupcommd.starting import count_start
+from groupcommd.state_dir import StateDir
 from groupcommd.watchdog import Watchdog
 
 FAILED, USAGE, CUT_SHORT = 1, 2, 3
@@ -141,15 +140,15 @@ async def _serve(
         if options.ports_file is not None:
             sockets.write_ports(options.ports_file)
         tell_systemd("READY=1")
-        least_restarts, early = 0, list[int]()
+        least_restarts = 0
         while True:
-            start = await _begin(config, state, least_restarts, signals, early)
+            kept: list[int] = []
+            start = await count_start(config, state, least_restarts, signals, kept)
             if start is None:
-                _log.info("left before it had begun")
                 return 0
-            service = Service(config, state, sockets, start=start)
+            service = Service(config, state, start, sockets)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_obey, service, options, signals, early)
+                nursery.start_soon(_obey, service, options, kept, signals)
                 nursery.start_soon(_collect_garbage)
                 end = await service.run()
                 nursery.cancel_scope.cancel()
@@ -184,43 +183,6 @@ def _watch_over_the_end(config: DaemonConfig) -> None:
         signal.signal(number, handle)
 
 
-async def _begin(
-    config: DaemonConfig,
-    state: StateDir,
-    least_restarts: int,
-    signals: AsyncIterator[int],
-    early: list[int],
-) -> Start | None:
-    """Count a start on disk, however long that takes; return None if it is to leave before.
-
-    Other signals that come meanwhile are appended to `early`.
-
-    Raises:
-        StateError: the record is damaged or cannot be written.
-    """
-    start: Start | None = None
-    failed: StateError | None = None
-
-    async def wait_for_end() -> None:
-        async for number in signals:
-            if number in (signal.SIGTERM, signal.SIGINT):
-                nursery.cancel_scope.cancel()
-            else:
-                early.append(number)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait_for_end)
-        begin = partial(state.begin, config.name, least_restarts)
-        try:
-            start = await trio.to_thread.run_sync(begin, abandon_on_cancel=True)
-        except StateError as error:  # a nursery would wrap it
-            failed = error
-        nursery.cancel_scope.cancel()
-    if failed is not None:
-        raise failed
-    return start
-
-
 def _say_how_it_left(service: Service) -> int:
     """Log the last line; return the exit status."""
     unfinished = service.core.leaving.unfinished
@@ -245,16 +207,19 @@ async def _collect_garbage() -> None:
 
 
 async def _obey(
-    service: Service, options: argparse.Namespace, signals: AsyncIterator[int], early: list[int]
+    service: Service,
+    options: argparse.Namespace,
+    kept: Sequence[int],
+    signals: AsyncIterator[int],
 ) -> None:
-    """Do what signals ask for; first those that came before the service was there."""
-    while early:
-        _do(service, options, early.pop(0))
+    """Do what signals ask for, first those that came before the daemon was there."""
+    for number in kept:
+        _obey_one(service, options, number)
     async for number in signals:
-        _do(service, options, number)
+        _obey_one(service, options, number)
 
 
-def _do(service: Service, options: argparse.Namespace, number: int) -> None:
+def _obey_one(service: Service, options: argparse.Namespace, number: int) -> None:
     if number in (signal.SIGTERM, signal.SIGINT):
         tell_systemd("STOPPING=1")
         service.leave()

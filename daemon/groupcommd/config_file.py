@@ -59,6 +59,9 @@ from groupcommd.tls import TlsConfig
 
 DEFAULT_NAME: Final = "local"
 
+DEFAULT_DISK_TIMEOUT_S: Final = 5.0
+"""A disk that is well answers in some milliseconds, one that is overloaded in a second or two."""
+
 
 @attrs.frozen(kw_only=True)
 class File:
@@ -71,6 +74,7 @@ class File:
     identities: str | None = None
     insecure: bool = False
     state_dir: str | None = None
+    disk_timeout_s: float = DEFAULT_DISK_TIMEOUT_S
     expected_daemons: int | None = None
     leave_timeout_s: float = CoreConfig().leave_timeout_s
     packet_bytes: int = DEFAULT_PACKET_BYTES
@@ -109,6 +113,7 @@ class DaemonConfig:
         quotas: of each principal.
         access: who may do what.
         state_dir: the folder of its restart count.
+        disk_timeout_s: a disk there that has not answered for so long is told of.
         insecure: it may run without keys beyond loopback.
         spin: it never sleeps, so that nothing has to wake it.
         trace: the folder in which it traces what it does; None for no trace.
@@ -134,6 +139,7 @@ class DaemonConfig:
     quotas: Quotas = attrs.field(factory=Quotas)
     access: Access = attrs.field(factory=Access)
     state_dir: Path
+    disk_timeout_s: float = DEFAULT_DISK_TIMEOUT_S
     insecure: bool = False
     spin: bool = False
     trace: Path | None = None
@@ -206,12 +212,19 @@ def read_config(
         quotas=file.clients.quotas,
         access=read_access(file.access),
         state_dir=_state_dir(state_dir, base, file.state_dir, name),
+        disk_timeout_s=_above_zero("disk_timeout_s", file.disk_timeout_s),
         insecure=file.insecure,
         spin=file.spin,
     )
     if config.credentials is not None:
         config.credentials.check(config.name, config.core.daemons)
     return config
+
+
+def _above_zero(key: str, value: float) -> float:
+    if not value > 0:
+        raise ConfigError(f"{key} is {value}; it must be above 0")
+    return value
 
 
 def _state_dir(told: Path | None, base: Path, text: str | None, name: str) -> Path:

@@ -21,10 +21,12 @@ from groupcomm.membership.states import State
 from groupcomm.trace.events import Fail, Left
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
+from groupcommd.disk_watch import DiskWatch
 from groupcommd.doors import Keeper, read_keeper
 from groupcommd.flight import FlightRecorder
 from groupcommd.flood import Flood
 from groupcommd.key_service import KeyService
+from groupcommd.mark_writer import MarkWriter
 from groupcommd.networks import Networks
 from groupcommd.socket_filter import wanted_by
 from groupcommd.sockets import Sockets
@@ -60,8 +62,8 @@ class Service:
     Args:
         config: checked.
         state: of this daemon, locked.
+        start: counted there.
         sockets: opened.
-        start: as the state has counted it; None if it is to be counted now.
 
     Attributes:
         core: of this start.
@@ -71,14 +73,8 @@ class Service:
     """
 
     def __init__(
-        self,
-        config: DaemonConfig,
-        state: StateDir,
-        sockets: Sockets,
-        *,
-        start: Start | None = None,
+        self, config: DaemonConfig, state: StateDir, start: Start, sockets: Sockets
     ) -> None:
-        start = start or state.begin(config.name)
         self._config = config
         self._flight = FlightRecorder()
         self._trace: TraceFile | None = None
@@ -97,14 +93,15 @@ class Service:
         )
         self.core.desk.govern(config.access, config.quotas.groups)
         self._keys = KeyService(self.core, config.key_file, config.identities)
-        self._state = state
+        self._disk = DiskWatch(self.core.reservation, config.state_dir, config.disk_timeout_s)
+        self._marks = MarkWriter(self.core, state, self._disk, self.turn, self._fail)
         self._udp = sockets.udp
         self._networks = sockets.udp if isinstance(sockets.udp, Networks) else None
         self._sockets = sockets
         self._token_sessions = TokenSessions(self.core.desk, sockets.tls_door)
         self._timer = trio.CancelScope()
         self._scope = trio.CancelScope()
-        self._storing = self._storing_keys = False
+        self._storing_keys = False
         self.locked_out: str | None = None
         self._error: Exception | None = None
         self._end = End.LEFT
@@ -120,7 +117,7 @@ class Service:
         """Serve until the daemon has left or must start anew; then its clients are cut off.
 
         Raises:
-            Exception: the core broke an invariant, or the disk failed: the daemon must not go on.
+            Exception: the core broke an invariant: the daemon must not go on.
         """
         with self._scope:
             async with trio.open_nursery() as nursery:
@@ -246,6 +243,7 @@ class Service:
                 self.turn()
             self._watch.look_at_load()
             self._watch.look_at_ways()
+            self._disk.look(trio.current_time())
             if self._watch.look_at_junk(self._udp.dropped, trio.current_time()):
                 self._flood.go_on(trio.current_time())
             elif trio.current_time() >= self._flood.over_at:
@@ -323,7 +321,7 @@ class Service:
         desk = self.core.desk
         parts = Parts(
             *(self._config, self.core, self.clients, self._udp, self._keys),
-            *(self._started, self.reloads),
+            *(self._disk, self._started, self.reloads),
         )
         queries, desk.queries = desk.queries, []
         for connection, question in queries:
@@ -342,9 +340,7 @@ class Service:
             if not self._stores:  # else the next start would write to the same files
                 self._finish(End.OUTDATED)
             return
-        if core.mark_to_store is not None and not self._storing:
-            self._storing = True
-            self._nursery.start_soon(self._store, core.mark_to_store)
+        self._marks.look(self._nursery)
         if not self._storing_keys and (core.keeper.to_store or core.keeper.roll_to_store):
             self._storing_keys = True
             self._nursery.start_soon(self._store_keys)
@@ -352,17 +348,7 @@ class Service:
     @property
     def _stores(self) -> bool:
         """Whether threads write files of this daemon."""
-        return self._storing or self._storing_keys
-
-    async def _store(self, mark: int) -> None:
-        try:
-            await trio.to_thread.run_sync(self._state.store, mark, abandon_on_cancel=True)
-        except Exception as error:
-            self._fail(error)
-            return
-        self._storing = False
-        self.core.stored(mark)
-        self.turn()
+        return self._marks.writing or self._storing_keys
 
     async def _store_keys(self) -> None:
         """What was agreed about keys and identities is in the files, for the next start."""

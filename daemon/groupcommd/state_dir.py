@@ -9,6 +9,8 @@ import fcntl
 import json
 import os
 import secrets
+import threading
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +19,7 @@ import attrs
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import ConfigError, GroupCommError
+from groupcomm.membership.reservation import count_start
 from groupcommd.private_files import make_private_folder, open_unwritable, write_new
 
 _RECORD: Final = "state.json"
@@ -24,7 +27,7 @@ _LOCK: Final = "lock"
 
 
 class StateError(GroupCommError):
-    """The state folder cannot be used; the daemon must not start."""
+    """The state folder cannot be used: a daemon does not start, one that runs tries again."""
 
 
 @attrs.frozen
@@ -41,7 +44,11 @@ class Record:
 
 
 class StateDir:
-    """The state folder of one daemon, locked as long as this object is open."""
+    """The state folder of one daemon, locked as long as this object is open.
+
+    Its methods may be called by any thread: one that was left alone while the disk hung may come
+    back behind the next one, and must not write what is old over what is new.
+    """
 
     def __init__(self, path: Path) -> None:
         """Make the folder if it is missing, and lock it.
@@ -51,6 +58,7 @@ class StateDir:
         """
         self._path = path
         self._record = Record()
+        self._writing = threading.Lock()
         try:
             make_private_folder(path)
             self._folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -67,9 +75,10 @@ class StateDir:
             ) from None
 
     def close(self) -> None:
-        """Unlock it."""
-        os.close(self._lock)
-        os.close(self._folder)
+        """Unlock it; while the disk hangs it stays locked until the process is over."""
+        if self._writing.acquire(blocking=False):
+            os.close(self._lock)
+            os.close(self._folder)
 
     def begin(self, name: str, least_restarts: int = 0) -> Start:
         """Count a start, on disk before this returns.
@@ -82,10 +91,18 @@ class StateDir:
             StateError: the record is damaged, others could have changed it, or it cannot be
                 written.
         """
-        old = self._read()
-        self._write(Record(max(old.restarts, least_restarts) + 1, old.mark))
-        incarnation = Incarnation(self._record.restarts, secrets.randbits(64))
-        return Start(name=name, incarnation=incarnation, counter=self._record.mark)
+        with self._writing:
+            begun, old = time.monotonic(), self._read()
+            restarts = max(old.restarts, least_restarts) + 1
+            used, mark = count_start(old.mark, int(time.time() * 1e6))
+            self._write(Record(restarts, mark))
+            return Start(
+                name=name,
+                incarnation=Incarnation(restarts, secrets.randbits(64)),
+                counter=used,
+                mark=mark,
+                write_s=time.monotonic() - begun,
+            )
 
     def store(self, mark: int) -> None:
         """Have the disk hold a mark; it blocks for as long as the disk takes.
@@ -93,7 +110,8 @@ class StateDir:
         Raises:
             StateError: it cannot be written.
         """
-        self._write(Record(self._record.restarts, mark))
+        with self._writing:
+            self._write(Record(self._record.restarts, max(mark, self._record.mark)))
 
     def _read(self) -> Record:
         path = self._path / _RECORD
@@ -130,5 +148,5 @@ class StateDir:
     def _unusable(self, error: OSError) -> StateError:
         return StateError(
             f"state_dir {self._path} cannot be used: {error.strerror or error}; without it a daemon"
-            " cannot tell its starts apart, so it does not start"
+            " cannot tell its starts and views apart: see to the disk with df, mount and dmesg"
         )

@@ -17,6 +17,7 @@ from groupcomm.wire.link import LINK_BYTES
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.description import describe
+from groupcommd.disk_watch import DiskWatch
 from groupcommd.key_service import KeyService, may_change_keys
 from groupcommd.networks import Networks
 from groupcommd.udp import UdpSocket
@@ -31,6 +32,7 @@ class Parts:
     clients: Clients
     udp: UdpSocket | Networks
     keys: KeyService
+    disk: DiskWatch
     started: float  # by time.monotonic
     reloads: int = 0
 
@@ -104,6 +106,7 @@ def status(parts: Parts) -> dict[str, Any]:
             "wall_ahead_s": round(time.time() - core.physical.read(now) / 1e6, 3),
             "jumps": core.physical.jumps,
         },
+        "disk": parts.disk.status(now),
         "ring": _ring(core),
         "sessions": _sessions(core),
         "access": {

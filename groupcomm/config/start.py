@@ -12,13 +12,17 @@ class Start:
     Attributes:
         name: of the daemon, unique in its cluster.
         incarnation: its restart count, on disk already, and a random id that no start had before.
-        counter: the high-water mark of view counters that the disk held; 0 on an empty disk.
+        counter: view counters up to it may have been used by earlier starts; 0 if there were none.
+        mark: view counters up to it are reserved on disk; 0 if none are.
+        write_s: how long the disk took to count this start.
         daemon: its identity in views.
     """
 
     name: str
     incarnation: Incarnation
     counter: int = 0
+    mark: int = 0
+    write_s: float = 0.0
     daemon: DaemonId = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:

@@ -13,8 +13,6 @@ be. So the work for a burst is done once, not per datagram, and nobody waits for
 from collections.abc import Sequence
 from math import inf
 
-import attrs
-
 from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
@@ -26,11 +24,11 @@ from groupcomm.core.keeper import Keeper
 from groupcomm.core.leaving import Leaving
 from groupcomm.core.operation import Operation
 from groupcomm.core.probe import NoProbe, Probe
-from groupcomm.core.reservation import Reservation
 from groupcomm.core.seat import ClientInput
 from groupcomm.core.suites import make_gate
 from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
 from groupcomm.membership.membership import Membership
+from groupcomm.membership.reservation import reserved_by
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.union import Union
 from groupcomm.security.identity import Credentials
@@ -95,17 +93,15 @@ class DaemonCore:
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
         self._room = bundle_room(config.packet_limit)
-        # Nothing that an earlier start used is above it, also if its disk was lost.
-        floor = max(start.counter, self.physical.read(now))
+        self.reservation = reserved_by(start, self.physical.read, now)
         self.desk = Desk(
             start.name,
             self._room,
-            first_connection=floor + config.starts.connection,
+            first_connection=self.reservation.used + config.starts.connection,
             limits=limits or SessionLimits(),
             probe=self.probe,
         )
         self.keeper = Keeper(self, self._gate, keys)
-        self.reservation = Reservation(start.counter)
         self.operation: Operation | None = None
         self._frozen = True  # no view, or it stands still
         self._begun = False  # a view was installed in this step
@@ -117,7 +113,7 @@ class DaemonCore:
         self._now = now
         self._pause_s = config.timing.token_timeout_s / 2  # so late a call shows a pause
         self.leaving = Leaving(self, config.leave_timeout_s)
-        self.membership = Membership(config, attrs.evolve(start, counter=floor), self)
+        self.membership = Membership(config, start, self, self.reservation)
         self.membership.gather(Reason.STARTED, now)
         self.deadline = now
 
@@ -173,6 +169,8 @@ class DaemonCore:
 
     def _step(self, now: float, *, clients: bool) -> None:
         membership = self.membership
+        if membership.state is not State.LEFT:
+            self.reservation.step(now)
         due = self._touched or self._begun or now >= self._operation_due or self._is_freed()
         if due or clients:
             self._operate(now, clients=clients)
@@ -190,6 +188,8 @@ class DaemonCore:
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
         due = min(self.membership.deadline, self._operation_due, self.leaving.due)
+        if self.membership.state is not State.LEFT:
+            due = min(due, self.reservation.due)
         self.deadline = max(self._now, due)
 
     def deliver(self) -> None:
@@ -307,7 +307,6 @@ class DaemonCore:
         """From now on the present view stands still: nothing is numbered or delivered in it."""
         self._stand_still()
         self._early.clear()
-        self.reservation.look_ahead(self.physical.read(self._now))
 
     def _stand_still(self) -> None:
         self._frozen = True
@@ -373,6 +372,7 @@ class DaemonCore:
         if self.operation is not None and union is not None:
             self._finish(self.operation, view, fellows)
         self.probe.installed(view)
+        self.reservation.renew(self._now)
         self._gate.begin_view(view)
         me = view.daemons.index(self.start.daemon)
         self.operation = Operation(view, me, self._heritage.announce(self._room), self, self._now)
@@ -405,16 +405,17 @@ class DaemonCore:
         self._heritage.keep(members)
         self.desk.end()
 
-    def may_use(self, counter: int) -> bool:
-        """Whether the disk has reserved a view counter; if not, that it does so is seen to."""
-        return self.reservation.may_use(counter)
-
     @property
     def mark_to_store(self) -> int | None:
         """Have the disk hold this mark of view counters, then call `stored`; or None."""
         return self.reservation.to_store
 
-    def stored(self, mark: int) -> None:
+    def stored(self, mark: int, now: float) -> None:
         """The disk holds this mark, file and folder synced; call `handle` next."""
-        self.reservation.stored(mark)
-        self.deadline = min(self.deadline, self._now)
+        self.reservation.stored(mark, now)
+        self.deadline = min(self.deadline, now)
+
+    def store_failed(self, reason: str, now: float) -> None:
+        """The disk does not hold the mark that it was to store; it is asked again later."""
+        self.reservation.failed(reason, now)
+        self.deadline = min(self.deadline, self.reservation.due)

@@ -13,9 +13,10 @@ from groupcomm.config.view import Incarnation
 from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.proposal import propose
-from groupcomm.membership.reach import component, mutual_pairs
+from groupcomm.membership.reach import mutual_pairs
+from groupcomm.membership.readiness import Claim, find_ready
 from groupcomm.membership.states import Reason
-from groupcomm.wire.membership import Proposal
+from groupcomm.wire.membership import Join, Proposal
 
 MIN_GAP_S = 0.001
 """Between two joins; what comes meanwhile goes into the later one."""
@@ -46,9 +47,12 @@ class Gather:
         "_changed_at",
         "_kept",
         "_meet_until",
+        "_needed",
         "_repeat_s",
         "_round_s",
         "_seats",
+        "_short",
+        "_since",
         "_timing",
         "_wait_s",
         "due",
@@ -94,6 +98,9 @@ class Gather:
         self._kept: list[tuple[int, bytes]] = []  # packets of the old view, and who has sent each
         self._meet_until = -inf
         self._round_s = 2.1 * timing.longest_delay_s
+        self._needed = 0  # the mark that a view with all that were heard needs
+        self._short = False  # the own disk does not hold it yet
+        self._since = now  # the others have time to answer from then on
         self.started = now
         self.due = now
         self.members: frozenset[int] = frozenset()
@@ -127,37 +134,40 @@ class Gather:
                 take(sender, packet)
 
     def look(
-        self,
-        start: Start,
-        attempt: int,
-        heard: tuple[tuple[int, int], ...],
-        peers: Mapping[int, Peer],
-        now: float,
-    ) -> Proposal:
-        """Find who hears each other now.
+        self, start: Start, own: Join, peers: Mapping[int, Peer], now: float
+    ) -> Proposal | None:
+        """Find who hears each other now, and has a disk that allows a view.
 
         Args:
             start: this daemon.
-            attempt: its own.
-            heard: whom it hears.
+            own: its join.
             peers: all others.
             now: seconds.
+
+        Returns:
+            What to propose; None if the own disk allows no view yet.
         """
         timing = self._timing
         since = now - FRESH_REPEATS * self._repeat_s - timing.longest_delay_s
-        me, own = start.daemon.number, start.incarnation
-        rows = {(me, own.random_id): frozenset(heard)}
-        who = {me: (own, attempt)}
+        me = start.daemon.number
+        rows = {(me, start.incarnation.random_id): frozenset(own.heard)}
+        who = {me: (start.incarnation, own.attempt)}
+        claims = {me: Claim(own.counter, own.mark)}
         for peer in peers.values():
             join = peer.join
             if join is not None and peer.join_at >= since and not peer.left:
                 rows[peer.key] = frozenset(join.heard)
                 who[peer.number] = (peer.incarnation, join.attempt)
+                claims[peer.number] = Claim(join.counter, join.mark)
         numbers = {
             k[0]: frozenset(other[0] for other in row if other in rows) for k, row in rows.items()
         }
         mutual = mutual_pairs(numbers)
-        members = component(mutual, me)
+        members, needed = find_ready(mutual, claims, me)
+        self._look_at_disk(own.mark, needed, now)
+        if not members:
+            self._all_mutual, self.due = False, inf
+            return None
         seats = {number: who[number] for number in members}
         if seats != self._seats:
             self.members, self._seats = members, seats
@@ -167,11 +177,21 @@ class Gather:
         looks = (
             self._repeat_s + now,
             self._meet_until,
-            self.started + self._wait_s,
+            self._since + self._wait_s,
             self._changed_at + self._calm_s,
         )
         self.due = min(at for at in looks if at > now)
         return propose(seats, mutual)
+
+    def _look_at_disk(self, mark: int, needed: int, now: float) -> None:
+        """Stand aside while the own disk has not reserved what a view with the others needs.
+
+        Once it has, the others have the usual time to answer: they may have a view by now.
+        """
+        self._needed = max(self._needed, needed)
+        was_short, self._short = self._short, mark < self._needed
+        if was_short and not self._short:
+            self._since = now
 
     def is_complete(self, expected: set[int], now: float) -> bool:
         """Whether nobody is to be waited for any more.
@@ -181,11 +201,16 @@ class Gather:
 
         After a failure nobody is quick: attempts that chase each other, each of them begun because
         one heard of another's, come to rest by that.
+
+        Who stands aside waits for its disk, but no longer than others wait for a daemon that is
+        silent: then it has a view of its own until the disk has answered.
         """
+        if self._short and now < self.started + self._timing.token_timeout_s:
+            return False
         if self._all_mutual and expected | self._awaited <= self.members:
             return now >= max(self._changed_at + self._calm_s, self._meet_until)
         settled = now >= self._changed_at + self._repeat_s
-        return now >= self.started + (self._wait_s if settled else 3 * self._wait_s)
+        return now >= self._since + (self._wait_s if settled else 3 * self._wait_s)
 
     def may_send(self, sent_at: float, now: float) -> bool:
         """Whether it is time for the next join."""

@@ -31,9 +31,6 @@ class Host(Protocol):
     def forget(self, number: int, incarnation: Incarnation) -> None:
         """A start of a daemon is over, because a later one was heard."""
 
-    def may_use(self, counter: int) -> bool:
-        """Whether the disk has reserved a view counter; if not, that it does so is seen to."""
-
     def missing(self, union: Union) -> list[list[Range]]:
         """Per ring, what of the union is not held here."""
 

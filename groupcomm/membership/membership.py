@@ -29,9 +29,10 @@ from groupcomm.membership.gather import Gather
 from groupcomm.membership.hearing import Hearing
 from groupcomm.membership.host import Host
 from groupcomm.membership.neighbours import Neighbours
-from groupcomm.membership.own_join import OwnJoin
 from groupcomm.membership.outdated import Outdating
+from groupcomm.membership.own_join import OwnJoin
 from groupcomm.membership.peers import Peer
+from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.standing import STEADY_BEACONS, Standing
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.trouble import Trouble
@@ -73,14 +74,18 @@ class Membership:
         trust: who is left out, as it breaks the protocol.
     """
 
-    def __init__(self, config: CoreConfig, start: Start, host: Host) -> None:
+    def __init__(
+        self, config: CoreConfig, start: Start, host: Host, reservation: Reservation
+    ) -> None:
         self._config = config
         self._timing = config.timing
         self._start = start
         self._me = start.daemon.number
         self._host = host
+        self._reservation = reservation
         self.flood = Flood(config, start)
-        self._neighbours = Neighbours(config, start, self.flood, self._on_restart)
+        around = self.flood, reservation, self._on_restart
+        self._neighbours = Neighbours(config, start, *around)
         self.peers = self._neighbours.peers
         self.comparison = self._neighbours.comparison
         self._hearing = Hearing(self.flood, self._neighbours, self._on_message)
@@ -91,10 +96,9 @@ class Membership:
         self.deadline = -inf
         self.adopt_restarts: int | None = None
         self._outdating = Outdating(start, self.peers.values)
-        self._counter, self._attempt = start.counter, 0
         self._trouble = Trouble()
         self._gather = Gather(self._timing, 0.0, 1.0)
-        self._join = OwnJoin(start, self._neighbours, host)
+        self._own = OwnJoin(start, host, self._neighbours, reservation)
         self._agreement: Agreement | None = None
         self._alone = False  # out of the old view it goes on without fellows
         self._lacking = 0  # attempts in a row that have failed for want of packets
@@ -184,10 +188,11 @@ class Membership:
             self.gather(Reason.FELLOW_LEFT, now)
 
     def _on_join(self, peer: Peer, join: Join, direct: bool, now: float) -> None:
-        if join.counter > max(self._counter, self._host.reading(now)) + FARTHEST_COUNTER:
+        if join.counter > max(self._reservation.used, self._host.reading(now)) + FARTHEST_COUNTER:
             raise ProtocolViolation("join", f"a view counter of {join.counter}")
         if peer.take_join(join, now):
             self._gather.news = True
+        self._reservation.may_use(join.counter + 1, now)
         if self._agreement is None:
             return
         attempt = self._agreement.attempt_of(peer)
@@ -195,14 +200,15 @@ class Membership:
             if join.attempt > attempt:
                 self.gather(Reason.FELLOW_GATHERS, now)
         elif direct and not peer.left and self.state is State.OPERATIONAL:
-            if self._neighbours.key in join.heard:
-                self.gather(Reason.FOREIGN_HEARD, now)
-            else:
+            if self._neighbours.key not in join.heard:
                 self._neighbours.answer(peer, self.view, now)
+            elif self._may_meet(peer, join.counter, join.mark, now):
+                self.gather(Reason.FOREIGN_HEARD, now)
 
     def _on_beacon(self, peer: Peer, beacon: Beacon, now: float) -> None:
         peer.beacon, peer.beacon_at = beacon, now
         peer.streak = peer.streak + 1 if self._neighbours.key in beacon.heard else 0
+        self._reservation.may_use(beacon.used + 1, now)
         agreement, view = self._agreement, self.view
         if self.state is not State.OPERATIONAL or agreement is None or view is None or peer.left:
             return
@@ -215,7 +221,12 @@ class Membership:
         elif self._neighbours.key not in beacon.heard:
             self._neighbours.answer(peer, view, now)
         elif now >= peer.ignored_until or peer.streak >= STEADY_BEACONS:
-            self.gather(Reason.FOREIGN_HEARD, now)
+            if self._may_meet(peer, beacon.used, beacon.mark, now):
+                self.gather(Reason.FOREIGN_HEARD, now)
+
+    def _may_meet(self, peer: Peer, used: int, mark: int, now: float) -> bool:
+        view = self.view
+        return view is not None and self._neighbours.may_meet(peer, used, mark, view, now)
 
     # ---- gather ----
 
@@ -231,17 +242,16 @@ class Membership:
             self._trouble.gathering(now, operational=operational)
         self._host.freeze()
         self.state, self._agreement = State.GATHER, None
-        self._attempt += 1
-        jitter = (self._me >> self._attempt % 48 & 0xFF) / 256
+        self._own.begin(None if self._alone else self._host.past, now)
+        jitter = (self._me >> self._own.attempt % 48 & 0xFF) / 256
         manner = self._trouble.stretch, jitter
         self._gather = Gather(self._timing, now, *manner, reason=reason, met_at=self._met_at)
-        past = None if self._alone else self._host.past
-        self._join.begin(self._attempt, self._counter, past, now)
         self._send_join(now)
 
     def _send_join(self, now: float) -> None:
+        self._own.update()
         self._sent_at = now
-        self.flood.send_all(self._join.renew())
+        self.flood.send_all(self._own.latest)
 
     def say_again(self, now: float) -> None:
         """Others could not take the last join: send it again soon."""
@@ -250,13 +260,12 @@ class Membership:
 
     def _step_gather(self, now: float) -> None:
         gather = self._gather
-        if gather.news or now >= gather.due:
+        if gather.news or now >= gather.due or self._own.lacks_mark:
             gather.news = False
-            heard = self._join.heard
-            gather.unsaid |= heard != self._join.message.heard
-            proposal = gather.look(self._start, self._attempt, heard, self.peers, now)
+            gather.unsaid |= self._own.update()
+            proposal = gather.look(self._start, self._own.latest, self.peers, now)
             expected = self._neighbours.expected(self.view, gather.started, paused=gather.paused)
-            if not gather.unsaid and gather.is_complete(expected, now):
+            if proposal and not gather.unsaid and gather.is_complete(expected, now):
                 self._commit(proposal, now)
                 return
         if gather.may_send(self._sent_at, now):
@@ -269,7 +278,7 @@ class Membership:
 
     def _commit(self, proposal: Proposal, now: float) -> None:
         """Agree to a proposal, if this daemon is in it and has all joins that it is made from."""
-        joins = joins_of(proposal, self._start, self._join.message, self.peers)
+        joins = joins_of(proposal, self._start, self._own.latest, self.peers)
         if joins is None:
             return
         here = (self._config, self._start, self._host, self.view)
@@ -305,7 +314,7 @@ class Membership:
                 agreement.recovery.asked(peer.number, commit.missing, now)
         elif not commit.installed:  # it still asks, and the view is installed here
             if peer.name and agreement.are_mutual(peer.number):
-                self.flood.send_to(peer.name, agreement.commit(self._attempt, installed=True))
+                self.flood.send_to(peer.name, agreement.commit(self._own.attempt, installed=True))
             elif now - self._sent_at >= self._timing.repeat_s:
                 self._send_commit(agreement, now)
 
@@ -330,12 +339,12 @@ class Membership:
     def _send_commit(self, agreement: Agreement, now: float) -> None:
         self._sent_at = now
         installed = self.state is State.OPERATIONAL
-        self.flood.send_all(agreement.commit(self._attempt, installed=installed))
+        self.flood.send_all(agreement.commit(self._own.attempt, installed=installed))
 
     def _repeat(self, agreement: Agreement, now: float) -> None:
         """Say again what others may not have heard."""
         if None in agreement.commits():
-            self.flood.send_all(self._join.message)
+            self.flood.send_all(self._own.latest)
         self._send_commit(agreement, now)
         for repair, numbers in agreement.next_repairs(now):
             self.flood.send_some(repair, numbers)
@@ -345,14 +354,14 @@ class Membership:
         assert agreement is not None
         recovery, counter = agreement.recovery, agreement.view.id.counter
         holds_all = not agreement.recovered and recovery.complete
-        if holds_all and self._host.may_use(counter):
+        if holds_all and self._reservation.may_use(counter, now):
             if not recovery.is_sound():
                 self._go_on_alone(now)
                 self._step_gather(now)
                 return
             self.state = State.RECOVERED
             agreement.recovered = True
-            self._counter = max(self._counter, counter)  # others may install it from here on
+            self._reservation.use(counter)  # others may install the view from here on
             if recovery.union is not None:
                 self._host.bind(recovery.union, recovery.fellows)
             self._send_commit(agreement, now)
@@ -427,6 +436,6 @@ class Membership:
             self._step_gather(now)
         elif self.state is not State.OPERATIONAL:
             self._step_commit(now)
-        elif now >= self.deadline:
+        elif now >= self.deadline or self._standing.owes_mark:
             self._step_operational(now)
         self.deadline = min(self.deadline, self.comparison.due)

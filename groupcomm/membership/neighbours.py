@@ -13,6 +13,7 @@ from groupcomm.config.view import Incarnation, View
 from groupcomm.membership.comparison import Comparison
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.peers import Peer
+from groupcomm.membership.reservation import SLOW_S, Reservation
 from groupcomm.names import daemon_number
 from groupcomm.wire.membership import Beacon, ControlKind, Outdated
 
@@ -25,6 +26,12 @@ LONGEST_PATIENCE_S = 30.0
 
 HEARSAY_S = 2.0
 """What others tell of a daemon is forgotten when for so long nothing new was told."""
+FELLOW_WRITES = 3
+"""A daemon outside the view waits while the disk of a member could write so often: what is under
+way, what is needed, and some more."""
+
+FELLOW_WAIT_S = 3.0
+"""A disk that would have to be waited for longer is not waited for at all."""
 
 HEARD_BEACONS = 3
 """A daemon is heard if anything of its own came within so many beacon intervals."""
@@ -38,6 +45,7 @@ class Neighbours:
         listed: the names of all daemons that may be members, by number; without this daemon.
         key: number and random id of this daemon.
         comparison: of their settings with those of this daemon.
+        reservation: its view counters.
         silence_due: when a watched daemon may have been silent for too long.
     """
 
@@ -46,11 +54,13 @@ class Neighbours:
         config: CoreConfig,
         start: Start,
         flood: Flood,
+        reservation: Reservation,
         restarted: Callable[[int, Incarnation | None, float], None],
     ) -> None:
         """`restarted` is told of (number, the start that was heard and is over if any, seconds)."""
         self._timing = config.timing
         self._flood = flood
+        self.reservation = reservation
         self._restarted = restarted
         self.key = (start.daemon.number, start.incarnation.random_id)
         self.peers: dict[int, Peer] = {}
@@ -163,13 +173,39 @@ class Neighbours:
     def beacon(self, view: View | None, now: float) -> Beacon:
         """The beacon of this daemon in a view."""
         counter, key = (view.id.counter, view.key) if view is not None else (0, bytes(16))
-        heard = self.heard_since(self.fresh_since(now))
-        return Beacon(counter, key, heard, self.comparison.digests)
+        heard, disk = self.heard_since(self.fresh_since(now)), self.reservation
+        told = self.comparison.digests, disk.used, disk.mark, int(1e6 * disk.write_s)
+        return Beacon(counter, key, heard, *told)
 
     def answer(self, peer: Peer, view: View | None, now: float) -> None:
         """Tell a daemon that does not know it that it is heard."""
         if self._may_answer(peer, now):
             self._flood.send_to(peer.name or "", self.beacon(view, now))
+
+    # ---- disks ----
+
+    def may_meet(self, peer: Peer, used: int, mark: int, view: View, now: float) -> bool:
+        """Return whether it is time to seek a view with a daemon outside the present one.
+
+        Both disks must allow it. Those of members of either view that are known to be slow have
+        some time to follow: nobody who has a view shall lose it because somebody else has started.
+
+        Args:
+            peer: the daemon outside.
+            used: the highest view counter that it may have used.
+            mark: what its disk has reserved.
+            view: the present one.
+            now: seconds.
+        """
+        if not self.reservation.allows_view_with(used, mark, now):
+            return False
+        needed = max(used, self.reservation.used) + 1
+        theirs = None if peer.beacon is None else peer.beacon.view
+        beacons = [p.beacon for p in self.peers.values() if p.beacon is not None]
+        members = [beacon for beacon in beacons if beacon.view in (view.key, theirs)]
+        wait_s = max((_follows_in_s(beacon, needed) for beacon in members), default=0.0)
+        peer.kept_waiting_since = min(peer.kept_waiting_since, now) if wait_s else inf
+        return not wait_s or now >= peer.kept_waiting_since + wait_s
 
     # ---- silence ----
 
@@ -237,3 +273,13 @@ class Neighbours:
 
     def _set_silence_due(self) -> None:
         self.silence_due = min((p.heard_at + limit for p, limit in self._watched), default=inf)
+
+
+def _follows_in_s(beacon: Beacon, needed: int) -> float:
+    """Return how long to wait for a member that lacks a mark that is needed; 0 for not at all.
+
+    A disk that is quick has it before it can be asked for.
+    """
+    write_s = beacon.write_us / 1e6
+    lacks = beacon.mark < needed and write_s > SLOW_S
+    return FELLOW_WRITES * write_s if lacks and FELLOW_WRITES * write_s <= FELLOW_WAIT_S else 0.0

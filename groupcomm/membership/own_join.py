@@ -1,70 +1,79 @@
 """The join of this daemon: what it tells while it looks for a view.
 
-Pure. ``now`` is in seconds. All but whom it hears stays as it is for one attempt, since others
-compute the view from it.
+Pure. ``now`` is in seconds. Each attempt has its own join, and others compute the view from it. So
+only whom the daemon hears, and what its disk holds, may change during an attempt.
 """
-
-from msgspec import structs
 
 from groupcomm.config.start import Start
 from groupcomm.membership.host import Host
 from groupcomm.membership.neighbours import Neighbours
-from groupcomm.wire.membership import Heard, Join, Past
+from groupcomm.membership.reservation import Reservation
+from groupcomm.wire.membership import Join, Past
 
 
 class OwnJoin:
     """The latest join of one daemon.
 
     Attributes:
-        message: the join as it was sent last, or will be next.
+        latest: the join as it was sent last, or will be next.
     """
 
-    __slots__ = ("_first", "_host", "_neighbours", "_since", "message")
+    __slots__ = ("_began_at", "_host", "_name", "_neighbours", "_reservation", "latest")
 
-    def __init__(self, start: Start, neighbours: Neighbours, host: Host) -> None:
-        self._neighbours = neighbours
+    def __init__(
+        self, start: Start, host: Host, neighbours: Neighbours, reservation: Reservation
+    ) -> None:
+        self._name = start.name
         self._host = host
-        self._since = 0.0
-        self._first = self.message = Join(
-            attempt=0,
-            name=start.name,
-            digests=neighbours.comparison.digests,
-            heard=(),
-            reading=0,
-            clock=0,
-            counter=0,
-            past=None,
-        )
+        self._neighbours = neighbours
+        self._reservation = reservation
+        self._began_at = 0.0
+        self.latest = self._make(0, reading=0, clock=0, past=None)
 
-    @property
-    def heard(self) -> Heard:
-        """Whom this daemon hears; one that has died since sends no join, and so does not count."""
-        return self._neighbours.heard_since(self._since)
-
-    def begin(self, attempt: int, counter: int, past: Past | None, now: float) -> None:
-        """Begin an attempt.
+    def begin(self, past: Past | None, now: float) -> None:
+        """Begin the next attempt. A view needs one more counter at least: have it reserved.
 
         Args:
-            attempt: its number.
-            counter: the highest view counter that this daemon may have used.
             past: what is held of the old view; None if there is none, or nobody to share it with.
             now: seconds.
         """
-        self._since = self._neighbours.fresh_since(now)
-        host = self._host
-        self.message = structs.replace(
-            self._first,
+        disk, host = self._reservation, self._host
+        disk.may_use(disk.used + 1, now)
+        self._began_at = now
+        self.latest = self._make(
+            self.attempt + 1, reading=host.reading(now), clock=host.clock, past=past
+        )
+
+    def _make(self, attempt: int, *, reading: int, clock: int, past: Past | None) -> Join:
+        return Join(
             attempt=attempt,
-            heard=self.heard,
-            reading=host.reading(now),
-            clock=host.clock,
-            counter=counter,
+            name=self._name,
+            digests=self._neighbours.comparison.digests,
+            heard=(),
+            reading=reading,
+            clock=clock,
+            counter=self._reservation.used,
+            mark=self._reservation.mark,
             past=past,
         )
 
-    def renew(self) -> Join:
-        """Return the join, which from now on says whom this daemon hears at present."""
-        heard = self.heard
-        if heard != self.message.heard:
-            self.message = self.message.hearing(heard)
-        return self.message
+    @property
+    def attempt(self) -> int:
+        """Return which attempt this is, from 1."""
+        return self.latest.attempt
+
+    @property
+    def lacks_mark(self) -> bool:
+        """Return whether the disk has reserved more since it was last said."""
+        return self.latest.mark != self._reservation.mark
+
+    def update(self) -> bool:
+        """Bring what may change during an attempt up to date; return whether anything has changed.
+
+        A daemon that has died since the attempt began sends no join, and so does not count as
+        heard.
+        """
+        neighbours, before = self._neighbours, self.latest
+        heard = neighbours.heard_since(neighbours.fresh_since(self._began_at))
+        self.latest = before.updated(heard, self._reservation.mark)
+        return self.latest is not before

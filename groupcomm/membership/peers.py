@@ -44,6 +44,7 @@ class Peer:
         answered_at: when it was last answered with a beacon, or told that it is outdated.
         ignored_until: no view is begun because it is heard, before this time.
         patience_s: for how long it is ignored when a view comes out without it once more.
+        kept_waiting_since: since when a view with it waits for disks of members; inf if none does.
     """
 
     __slots__ = (
@@ -59,6 +60,7 @@ class Peer:
         "incarnation",
         "join",
         "join_at",
+        "kept_waiting_since",
         "left",
         "met",
         "name",
@@ -107,6 +109,7 @@ class Peer:
         self.digests_at = -inf
         self.differs = False
         self.settings: Settings | None = None
+        self.kept_waiting_since = inf
 
     def call(self, name: str) -> None:
         """Note its name, as it says; raise ProtocolViolation if its number is of another one."""
@@ -158,7 +161,9 @@ class Peer:
         """
         known = self.join
         self.join, self.join_at = join, now
-        news = known is None or known.attempt != join.attempt or known.heard != join.heard
+        news = known is None or (
+            (known.attempt, known.heard, known.mark) != (join.attempt, join.heard, join.mark)
+        )
         if news or self.commit is None or self.commit.attempt != join.attempt:
             self.told_at = now
         return news

@@ -69,7 +69,7 @@ def make_view(config: CoreConfig, proposal: Proposal, joins: Mapping[int, Join])
     incarnations = [Incarnation(seat.restarts, seat.random_id) for seat in seats]
     reading = median_reading(joins)
     stamps = [join.clock for join in joins.values() if join.clock <= reading + LEAD_US]
-    counter = max(reading, *(join.counter + 1 for join in joins.values()))
+    counter = max(join.counter for join in joins.values()) + 1
     mutual = _by_place(proposal, [seat.number for seat in seats])
     sites = {name: index for index, site in enumerate(config.sites) for name in site}
     sites_of = [sites.get(name, -1) for name in names]

@@ -40,6 +40,7 @@ class Standing:
         "_neighbours",
         "_repeats",
         "_timing",
+        "_told_mark",
         "_view",
         "deadline",
     )
@@ -53,6 +54,7 @@ class Standing:
         self._links: LinkStates | None = None
         self._indices: dict[int, int] = {}
         self._repeats = 0
+        self._told_mark = 0  # in the last beacon
         self._beacon_due = inf
         self.deadline = inf
 
@@ -125,11 +127,18 @@ class Standing:
 
     # ---- one step ----
 
+    @property
+    def owes_mark(self) -> bool:
+        """Return whether the disk has reserved what others need, and they were not told."""
+        disk = self._neighbours.reservation
+        return self._told_mark < disk.needed <= disk.mark
+
     def step(self, now: float) -> bool:
         """Do what it is time for; False if the view cannot stand any longer."""
         neighbours = self._neighbours
-        if now >= self._beacon_due:
+        if now >= self._beacon_due or self.owes_mark:
             self._beacon_due = now + self._timing.beacon_interval_s
+            self._told_mark = neighbours.reservation.mark
             self._flood.send_all(neighbours.beacon(self._view, now))
             if self._repeats or (self._links is not None and self._links.own):
                 self._repeats = max(self._repeats - 1, 0)

@@ -31,6 +31,7 @@ from groupcomm.sim.loop import SECOND, Loop, microseconds, random_for
 from groupcomm.sim.names import daemon_names
 from groupcomm.sim.network import Network
 from groupcomm.sim.settings import Settings
+from groupcomm.sim.site_settings import reachable_core
 from groupcomm.trace.events import Heal, Quiet, Rejects, TraceEvent
 from groupcomm.trace.probe import Record
 
@@ -77,6 +78,7 @@ class Cluster:
         identities: of all starts of all daemons, as traces name them.
         config: of all cores, unless a host has another one.
         core: indices of the hosts whose daemons must agree in the end.
+        aside: of those whose disks stay unwell then; they may be in the view, and need not.
     """
 
     def __init__(self, settings: Settings, record: Record = ignore, *, start: bool = True) -> None:
@@ -89,6 +91,7 @@ class Cluster:
         names, sites = daemon_names(settings.daemons), sites_by_host(settings)
         self.daemons: list[Host] = []
         self.core: tuple[int, ...] = tuple(range(len(names)))
+        self.aside: tuple[int, ...] = ()
         for index, name in enumerate(names):
             self.daemons.append(Host(self, index, name, sites[index]))
         self.network = Network(
@@ -182,16 +185,19 @@ class Cluster:
         return view
 
     def agree(self, hosts: Collection[int]) -> bool:
-        """Whether these hosts' daemons have completed one view, of nobody else."""
+        """Whether these hosts' daemons have completed one view, of nobody else but those aside."""
         daemons = [self.daemons[index] for index in hosts]
         first = daemons[0].completed
         if first is None or any(host.completed != first for host in daemons):
             return False
         if any(host.core.state is not State.OPERATIONAL for host in daemons):
             return False  # they are on their way to another one
-        names = sorted(host.name for host in daemons)
+        names = {host.name for host in daemons}
+        aside = {self.daemons[index].name for index in self.aside}
         view = daemons[0].core.view
-        return view is not None and view.id == first and [d.name for d in view.daemons] == names
+        if view is None or view.id != first:
+            return False
+        return names <= {daemon.name for daemon in view.daemons} <= names | aside
 
     def form(self, hosts: Sequence[int] = (), limit_s: float = FORM_LIMIT_S) -> float:
         """Run until these hosts, or all, agree on one view; returns the seconds that took.
@@ -213,26 +219,36 @@ class Cluster:
         """From now on nothing goes wrong; all daemons run."""
         self.heal(range(len(self.daemons)))
 
-    def heal(self, core: Collection[int]) -> None:
+    def heal(self, core: Collection[int], *, sick_share: float = 0.0) -> None:
         """From now on nothing goes wrong in `core`; its daemons run with one configuration.
 
         Others are dead, cut off or, with the fault ``files``, run with another configuration.
         That begins once all that was sent to the core before has arrived, as what faults have
         delayed holds up what follows it, and once attempts begun before are over: time passes
         until then.
+
+        Args:
+            core: indices of hosts.
+            sick_share: so many of the disks that are unwell stay it, and their daemons are not of
+                the core then, but run and hear it.
         """
-        self.core = tuple(sorted(core))
+        self.aside = self._stay_sick(sorted(core), sick_share)
+        self.core = tuple(index for index in sorted(core) if index not in self.aside)
+        for index in self.core:
+            self.daemons[index].disk.recover()
+        inside = {*self.core, *self.aside}
         if self._schedule is not None:
             self._schedule.end()
         if self._attacker is not None:
             self._attacker.stop()
-        outside = [host for host in self.daemons if host.index not in self.core]
-        self._cut_off(outside)
-        paths = [path for (_, target), path in self.network.paths.items() if target in self.core]
+        outside = [host for host in self.daemons if host.index not in inside]
+        self._cut_off(outside, inside)
+        paths = [path for (_, target), path in self.network.paths.items() if target in inside]
         until = max((path.under_way_until for path in paths), default=0)
         hosts = [self.daemons[index] for index in self.core]
+        for index in inside:
+            self.daemons[index].on_end = lambda host, end: None
         for host in hosts:
-            host.on_end = lambda host, end: None
             host.other_config = None
             if host.is_outdated or host.differs or not host.is_up:
                 host.kill()
@@ -245,8 +261,26 @@ class Cluster:
         while any(host.process is None for host in hosts):
             assert self.loop.now < limit, "a daemon does not start"
             self.run(LOOK_S / 10)
-        names = [host.process.name for host in hosts if host.process is not None]
-        self.record(Heal(self.loop.now, tuple(names)))
+        self.record(Heal(self.loop.now, self._running(self.core), self._running(self.aside)))
+
+    def _running(self, hosts: Sequence[int]) -> tuple[str, ...]:
+        """Return the names of the processes that run on these hosts."""
+        processes = [self.daemons[index].process for index in hosts]
+        return tuple(process.name for process in processes if process is not None)
+
+    def _stay_sick(self, core: Sequence[int], share: float) -> tuple[int, ...]:
+        """Return some hosts whose disks stay unwell; all others of the core reach each other."""
+        rng, aside = self._random("sick"), list[int]()
+        for index in core:
+            host = self.daemons[index]
+            if host.disk.ailment is None or rng.random() >= share:
+                continue
+            if host.is_outdated or not host.is_up:
+                continue  # a daemon that has to be started needs its disk
+            rest = tuple(other for other in core if other not in (index, *aside))
+            if rest and reachable_core(rest, self.settings.sites, self.settings.links) == rest:
+                aside.append(index)
+        return tuple(aside)
 
     def _end_attempts(self, hosts: Sequence[Host], since: int) -> None:
         """Run until all attempts begun before a time are over: they may fail for what was before.
@@ -257,8 +291,8 @@ class Cluster:
         while self.loop.now < limit and any(host.is_forming_since(since) for host in hosts):
             self.run(LOOK_S / 10)
 
-    def _cut_off(self, outside: list[Host]) -> None:
-        """Who is not in the core is dead, or nobody in the core hears it, or it differs."""
+    def _cut_off(self, outside: list[Host], inside: Collection[int]) -> None:
+        """Have all others be dead, heard by nobody inside, or different from these."""
         rng, files = self._random("outside"), self.settings.faults.files
         for host in outside:
             host.on_end = lambda host, end: None
@@ -266,7 +300,7 @@ class Cluster:
                 continue
             if rng.random() < 0.5:
                 host.kill()
-            for index in self.core:
+            for index in inside:
                 self.network.cut([(host.index, index), (index, host.index)])
 
     def _set_apart(self, host: Host, rng: Random) -> bool:

@@ -2,9 +2,10 @@
 
 A record is written whole or not at all, as a file is that is renamed into place; it lasts once file
 and folder are synced, which takes time. What is under way at a crash may have become durable or
-not.
+not; so may a write that was told to have failed, as the sync of the folder comes last.
 """
 
+import enum
 from collections.abc import Callable
 from random import Random
 from typing import Final, NamedTuple
@@ -34,9 +35,19 @@ class DiskRecord:
     mark: int = 0
 
 
+class Ailment(enum.Enum):
+    """What can be wrong with a disk for a while."""
+
+    SLOW = enum.auto()  # each write takes long
+    HUNG = enum.auto()  # writes begin, and end only once the disk is well again
+    FULL = enum.auto()  # writes fail, and nothing of them lasts
+    BROKEN = enum.auto()  # writes fail, and may have lasted all the same
+
+
 class _Write(NamedTuple):
     record: DiskRecord
     done: Callable[[], None]
+    failed: Callable[[str], None]
 
 
 class Disk:
@@ -49,25 +60,51 @@ class Disk:
 
     Attributes:
         record: what is durable.
+        ailment: what is wrong with it; None while it is well.
     """
 
     def __init__(self, loop: Loop, rng: Random, record: DiskRecord | None = None) -> None:
         self._loop = loop
         self._rng = rng
         self.record = record or DiskRecord()
+        self.ailment: Ailment | None = None
+        self._slow_us = 0  # how long a write takes while it is slow
         self._earlier: list[DiskRecord] = []
         self._under_way: _Write | None = None
 
-    def write(self, record: DiskRecord, done: Callable[[], None]) -> None:
-        """Write a record and sync it; ``done()`` follows once it lasts. One write at a time."""
-        assert self._under_way is None, "two writes at a time"
-        self._under_way = _Write(record, done)
-        lasts = FASTEST_US + int(self._rng.random() * (SLOWEST_US - FASTEST_US))
-        self._loop.at(self._loop.now + lasts, self._synced, self._under_way)
+    def write(
+        self, record: DiskRecord, done: Callable[[], None], failed: Callable[[str], None]
+    ) -> None:
+        """Write a record and sync it. One write at a time.
 
-    def _synced(self, write: _Write) -> None:
-        if self._under_way is write:
-            self._under_way = None
+        Args:
+            record: what is to last.
+            done: is called once it lasts.
+            failed: is called with the reason if the disk gives up; whether it lasts is not known.
+        """
+        assert self._under_way is None, "two writes at a time"
+        self._under_way = _Write(record, done, failed)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """See to it that the write under way ends, unless the disk hangs."""
+        lasts = FASTEST_US + int(self._rng.random() * (SLOWEST_US - FASTEST_US))
+        if self.ailment is Ailment.SLOW:
+            lasts = max(lasts, self._slow_us)
+        if self.ailment is not Ailment.HUNG:
+            self._loop.at(self._loop.now + lasts, self._end, self._under_way)
+
+    def _end(self, write: _Write) -> None:
+        if self._under_way is not write:
+            return
+        self._under_way = None
+        if self.ailment is Ailment.FULL:
+            write.failed("No space left on device")
+        elif self.ailment is Ailment.BROKEN:
+            if self._rng.random() < 0.5:
+                self._keep(write.record)
+            write.failed("Input/output error")
+        else:
             self._keep(write.record)
             write.done()
 
@@ -76,6 +113,24 @@ class Disk:
         self.record = record
 
     # ---- faults ----
+
+    def ail(self, ailment: Ailment, slow_us: int = 0) -> None:
+        """Be unwell from now on.
+
+        Args:
+            ailment: in which way.
+            slow_us: how long each write takes from now on, if it is slow.
+        """
+        self.recover()
+        self.ailment = ailment
+        self._slow_us = slow_us
+
+    def recover(self) -> None:
+        """Be well again: what is under way ends soon."""
+        if self.ailment is not None:
+            self.ailment = None
+            if self._under_way is not None:
+                self._go_on()
 
     def crash(self) -> None:
         """Whoever writes is gone: what is under way is lost, or lasts although nobody was told."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.sim.cuts import Cuts
+from groupcomm.sim.disk_faults import DiskFaults
 from groupcomm.sim.disruptions import Disruptions
 from groupcomm.sim.faults import TOKEN_TIMEOUT_S
 from groupcomm.sim.host import Host
@@ -63,6 +64,7 @@ class FaultSchedule:
         self._several_sites = len(settings.sites) > 1
         self._running = True
         self.outages = Outages(loop, rng, faults, hosts, configs)
+        self.disk_faults = DiskFaults(loop, rng, faults, hosts)
         self.cuts = Cuts(loop, network)
         self.disruptions = Disruptions(loop, rng, faults, network, self.cuts, sites_of(hosts))
         self.link_faults = LinkFaults(
@@ -88,6 +90,10 @@ class FaultSchedule:
             (faults.disk, self.outages.damage_disk),
             (faults.leave, self.outages.leave),
             (faults.files, self.outages.change_file),
+            (faults.slow_disk_s, self.disk_faults.slow_down),
+            (faults.hung_disk_s, self.disk_faults.hang),
+            (faults.full_disk_s, self.disk_faults.fill_up),
+            (faults.failing_disk_s, self.disk_faults.fail),
         ]
         if len(self._hosts) > 1:
             acts += [
@@ -104,9 +110,13 @@ class FaultSchedule:
         return [act for strength, act in acts if strength]
 
     def end(self) -> None:
-        """From now on nothing goes wrong; clocks stay as fast as they are, the dead dead."""
+        """From now on nothing goes wrong.
+
+        Clocks stay as fast as they are, the dead dead, and disks that are unwell unwell.
+        """
         self._running = False
         self.outages.end()
+        self.disk_faults.end()
         self.disruptions.end()
         self.link_faults.end()
         self.cuts.end()

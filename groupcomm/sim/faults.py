@@ -47,6 +47,10 @@ class Faults:
         disk: daemons are killed and find their disk lost, rolled back, or cloned.
         leave: daemons leave in order and start again.
         files: hosts get other configurations, with which their daemons start again.
+        slow_disk_s: each write of a disk takes so long, 0.1 to 10; for some writes, or to the end.
+        hung_disk_s: writes of a disk do not end for up to so long, 0.1 to 10; or to the end.
+        full_disk_s: writes of a disk fail for up to so long, 0.1 to 10; or to the end.
+        failing_disk_s: the same, but what was written may have lasted.
         link_loss: chance that a link between sites loses a datagram, for the worst of them, to 0.1.
         link_jitter: how much longer than its delay a link takes at times, as a share, to 1.
         link_load: by how much a link may be wider than the narrowest that carries the load of a
@@ -78,6 +82,10 @@ class Faults:
     disk: bool = False
     leave: bool = False
     files: bool = False
+    slow_disk_s: float = 0.0
+    hung_disk_s: float = 0.0
+    full_disk_s: float = 0.0
+    failing_disk_s: float = 0.0
     link_loss: float = 0.0
     link_jitter: float = 0.0
     link_load: float = 0.0
@@ -116,6 +124,10 @@ _DRAW: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {
     "disk": ("disk", lambda rng: True),
     "leave": ("leave", lambda rng: True),
     "files": ("files", lambda rng: True),
+    "slow-disk": ("slow_disk_s", lambda rng: 10 ** rng.uniform(-1.0, 1.0)),
+    "hung-disk": ("hung_disk_s", lambda rng: 10 ** rng.uniform(-1.0, 1.0)),
+    "full-disk": ("full_disk_s", lambda rng: 10 ** rng.uniform(-1.0, 1.0)),
+    "failing-disk": ("failing_disk_s", lambda rng: 10 ** rng.uniform(-1.0, 1.0)),
 }
 
 _DRAW_BETWEEN_SITES: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {

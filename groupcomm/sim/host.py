@@ -8,11 +8,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
+import attrs
+
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import DaemonId, Incarnation
 from groupcomm.core import DaemonCore
+from groupcomm.membership.reservation import count_start
 from groupcomm.membership.states import State
 from groupcomm.security.identity import Credentials
 from groupcomm.security.keys import KeyRing
@@ -31,6 +34,9 @@ from groupcomm.trace.probe import Record, TraceProbe
 
 MAX_FLYING: Final = 2000
 """Datagrams on their way to a host without a daemon among which old ones are looked for."""
+
+BOOT_AGAIN_US: Final = SECOND // 10
+"""A daemon whose start could not be counted is started again after so long."""
 
 _RING_KEY: Final = bytes(range(32))
 
@@ -168,19 +174,42 @@ class Host:
         if self.is_idle:
             self._booting = True
             self._boots += 1
-            old = self.disk.record
-            restarts = max(old.restarts, least_restarts) + 1
-            new = DiskRecord(restarts=restarts, mark=old.mark)
-            self.disk.write(new, partial(self._counted, self._boots, new))
+            start, new = self._count(self.disk, least_restarts)
+            self.disk.write(
+                new,
+                partial(self._counted, self._boots, start, self._loop.now),
+                partial(self._not_counted, self._boots, least_restarts),
+            )
+
+    def _not_counted(self, boot: int, least_restarts: int, _: str) -> None:
+        """The disk did not take the record: try again later."""
+
+        def boot_again(_: object) -> None:
+            if boot == self._boots and self._booting:
+                self._booting = False
+                self.boot(least_restarts)
+
+        self._loop.at(self._loop.now + BOOT_AGAIN_US, boot_again)
+
+    def _count(self, disk: Disk, least_restarts: int = 0) -> tuple[Start, DiskRecord]:
+        """Return the next start from a disk, and the record that has to be on it before."""
+        old = disk.record
+        restarts = max(old.restarts, least_restarts) + 1
+        used, mark = count_start(old.mark, int(self.clock.wall(self._loop.now) * SECOND))
+        incarnation = Incarnation(restarts, self._incarnations.getrandbits(64))
+        start = Start(name=self.name, incarnation=incarnation, counter=used, mark=mark)
+        return start, DiskRecord(restarts=restarts, mark=mark)
 
     def boot_now(self, _: object = None) -> None:
         """Start a daemon; for the loop to call."""
         self.boot()
 
-    def _counted(self, boot: int, record: DiskRecord) -> None:
+    def _counted(self, boot: int, start: Start, begun: int) -> None:
+        """The start is on disk: the daemon runs, and gets what is on its way."""
         if boot == self._boots and self._booting:
             self._booting = False
-            self.process = self._start(self.disk, record)
+            write_s = (self._loop.now - begun) / SECOND
+            self.process = self._start(self.disk, attrs.evolve(start, write_s=write_s))
             self._listen()
             flying, self._flying = self._flying, []
             for arrival, datagram in flying:
@@ -191,24 +220,24 @@ class Host:
         """Start a second daemon from a copy of the disk, unless there is one."""
         if self.clone is None and self.process is not None:
             disk = self.disk.copy()
-            new = DiskRecord(restarts=disk.record.restarts + 1, mark=disk.record.mark)
+            start, new = self._count(disk)
             self._clones += 1
-            disk.write(new, partial(self._cloned, self._clones, disk, new))
+            # A disk that was just made is well: no write on it fails.
+            disk.write(new, partial(self._cloned, self._clones, disk, start), lambda _: None)
 
-    def _cloned(self, clone: int, disk: Disk, record: DiskRecord) -> None:
+    def _cloned(self, clone: int, disk: Disk, start: Start) -> None:
         if clone == self._clones and self.clone is None:
-            self.clone = self._start(disk, record)
+            self.clone = self._start(disk, start)
             self._listen()
 
-    def _start(self, disk: Disk, record: DiskRecord) -> Process:
+    def _start(self, disk: Disk, start: Start) -> Process:
         cluster, settings, now = self._cluster, self._settings, self._loop.now
-        incarnation = Incarnation(record.restarts, self._incarnations.getrandbits(64))
-        start = Start(name=self.name, incarnation=incarnation, counter=record.mark)
+        incarnation = start.incarnation
         self.starts += 1
-        self._all_restarts.append(record.restarts)
+        self._all_restarts.append(incarnation.restarts)
         name = f"{self.name}/{self.starts}"
         cluster.identities[start.daemon] = name
-        cluster.record(Boot(now, name, f"{record.restarts}.{incarnation.random_id:x}"))
+        cluster.record(Boot(now, name, f"{incarnation.restarts}.{incarnation.random_id:x}"))
         probe = TraceProbe(self._loop, cluster.record, name, cluster.identities)
         core = DaemonCore(
             self.other_config or cluster.config,
@@ -233,7 +262,7 @@ class Host:
             core,
             self.clock,
             disk,
-            record.restarts,
+            incarnation.restarts,
             probe,
             self._ended,
         )

@@ -332,12 +332,18 @@ class Process:
     def _store(self, mark: int) -> None:
         self._storing = True
         record = DiskRecord(restarts=self.restarts, mark=mark)
-        self.disk.write(record, lambda: self._stored(mark))
+        self.disk.write(record, lambda: self._stored(mark), self._not_stored)
 
     def _stored(self, mark: int) -> None:
         self._storing = False
         if self.alive:
-            self.core.stored(mark)
+            self.core.stored(mark, self.clock.monotonic(self._loop.now))
+            self.wake()
+
+    def _not_stored(self, reason: str) -> None:
+        self._storing = False
+        if self.alive:
+            self.core.store_failed(reason, self.clock.monotonic(self._loop.now))
             self.wake()
 
     # ---- ends ----

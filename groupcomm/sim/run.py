@@ -32,6 +32,10 @@ LAST_WORD_S = 0.2
 AFTER_S = 1.5
 """Where the faults end under load it goes on for so long: views merge under it."""
 
+SICK_SHARE = 0.5
+"""So many of the disks that are unwell when the faults end stay it: their daemons stand aside, and
+the others must have their view all the same."""
+
 AFTER_SILENCE_S = 0.4
 """Then silence, and one last message again."""
 
@@ -173,7 +177,7 @@ def _play(cluster: Cluster, workload: Workload, oracles: Oracles) -> None:
         cluster.run(SILENCE_S)
         workload.send_something()
         cluster.run(LAST_WORD_S)
-    cluster.heal(settings.core or range(settings.daemons))
+    cluster.heal(settings.core or range(settings.daemons), sick_share=SICK_SHARE)
     if settings.silence:
         cluster.settle()
         return

@@ -247,10 +247,12 @@ class Dview(_Event, frozen=True, tag="dview", gc=False):
 class Heal(_Event, frozen=True, tag="heal", gc=False):
     """The harness ended all faults: from now on the daemons of `core`, all alive, hear each other.
 
-    All others are dead or cut off from them for good.
+    So do those of `aside`, but the disks of these are still unwell. All others are dead or cut off
+    from them for good.
     """
 
     core: tuple[str, ...]
+    aside: tuple[str, ...] = ()
 
 
 class Quiet(_Event, frozen=True, tag="quiet", gc=False):

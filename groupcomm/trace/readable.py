@@ -78,8 +78,9 @@ def _life(event: Boot | Fail | Left | Conf | Heal | Quiet) -> str:
             return f"ends view {old}, on the way to {view} with {who}"
         case Conf(view=view, rings=rings):
             return f"installs view {view}: {' | '.join(', '.join(ring) for ring in rings)}"
-        case Heal(core=core):
-            return f"ended all faults; the core is {', '.join(core)}"
+        case Heal(core=core, aside=aside):
+            text = f"ended all faults; the core is {', '.join(core)}"
+            return text + (f"; the disks of {', '.join(aside)} are still unwell" if aside else "")
         case Quiet():
             return "ended all faults and load; everything has settled"
 

@@ -108,7 +108,7 @@ class Sense:
     def _heal(self, event: Heal) -> None:
         if not event.core:
             raise ValueError("all faults end for nobody")
-        for identity in event.core:
+        for identity in (*event.core, *event.aside):
             self._process(identity)
 
     def _daemon(self, event: Any) -> None:

@@ -67,12 +67,19 @@ class _Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
 
 
 class Beacon(_Message, frozen=True):
-    """I am here, in this view, and hear these; to direct neighbours only, never passed on."""
+    """I am here, in this view, and hear these; to direct neighbours only, never passed on.
+
+    `used`: the highest view counter that this daemon may have used. `mark`: its disk has reserved
+    all up to this one. `write_us`: how long its disk takes for a write.
+    """
 
     counter: Number  # of the view
     view: Key
     heard: Heard
     digests: Digests
+    used: Number
+    mark: Number
+    write_us: Number
 
 
 class Holding(_Message, frozen=True):
@@ -102,10 +109,11 @@ class Past(_Message, frozen=True):
 
 
 class Join(_Message, frozen=True):
-    """I want a new view. All but `heard` stays as it is for one attempt.
+    """I want a new view. All but `heard` and `mark` stays as it is for one attempt.
 
     `reading`: physical time; `clock`: the last stamp known, both in microseconds. `counter`: the
-    highest view counter that this daemon may have used.
+    highest view counter that this daemon may have used. `mark`: its disk has reserved all up to
+    this one.
     """
 
     attempt: Number
@@ -115,11 +123,14 @@ class Join(_Message, frozen=True):
     reading: Number
     clock: Number
     counter: Number
+    mark: Number
     past: Past | None
 
-    def hearing(self, heard: Heard) -> "Join":
-        """The same, but for whom is heard."""
-        return msgspec.structs.replace(self, heard=heard)
+    def updated(self, heard: Heard, mark: int) -> "Join":
+        """Return the same join with whom is heard now, and with the mark that is reserved now."""
+        if heard == self.heard and mark == self.mark:
+            return self
+        return msgspec.structs.replace(self, heard=heard, mark=mark)
 
 
 class Seat(_Message, frozen=True):
@@ -233,6 +244,8 @@ def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
         _check_join(message)
     elif isinstance(message, Settings):
         _check_name(message.name)
+    elif isinstance(message, Beacon):
+        _check_counts(message.used)
     elif isinstance(message, Commit):
         _check_proposal(message.proposal)
         for spans in message.missing:
@@ -240,9 +253,13 @@ def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
     return message
 
 
-def _check_join(join: Join) -> None:
-    if max(join.reading, join.clock, join.counter, join.attempt) >= _MAX_COUNT:
+def _check_counts(*counts: int) -> None:
+    if max(counts) >= _MAX_COUNT:
         raise BadDatagram("count", "a clock or counter near its end")
+
+
+def _check_join(join: Join) -> None:
+    _check_counts(join.reading, join.clock, join.counter, join.attempt)
     _check_name(join.name)
     for holding in join.past.holdings if join.past is not None else ():
         _check_spans(holding.spans)

@@ -46,7 +46,7 @@ def heard(name: str, at: float, *, hears_me: bool = True) -> Peer:
     """A daemon that was heard at a time, and told then whom it hears."""
     peer = Peer(ord(name), name, Incarnation(1, 20))
     peer.heard_at = peer.beacon_at = at
-    peer.beacon = Beacon(0, bytes(16), (ME,) if hears_me else (), bytes(16))
+    peer.beacon = Beacon(0, bytes(16), (ME,) if hears_me else (), bytes(16), 0, 1, 0)
     return peer
 
 

@@ -194,7 +194,8 @@ async def _serve(
         doors.append(tls_door)
     udp = daemons.network.ends[name] = FakeUdp(daemons.network, name)
     state = QuickState(config.state_dir)
-    service = Service(config, state, cast(Sockets, FakeSockets(udp, doors, tls_door)))
+    sockets = cast(Sockets, FakeSockets(udp, doors, tls_door))
+    service = Service(config, state, state.begin(config.name), sockets)
     port = tls_door.listener.getsockname()[1] if tls_door is not None else 0
     daemons.all[name] = Daemon(service, config.unix, f"tls://127.0.0.1:{port}")
     try:

@@ -115,10 +115,11 @@ def _messages() -> Iterator[ControlMessage]:
         reading=2**50,
         clock=2**50,
         counter=2**50,
+        mark=2**51,
         past=None,
     )
     seats = tuple(Seat(number, 3, 2**63, 4, bytes((3 - number,))) for number in (1, 2))
-    yield Beacon(2**50, KEY, heard, KEY)
+    yield Beacon(2**50, KEY, heard, KEY, 2**50, 2**51, 9)
     yield join
     yield structs.replace(join, past=Past(KEY, (holding, Holding(0, (), (), 0)), (0, 2)))
     yield Commit(4, Proposal(seats), False, False, (((5, 9), (11, 11)), ()))

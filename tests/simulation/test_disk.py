@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from groupcomm.sim.disk import FASTEST_US, SLOWEST_US, Disk, DiskRecord
+from groupcomm.sim.disk import FASTEST_US, SLOWEST_US, Ailment, Disk, DiskRecord
 from groupcomm.sim.loop import SECOND, Loop
 
 
@@ -15,10 +15,11 @@ class Written:
         self.loop = Loop()
         self.disk = Disk(self.loop, Random(seed))
         self.confirmed: list[int] = []
+        self.failures: list[str] = []
 
     def write(self, restarts: int, mark: int = 0) -> None:
         record = DiskRecord(restarts=restarts, mark=mark)
-        self.disk.write(record, lambda: self.confirmed.append(restarts))
+        self.disk.write(record, lambda: self.confirmed.append(restarts), self.failures.append)
 
     def write_all(self, count: int) -> None:
         for restarts in range(1, count + 1):
@@ -93,7 +94,7 @@ def test_a_clone_starts_with_the_same_record_and_goes_its_own_way() -> None:
     written.write_all(2)
     clone = written.disk.copy()
     assert clone.record == written.disk.record
-    clone.write(DiskRecord(restarts=9), lambda: None)
+    clone.write(DiskRecord(restarts=9), lambda: None, written.failures.append)
     written.loop.run(written.loop.now + SECOND)
     assert clone.record.restarts == 9
     assert written.disk.record.restarts == 2
@@ -107,3 +108,61 @@ def test_a_repair_never_lowers_the_count_and_keeps_the_mark() -> None:
     assert written.disk.record == DiskRecord(restarts=7, mark=70)
     written.disk.repair(8)
     assert written.disk.record == DiskRecord(restarts=8, mark=70)
+
+
+# ---- disks that are unwell ----
+
+
+def test_a_slow_disk_takes_its_time_for_each_write() -> None:
+    written = Written()
+    written.disk.ail(Ailment.SLOW, 3 * SECOND)
+    written.write(1)
+    written.loop.run(3 * SECOND - 1)
+    assert written.confirmed == []
+    written.loop.run(3 * SECOND)
+    assert written.confirmed == [1]
+
+
+def test_a_write_on_a_disk_that_hangs_ends_once_it_is_well_again() -> None:
+    written = Written()
+    written.disk.ail(Ailment.HUNG)
+    written.write(1)
+    written.loop.run(100 * SECOND)
+    assert (written.confirmed, written.failures, written.disk.record.restarts) == ([], [], 0)
+    written.disk.recover()
+    written.loop.run(100 * SECOND + SLOWEST_US)
+    assert written.confirmed == [1]
+
+
+def test_a_disk_that_hangs_and_is_slow_then_goes_on() -> None:
+    written = Written()
+    written.disk.ail(Ailment.HUNG)
+    written.write(1)
+    written.disk.ail(Ailment.SLOW, 9 * SECOND)
+    written.loop.run(SECOND)
+    assert written.confirmed == [1], "the write that hung is over; the next one is slow"
+
+
+def test_writes_on_a_full_disk_fail_and_leave_nothing() -> None:
+    written = Written()
+    written.disk.ail(Ailment.FULL)
+    written.write_all(20)
+    assert written.confirmed == []
+    assert written.failures == ["No space left on device"] * 20
+    assert written.disk.record.restarts == 0
+    written.disk.recover()
+    written.write_all(1)
+    assert written.confirmed == [1]
+
+
+def test_writes_that_fail_may_have_lasted() -> None:
+    written = Written()
+    written.disk.ail(Ailment.BROKEN)
+    lasted = 0
+    for restarts in range(1, 41):
+        written.write(restarts)
+        written.loop.run(written.loop.now + SLOWEST_US)
+        lasted += written.disk.record.restarts == restarts
+    assert written.confirmed == []
+    assert len(written.failures) == 40
+    assert 10 < lasted < 30

@@ -76,6 +76,7 @@ def _examine_daemon(told: daemon.Told, config: DaemonConfig | None) -> Iterator[
     yield daemon.check_view(told)
     yield from daemon.check_datagrams(told)
     yield from daemon.check_ways(told)
+    yield daemon.check_disk(told)
     yield daemon.check_clocks(told)
     if config is not None:
         yield daemon.check_same(config, told)

@@ -1,7 +1,7 @@
 """`groupcomm status`: how a daemon is."""
 
 import argparse
-from typing import Final
+from typing import Any, Final
 
 from groupcomm_client.commands import ask
 
@@ -30,6 +30,7 @@ def run(options: argparse.Namespace) -> int:
                 f"token     {ring['token']}, hop {ring['hop']}, lost {ring['token_losses']}"
                 f" times, sent again {ring['token_retransmissions']} times"
             )
+        print(f"disk      {_disk(found['disk'])}")
         print(f"sessions  {len(found['sessions'])} of {found['connections']} connections")
         for session in found["sessions"]:
             print(
@@ -47,3 +48,13 @@ def run(options: argparse.Namespace) -> int:
         for reason, count in sorted(sent["rejected"].items()):
             print(f"          {count} rejected: {reason}")
     return 0 if found["state"] == "operational" else 1
+
+
+def _disk(disk: dict[str, Any]) -> str:
+    if disk["error"] is not None:
+        text = f"fails: {disk['error']}"
+    elif not disk["answers"]:
+        text = f"{disk['folder']} has not answered for {disk['waits_s']:.0f} s"
+    else:
+        text = f"{disk['folder']}, writes take {1000 * disk['write_s']:.0f} ms"
+    return text + ("; this daemon stands aside meanwhile" if disk["aside"] else "")

@@ -181,6 +181,24 @@ def check_ways(told: Told) -> list[Finding]:
     ]
 
 
+def check_disk(told: Told) -> Finding:
+    """Whether the disk of the state folder takes what the daemon writes, and in time."""
+    check, disk = "disk", told.later["disk"]
+    aside = "; the daemon stands aside, and comes back once it works" if disk["aside"] else ""
+    if disk["error"] is not None:
+        remedy = "see to it with df, mount and dmesg; the daemon tries again every 2 s"
+        return problem(check, f"{disk['error']}{aside}", remedy)
+    if not disk["answers"]:
+        text = f"{disk['folder']} has not answered for {disk['waits_s']:.0f} s{aside}"
+        remedy = "see to it with dmesg, mount and df; state_dir should be on a local disk"
+        return problem(check, text, remedy)
+    text = f"{disk['folder']}: a write takes {1000 * disk['write_s']:.0f} ms{aside}"
+    if disk["slow"]:
+        remedy = "put state_dir on a faster disk, or see what keeps this one busy"
+        return warning(check, text, remedy)
+    return ok(check, text)
+
+
 def check_clocks(told: Told) -> Finding:
     """Whether this daemon's wall clock goes with the cluster's, and was never set."""
     own, check = told.later["clock"], "clocks"

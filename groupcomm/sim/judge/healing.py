@@ -1,7 +1,10 @@
-"""L1 and L2: after Heal its processes come to one view, and stay in it."""
+"""L1 and L2: after Heal its processes come to one view, and stay in it.
+
+Daemons whose disks are unwell then may be in it or not, and come back once each.
+"""
 
 from groupcomm.sim.judge.terms import NO_VIEW
-from groupcomm.sim.judge.views import Views
+from groupcomm.sim.judge.views import Views, flat
 from groupcomm.trace.events import Conf, Fail, Heal, Left, Quiet, TraceEvent
 
 GRACE_US = 1_000_000
@@ -18,6 +21,7 @@ def judge_healing(views: Views) -> set[str]:
     heal = views.events[views.healed]
     assert isinstance(heal, Heal)
     agreed = _agreement(views, heal)
+    allowed = set() if agreed is None else _admissions(views, heal, agreed)
     found: set[str] = set()
     for index, event in enumerate(views.events):
         if index <= views.healed:
@@ -28,12 +32,33 @@ def judge_healing(views: Views) -> set[str]:
         if (ends or over) and (agreed is None or agreed > index):
             found.add("L1")
         if ours and isinstance(event, Conf) and agreed is not None and agreed <= index:
-            found.add("L2")
+            if index not in allowed:
+                found.add("L2")
     return found
 
 
+def _admissions(views: Views, heal: Heal, agreed: int) -> set[int]:
+    """Return the indices of the Confs from the agreement on that take in somebody from aside."""
+    core, aside = set(heal.core), set(heal.aside)
+    left = aside - set(views.members(views.view(heal.core[0], agreed)))
+    admitting: set[str] = set()
+    allowed = set()
+    for index, event in enumerate(views.events):
+        if index < agreed or index in views.void:
+            continue
+        if not isinstance(event, Conf) or event.p not in core or not core <= set(flat(event)):
+            continue
+        members = set(flat(event))
+        if event.kind == "R" and members <= core | aside and members & left:
+            admitting.add(event.view)
+            left -= members
+        if event.view in admitting or (event.kind == "T" and left):
+            allowed.add(index)
+    return allowed
+
+
 def _agreement(views: Views, heal: Heal) -> int | None:
-    """The index before which all processes of Heal are in one view, with nobody else."""
+    """The index before which all processes of Heal are in one view, with nobody but those aside."""
     assert views.healed is not None
     for index, event in enumerate(views.events):
         if index > views.healed and _is_late(heal, event) and _is_formed(views, heal, index):
@@ -46,9 +71,13 @@ def _is_late(heal: Heal, event: TraceEvent) -> bool:
 
 
 def _is_formed(views: Views, heal: Heal, index: int) -> bool:
-    """Whether, before an event, the last Conf of all is R of one view, with just these."""
+    """Whether, before an event, the last Conf of all is R of one view, with nobody else inside.
+
+    Those aside may be in it.
+    """
     last = {views.view(process, index) for process in heal.core}
     regular = all(views.is_regular(process, index) for process in heal.core)
     if not regular or len(last) != 1 or NO_VIEW in last:
         return False
-    return set(views.members(*last)) == set(heal.core)
+    core = set(heal.core)
+    return core <= set(views.members(*last)) <= core | set(heal.aside)

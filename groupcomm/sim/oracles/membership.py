@@ -1,5 +1,6 @@
 """Starts and ends of daemons and the views they install: C1 to C10, L1, L2."""
 
+from collections.abc import Set
 from typing import Final
 
 from groupcomm.sim.oracles.delivery import Delivery
@@ -37,6 +38,8 @@ class Membership:
         self._healed_at: int | None = None
         self._late = False  # what went wrong before Heal has no consequences any more
         self._agreed = False
+        self._admitted: set[str] = set()  # of those aside, who was in a view since the agreement
+        self._admitting: set[str] = set()  # views that have taken one of them in
         self.deadline = NEVER
 
     # ---- starts and ends ----
@@ -94,7 +97,7 @@ class Membership:
         else:
             self._install(process or world.start(event.p, None), event)
         if process is not None and self._agreed and event.p in (world.core or ()):
-            if wrong is None:
+            if wrong is None and not self._admits(event, members):
                 self._report.add("L2", f"{process} goes on from the view of the core", event)
         elif self._late:
             self._agreed = self._core_agrees()
@@ -193,7 +196,7 @@ class Membership:
             self._report.add("D5", "the faults end twice", event)
             return
         self._healed_at = event.t
-        self._world.core = event.core
+        self._world.core, self._world.aside = event.core, frozenset(event.aside)
         self.deadline = event.t + GRACE_US - 1
 
     def _core_agrees(self) -> bool:
@@ -201,9 +204,34 @@ class Membership:
         assert core is not None
         stays = [self._world.stays.get(identity) for identity in core]
         first = stays[0] if stays else None
-        if first is None or first.view.members.keys() != set(core):
+        if first is None or not self._is_of_core(first.view.members.keys()):
             return False
-        return all(s is not None and s.view is first.view and s.part.regular for s in stays)
+        if not all(s is not None and s.view is first.view and s.part.regular for s in stays):
+            return False
+        self._admitted = set(self._world.aside & first.view.members.keys())
+        return True
+
+    def _is_of_core(self, members: Set[str]) -> bool:
+        """Return whether these are all of the core, and besides them only daemons aside."""
+        core = frozenset(self._world.core or ())
+        return core <= members <= core | self._world.aside
+
+    def _admits(self, event: Conf, members: frozenset[str]) -> bool:
+        """Return whether a view takes in a daemon whose disk has answered meanwhile.
+
+        That all of the core come along is demanded of it, and each daemon is taken in once.
+        """
+        new = self._world.aside - self._admitted
+        if event.kind == "T":
+            return members >= set(self._world.core or ()) and bool(
+                new or event.view in self._admitting
+            )
+        if not self._is_of_core(members):
+            return False
+        if members & new:
+            self._admitted |= members
+            self._admitting.add(event.view)
+        return event.view in self._admitting
 
     def look(self, event: TraceEvent) -> None:
         """Some time has passed since Heal, or the trace is over: L1."""

@@ -32,6 +32,7 @@ class World:
         boots: some start of a daemon is in the trace.
         plain: the trace began without one: it is of one view that does not change.
         core: whom all faults have spared in the end; None before that is known.
+        aside: whose disks are still unwell then.
     """
 
     def __init__(self) -> None:
@@ -44,6 +45,7 @@ class World:
         self.boots = False
         self.plain = False
         self.core: tuple[str, ...] | None = None
+        self.aside: frozenset[str] = frozenset()
         self._floors: dict[tuple[str, int], Order] = {}  # per name and generation
         self._disks: dict[str, tuple[int, int]] = {}  # per name: generation, most restarts
         self._by_name: dict[str, Process] = {}  # in a plain trace

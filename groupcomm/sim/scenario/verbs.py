@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.clients import Client
+from groupcomm.sim.disk import Ailment
 from groupcomm.sim.network import Pair
 from groupcomm.sim.scenario.rules import ALL, ANY, KINDS, ODD, Effect, Rule
 from groupcomm.sim.scenario.scene import PATIENCE_US, Scene
@@ -25,6 +26,13 @@ _Item = TypeVar("_Item")
 _LEVELS: Final = {level.name.lower(): level for level in ServiceLevel}
 _COUNT: Final = re.compile(r"x(\d+)")
 _SIZE: Final = re.compile(r"(\d+)(?:\.\.(\d+))?B")
+_DISKS: Final = {
+    "slow": Ailment.SLOW,
+    "hangs": Ailment.HUNG,
+    "full": Ailment.FULL,
+    "fails": Ailment.BROKEN,
+    "well": None,
+}
 _COUNTS: Final = {"all": ALL, "odd": ODD}
 
 
@@ -224,6 +232,22 @@ def _clock(words: Words) -> Act:
     return _for_each(daemons, lambda scene, daemon: scene.clocks[daemon].shift(shift_us))
 
 
+def _disk(words: Words) -> Act:
+    daemons = words.daemons()
+    how = words.one_of(tuple(_DISKS))
+    ailment = _DISKS[how]
+    write_us = words.duration() if ailment is Ailment.SLOW else 0
+
+    def act(scene: Scene, daemon: int) -> None:
+        disk = scene.cluster.daemons[daemon].disk
+        if ailment is None:
+            disk.recover()
+        else:
+            disk.ail(ailment, write_us)
+
+    return _for_each(daemons, act)
+
+
 # ---- the end ----
 
 
@@ -264,6 +288,7 @@ VERBS: Final[dict[str, Parser]] = {
     "pause": _pause,
     "slow": _slow,
     "clock": _clock,
+    "disk": _disk,
     "core": _core,
     "unhealed": _unhealed,
 }

@@ -12,15 +12,19 @@ from groupcomm.core.ending import Ending
 from groupcomm.core.heritage import Heritage
 from groupcomm.groups.announcement import Announcement, Announcements
 from groupcomm.membership import agreement as agreement_module
+from groupcomm.membership import gather as gather_module
 from groupcomm.membership.agreement import Agreement
 from groupcomm.membership.membership import Membership
+from groupcomm.membership.proposal import median_reading
+from groupcomm.membership.reach import component
+from groupcomm.membership.readiness import Ready
 from groupcomm.membership.recovery import Recovery
 from groupcomm.membership.union import Union
 from groupcomm.membership.walk import Walk
 from groupcomm.sim.variants.bug import Right, known_bug
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
-from groupcomm.wire.membership import Commit, Join
+from groupcomm.wire.membership import Commit, Join, Proposal
 
 
 @known_bug((Walk, "deliverable"))
@@ -133,6 +137,21 @@ def merge_keeps_the_lower_counter(right: Right) -> Right:
         return attrs.evolve(view, id=view.id._replace(counter=counter))
 
     return make_view
+
+
+@known_bug((gather_module, "find_ready"), (agreement_module, "make_view"))
+def views_wait_for_every_disk(_right: Right, make_view: Right) -> tuple[Right, Right]:
+    """The counter of a view follows physical time, and who has not reserved it is waited for."""
+
+    def find_ready(mutual: Any, _claims: object, me: int) -> Ready:
+        return Ready(component(mutual, me), 0)
+
+    def make_late_view(config: Any, proposal: Proposal, joins: dict[int, Join]) -> View:
+        view: View = make_view(config, proposal, joins)
+        counter = max(view.id.counter, median_reading(joins))
+        return attrs.evolve(view, id=view.id._replace(counter=counter))
+
+    return find_ready, make_late_view
 
 
 @known_bug((Membership, "_step_operational"))
@@ -281,6 +300,7 @@ BUGS = (
     announced_as_of_the_freeze,
     everybody_came_along,
     merge_keeps_the_lower_counter,
+    views_wait_for_every_disk,
     beacon_only_when_idle,
     old_view_goes_on,
     walked_twice,

@@ -22,12 +22,9 @@ class Clients:
 
     def __init__(self, limits: SessionLimits | None = None) -> None:
         config = CoreConfig(suite=0, sites=(("a",),))
-        start = Start(name="a", incarnation=Incarnation(1, 7))
+        start = Start(name="a", incarnation=Incarnation(1, 7), mark=10**6)
         self.core = DaemonCore(config, start, keys=None, now=0.0, wall=0.0, limits=limits)
         self.sessions: dict[int, ClientSession] = {}
-        self.step()
-        assert self.core.mark_to_store is not None, "nothing is on disk yet"
-        self.core.stored(self.core.mark_to_store)
         self.step()
         assert self.core.state is State.OPERATIONAL
 

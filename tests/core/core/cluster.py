@@ -117,7 +117,7 @@ class Cluster:
                     self._flying.append((self.now + DELAY_S, other, datagram))
         core.deliver()
         if core.mark_to_store is not None and self.stores:
-            core.stored(core.mark_to_store)
+            core.stored(core.mark_to_store, self.now)
         for program in self.programs:
             if program.core is core:
                 program.read()

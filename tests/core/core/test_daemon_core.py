@@ -149,7 +149,7 @@ def test_no_view_is_agreed_to_before_the_disk_holds_its_mark() -> None:
         assert core.state in (State.GATHER, State.COMMIT)
         assert core.view is None
         assert core.mark_to_store is not None
-        core.stored(core.mark_to_store)
+        core.stored(core.mark_to_store, cluster.now)
     cluster.stores = True
     cluster.run(0.5)
     assert cluster.members("a") == cluster.members("b") == "ab"

@@ -3,8 +3,6 @@
 All packets of its view are of the first ring, and are their own numbers.
 """
 
-from math import inf
-
 import attrs
 
 from groupcomm.config.view import Incarnation, View
@@ -21,7 +19,6 @@ class FakeHost:
     Attributes:
         held: numbers of the view that stands still.
         log: what it was told, in order.
-        mark: view counters up to here are on its disk.
         routes: the links that it was told to use, each time.
     """
 
@@ -30,8 +27,6 @@ class FakeHost:
     held: set[int] = attrs.field(factory=set)
     fellows: frozenset[int] = frozenset()
     log: list[str] = attrs.field(factory=list)
-    mark: float = inf
-    asked: int = 0
     physical: int = 1000
     clock: int = 0
     corrected: int | None = None
@@ -61,11 +56,6 @@ class FakeHost:
 
     def forget(self, number: int, incarnation: Incarnation) -> None:
         self.forgotten.append((number, incarnation))
-
-    def may_use(self, counter: int) -> bool:
-        if counter > self.mark:
-            self.asked = counter
-        return counter <= self.mark
 
     def missing(self, union: Union) -> list[list[Range]]:
         lacking = [

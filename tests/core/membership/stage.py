@@ -13,6 +13,7 @@ from groupcomm.config.shared import shared_settings
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
 from groupcomm.membership.membership import Membership
+from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import Reason, State
 from groupcomm.names import daemon_number
 from groupcomm.wire.control import ControlPacket, cut_message, decode_control_untrusted
@@ -32,6 +33,9 @@ NAMES = {number: name for name, number in NUMBERS.items()}
 HEARS_A = ((NUMBERS["a"], ord("a")),)
 """A row of somebody who hears the daemon a."""
 
+PLENTY = 10**18
+"""A mark that no counter comes near to."""
+
 OTHER_VIEW = bytes(range(16))
 """The key of a view that nobody here is in."""
 
@@ -49,10 +53,17 @@ class Watched(Membership):
         states: in order.
     """
 
-    def __init__(self, config: CoreConfig, start: Start, host: FakeHost, bound: Bound) -> None:
+    def __init__(
+        self,
+        config: CoreConfig,
+        start: Start,
+        host: FakeHost,
+        reservation: Reservation,
+        bound: Bound,
+    ) -> None:
         self.states: list[State] = []
         self._bound = bound
-        super().__init__(config, start, host)
+        super().__init__(config, start, host, reservation)
 
     def __setattr__(self, name: str, value: object) -> None:
         if name == "state" and isinstance(value, State):
@@ -73,11 +84,12 @@ class Daemon:
     def __init__(
         self, config: CoreConfig, name: str, incarnation: Incarnation, counter: int, bound: Bound
     ) -> None:
-        start = Start(name=name, incarnation=incarnation, counter=counter)
+        start = Start(name=name, incarnation=incarnation)
         self.name = name
         self.start = start
         self.host = FakeHost()
-        self.machine = Watched(config, start, self.host, bound)
+        self.disk = Reservation(counter, PLENTY, self.host.reading, 0.0)
+        self.machine = Watched(config, start, self.host, self.disk, bound)
 
     def taken(self) -> list[tuple[str | None, ControlPacket]]:
         """What it wants to send."""
@@ -262,6 +274,7 @@ def join_of(name: str, attempt: int, hears: str = "abc") -> Join:
         reading=1,
         clock=1,
         counter=1,
+        mark=PLENTY,
         past=None,
     )
 

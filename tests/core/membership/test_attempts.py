@@ -159,7 +159,7 @@ def test_who_gathers_agrees_to_a_proposal_that_has_all_it_would_propose() -> Non
     assert [stage.state(name) for name in "ab"] == [State.GATHER] * 2
     stage.run(TIMING.gather_wait_s)
     assert [stage.daemons[name].members for name in "ab"] == ["ab"] * 2
-    attempts = [daemon.machine._attempt for daemon in stage.daemons.values()]
+    attempts = [daemon.machine._own.attempt for daemon in stage.daemons.values()]
     assert attempts == [2, 2, 1]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,12 +16,12 @@ from groupcomm.security.replay import ReplayWindow
 from groupcomm.wire.control import ControlPacket, decode_control_untrusted
 from groupcomm.wire.membership import (
     ControlMessage,
-    Join,
     Leave,
     Outdated,
     Repair,
     decode_message_untrusted,
 )
+from tests.core.membership.stage import join_of
 
 SITES = (("a", "b", "c"), ("d",), ("e", "f"))
 
@@ -149,16 +150,7 @@ def test_a_message_of_one_part_leaves_nothing_behind() -> None:
 def test_the_longest_join_fits_into_a_message() -> None:
     """What a daemon may hold of a view is bounded, so it can always be told."""
     heard = tuple((number, 2**64 - 1) for number in range(1024))
-    join = Join(
-        attempt=1,
-        name="d",
-        digests=bytes(16),
-        heard=heard,
-        reading=1,
-        clock=1,
-        counter=1,
-        past=None,
-    )
+    join = msgspec.structs.replace(join_of("d", 1), heard=heard)
     parts = parts_of(join, 1340)
     assert 1 < len(parts) < 20
 

@@ -9,13 +9,14 @@ from tests.core.membership.stage import (
     HEARS_A,
     NUMBERS,
     OTHER_VIEW,
+    PLENTY,
     Stage,
     join_of,
     packet_of,
 )
 
-HEARD = Beacon(1, OTHER_VIEW, HEARS_A, ALIKE)
-UNHEARD = Beacon(1, OTHER_VIEW, (), ALIKE)
+HEARD = Beacon(1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0)
+UNHEARD = Beacon(1, OTHER_VIEW, (), ALIKE, 1, PLENTY, 0)
 
 
 def with_stranger() -> Stage:

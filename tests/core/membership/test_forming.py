@@ -124,13 +124,14 @@ def test_counters_rise_above_all_that_any_member_may_have_used() -> None:
     assert counter_of(stage.daemons["c"]) == first + 1
 
 
-def test_a_counter_is_at_least_the_median_of_the_clocks() -> None:
+def test_counters_do_not_follow_physical_time() -> None:
+    """Else a disk that is slow would chase it with its marks, and never catch up."""
     stage = Stage("abc")
-    for name, lead in zip("abc", (0, 70, 5_000), strict=True):
-        stage.place(name).host.physical += lead
-        stage.daemons[name].machine.gather(Reason.STARTED, 0.0)
+    stage.start("abc", counters={"b": 1000})
+    stage.run(100.0)
+    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
     stage.run(0.1)
-    assert counter_of(stage.daemons["a"]) == 1070
+    assert [counter_of(stage.daemons[name]) for name in "abc"] == [1002] * 3
 
 
 def test_a_clock_far_ahead_of_the_median_is_corrected_and_not_followed() -> None:
@@ -144,7 +145,7 @@ def test_a_clock_far_ahead_of_the_median_is_corrected_and_not_followed() -> None
     stage.run(0.1)
     view = stage.daemons["a"].machine.view
     assert view is not None
-    assert (view.id.counter, view.clock) == (1000, 1000)
+    assert view.clock == 1000
     assert [stage.daemons[name].host.corrected for name in "abc"] == [None, 1000, None]
 
 

@@ -1,13 +1,17 @@
 """To whom a daemon passes messages on."""
 
+import msgspec
+
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.neighbours import Neighbours
 from groupcomm.membership.peers import Peer
+from groupcomm.membership.reservation import Reservation
 from groupcomm.names import daemon_number
-from groupcomm.wire.membership import Beacon, Commit, ControlKind, Join, Proposal
+from groupcomm.wire.membership import Beacon, Commit, ControlKind, Proposal
+from tests.core.membership.stage import PLENTY, join_of
 
 CONFIG = CoreConfig(sites=(("a",), ("b",), ("c",), ("d",)))
 START = Start(name="b", incarnation=Incarnation(1, 1))
@@ -16,7 +20,8 @@ _ANY = ControlKind.JOIN
 
 
 def neighbours() -> Neighbours:
-    return Neighbours(CONFIG, START, Flood(CONFIG, START), lambda *_: None)
+    disk = Reservation(0, PLENTY, int, 0.0)
+    return Neighbours(CONFIG, START, Flood(CONFIG, START), disk, lambda *_: None)
 
 
 def heard(one: Neighbours, name: str, at: float, *hears: Peer) -> Peer:
@@ -24,7 +29,8 @@ def heard(one: Neighbours, name: str, at: float, *hears: Peer) -> Peer:
     peer = one.meet(daemon_number(name), Incarnation(1, 1), at)
     assert peer is not None
     peer.heard_at = peer.beacon_at = at
-    peer.beacon = Beacon(0, bytes(16), tuple(sorted(other.key for other in hears)), bytes(16))
+    row = tuple(sorted(other.key for other in hears))
+    peer.beacon = Beacon(0, bytes(16), row, bytes(16), 0, 1, 0)
     return peer
 
 
@@ -44,16 +50,7 @@ def test_a_join_that_is_repeated_after_its_commit_says_nothing_of_the_present() 
     """Simulator seed 432, 4 sites: its sender lacked a commit that all took it to hear itself."""
     one = neighbours()
     origin, there = heard(one, "a", NOW), heard(one, "c", NOW)
-    past = Join(
-        attempt=7,
-        name="c",
-        digests=bytes(16),
-        heard=(origin.key,),
-        reading=1,
-        clock=1,
-        counter=1,
-        past=None,
-    )
+    past = msgspec.structs.replace(join_of("c", 7), heard=(origin.key,))
     assert there.take_join(past, NOW)
     assert not there.take_join(past, NOW + 0.5)
     there.heard_at = NOW + 1.5

@@ -12,6 +12,7 @@ from tests.core.membership.stage import (
     ALIKE,
     HEARS_A,
     OTHER_VIEW,
+    PLENTY,
     Stage,
     counter_of,
     in_view,
@@ -47,13 +48,14 @@ def restarted(stage: Stage) -> None:
 
 
 def moved(stage: Stage) -> None:
-    stage.say("b", "a", Beacon(counter_of(stage.daemons["a"]) + 1, OTHER_VIEW, HEARS_A, ALIKE))
+    later = counter_of(stage.daemons["a"]) + 1
+    stage.say("b", "a", Beacon(later, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0))
 
 
 def heard(stage: Stage) -> None:
     stage.place("d")
     stage.mute = {"d"}
-    stage.say("d", "a", Beacon(1, OTHER_VIEW, HEARS_A, ALIKE))
+    stage.say("d", "a", Beacon(1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0))
 
 
 def failed(stage: Stage) -> None:
@@ -93,13 +95,13 @@ def test_each_reason_has_an_event_that_leads_to_it_and_to_nothing_else(reason: R
     stage.run(3.0)
     assert stage.members == ["abc"] * 3
     machine, host = stage.daemons["a"].machine, stage.daemons["a"].host
-    attempt = machine._attempt
+    attempt = machine._own.attempt
     CAUSES[reason](stage)
     assert machine.reasons[reason] == 1
     if reason is not Reason.STARTED:
         assert stage.state("a") is State.GATHER
         assert host.log[-1] == "freeze", "the old view stands still"
-        assert machine._attempt > attempt
+        assert machine._own.attempt > attempt
         others = machine.reasons.total() - 2
         assert others == (1 if reason is Reason.ATTEMPT_FAILED else 0)
 
@@ -167,9 +169,10 @@ def test_a_fellow_that_is_late_with_its_beacon_is_not_lost() -> None:
 def test_a_member_that_is_in_an_older_view_is_only_late() -> None:
     stage = in_view("abc")
     machine = stage.daemons["a"].machine
-    stage.say("b", "a", Beacon(counter_of(stage.daemons["a"]) - 1, OTHER_VIEW, HEARS_A, ALIKE))
+    counter = counter_of(stage.daemons["a"])
+    stage.say("b", "a", Beacon(counter - 1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0))
     assert stage.state("a") is State.OPERATIONAL
-    stage.say("b", "a", Beacon(counter_of(stage.daemons["a"]) + 1, OTHER_VIEW, (), ALIKE))
+    stage.say("b", "a", Beacon(counter + 1, OTHER_VIEW, (), ALIKE, 1, PLENTY, 0))
     assert machine.reasons[Reason.FELLOW_MOVED] == 1, "whomever it hears"
 
 
@@ -209,7 +212,7 @@ def test_what_is_late_of_a_daemon_that_has_left_does_not_bring_it_back() -> None
     stage = in_view("abc")
     stage.daemons["b"].machine.leave(stage.now)
     stage.run(0.04)
-    stage.say("b", "a", Beacon(10**15, OTHER_VIEW, HEARS_A, ALIKE))
+    stage.say("b", "a", Beacon(10**15, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0))
     stage.say("b", "a", join_of("b", 9))
     stage.run(0.5)
     assert [stage.daemons[name].members for name in "ac"] == ["ac"] * 2

@@ -268,14 +268,17 @@ def test_who_was_not_bound_itself_learns_the_obligations_of_others() -> None:
 
 def test_no_view_is_agreed_to_above_the_mark_on_disk() -> None:
     stage = in_view("ab")
-    stage.daemons["a"].host.mark = counter_of(stage.daemons["a"])
+    disk = stage.daemons["a"].disk
+    disk.mark = counter_of(stage.daemons["a"]) + 1
     stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    disk.mark -= 1  # it is not as the others were told
     stage.run(0.03)
     assert stage.state("a") is State.COMMIT
     assert "bind" not in stage.daemons["a"].host.log
-    assert stage.daemons["a"].host.asked > counter_of(stage.daemons["b"])
     assert stage.state("b") is State.RECOVERED
-    stage.daemons["a"].host.mark = stage.daemons["a"].host.asked
+    assert disk.to_store is not None
+    assert disk.to_store > counter_of(stage.daemons["b"])
+    disk.stored(disk.to_store, stage.now)
     stage.run(0.03)
     assert stage.members == ["ab"] * 2
 

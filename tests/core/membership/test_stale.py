@@ -100,7 +100,7 @@ def test_a_proposal_whose_members_do_not_reach_each_other_is_refused() -> None:
     machine = stage.daemons["a"].machine
     machine.gather(Reason.PAUSED, stage.now)
     stage.say("b", "a", join_of("b", 9, hears="ab"))
-    attempts = {"a": machine._attempt, "b": 9}
+    attempts = {"a": machine._own.attempt, "b": 9}
     seats = tuple(
         Seat(NUMBERS[name], 1, ord(name), attempts[name], b"\0")
         for name in sorted("ab", key=NUMBERS.__getitem__)

@@ -66,6 +66,7 @@ JOINS = st.builds(
     reading=COUNTS,
     clock=COUNTS,
     counter=COUNTS,
+    mark=U64,
     past=st.none() | PASTS,
 )
 
@@ -91,7 +92,16 @@ ROWS = st.lists(
     max_size=4,
 ).map(tuple)
 MESSAGES: Final[dict[ControlKind, st.SearchStrategy[ControlMessage]]] = {
-    ControlKind.BEACON: st.builds(Beacon, counter=U64, view=KEYS, heard=HEARD, digests=KEYS),
+    ControlKind.BEACON: st.builds(
+        Beacon,
+        counter=U64,
+        view=KEYS,
+        heard=HEARD,
+        digests=KEYS,
+        used=COUNTS,
+        mark=U64,
+        write_us=U64,
+    ),
     ControlKind.JOIN: JOINS,
     ControlKind.COMMIT: COMMITS,
     ControlKind.REPAIR: st.builds(Repair, view=KEYS, packet=st.binary(max_size=50)),
@@ -124,13 +134,14 @@ def test_a_message_comes_back(kind: ControlKind, data: st.DataObject) -> None:
     assert decode_message_untrusted(*encode_message(message)) == message
 
 
-@given(message=JOINS, heard=HEARD)
-def test_a_join_says_anew_whom_it_hears_and_nothing_else(
-    message: Join, heard: tuple[tuple[int, int], ...]
+@given(message=JOINS, heard=HEARD, mark=U64)
+def test_a_join_says_anew_whom_it_hears_and_what_is_reserved_and_nothing_else(
+    message: Join, heard: tuple[tuple[int, int], ...], mark: int
 ) -> None:
-    again = message.hearing(heard)
-    assert again.heard == heard
-    assert again.hearing(message.heard) == message
+    again = message.updated(heard, mark)
+    assert (again.heard, again.mark) == (heard, mark)
+    assert again.updated(message.heard, message.mark) == message
+    assert again.updated(heard, mark) is again
 
 
 @given(kind=st.integers(0, 255), body=st.binary(max_size=80))
@@ -172,7 +183,7 @@ def test_a_message_cut_or_lengthened_or_of_another_kind_is_refused(message: Cont
 
 EMPTY: Final = Holding(0, (), (), 0)
 JOIN: Final = Join(
-    attempt=1, name="a", digests=KEY, heard=(), reading=1, clock=1, counter=1, past=None
+    attempt=1, name="a", digests=KEY, heard=(), reading=1, clock=1, counter=1, mark=2, past=None
 )
 ONE: Final = Proposal((Seat(5, 1, 1, 1, b"\0"),))
 SETTINGS: Final = Settings("a", KEY, (("timing.linger_s", ("0.001",)),), ())
@@ -205,8 +216,8 @@ def heard(count: int) -> tuple[tuple[int, int], ...]:
 
 
 CAPS: Final[dict[str, Callable[[int], ControlMessage]]] = {
-    "heard by a beacon": lambda more: Beacon(1, KEY, heard(MAX_DAEMONS + more), KEY),
-    "heard by a join": lambda more: JOIN.hearing(heard(MAX_DAEMONS + more)),
+    "heard by a beacon": lambda more: Beacon(1, KEY, heard(MAX_DAEMONS + more), KEY, 1, 2, 3),
+    "heard by a join": lambda more: JOIN.updated(heard(MAX_DAEMONS + more), 2),
     "ranges": lambda more: join_with(spans=spans(MAX_HELD_RANGES + more)),
     "notices": lambda more: join_with(notices=((1, 1),) * (MAX_NOTICES + more)),
     "rings": lambda more: msgspec.structs.replace(
@@ -257,8 +268,9 @@ def test_each_list_has_a_cap_that_is_reached_and_not_passed(what: str) -> None:
         (msgspec.structs.replace(JOIN, counter=-1), "control"),
         (msgspec.structs.replace(JOIN, counter=2**64 - 1), "count"),
         (msgspec.structs.replace(JOIN, reading=2**64 - 2**32), "count"),
-        (Beacon(1, KEY + b"x", (), KEY), "control"),
-        (Beacon(1, KEY, (), KEY[:8]), "control"),
+        (Beacon(1, KEY + b"x", (), KEY, 1, 2, 3), "control"),
+        (Beacon(1, KEY, (), KEY[:8], 1, 2, 3), "control"),
+        (Beacon(1, KEY, (), KEY, 2**64 - 2**32, 2, 3), "count"),
         (msgspec.structs.replace(SETTINGS, name="a#b"), "name"),
         (msgspec.structs.replace(SETTINGS, digests=b""), "control"),
         (commit_with(proposal=Proposal(())), "control"),

@@ -1,0 +1,207 @@
+"""Reservation: which view counters a daemon may have used, and which its disk holds for it.
+
+Pure. ``now`` is in seconds; counters, marks and physical time are in microseconds, as a counter
+begins with the physical time of a start. The disk holds a *mark*. Counters up to it may be used,
+and the next start begins above it, so no start uses a counter of an earlier one.
+
+View counters rise by one from view to view. They do not follow physical time: a slow disk would
+never catch up with it. So only the start of a daemon, which begins at physical time, takes others
+to a new mark. docs/membership.md says how far ahead a mark is written, and why.
+"""
+
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+from groupcomm.config.start import Start
+
+LEAD_US: Final = 2_000_000
+"""A mark is written so far ahead of physical time: the daemons of a cluster that starts together
+then need no second write. Not farther: a daemon whose disk is lost begins at physical time, and has
+to be above all it has used."""
+
+SPARE: Final = 100_000
+"""A mark is written so many counters beyond the one that is needed: as many views."""
+
+RENEW_S: Final = 10.0
+"""A mark is renewed so often although nobody needs it: a disk that has stopped shows by that."""
+
+SLOW_S: Final = 0.025
+"""A disk whose writes take longer may answer too late for a view that has to be made at once."""
+
+MOST_LEAD_US: Final = 8_000_000
+"""The mark of a slow disk is kept so far ahead at most."""
+
+MOST_AHEAD_S: Final = (MOST_LEAD_US - 2 * LEAD_US) / 2e6
+"""With that a disk stays ahead whose writes take no longer, two seconds."""
+
+FIRST_RETRY_S: Final = 0.1
+LONGEST_RETRY_S: Final = 2.0
+"""A write that has failed is begun again after a time that doubles."""
+
+
+def count_start(mark: int, reading: int) -> tuple[int, int]:
+    """Return which counters earlier starts may have used, and the mark to write with a new start.
+
+    Args:
+        mark: what the disk holds; 0 if it is empty.
+        reading: physical time. Nothing that an earlier start has used is above it, also if the
+            disk was lost.
+    """
+    used = max(mark, reading)
+    return used, max(reading + LEAD_US, used + SPARE)
+
+
+def reserved_by(start: Start, reading: Callable[[float], int], now: float) -> "Reservation":
+    """Return what the disk holds as a daemon starts.
+
+    Args:
+        start: of the daemon. If nothing was reserved as it was counted, nor was physical time
+            looked at; then it counts now.
+        reading: returns physical time at a time in seconds.
+        now: seconds.
+    """
+    used = start.counter if start.mark else max(start.counter, reading(now))
+    return Reservation(used, max(start.mark, start.counter), reading, now, start.write_s)
+
+
+class Reservation:
+    """The view counters of one start of a daemon.
+
+    Args:
+        used: what earlier starts may have used.
+        mark: what the disk holds.
+        reading: returns physical time at a time in seconds.
+        now: seconds.
+        write_s: how long the disk took for the last write before this.
+
+    Attributes:
+        used: the highest counter that this daemon may have used.
+        mark: counters up to it may be used.
+        needed: the highest counter that this daemon or others have asked for.
+        to_store: have the disk hold this mark, then call `stored` or `failed`; None if it need not.
+        due: call `step` at this time.
+        write_s: how long writes take, the longest of late; one that hung is forgotten soon.
+        asked_at: since when the disk is to hold `to_store`.
+        error: why the last write failed; None if it did not.
+    """
+
+    __slots__ = (
+        "_reading",
+        "_retry_s",
+        "asked_at",
+        "due",
+        "error",
+        "mark",
+        "needed",
+        "to_store",
+        "used",
+        "write_s",
+    )
+
+    def __init__(
+        self,
+        used: int,
+        mark: int,
+        reading: Callable[[float], int],
+        now: float,
+        write_s: float = 0.0,
+    ) -> None:
+        self.used = used
+        self.mark = mark
+        self.to_store: int | None = None
+        self.write_s = write_s
+        self.asked_at = now
+        self.error: str | None = None
+        self._reading = reading
+        self.needed = 0
+        self._retry_s = FIRST_RETRY_S
+        self.due = self._next_renewal(now)
+
+    # ---- what views need ----
+
+    def may_use(self, counter: int, now: float) -> bool:
+        """Return whether a counter is reserved. If it is not, have the disk reserve it."""
+        if counter <= self.mark:
+            return True
+        self.needed = max(self.needed, counter)
+        if self.error is None:
+            self._ask(now)
+        return False
+
+    def use(self, counter: int) -> None:
+        """Note that a view may get this counter, here or elsewhere."""
+        assert counter <= self.mark, f"counter {counter} is above the mark {self.mark}"
+        self.used = max(self.used, counter)
+
+    def allows_view_with(self, used: int, mark: int, now: float) -> bool:
+        """Return whether one view can have this daemon and another one.
+
+        Args:
+            used: the highest counter that the other daemon may have used.
+            mark: what the other daemon's disk holds.
+            now: seconds.
+        """
+        return self.may_use(used + 1, now) and self.used < mark
+
+    @property
+    def is_short(self) -> bool:
+        """Return whether others need a counter that the disk does not hold yet."""
+        return self.needed > self.mark
+
+    # ---- the disk ----
+
+    def renew(self, now: float) -> None:
+        """Have the disk hold a mark that is well ahead of physical time again, if it does not."""
+        if self.mark < self._reading(now) + LEAD_US // 2 and self.error is None:
+            self._ask(now)
+
+    def step(self, now: float) -> None:
+        """Begin the write that is due."""
+        if now >= self.due:
+            self._ask(now)
+
+    def _ask(self, now: float) -> None:
+        if self.to_store is None:
+            ahead = self._reading(now) + self._lead_us
+            self.to_store = max(ahead, self.needed + SPARE, self.mark)
+            self.asked_at = now
+            self.due = inf
+
+    def stored(self, mark: int, now: float) -> None:
+        """The disk holds this mark, file and folder synced."""
+        self.mark = max(self.mark, mark)
+        self.write_s = max(now - self.asked_at, min(self.write_s / 2, MOST_AHEAD_S))
+        self.to_store, self.error, self._retry_s = None, None, FIRST_RETRY_S
+        if self.is_short:
+            self._ask(now)
+        else:
+            self.due = self._next_renewal(now)
+
+    def failed(self, reason: str, now: float) -> None:
+        """The disk has not taken the mark, or cannot say whether it has."""
+        self.to_store, self.error = None, reason
+        self.due = now + self._retry_s
+        self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
+
+    # ---- how far ahead ----
+
+    @property
+    def _keeps_ahead(self) -> bool:
+        """Return whether the disk is slow, and yet quick enough to stay ahead of physical time."""
+        return SLOW_S < self.write_s <= MOST_AHEAD_S
+
+    @property
+    def _lead_us(self) -> int:
+        return 2 * LEAD_US + int(2e6 * self.write_s) if self._keeps_ahead else LEAD_US
+
+    def _next_renewal(self, now: float) -> float:
+        """Return when the next write begins although nobody needs it.
+
+        The mark of a slow disk stays above those that others write, also while it is being renewed:
+        so a daemon that starts anew does not take this one to a counter that is not reserved.
+        """
+        if not self._keeps_ahead:
+            return now + RENEW_S
+        least_us = self._reading(now) + LEAD_US + int(2e6 * self.write_s)
+        return now + max(0.0, (self.mark - least_us) / 1e6)

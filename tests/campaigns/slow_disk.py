@@ -1,0 +1,166 @@
+"""Five daemons, one disk that is slow or hangs: when do the others have their view?
+
+    python -m tests.campaigns.slow_disk
+
+In virtual time, with one site and with two; each row is a disk, by the seconds of one write. Times
+are of the slowest of the other daemons, in milliseconds, until it is in a view with all others that
+run: from the start of the cluster; after one of them is killed; after that one has been started
+again. The last columns say when the daemon with the disk was in the view of all again, in seconds,
+and how many views another daemon has had in the minute behind that start.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from math import inf, isfinite
+from typing import Final
+
+import attrs
+
+from groupcomm.membership.states import State
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.disk import Ailment
+from groupcomm.sim.host import Host
+from groupcomm.sim.loop import SECOND, microseconds
+from groupcomm.sim.settings import Settings, plain_settings
+from groupcomm.trace.events import Conf, TraceEvent
+
+WRITES_S: Final = (0.0, 0.1, 0.5, 1.0, 2.0, 10.0, inf)
+"""Of one write; with 0 the disk is well, to compare."""
+
+SICK: Final = 2
+"""The daemon with the disk."""
+
+VICTIM: Final = 4
+"""The daemon that is killed and started again."""
+
+LOOK_S: Final = 0.001
+PATIENCE_S: Final = 60.0
+WORKS_S: Final = 30.0
+"""So long all daemons are in one view before one is killed."""
+
+DOWN_S: Final = 2.0
+
+
+@attrs.frozen(kw_only=True)
+class Measured:
+    """What one disk has brought about; times in seconds, inf if it did not happen in a minute.
+
+    Attributes:
+        write_s: how long its writes take.
+        start_s, crash_s, again_s: until all other daemons that run are in one view.
+        back_s: from the start of the killed daemon until all daemons are in one view.
+        views: of another daemon in the minute from that start.
+    """
+
+    write_s: float
+    start_s: float
+    crash_s: float
+    again_s: float
+    back_s: float
+    views: int
+
+
+class OneDisk:
+    """A cluster in which one disk is unwell."""
+
+    def __init__(self, settings: Settings, write_s: float) -> None:
+        self._write_s = write_s
+        self._views = 0
+        self._cluster = Cluster(settings, self._record, start=False)
+        self._hosts = self._cluster.daemons
+
+    def _record(self, event: TraceEvent) -> None:
+        if isinstance(event, Conf) and event.kind == "R":
+            self._views += event.p.startswith(f"{self._hosts[0].name}/")
+
+    def measure(self) -> Measured:
+        """Start all, kill one, start it again."""
+        self._spoil()
+        for host in self._hosts:
+            host.boot()
+        start_s = self._wait(lambda: self._others_agree())
+        self._heal()
+        self._wait(self._all_agree)
+        self._spoil()
+        self._cluster.run(WORKS_S)
+        self._hosts[VICTIM].kill()
+        crash_s = self._wait(lambda: self._others_agree(without=VICTIM))
+        self._cluster.run(DOWN_S)
+        self._views = 0
+        began = self._cluster.loop.now
+        self._hosts[VICTIM].boot()
+        again_s = self._wait(lambda: self._others_agree())
+        back_s = again_s + self._wait(self._all_agree)
+        self._cluster.run(PATIENCE_S - (self._cluster.loop.now - began) / SECOND)
+        return Measured(
+            write_s=self._write_s,
+            start_s=start_s,
+            crash_s=crash_s,
+            again_s=again_s,
+            back_s=back_s,
+            views=self._views,
+        )
+
+    def _spoil(self) -> None:
+        disk = self._hosts[SICK].disk
+        if not isfinite(self._write_s):
+            disk.ail(Ailment.HUNG)
+        elif self._write_s:
+            disk.ail(Ailment.SLOW, microseconds(self._write_s))
+
+    def _heal(self) -> None:
+        """A start that is never counted has to be, so that there is a view of all to break."""
+        if self._hosts[SICK].process is None:
+            self._hosts[SICK].disk.recover()
+
+    def _wait(self, there: Callable[[], bool]) -> float:
+        began = self._cluster.loop.now
+        while not there():
+            waited_s = (self._cluster.loop.now - began) / SECOND
+            if waited_s >= PATIENCE_S:
+                return inf
+            self._cluster.run(LOOK_S)
+        return (self._cluster.loop.now - began) / SECOND
+
+    def _all_agree(self) -> bool:
+        return _share_a_view(self._hosts, self._hosts)
+
+    def _others_agree(self, without: int = SICK) -> bool:
+        others = [host for host in self._hosts if host.index not in (SICK, without)]
+        among = [host for host in self._hosts if host.index != without or without == SICK]
+        return _share_a_view(others, among)
+
+
+def _share_a_view(hosts: Sequence[Host], among: Sequence[Host]) -> bool:
+    """Return whether these hosts are in one view that is whole, with nobody but `among`."""
+    first = hosts[0].completed
+    if first is None or any(host.completed != first for host in hosts):
+        return False
+    if any(host.core.state is not State.OPERATIONAL for host in hosts):
+        return False
+    view = hosts[0].core.view
+    assert view is not None
+    members = {daemon.name for daemon in view.daemons}
+    return {h.name for h in hosts} <= members <= {h.name for h in among}
+
+
+def measure_all(sites: int, writes_s: Sequence[float] = WRITES_S) -> list[Measured]:
+    """Return what each disk brings about in a cluster with one or two sites."""
+    settings = plain_settings(daemons=5, sites=sites, delay_s=0.04)
+    return [OneDisk(settings, write_s).measure() for write_s in writes_s]
+
+
+def main() -> int:
+    """Print the tables; returns the exit status."""
+    for sites in (1, 2):
+        print(f"{sites} site{'s, 40 ms apart' if sites > 1 else ''}")
+        print("a write   start    crash    again      back  views")
+        for row in measure_all(sites):
+            cells = "".join(f"{1000 * t:6.0f} ms" for t in (row.start_s, row.crash_s, row.again_s))
+            print(f"{row.write_s:5.1f} s{cells}{row.back_s:8.1f} s{row.views:7d}")
+        print()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

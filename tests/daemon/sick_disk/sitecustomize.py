@@ -1,0 +1,30 @@
+"""A disk that is unwell under the state folder of one daemon; Python reads this at the start.
+
+$SICK_DISK names a file. What is in it befalls each write: ``0.5`` takes so many seconds, ``hangs``
+does not end while the file says so, ``full`` fails. Nothing, or no file, and the disk is well.
+"""
+
+import errno
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from groupcommd.state_dir import Record, StateDir
+
+_write = StateDir._write
+
+
+def write_slowly(self: StateDir, record: Record) -> None:
+    """Write as the file wants it."""
+    path, how = Path(os.environ["SICK_DISK"]), ""
+    with suppress(FileNotFoundError):
+        while (how := path.read_text()) == "hangs":
+            time.sleep(0.005)
+    if how == "full":
+        raise self._unusable(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    time.sleep(float(how or 0.0))
+    _write(self, record)
+
+
+StateDir._write = write_slowly  # type: ignore[method-assign]
