@@ -15,13 +15,14 @@ from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import DaemonConfig, read_config, through_relay
 from groupcommd.description import describe
+from groupcommd.descriptors import RETRY_S, is_exhausted, raise_limit
 from groupcommd.doors import read_keeper
 from groupcommd.logs import set_up_logs
 from groupcommd.memory import GarbageCollection, keep_memory
 from groupcommd.ready import tell_systemd
 from groupcommd.service import End, Service
 from groupcommd.sockets import Sockets
-from groupcommd.state_dir import StateDir
+from groupcommd.state_dir import StateDir, StateError
 
 FAILED, USAGE = 1, 2
 
@@ -90,6 +91,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     set_up_logs(as_json=options.json_log, verbose=options.verbose)
     keep_memory()
+    raise_limit()
     state = StateDir(config.state_dir)
     try:
         with Sockets(config) as sockets:
@@ -135,7 +137,7 @@ async def _serve(
         tell_systemd("READY=1")
         least_restarts = 0
         while True:
-            service = Service(config, state, sockets, least_restarts=least_restarts)
+            service = await _begin(config, state, sockets, least_restarts)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_obey, service, options, signals)
                 nursery.start_soon(_collect_garbage)
@@ -150,6 +152,20 @@ async def _serve(
             config = attrs.evolve(config, keys=keeper.keys, roll=keeper.roll)
             least_restarts = service.core.adopt_restarts or 0
             _log.warning("others know of %d starts, the disk of fewer; begins anew", least_restarts)
+
+
+async def _begin(
+    config: DaemonConfig, state: StateDir, sockets: Sockets, least_restarts: int
+) -> Service:
+    """Begin a start, once there is a file descriptor to count it with."""
+    while True:
+        try:
+            return Service(config, state, sockets, least_restarts=least_restarts)
+        except StateError as error:
+            if not is_exhausted(error):
+                raise
+            _log.warning("%s; it is tried again", error)
+            await trio.sleep(RETRY_S)
 
 
 async def _collect_garbage() -> None:

@@ -111,6 +111,15 @@ class Door:
         self._most = most
         self._identify = identify
 
+    @property
+    def speaks_tls(self) -> bool:
+        """Whether a program understands nothing but TLS here."""
+        return False
+
+    def shrink(self, most: int) -> None:
+        """Have so many half-open connections at one time, if that is fewer; 1 at least."""
+        self._most = max(1, min(self._most, most))
+
     async def room(self) -> None:
         """Wait until one more may be half-open: one has left, or the oldest has had its time.
 
@@ -219,6 +228,11 @@ class TlsDoor(Door):
         super().__init__(listener, most, _identify_local)
         self.keeper = keeper
 
+    @property
+    def speaks_tls(self) -> bool:
+        """It does."""
+        return True
+
     def admits_token(self, name: str) -> bool:
         """Whether a token of this name counts."""
         tokens = self.keeper.tokens
@@ -236,8 +250,7 @@ class TlsDoor(Door):
         await trio.lowlevel.wait_readable(accepted)
         if accepted.recv(1, socket.MSG_PEEK) not in (_HANDSHAKE, b""):
             text = "this port speaks TLS: connect to tls://HOST:PORT"
-            accepted.send(encode_closed(Code.REJECT_AUTH, text))
-            await _say_last(accepted, accepted)
+            await say_last(accepted, encode_closed(Code.REJECT_AUTH, text))
             raise Refused("tls", "TLS: what it has sent is something else")
         try:
             await _shake_hands(tls)
@@ -312,6 +325,13 @@ async def _read_frame(tls: TlsSocket) -> tuple[bytes, bytes]:
             raise Refused("hello", "the first frame is not a HELLO", Code.ILLEGAL_SESSION)
         if frame is not None:
             return frame, read
+
+
+async def say_last(plain: socket.socket, said: bytes) -> None:
+    """Tell a program that is refused why, and let it read that."""
+    with suppress(OSError):
+        plain.send(said)
+    await _say_last(plain, plain)
 
 
 async def _say_last(end: AnySocket, below: socket.socket) -> None:

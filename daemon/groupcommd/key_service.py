@@ -11,12 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import trio
-
 from groupcomm.core import DaemonCore
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
+from groupcommd.descriptors import in_spite_of_exhaustion
 from groupcommd.doors import unix_principal
 from groupcommd.identity_file import change_roll, read_roll, with_evicted
 from groupcommd.key_file import agreed, change_key_file, read_key_file
@@ -104,7 +103,8 @@ class KeyService:
         """Have the file hold what was agreed; if that fails the log says so, and no more."""
         assert self._path is not None
         try:
-            await trio.to_thread.run_sync(change_key_file, self._path, partial(agreed, keys))
+            change = partial(change_key_file, self._path, partial(agreed, keys))
+            await in_spite_of_exhaustion(f"key_file {self._path}", change)
         except (GroupCommError, OSError) as error:
             _log.error(
                 "key_file %s could not be rewritten: %s; mend that before the next restart, the"
@@ -121,9 +121,8 @@ class KeyService:
         assert self._identities is not None
         names = ", ".join(sorted(set(roll.evicted.values())))
         try:
-            await trio.to_thread.run_sync(
-                change_roll, self._identities, partial(with_evicted, roll)
-            )
+            change = partial(change_roll, self._identities, partial(with_evicted, roll))
+            await in_spite_of_exhaustion(f"identities {self._identities}", change)
         except (GroupCommError, OSError) as error:
             _log.error(
                 "identities %s could not be rewritten: %s; mend that before the next restart, the"

@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,9 @@ from groupcomm.config.view import Incarnation
 from groupcomm.errors import GroupCommError
 
 _RECORD: Final = "state.json"
+_NEXT: Final = "state.json.new"
 _LOCK: Final = "lock"
+_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
 class StateError(GroupCommError):
@@ -50,6 +53,7 @@ class StateDir:
         """
         self._path = path
         self._record = Record()
+        self._next = -1  # descriptor of the file that is written next; -1: it is to be opened
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -67,6 +71,8 @@ class StateDir:
 
     def close(self) -> None:
         """Unlock it."""
+        if self._next >= 0:
+            os.close(self._next)
         os.close(self._lock)
         os.close(self._folder)
 
@@ -96,14 +102,15 @@ class StateDir:
     def _read(self) -> Record:
         path = self._path / _RECORD
         try:
-            found: Any = json.loads(path.read_bytes())
+            with os.fdopen(self._open(_RECORD, os.O_RDONLY), "rb") as file:
+                found: Any = json.loads(file.read())
             record = Record(found["restarts"], found["mark"])
             if not all(type(value) is int and value >= 0 for value in attrs.astuple(record)):
                 raise ValueError
         except FileNotFoundError:
             return Record()
         except OSError as error:
-            raise self._unusable(error) from None
+            raise self._unusable(error) from error
         except (ValueError, KeyError, TypeError):
             raise StateError(
                 f"{path} is damaged; if this daemon's clock is right it may be removed: the daemon"
@@ -112,17 +119,31 @@ class StateDir:
         return record
 
     def _write(self, record: Record) -> None:
-        temporary = self._path / f"{_RECORD}.new"
         try:
-            with temporary.open("wb") as file:
+            with os.fdopen(self._take_next(), "wb") as file:
                 file.write(json.dumps(attrs.asdict(record)).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.rename(self._path / _RECORD)
+            os.rename(_NEXT, _RECORD, src_dir_fd=self._folder, dst_dir_fd=self._folder)
             os.fsync(self._folder)
         except OSError as error:
-            raise self._unusable(error) from None
+            raise self._unusable(error) from error
         self._record = record
+        with suppress(OSError):  # then the next write opens it, or fails
+            self._next = self._open(_NEXT, _WRITE)
+
+    def _take_next(self) -> int:
+        """The file that is written next, held open: to store a mark takes no more descriptors."""
+        held, self._next = self._next, -1
+        if held >= 0 and os.fstat(held).st_nlink:
+            return held
+        if held >= 0:
+            os.close(held)  # somebody has removed it
+        return self._open(_NEXT, _WRITE)
+
+    def _open(self, name: str, flags: int) -> int:
+        """Open a file of the folder that is held open, wherever its path may lead by now."""
+        return os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=self._folder)
 
     def _unusable(self, error: OSError) -> StateError:
         return StateError(

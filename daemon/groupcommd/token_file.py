@@ -19,6 +19,7 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.errors import ConfigError
+from groupcommd.descriptors import is_exhausted
 from groupcommd.private_files import open_private, rewrite_private
 
 SECRET_BYTES: Final = 32
@@ -173,8 +174,10 @@ class TokenBook:
             if seen != self._seen:
                 self._seen = seen
                 self._tokens = read_tokens(self._path)
-        except (ConfigError, OSError):
-            self._seen, self._tokens = None, {}
+        except (ConfigError, OSError) as error:
+            self._seen = None
+            if not is_exhausted(error):  # else nothing is wrong with the file: it is read later
+                self._tokens = {}
 
     def _look(self) -> tuple[int, ...] | None:
         found = os.stat(self._path)  # noqa: PTH116 - beside the other calls of os

@@ -83,6 +83,12 @@ class Watch:
             )
         self._late = late
 
+    def look_at_news(self) -> None:
+        """Now and then: who had to leave a group, and whom others let in against the rules here."""
+        news = self._core.desk.guard.news
+        while news:
+            _log.warning("access: %s", news.popleft())
+
     def look_at_load(self) -> None:
         """Now and then: clients that do not read."""
         for number, session in self._core.desk.sessions.items():

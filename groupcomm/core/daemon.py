@@ -164,7 +164,8 @@ class DaemonCore:
             self.membership.say_again(now)
         for event in clients:
             self.desk.feed(event)
-        self._step(now, clients=bool(clients))
+        served = self.desk.intake.serve(now)
+        self._step(now, clients=served or bool(clients))
         self.counters.sent += len(out)
         return out
 
@@ -186,7 +187,8 @@ class DaemonCore:
 
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
-        self.deadline = max(self._now, min(self.membership.deadline, self._operation_due))
+        due = min(self.membership.deadline, self._operation_due, self.desk.intake.due)
+        self.deadline = max(self._now, due)
 
     def deliver(self) -> None:
         """Give clients what the last step has made deliverable; call it after each `handle`."""

@@ -10,22 +10,23 @@ from collections.abc import Iterable
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.core.backlog import Backlog
+from groupcomm.core.intake import Intake
 from groupcomm.core.probe import Probe
 from groupcomm.core.seat import ClientBytes, ClientInput, ClientOpened, RulesChanged, Seat
 from groupcomm.core.subscriptions import Subscriptions
 from groupcomm.core.teller import Teller
 from groupcomm.core.user_names import UserNames
-from groupcomm.errors import BadDatagram, LocalProtocolError, SessionError
+from groupcomm.errors import LocalProtocolError, SessionError
 from groupcomm.events import DaemonView, MemberId
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.security.access import Access
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import DaemonSession, Hello, Query, SessionLimits, State, Submit
-from groupcomm.session.frames import (
-    encode_ordered,
-)
+from groupcomm.session.daemon import DaemonSession, SessionLimits, State
+from groupcomm.session.frames import encode_ordered
+from groupcomm.session.prices import REFUSED_WORK
+from groupcomm.session.requests import Hello, Query, Request, Submit
 from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle, leave_bundle
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
@@ -41,6 +42,7 @@ class Desk(Teller):
 
     Attributes:
         sessions: by connection number, until their streams have ended.
+        intake: what programs have sent, to be looked at in turn.
         backlog, subscriptions: bundles that want a number, and what they pass before.
         closed: connections to be closed once their output is taken.
         limits: of sessions that begin from now on.
@@ -77,6 +79,7 @@ class Desk(Teller):
         self._unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
         self.sessions: dict[int, DaemonSession] = {}
+        self.intake = Intake(self._carry_out, self._leave, self._depart)
         self.backlog = Backlog()
         self.subscriptions = Subscriptions(self.backlog)
         self.closed: list[int] = []
@@ -134,9 +137,9 @@ class Desk(Teller):
     # ---- what clients do ----
 
     def feed(self, event: ClientInput) -> None:
-        """Take one thing that a client did, or what changes for all."""
+        """Take one thing that a client did, or what changes for all; bytes wait for their turn."""
         if isinstance(event, ClientBytes):
-            self._read(event.connection, event.data)
+            self._hear(event.connection, event.data)
         elif isinstance(event, ClientOpened):
             session = DaemonSession(event.connection, limits=self.limits)
             self.sessions[event.connection] = session
@@ -146,27 +149,25 @@ class Desk(Teller):
         else:
             self._end(event.connection)
 
-    def _read(self, connection: int, data: bytes) -> None:
+    def _hear(self, connection: int, data: bytes) -> None:
         seat = self._seats.get(connection)
-        if seat is None or seat.leaving or seat.gone:
-            return
-        try:
-            for request in seat.session.receive(data):
-                if isinstance(request, Submit):
-                    self._submit(seat, request)
-                elif isinstance(request, Hello):
-                    if request.causes:
-                        self._causes.wanted.add(connection)
-                    seat.takes_refusals = request.refusals
-                    self._greet(seat, request.user)
-                elif isinstance(request, Query):
-                    self.queries.append((connection, request.text))
-                else:
-                    self._leave(seat, Code.OK, "the client has left")
-        except SessionError as error:
-            self._leave(seat, error.code, str(error))
-        except BadDatagram as error:
-            self._leave(seat, Code.NET_ERROR, f"a frame that does not decode: {error}")
+        if seat is not None and not (seat.leaving or seat.gone):
+            seat.session.hear(data)
+            self.intake.add(seat)
+
+    def _carry_out(self, seat: Seat, request: Request) -> None:
+        if isinstance(request, Submit):
+            self._submit(seat, request)
+        elif isinstance(request, Query):
+            if not seat.gone:
+                self.queries.append((seat.session.connection, request.text))
+        elif isinstance(request, Hello):
+            if request.causes:
+                self._causes.wanted.add(seat.session.connection)
+            seat.takes_refusals = request.refusals
+            self._greet(seat, request.user)
+        else:
+            self._leave(seat, Code.OK, "the client has left")
 
     def _greet(self, seat: Seat, user: str) -> None:
         try:
@@ -226,7 +227,9 @@ class Desk(Teller):
         refused = self.guard.judge(seat, bundle)
         if refused is None:
             return True
-        seat.session.backlog_bytes -= bundle.size
+        session = seat.session
+        session.backlog_bytes -= bundle.size
+        session.price = session.price._replace(work=session.price.work + REFUSED_WORK)
         if bundle.index == 0:
             self.refuse(seat, refused)
         return False
@@ -268,6 +271,7 @@ class Desk(Teller):
         if seat.leaving:
             return
         seat.leaving = True
+        seat.session.forget_heard()
         if seat.member is not None:
             self._order_control(seat, BundleKind.DISCONNECT)
         else:
@@ -289,9 +293,17 @@ class Desk(Teller):
         if seat is None:
             return
         seat.gone = True
+        seat.session.forget_replies()
+        if seat.session.waits:  # what it had sent before counts
+            self.intake.add(seat)
+        else:
+            self._depart(seat)
+
+    def _depart(self, seat: Seat) -> None:
+        """Nothing of a client is left: neither its stream, nor anything that it has sent."""
         self._leave(seat, Code.CONNECTION_CLOSED, "the connection was lost")
         if seat.member is None:
-            del self._seats[connection]
+            self._seats.pop(seat.session.connection, None)  # it may have had to go before
 
     def cut_off(self, connection: int, what: str) -> None:
         """End the session of a client that is too slow."""

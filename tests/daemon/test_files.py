@@ -168,6 +168,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 def test_a_record_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
     state = StateDir(tmp_path)
     state.begin("a")
+    (tmp_path / "state.json.new").unlink()  # it is held open, and looked at
     (tmp_path / "state.json.new").mkdir()
     with pytest.raises(StateError, match="does not start"):
         state.store(5)

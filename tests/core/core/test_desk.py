@@ -223,6 +223,7 @@ def test_a_client_is_not_read_while_much_of_it_waits_for_numbers(level: ServiceL
         assert desk.sessions[sender].reading
         clients.sessions[sender].multicast(["g"], bytes(900), level=level)
         desk.feed(clients.said(sender))
+        desk.intake.serve(0.0)
     assert not desk.sessions[sender].reading
     clients.step(ClientBytes(sender, b""))
     assert desk.sessions[sender].reading
