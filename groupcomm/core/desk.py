@@ -25,7 +25,7 @@ from groupcomm.security.access import Access
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon import DaemonSession, SessionLimits, State
 from groupcomm.session.frames import encode_ordered
-from groupcomm.session.prices import REFUSED_WORK
+from groupcomm.session.prices import price_of_refusal
 from groupcomm.session.requests import Hello, Query, Request, Submit
 from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle, leave_bundle
 
@@ -224,13 +224,14 @@ class Desk(Teller):
 
     def _admits(self, seat: Seat, bundle: Bundle) -> bool:
         """Whether a bundle is allowed; if not it is dropped, and its session told once."""
-        refused = self.guard.judge(seat, bundle)
-        if refused is None:
-            return True
         session = seat.session
+        if bundle.kind == BundleKind.LEAVE and bundle.groups[0] not in seat.groups:
+            refused = None  # it is no member, so nothing comes of it
+        elif (refused := self.guard.judge(seat, bundle)) is None:
+            return True
+        session.price = price_of_refusal(bundle, session.price)
         session.backlog_bytes -= bundle.size
-        session.price = session.price._replace(work=session.price.work + REFUSED_WORK)
-        if bundle.index == 0:
+        if refused is not None and bundle.index == 0:
             self.refuse(seat, refused)
         return False
 

@@ -7,7 +7,7 @@ another principal's programs waiting for longer than one step of each. Who is in
 has no turn until that is paid, and so has who does not read what its own frames have brought about.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from math import inf
 from typing import Final
@@ -23,6 +23,9 @@ STEP_WORK: Final = 64
 
 SESSION_WORK: Final = 16
 """Of these, for one session before it is another's turn."""
+
+STEP_WASTE: Final = 16
+"""Of these, for one principal, what comes to nothing: refusals, hellos, answers, wrong frames."""
 
 STALL_S: Final = 0.005
 """Between looks at those who do not read: whether they have read meanwhile."""
@@ -43,6 +46,7 @@ class Intake:
         quotas: of each principal, see `limit`.
         due: when there is something to look at, in seconds; inf if there is nothing.
         waits: how often a principal had no turn because it was in debt.
+        worked: units of work of the last step.
     """
 
     __slots__ = (
@@ -57,6 +61,7 @@ class Intake:
         "due",
         "quotas",
         "waits",
+        "worked",
     )
 
     def __init__(
@@ -70,7 +75,7 @@ class Intake:
         self._depart = depart
         self.quotas = Quotas()
         self.due = inf
-        self.waits = 0
+        self.waits = self.worked = 0
         self._turns: dict[str, dict[int, Seat]] = {}  # of principals, and of their sessions
         self._fresh: dict[int, Seat] = {}  # stalled since the last step: an answer is read soon
         self._stalled: dict[int, Seat] = {}
@@ -94,27 +99,27 @@ class Intake:
         self.due = inf
         if self._fresh or self._stalled:
             self._wake(now)
+        self.worked = 0
         if not self._turns:
             return False
-        ready, left = self._ready(now), STEP_WORK
+        ready, wasted = deque(n for n in self._turns if not self._owes(n, now)), Counter[str]()
         served = bool(ready)
-        while ready and left > 0:
+        while ready and self.worked < STEP_WORK:
             principal = ready.popleft()
             sessions = self._turns.pop(principal)
             seat = sessions.pop(next(iter(sessions)))
-            left -= self._look_into(seat, min(left, SESSION_WORK), now)
+            wasted[principal] += self._look_into(seat, STEP_WASTE - wasted[principal], now)
             if seat.session.waits:
                 self._queue(seat, sessions, now)
             if sessions:
                 self._turns[principal] = sessions  # behind all others
                 if not self._owes(principal, now):
-                    ready.append(principal)
+                    self.due = now  # if not in this step
+                    if wasted[principal] < STEP_WASTE:
+                        ready.append(principal)
         if ready:
             self.due = now
         return served
-
-    def _ready(self, now: float) -> deque[str]:
-        return deque(name for name in self._turns if not self._owes(name, now))
 
     def _queue(self, seat: Seat, sessions: dict[int, Seat], now: float) -> None:
         """More of a session waits: behind its principal's others, or until it reads."""
@@ -140,17 +145,29 @@ class Intake:
         if self._stalled:
             self.due = self._look_at
 
-    def _look_into(self, seat: Seat, most: int, now: float) -> int:
-        """Look at frames of a session, for so much work; the work that was."""
-        session, account, work = seat.session, self._account(seat.principal, now), 0
-        while work < most and not session.stalled and self._read(seat):
+    def _look_into(self, seat: Seat, waste: int, now: float) -> int:
+        """Look at frames of a session while it has its turn.
+
+        Args:
+            seat: of the session.
+            waste: units of work that may come to nothing.
+            now: of the step.
+
+        Returns:
+            Units of work that did.
+        """
+        session, account = seat.session, self._account(seat.principal, now)
+        wasted, most = 0, min(STEP_WORK, self.worked + SESSION_WORK)
+        self.worked += 1  # to look is work, too
+        while self.worked < most and wasted < waste and not session.stalled and self._read(seat):
             price = session.price
-            work += price.work
+            self.worked += price.work
+            wasted += price.wasted
             if account is not None:
                 account.charge(now, messages=price.messages, size=price.size, joins=price.joins)
                 if account.debt_s(now) > 0.0:
                     break
-        return max(1, work)
+        return wasted
 
     def _read(self, seat: Seat) -> bool:
         """Do what the next frame of a session asks for; whether there was one."""

@@ -22,6 +22,9 @@ from groupcomm.security.patterns import Pattern, parse_pattern
 
 MAX_PRINCIPAL_BYTES: Final = 255
 
+MAX_KNOWN: Final = 1024
+"""Principals whose rules are remembered."""
+
 LOCAL: Final = "local"
 """A program on this host that came by TCP without TLS: nobody knows more of it."""
 
@@ -69,10 +72,16 @@ class Rule:
 
     def allows(self, principal: str, verb: Verb, name: str) -> bool:
         """Whether this rule alone allows it; `principal` and `name` are in form NFC."""
-        return (
-            verb in self.verbs
-            and any(_matches(pattern, principal) for pattern in self.who)
-            and (verb is Verb.ADMIN or any(_matches(pattern, name) for pattern in self.groups))
+        return self.is_for(principal) and self.covers(verb, name)
+
+    def is_for(self, principal: str) -> bool:
+        """Return whether it is about a principal."""
+        return any(_matches(pattern, principal) for pattern in self.who)
+
+    def covers(self, verb: Verb, name: str) -> bool:
+        """Return whether those whom it is about may do this."""
+        return verb in self.verbs and (
+            verb is Verb.ADMIN or any(_matches(pattern, name) for pattern in self.groups)
         )
 
 
@@ -81,6 +90,9 @@ class Access:
     """All rules of a daemon; without any, nothing but ADMIN is restricted."""
 
     rules: tuple[Rule, ...] = ()
+    _rules_for: dict[str, tuple[Rule, ...]] = attrs.field(
+        factory=dict, init=False, eq=False, repr=False
+    )
 
     @property
     def restricts(self) -> bool:
@@ -99,8 +111,19 @@ class Access:
             return False
         if not self.rules:
             return verb is not Verb.ADMIN or principal == LOCAL or principal.startswith("unix:")
-        who, what = normal(principal), normal(name)
-        return bool(who) and any(rule.allows(who, verb, what) for rule in self.rules)
+        what = normal(name)
+        return any(rule.covers(verb, what) for rule in self._rules_of(principal))
+
+    def _rules_of(self, principal: str) -> tuple[Rule, ...]:
+        """Return the rules that are about a principal: for most of them, few or none."""
+        found = self._rules_for.get(principal)
+        if found is None:
+            who = normal(principal)
+            found = tuple(rule for rule in self.rules if who and rule.is_for(who))
+            if len(self._rules_for) >= MAX_KNOWN:
+                self._rules_for.clear()
+            self._rules_for[principal] = found
+        return found
 
 
 def is_a_name_for(verb: Verb, name: str) -> bool:

@@ -17,6 +17,7 @@ class Price(NamedTuple):
 
     Attributes:
         work: units of work.
+        wasted: of these, what no other program wants: who has no rights has no other work done.
         messages: that it counts for in `messages_per_s`.
         joins: that it counts for in `joins_per_s`.
         size: its bytes, for `bytes_per_s`.
@@ -26,30 +27,31 @@ class Price(NamedTuple):
     messages: int = 0
     joins: int = 0
     size: int = 0
+    wasted: int = 0
 
 
 FRAME_PRICES: Final[Mapping[FrameKind, Price]] = {
-    FrameKind.HELLO: Price(work=16, messages=1),  # a CONNECT is ordered, and known to all daemons
-    FrameKind.BYE: Price(work=16, messages=1),  # so is a DISCONNECT
-    FrameKind.QUERY: Price(work=16, messages=1),  # somebody has to put an answer together
+    FrameKind.HELLO: Price(16, messages=1, wasted=16),  # a CONNECT is ordered, for all daemons
+    FrameKind.BYE: Price(16, messages=1, wasted=16),  # so is a DISCONNECT
+    FrameKind.QUERY: Price(16, messages=1, wasted=16),  # an answer has to be put together
 }
 """Of frames that hold no bundle."""
 
 BUNDLE_PRICES: Final[Mapping[BundleKind, Price]] = {
-    BundleKind.MESSAGES: Price(work=1, messages=1),  # for each message
-    BundleKind.FRAGMENT: Price(work=1, messages=1),  # for the first of its message
-    BundleKind.JOIN: Price(work=8, messages=1, joins=1),  # all members are told
-    BundleKind.LEAVE: Price(work=8, messages=1),
+    BundleKind.MESSAGES: Price(1, messages=1),  # for each message
+    BundleKind.FRAGMENT: Price(1, messages=1),  # for the first of its message
+    BundleKind.JOIN: Price(8, messages=1, joins=1),  # all members are told
+    BundleKind.LEAVE: Price(8, messages=1),
 }
 """Of bundles, by what they hold; a daemon takes no other kinds from clients."""
 
 REFUSED_WORK: Final = 4
-"""What it takes to find out that no rule allows something, and to say so."""
+"""What it takes to find out that something is not allowed, and to say so."""
 
-GROUPS_A_UNIT: Final = 8
+GROUPS_A_UNIT: Final = 16
 """So many destinations are looked up with one unit of work."""
 
-WRONG: Final = Price(work=16, messages=1)
+WRONG: Final = Price(16, messages=1, wasted=16)
 """Of a frame that breaks the protocol: its session ends, with a DISCONNECT."""
 
 _MESSAGES: Final = int(BundleKind.MESSAGES)
@@ -60,13 +62,18 @@ _BY_BUNDLE: Final = {int(kind): price for kind, price in BUNDLE_PRICES.items()}
 
 def price_of_frame(frame: bytes) -> Price:
     """Return the price of a frame that holds no bundle."""
-    work, messages, joins, _ = _BY_KIND[frame[0]]
-    return Price(work, messages, joins, len(frame) + _FRAME_HEAD_BYTES)
+    return _BY_KIND[frame[0]]._replace(size=len(frame) + _FRAME_HEAD_BYTES)
+
+
+def price_of_refusal(bundle: Bundle, price: Price) -> Price:
+    """Return what a bundle costs, by its price, if all that is done is to refuse it."""
+    work = REFUSED_WORK + len(bundle.groups) // GROUPS_A_UNIT
+    return price._replace(work=work, wasted=work)
 
 
 def price_of_bundle(bundle: Bundle, frame: bytes) -> Price:
     """Return the price of a frame with this bundle."""
-    work, messages, joins, _ = _BY_BUNDLE[bundle.kind]
+    work, messages, joins, _, _ = _BY_BUNDLE[bundle.kind]
     if bundle.kind == _MESSAGES:
         messages = bundle.count
     elif bundle.index:
