@@ -44,6 +44,10 @@ class Allowances:
         self._counts[principal] += 1
         return ""
 
+    def count(self, principal: str) -> int:
+        """Return how many connections a principal has."""
+        return self._counts[principal]
+
     def close(self, principal: str) -> None:
         """Count one connection less."""
         self._counts[principal] -= 1

@@ -7,7 +7,7 @@ Whatever a client does ends its own connection at most.
 import errno
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from math import inf
 from typing import Final
@@ -22,9 +22,9 @@ from groupcomm.session.daemon import State
 from groupcomm.session.frames import encode_closed
 from groupcomm.wire.raw import Raw
 from groupcommd.allowances import Allowances
+from groupcommd.connection import Connection
 from groupcommd.descriptors import MAX_CONNECTIONS
 from groupcommd.doors import Door, Guest, Refusals, Refused, say_last
-from groupcommd.tls_socket import AnySocket
 
 HELLO_S: Final = 5.0
 """A client that has not said who it is after so long is cut off."""
@@ -33,8 +33,14 @@ LINGER_S: Final = 5.0
 """A client that takes nothing any more is cut off so long after its session's end."""
 
 READ_BYTES: Final = 65_536
-MAX_READS: Final = 4
-"""Of one turn; what is left makes the socket readable again at once."""
+TURN_BYTES: Final = 4 * READ_BYTES
+"""Of one connection in one turn; what is left makes the socket readable again at once."""
+
+AHEAD_BYTES: Final = 4 * 1024 * 1024
+"""Of all connections of a principal: what is read, and has to wait until the core looks at it."""
+
+LEAST_BYTES: Final = 4096
+"""Of one connection in one turn, however many its principal has."""
 
 WRITE_BYTES: Final = 256 * 1024
 
@@ -48,31 +54,6 @@ MAX_TURNED_AWAY: Final = 16
 
 _NO_ROOM: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 _log = logging.getLogger("groupcommd")
-
-
-class Connection:
-    """One client's socket.
-
-    Attributes:
-        number: of its session.
-        socket: non-blocking.
-        scope: cancels the task that reads it.
-        principal: whose it is.
-        pending: parts of what was taken from the session, not yet written.
-        writing: a task waits until its socket takes more.
-        closing: the core is done with it; what is pending is still written.
-    """
-
-    __slots__ = ("closing", "number", "pending", "principal", "scope", "socket", "writing")
-
-    def __init__(self, number: int, guest: Guest, scope: trio.CancelScope) -> None:
-        self.number = number
-        self.socket: AnySocket = guest.socket
-        self.scope = scope
-        self.principal = guest.principal
-        self.pending: list[Raw] = []
-        self.writing = False
-        self.closing = False
 
 
 class Clients:
@@ -107,7 +88,9 @@ class Clients:
         self._nursery = nursery
         self._turn = turn
         self._open: dict[int, Connection] = {}
-        self._paused: dict[int, trio.Event] = {}
+        self._paused: dict[int, trio.Event] = {}  # who is not read for now
+        self._backlogged: set[int] = set()  # of these, who has sent more than is numbered
+        self._fed: list[int] = []  # who was read since the last turn
         self.inputs: list[ClientInput] = []
         self.refusals = Refusals()
         self.allowances = Allowances(quotas or Quotas(), most)
@@ -216,6 +199,7 @@ class Clients:
         connection = self._open.pop(number, None)
         if connection is not None:
             self._paused.pop(number, None)
+            self._backlogged.discard(number)
             self.allowances.close(connection.principal)
             matters = not self._is_greeting(connection)
             self.inputs.append(ClientGone(number))
@@ -251,23 +235,33 @@ class Clients:
         unfed = bool(self.inputs) or (session is not None and not session.reading)
         if unfed and not connection.closing:
             self._paused[connection.number] = resumed = trio.Event()
+            if session is not None and not session.waits:
+                self._backlogged.add(connection.number)
             await resumed.wait()
 
     async def _read_once(self, connection: Connection) -> bool:
         """Feed what the client has sent; False at its end."""
         await trio.lowlevel.wait_readable(connection.socket)
-        more = True
+        more, left = True, self._share(connection)
         with suppress(BlockingIOError):
-            for _ in range(MAX_READS):
-                data = connection.socket.recv(READ_BYTES)
+            while left > 0:
+                size = min(left, READ_BYTES)
+                data = connection.socket.recv(size)
                 more = bool(data)
                 if more and not connection.closing:  # what comes after the end is nobody's
                     self.inputs.append(ClientBytes(connection.number, data))
-                if len(data) < READ_BYTES:
+                if len(data) < size:
                     break
+                left -= size
+        self._fed.append(connection.number)
         if self.inputs:
             self._feed(connection.number)
         return more
+
+    def _share(self, connection: Connection) -> int:
+        """Return how many bytes of a connection may be read ahead."""
+        count = self.allowances.count(connection.principal)
+        return max(LEAST_BYTES, min(TURN_BYTES, AHEAD_BYTES // count))
 
     def _feed(self, number: int) -> None:
         """Have the core take what was read: at once, or with what others say in this round."""
@@ -306,14 +300,20 @@ class Clients:
                 connection = self._open.get(number)
                 if connection is not None:
                     self._begin_end(connection)
+        fed, self._fed = self._fed, []
         if self._paused:
-            self._read_on()
+            self._read_on({*fed, *desk.intake.done, *self._backlogged})
 
-    def _read_on(self) -> None:
-        """From those whose sessions take more again."""
-        for number, event in list(self._paused.items()):
+    def _read_on(self, numbers: Iterable[int]) -> None:
+        """From those of these whose sessions take more again."""
+        for number in numbers:
+            event = self._paused.get(number)
             session = self._core.desk.sessions.get(number)
-            if session is None or session.reading:
+            if session is not None and not session.reading:
+                if not session.waits:
+                    self._backlogged.add(number)
+            elif event is not None:
+                self._backlogged.discard(number)
                 del self._paused[number]
                 event.set()
 

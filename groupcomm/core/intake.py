@@ -30,6 +30,9 @@ STEP_WASTE: Final = 16
 STALL_S: Final = 0.005
 """Between looks at those who do not read: whether they have read meanwhile."""
 
+STALL_EACH_S: Final = 1e-5
+"""The same for each of them, where they are many: a look takes a microsecond."""
+
 LEAST_WAIT_S: Final = 0.001
 """Less may be nothing to a clock, however often it is waited for."""
 
@@ -47,6 +50,7 @@ class Intake:
         due: when there is something to look at, in seconds; inf if there is nothing.
         waits: how often a principal had no turn because it was in debt.
         worked: units of work of the last step.
+        done: sessions of which nothing is left to be looked at since that step.
     """
 
     __slots__ = (
@@ -58,6 +62,7 @@ class Intake:
         "_look_at",
         "_stalled",
         "_turns",
+        "done",
         "due",
         "quotas",
         "waits",
@@ -76,6 +81,7 @@ class Intake:
         self.quotas = Quotas()
         self.due = inf
         self.waits = self.worked = 0
+        self.done: list[int] = []
         self._turns: dict[str, dict[int, Seat]] = {}  # of principals, and of their sessions
         self._fresh: dict[int, Seat] = {}  # stalled since the last step: an answer is read soon
         self._stalled: dict[int, Seat] = {}
@@ -97,9 +103,10 @@ class Intake:
     def serve(self, now: float) -> bool:
         """Do what waits, in turn, as much of it as one step may; whether there was anything."""
         self.due = inf
+        self.worked = 0
+        self.done = []
         if self._fresh or self._stalled:
             self._wake(now)
-        self.worked = 0
         if not self._turns:
             return False
         ready, wasted = deque(n for n in self._turns if not self._owes(n, now)), Counter[str]()
@@ -111,6 +118,8 @@ class Intake:
             wasted[principal] += self._look_into(seat, STEP_WASTE - wasted[principal], now)
             if seat.session.waits:
                 self._queue(seat, sessions, now)
+            else:
+                self.done.append(seat.session.connection)
             if sessions:
                 self._turns[principal] = sessions  # behind all others
                 if not self._owes(principal, now):
@@ -134,13 +143,13 @@ class Intake:
         """Sessions whose clients have read meanwhile have their turns again."""
         looked_at, self._fresh = self._fresh, {}
         if now >= self._look_at:
-            self._look_at = now + STALL_S
+            self._look_at = now + max(STALL_S, STALL_EACH_S * len(self._stalled))
             looked_at |= self._stalled
             self._stalled = {}
         for number, seat in looked_at.items():
             if seat.session.stalled:
                 self._stalled[number] = seat
-            elif seat.session.waits:
+            else:
                 self.add(seat)
         if self._stalled:
             self.due = self._look_at

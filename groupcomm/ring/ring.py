@@ -220,7 +220,8 @@ class Ring:
             self._visit(now)
         elif self.state is State.RESTING:
             if self._can_number() and not self._wanted:
-                self._visit(now)
+                # Each step may bring more to number: what lingers goes round all the same.
+                self._visit(now, leave=now >= self._settle_at)
             elif self._must_go_round(now):
                 self._visit(now, leave=not self._alone)
             else:

@@ -62,7 +62,8 @@ def test_a_name_too_long_together_with_its_daemons_is_refused() -> None:
 
 def test_a_name_that_is_just_being_given_up_is_waited_for() -> None:
     clients = Clients()
-    one, heir, late = clients.connect("u"), clients.start("u"), clients.start("u")
+    one, heir = clients.connect("u"), clients.start("u", principal="p")
+    late = clients.start("u", principal="q")  # of one principal each hello has a step of its own
     clients.step(ClientGone(one), clients.said(heir), clients.said(late))
     admitted, _ = clients.heard(heir)
     assert isinstance(admitted, Connected)

@@ -28,6 +28,7 @@ from tests.core.session.pair import DAEMONS
 AGREED = ServiceLevel.AGREED
 QUERY_WORK = FRAME_PRICES[FrameKind.QUERY].work
 A_STEP = STEP_WORK // QUERY_WORK
+"""Questions of as many principals."""
 
 
 class Room:
@@ -96,17 +97,29 @@ def admitted(room: Room, principals: Iterable[str]) -> None:
 
 def test_a_step_does_so_much_and_leaves_the_rest_for_the_next() -> None:
     room = Room()
-    admitted(room, ["p"] * 20)
+    admitted(room, [f"p{number}" for number in range(20)])
     for number in range(20):
         room.say(number, "status")
     assert room.intake.serve(0.0)
     assert room.done == [*range(A_STEP)]
+    assert STEP_WORK <= room.intake.worked < STEP_WORK + QUERY_WORK
     assert room.intake.due == 0.0, "there is more, so at once"
     while room.intake.due == 0.0:
         assert room.intake.serve(0.0)
     assert room.done == [*range(20)]
     assert not room.intake.serve(0.0)
     assert room.intake.due == float("inf")
+
+
+def test_of_what_comes_to_nothing_a_principal_has_less_done() -> None:
+    room = Room()
+    admitted(room, [*["p"] * 5, "q"])
+    for number in range(6):
+        room.say(number, "status")
+    room.intake.serve(0.0)
+    assert room.done == [0, 5]
+    room.intake.serve(0.0)
+    assert room.done == [0, 5, 1]
 
 
 def test_principals_have_turns_however_many_sessions_one_has() -> None:
@@ -129,9 +142,10 @@ def test_a_session_has_its_turn_and_then_waits_for_the_others_of_its_principal()
     core.desk.feed(clients.said(other))
     core.desk.intake.serve(0.0)
     accepted = [bundle.session for bundle in core.desk.backlog]
-    assert accepted[:SESSION_WORK] == [busy] * SESSION_WORK
-    assert accepted[SESSION_WORK] == other
-    assert len(accepted) == STEP_WORK
+    first = SESSION_WORK - 1  # to look is work, too
+    assert accepted[:first] == [busy] * first
+    assert accepted[first] == other
+    assert STEP_WORK - 10 < len(accepted) < STEP_WORK
 
 
 def test_one_question_at_a_time_and_the_next_once_its_answer_was_read() -> None:
@@ -179,13 +193,13 @@ def test_who_is_in_debt_waits_and_others_do_not() -> None:
     room.say(30, "status")
     room.intake.serve(0.0)
     assert room.done[-1] == 30
-    room.intake.serve(room.intake.due)
-    assert len(room.done) == 13
-    now = 0.1
-    while now < 1.0:
-        now = room.intake.due
+    while room.intake.due == 0.0:
+        room.intake.serve(0.0)
+    now = room.intake.due
+    while now < 1.05:
         room.intake.serve(now)
-    assert len(room.done) == 22
+        now = room.intake.due
+    assert len(room.done) == 12 + 10, "ten more in a second"
     assert room.intake.waits > 10
 
 
@@ -194,10 +208,12 @@ def test_other_quotas_forget_debts() -> None:
     admitted(room, ["p"] * 5)
     for number in range(5):
         room.say(number, "status")
-    room.intake.serve(0.0)
+    for _ in range(5):
+        room.intake.serve(0.0)
     assert len(room.done) == 2
     room.intake.limit(Quotas())
-    room.intake.serve(0.0)
+    for _ in range(5):
+        room.intake.serve(0.0)
     assert len(room.done) == 5
 
 
@@ -208,10 +224,11 @@ def test_frames_that_are_wrong_cost_too_and_end_one_session() -> None:
         room.say(number, "wrong")
     room.seats[4].session.hear(b"\xff\xff\xff\xff")
     room.intake.add(room.seats[4])
-    room.intake.serve(0.0)
-    room.intake.serve(0.0)
+    for _ in range(6):
+        room.intake.serve(0.0)
     assert room.ended == [(number, Code.ILLEGAL_MESSAGE) for number in range(3)], "debt, then"
-    room.intake.serve(5.0)
+    for _ in range(3):
+        room.intake.serve(5.0)
     assert room.ended[3:] == [(3, Code.ILLEGAL_MESSAGE), (4, Code.NET_ERROR)]
 
 
