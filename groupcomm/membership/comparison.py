@@ -23,7 +23,7 @@ from groupcomm.membership.peers import Peer
 from groupcomm.wire.membership import Beacon, Commit, ControlMessage, Join, Links, Settings
 
 FIRST_INTERVAL_S: Final = 1.0
-LONGEST_INTERVAL_S: Final = 60.0
+LONGEST_INTERVAL_S: Final = 20.0
 """Between two times that a daemon tells its settings: longer and longer, while any differ."""
 
 SILENT_S: Final = 10.0
@@ -103,13 +103,13 @@ class Comparison:
 
     def _note(self, peer: Peer, digests: bytes, now: float) -> None:
         peer.digests_at = now
-        if digests == peer.digests:
-            return
-        peer.digests, peer.settings = digests, None
-        peer.differs = must_equal(digests) != must_equal(self.digests)
-        if peer.differs:
-            peer.join = peer.commit = peer.beacon = None
-        if digests != self.digests:
+        is_news = digests != peer.digests
+        if is_news:
+            peer.digests, peer.settings = digests, None
+            peer.differs = must_equal(digests) != must_equal(self.digests)
+            if peer.differs:
+                peer.join = peer.commit = peer.beacon = None
+        if digests != self.digests and (is_news or self.due == inf):
             self._interval_s = FIRST_INTERVAL_S
             self.due = min(self.due, max(now, self._told_at + FIRST_INTERVAL_S))
 

@@ -1,4 +1,4 @@
-"""Farewell: a daemon that leaves in order says so, some times."""
+"""Farewell: a daemon that leaves says so, some times."""
 
 from math import inf
 

@@ -175,7 +175,7 @@ class Repair(_Message, frozen=True):
 
 
 class Leave(_Message, frozen=True):
-    """I leave for good; nothing of mine is missing anywhere."""
+    """I leave for good; what others hold of mine is all that there will be."""
 
 
 class Outdated(_Message, frozen=True):

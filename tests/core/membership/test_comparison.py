@@ -16,7 +16,7 @@ from groupcomm.membership.comparison import (
     Other,
     Verdict,
 )
-from groupcomm.wire.membership import Beacon, Leave, Settings
+from groupcomm.wire.membership import Beacon, ControlKind, Leave, Settings
 from tests.core.membership.stage import NUMBERS, OTHER_VIEW, Stage, in_view, join_of, packet_of
 
 SMALL = CoreConfig(sites=(("b", "c"),))
@@ -204,6 +204,20 @@ def test_a_daemon_that_is_gone_is_not_compared_any_more() -> None:
     assert others(stage, "c")
     stage.run(2.0)
     assert others(stage, "c") == []
+
+
+def test_daemons_that_hear_each_other_again_tell_their_settings_again() -> None:
+    stage = Stage("abc")
+    stage.configs["b"] = SMALL
+    stage.drop = {(name, ControlKind.SETTINGS) for name in "abc"}
+    stage.start("abc")
+    stage.run(3.0)
+    stage.isolate("ac", "b")
+    stage.run(2 * SILENT_S)
+    assert others(stage, "c") == []
+    stage.drop, stage.cut = set(), set()
+    stage.run(3.0)
+    assert [len(others(stage, name)[0].differences) for name in "abc"] == [1, 1, 1]
 
 
 def test_a_daemon_of_which_others_tell_is_forgotten_later() -> None:
