@@ -3,6 +3,7 @@
 # `make browser-test` if you are root.
 
 PYTHON := .venv/bin/python
+INSTALLED := pyproject.toml .ci/venv $(wildcard .ci/lock/*.txt)
 SOAK_MINUTES ?= 60
 DISASTERS ?= 200
 KILLS ?= 100
@@ -12,7 +13,7 @@ EXAMPLES ?= 1000
 .DEFAULT_GOAL := help
 export PYTHONHASHSEED := 0
 .PHONY: properties help run test lint types unit format figures bench-check bench-record fuzz soak chaos \
-	sites-kill namespaces campaigns bench-peers browser-test browser-bench spark clean
+	sites-kill namespaces campaigns bench-peers browser-test browser-bench spark lock clean
 
 help:  ## this list
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -96,18 +97,21 @@ browser-bench: .venv/.test  ## how fast the page of 10,000 messages is there
 	@.ci/browser
 	@$(PYTHON) -m tests.browser.bench_load
 
+lock: .venv/.run  ## .ci/lock anew: the newest releases that pyproject.toml allows, with hashes of their files
+	@$(PYTHON) .ci/relock.py
+
 clean:  ## remove what was installed and built
 	rm -rf .venv .boot build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.venv/.run: pyproject.toml .ci/venv
+.venv/.run: $(INSTALLED)
 	@[ -e .venv/.test ] || .ci/venv
 	@touch $@
 
-.venv/.spark: pyproject.toml .ci/venv
+.venv/.spark: $(INSTALLED)
 	@[ -e .venv/.test ] || .ci/venv "spark$$(.ci/java)"
 	@touch $@
 
-.venv/.test: pyproject.toml .ci/venv
+.venv/.test: $(INSTALLED)
 	@.ci/venv "test$$(.ci/java)"
 	@touch $@
 
