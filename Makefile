@@ -3,6 +3,7 @@
 # `make browser-test` if you are root.
 
 PYTHON := .venv/bin/python
+INSTALLED := pyproject.toml .ci/venv $(wildcard .ci/lock/*.txt)
 SOAK_MINUTES ?= 60
 DISASTERS ?= 200
 KILLS ?= 100
@@ -11,8 +12,9 @@ ROUNDS ?= 3
 EXAMPLES ?= 1000
 .DEFAULT_GOAL := help
 export PYTHONHASHSEED := 0
+export PYTHONDONTWRITEBYTECODE :=  # modules are compiled once, not by each process of each test
 .PHONY: properties help run test lint types unit format figures bench-check bench-record fuzz soak chaos \
-	sites-kill namespaces campaigns bench-peers browser-test browser-bench spark clean
+	sites-kill namespaces campaigns bench-peers browser-test browser-bench spark lock clean
 
 help:  ## this list
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -71,7 +73,7 @@ sites-kill: .venv/.test  ## gateways of three sites killed KILLS (100) times: wh
 namespaces: .venv/.test  ## sites and networks on interfaces of their own; needs root
 	@$(PYTHON) -m tests.daemon.namespaces
 
-campaigns: .venv/.test  ## flush layer, mutex, store, recorder, Spark under kills; junk; files; disks
+campaigns: .venv/.test  ## flush, mutex, store, recorder, Spark under kills; junk, rude programs, files, disks, memory, attackers
 	@$(PYTHON) -m tests.flush.campaign --changes 140
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 10000 --kills 20
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 1000 --kills 5 --form acknowledged
@@ -81,8 +83,11 @@ campaigns: .venv/.test  ## flush layer, mutex, store, recorder, Spark under kill
 	@$(PYTHON) -m tests.campaigns.spark_exactly_once --kills 20
 	@$(PYTHON) -m tests.campaigns.spark_workers
 	@$(PYTHON) -m tests.campaigns.junk --rate 100000 --half-open 10000
+	@$(PYTHON) -m tests.campaigns.rude_programs --rounds 5
 	@$(PYTHON) -m tests.campaigns.differing_files --seconds 60
 	@$(PYTHON) -m tests.campaigns.slow_disk
+	@$(PYTHON) -m tests.campaigns.memory
+	@$(PYTHON) -m tests.campaigns.attackers --seeds 500
 
 bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, ROUNDS (3) times
 	@.ci/peers
@@ -96,18 +101,21 @@ browser-bench: .venv/.test  ## how fast the page of 10,000 messages is there
 	@.ci/browser
 	@$(PYTHON) -m tests.browser.bench_load
 
+lock: .venv/.run  ## .ci/lock anew: the newest releases that pyproject.toml allows, with hashes of their files
+	@$(PYTHON) .ci/relock.py
+
 clean:  ## remove what was installed and built
 	rm -rf .venv .boot build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.venv/.run: pyproject.toml .ci/venv
+.venv/.run: $(INSTALLED)
 	@[ -e .venv/.test ] || .ci/venv
 	@touch $@
 
-.venv/.spark: pyproject.toml .ci/venv
+.venv/.spark: $(INSTALLED)
 	@[ -e .venv/.test ] || .ci/venv "spark$$(.ci/java)"
 	@touch $@
 
-.venv/.test: pyproject.toml .ci/venv
+.venv/.test: $(INSTALLED)
 	@.ci/venv "test$$(.ci/java)"
 	@touch $@
 

@@ -1,7 +1,9 @@
 """Settings of all tests."""
 
 import functools
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,6 +48,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def umask() -> None:
     """Files that tests write are their user's alone to change, as daemons ask for."""
     os.umask(0o022)
+
+
+@pytest.fixture(autouse=True)
+def daemon_log() -> Iterator[None]:
+    """Put a daemon's log back as it was: one that ran in this process has set it up for itself."""
+    log = logging.getLogger("groupcommd")
+    before = log.handlers[:], log.level, log.propagate
+    yield
+    log.handlers[:], log.level, log.propagate = before
 
 
 @pytest.fixture(scope="session", autouse=True)
