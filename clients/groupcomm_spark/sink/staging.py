@@ -8,6 +8,7 @@ attempts compute, also of another driver at the same time, the batch is what the
 import os
 import re
 import secrets
+import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -111,6 +112,7 @@ class Staging:
         if first is None:
             return Part("", partition, 0, {})
         self._disk.make_folder(self.folder)
+        self.check()
         name = f"{batch:012d}-{partition:06d}-{secrets.token_hex(6)}.parquet"
         count, groups = 0, Counter[str]()
         temporary = self.folder / f".{name}"
@@ -134,6 +136,7 @@ class Staging:
 
     def published(self) -> Published:
         """What was noted last."""
+        self.check()
         return self._load(self.folder / _NOTED, Published) or Published()
 
     def is_decided(self, batch: int) -> bool:
@@ -146,6 +149,7 @@ class Staging:
         Raises:
             ConfigError: its rows are for too many groups.
         """
+        self.check()
         path = self.folder / _MANIFEST.format(batch)
         found = self._load(path, Manifest)
         if found is not None:
@@ -211,6 +215,24 @@ class Staging:
 
     # ---- files ----
 
+    def check(self) -> None:
+        """Look whether somebody else could say what a batch is.
+
+        Raises:
+            ConfigError: another user could put files there, or a folder in the place of this one.
+        """
+        for folder, is_its_own in ((self.folder.parent, False), (self.folder, True)):
+            try:
+                status = folder.lstat() if is_its_own else folder.stat()
+            except FileNotFoundError:
+                continue  # it is made for this user alone
+            fault = _fault(status, sticky_will_do=not is_its_own)
+            if fault is not None:
+                raise ConfigError(
+                    f"staging {folder}: {fault}, so others could have the driver publish what they"
+                    " like; name a folder that is its user's alone, by the option staging"
+                )
+
     def _create(self, path: Path, value: Any) -> None:
         """Make a file that is there whole; nothing if it is there already."""
         self._disk.make_folder(self.folder)
@@ -238,6 +260,22 @@ class Staging:
             raise StagingDamaged(
                 f"{path} is not as it was written: {error}; restore it from a copy"
             ) from None
+
+
+def _fault(status: os.stat_result, *, sticky_will_do: bool) -> str | None:
+    """Say what is wrong with a folder; None if only this user, or root, can change what is there.
+
+    Args:
+        status: of the folder.
+        sticky_will_do: others may write there if they cannot replace what is this user's.
+    """
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is no folder"
+    if status.st_uid not in (0, os.geteuid()):
+        return f"it belongs to user {status.st_uid}"
+    if status.st_mode & 0o022 and not (sticky_will_do and status.st_mode & stat.S_ISVTX):
+        return f"others may write to it (mode {stat.S_IMODE(status.st_mode):o})"
+    return None
 
 
 def _damaged(manifest: Manifest, path: Path, why: str) -> str:
