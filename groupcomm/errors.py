@@ -7,6 +7,8 @@
     +- LocalProtocolError     the caller asked for what the protocol forbids
     +- RemoteProtocolError    a peer broke the protocol
        +- BadDatagram         bytes that do not decode
+       +- ProtocolViolation   what no daemon in order sends
+       |  +- Contradiction    two things that daemons have said, and that cannot both be true
        +- SessionError        a client's request failed
           +- CannotConnect    there is no daemon, or it does not answer
           +- AccessRefused    the rules of the daemon do not allow it
@@ -47,6 +49,25 @@ class BadDatagram(RemoteProtocolError):
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.detail}" if self.detail else self.reason
+
+
+class ProtocolViolation(RemoteProtocolError):
+    """A daemon of the cluster has sent what no daemon in order sends; it is to blame.
+
+    Attributes:
+        reason: one word for counters, such as ``"token"`` or ``"time"``.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+
+
+class Contradiction(ProtocolViolation):
+    """What has come contradicts what came before, maybe from somebody else: one of them is broken.
+
+    Nobody knows which of them, so nobody is to blame; what is told here can be relied on no more.
+    """
 
 
 class SessionError(RemoteProtocolError):

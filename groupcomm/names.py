@@ -58,6 +58,11 @@ def private_name(user: str, daemon: str) -> str:
     return name
 
 
+def is_private(user: str, daemon: str) -> bool:
+    """Whether a user's and a daemon's name, each one in order, fit a private name together."""
+    return len(user.encode()) + len(daemon.encode()) + 2 <= MAX_NAME_BYTES
+
+
 def split_private(name: str) -> tuple[str, str]:
     """Split ``#user#daemon`` into user and daemon; raise LocalProtocolError for anything else."""
     parts = name.split("#")

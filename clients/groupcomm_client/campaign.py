@@ -77,6 +77,12 @@ def replay_command(seed: int, options: Options) -> str:
         words.append(f"--sites {options.sites}")
     if options.faults != "all":
         words.append(f"--faults {options.faults}")
+    if options.suite is not None:
+        words.append(f"--suite {options.suite}")
+    if options.byzantine:
+        words.append("--byzantine")
+    if options.attackers:
+        words.append(f"--attacker {','.join(options.attackers)}")
     if options.known_bug:
         words.append(f"--known-bug {options.known_bug}")
     return " ".join(words)

@@ -183,6 +183,7 @@ class LogWriter:
             self._unsealed.popleft()
             if path is not None:
                 sealed.append(path)
+            self._remove_old()  # under load there may always be one more to be sealed
         self._remove_old()
         return sealed
 

@@ -1,71 +1,59 @@
-"""Allowances: what the principals of a daemon's programs have used of their quotas."""
+"""Allowances: how many connections the principals of a daemon's programs may have."""
 
+from collections import Counter
 from typing import Final
 
-import trio
+from groupcomm.security.quotas import Quotas
 
-from groupcomm.security.quotas import Account, Quotas
-
-LEAST_WAIT_S: Final = 0.001
-"""Less may be nothing to a clock, however often it is waited for."""
+DOOR_SHARE: Final = 4
+"""Half-open connections of one listener may be this part of all connections."""
 
 
 class Allowances:
-    """The accounts of all principals that have a connection, or had one lately.
+    """The connections of all principals.
+
+    Where there is no quota, a principal may have as many as it leaves to others: a single one half
+    of all, so that nobody can keep others out.
 
     Attributes:
-        quotas: of each principal; `renew` replaces them.
-        waits: how often a program was not read because its principal was in debt.
+        quotas: of each principal.
+        most: connections that there may be, of all.
     """
 
-    def __init__(self, quotas: Quotas) -> None:
+    def __init__(self, quotas: Quotas, most: int) -> None:
         self.quotas = quotas
-        self.waits = 0
-        self._accounts: dict[str, Account] = {}
+        self.most = most
+        self._counts: Counter[str] = Counter()
 
-    @property
-    def metered(self) -> bool:
-        """Whether anything is charged."""
-        return self.quotas.limit_rates
+    def open(self, principal: str, taken: int) -> str:
+        """Count one more connection, or return why it may not be; "" if it may.
 
-    def renew(self, quotas: Quotas) -> None:
-        """Other quotas hold from now on; all debts are forgotten."""
-        self.quotas = quotas
-        for account in self._accounts.values():
-            account.limit(quotas, trio.current_time())
+        Args:
+            principal: whose it is.
+            taken: connections that there are, with this one and those of nobody known yet.
+        """
+        count, most = self._counts[principal], self.quotas.connections
+        if most is None:
+            if count >= self.most - taken + 1:
+                return (
+                    f"{principal} has {count} connections, as many as are left for all others:"
+                    " close others first"
+                )
+        elif count >= most:
+            return f"{principal} has as many connections as it may have: close others first"
+        self._counts[principal] += 1
+        return ""
 
-    def open(self, principal: str) -> bool:
-        """One more connection; whether there may be."""
-        account = self._accounts.get(principal)
-        if account is None:
-            account = self._accounts[principal] = Account(self.quotas, trio.current_time())
-        most = self.quotas.connections
-        if most is not None and account.connections >= most:
-            return False
-        account.connections += 1
-        return True
+    def count(self, principal: str) -> int:
+        """Return how many connections a principal has."""
+        return self._counts[principal]
 
     def close(self, principal: str) -> None:
-        """One connection less. The account stays while it has debts: to connect anew pays none."""
-        self._accounts[principal].connections -= 1
-        now = trio.current_time()
-        for name in [name for name, a in self._accounts.items() if a.is_idle(now)]:
-            del self._accounts[name]
-
-    def charge(self, principal: str, *, messages: int, size: int, joins: int) -> None:
-        """Take what a connection has sent."""
-        now = trio.current_time()
-        self._accounts[principal].charge(now, messages=messages, size=size, joins=joins)
-
-    async def wait(self, principal: str) -> None:
-        """Wait until a principal has no debts: until then none of its connections is read."""
-        account = self._accounts[principal]
-        wait_s = account.debt_s(trio.current_time())
-        self.waits += wait_s > 0
-        while wait_s > 0:
-            await trio.sleep(max(wait_s, LEAST_WAIT_S))
-            wait_s = account.debt_s(trio.current_time())
+        """Count one connection less."""
+        self._counts[principal] -= 1
+        if not self._counts[principal]:
+            del self._counts[principal]
 
     def connections(self) -> dict[str, int]:
         """How many each principal has."""
-        return {name: account.connections for name, account in self._accounts.items()}
+        return dict(self._counts)

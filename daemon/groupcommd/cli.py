@@ -17,6 +17,7 @@ from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import DaemonConfig, read_config, through_relay
 from groupcommd.description import describe
+from groupcommd.descriptors import raise_limit
 from groupcommd.doors import read_keeper
 from groupcommd.logs import set_up_logs
 from groupcommd.memory import GarbageCollection, keep_memory
@@ -105,6 +106,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     set_up_logs(as_json=options.json_log, verbose=options.verbose)
     keep_memory()
+    raise_limit()
     state = StateDir(config.state_dir)
     try:
         with Sockets(config) as sockets:

@@ -7,8 +7,9 @@ Whatever a client does ends its own connection at most.
 import errno
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from math import inf
 from typing import Final
 
 import trio
@@ -21,9 +22,10 @@ from groupcomm.session.daemon import State
 from groupcomm.session.frames import encode_closed
 from groupcomm.wire.raw import Raw
 from groupcommd.allowances import Allowances
-from groupcommd.doors import Door, Guest, Refusals, Refused
+from groupcommd.connection import Connection
+from groupcommd.descriptors import MAX_CONNECTIONS
+from groupcommd.doors import Door, Guest, Refusals, Refused, say_last
 from groupcommd.shown_certificate import ShownCertificate
-from groupcommd.tls_socket import AnySocket
 
 HELLO_S: Final = 5.0
 """A client that has not said who it is after so long is cut off."""
@@ -32,8 +34,14 @@ LINGER_S: Final = 5.0
 """A client that takes nothing any more is cut off so long after its session's end."""
 
 READ_BYTES: Final = 65_536
-MAX_READS: Final = 4
-"""Of one turn; what is left makes the socket readable again at once."""
+TURN_BYTES: Final = 4 * READ_BYTES
+"""Of one connection in one turn; what is left makes the socket readable again at once."""
+
+AHEAD_BYTES: Final = 4 * 1024 * 1024
+"""Of all connections of a principal: what is read, and has to wait until the core looks at it."""
+
+LEAST_BYTES: Final = 4096
+"""Of one connection in one turn, however many its principal has."""
 
 WRITE_BYTES: Final = 256 * 1024
 
@@ -42,60 +50,25 @@ MAX_PARTS: Final = 1024
 
 ACCEPT_PAUSE_S: Final = 0.1
 
+MAX_TURNED_AWAY: Final = 16
+"""Programs that are told at one time that there is no room for them."""
+
 _NO_ROOM: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 _log = logging.getLogger("groupcommd")
 
 
-class Connection:
-    """One client's socket.
-
-    Attributes:
-        number: of its session.
-        socket: non-blocking.
-        scope: cancels the task that reads it.
-        principal: whose it is.
-        shown: the certificate by which it came; None if it came otherwise.
-        charged: requests and joins of its session that were charged already.
-        unpaid: bytes that were read since.
-        pending: parts of what was taken from the session, not yet written.
-        writing: a task waits until its socket takes more.
-        closing: the core is done with it; what is pending is still written.
-    """
-
-    __slots__ = (
-        "charged",
-        "closing",
-        "number",
-        "pending",
-        "principal",
-        "scope",
-        "shown",
-        "socket",
-        "unpaid",
-        "writing",
-    )
-
-    def __init__(self, number: int, guest: Guest, scope: trio.CancelScope) -> None:
-        self.number = number
-        self.socket: AnySocket = guest.socket
-        self.scope = scope
-        self.principal = guest.principal
-        self.shown = guest.shown
-        self.charged = (0, 0)
-        self.unpaid = 0
-        self.pending: list[Raw] = []
-        self.writing = False
-        self.closing = False
-
-
 class Clients:
     """All connections of one daemon.
+
+    However many of them have something to say, they bring about two turns in each round of the
+    event loop: the first that is read one at once, and all others together one in the next round.
 
     Args:
         core: has the sessions.
         nursery: for one task a connection.
         turn: has the core take what was fed; never raises.
         quotas: of each principal.
+        most: connections that there may be at one time.
 
     Attributes:
         inputs: what clients did, for the core's next step.
@@ -109,15 +82,24 @@ class Clients:
         nursery: trio.Nursery,
         turn: Callable[[], None],
         quotas: Quotas | None = None,
+        *,
+        most: int = MAX_CONNECTIONS,
     ) -> None:
         self._core = core
         self._nursery = nursery
         self._turn = turn
         self._open: dict[int, Connection] = {}
-        self._paused: dict[int, trio.Event] = {}
+        self._paused: dict[int, trio.Event] = {}  # who is not read for now
+        self._backlogged: set[int] = set()  # of these, who has sent more than is numbered
+        self._fed: list[int] = []  # who was read since the last turn
         self.inputs: list[ClientInput] = []
         self.refusals = Refusals()
-        self.allowances = Allowances(quotas or Quotas())
+        self.allowances = Allowances(quotas or Quotas(), most)
+        self._accepted = 0  # connections that there are, also of those who have not said hello
+        self._turned_away = 0  # of these, who may read why they cannot stay
+        self._read_now: set[int] = set()  # who was read in this round of the loop, perhaps
+        self._unfed = trio.Event()  # inputs wait for the next round
+        nursery.start_soon(self._feed_rest)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -140,11 +122,36 @@ class Clients:
                 continue
             except OSError as error:
                 if error.errno in _NO_ROOM:
-                    _log.warning("no room for another client: %s", error.strerror)
+                    self.refusals.note("no room", f"no room for it: {error.strerror}")
                     await trio.sleep(ACCEPT_PAUSE_S)
                 continue
             accepted.setblocking(False)
-            self._nursery.start_soon(self._serve, accepted, door)
+            self._accepted += 1
+            if self._accepted <= self.allowances.most:
+                self._nursery.start_soon(self._serve, accepted, door)
+            else:
+                self._turn_away(accepted, door)
+
+    def _turn_away(self, accepted: socket.socket, door: Door) -> None:
+        """There is no room for one more connection: what the reserve has room for is told so."""
+        text = f"this daemon has {self.allowances.most} connections, and room for no more"
+        self.refusals.note("full", text)
+        if self._turned_away >= MAX_TURNED_AWAY:
+            self._accepted -= 1
+            accepted.close()
+            return
+        self._turned_away += 1
+        self._nursery.start_soon(self._say_why, accepted, door, text)
+
+    async def _say_why(self, accepted: socket.socket, door: Door, text: str) -> None:
+        try:
+            if not door.speaks_tls:
+                await say_last(accepted, encode_closed(Code.REJECT_QUOTA, text))
+        finally:
+            self._turned_away -= 1
+            self._accepted -= 1
+            trio.lowlevel.notify_closing(accepted)
+            accepted.close()
 
     async def _serve(self, accepted: socket.socket, door: Door) -> None:
         """Handle one connection from its begin to its end."""
@@ -156,7 +163,9 @@ class Clients:
                 with trio.move_on_after(HELLO_S) as patience:
                     guest = await door.admit(accepted)
                     connection = self._open_session(number, guest, scope)
-                    await self._read_hello(connection)
+                    if guest.first:
+                        await self._let_look(connection, patience)
+                    await self._read_hello(connection, patience)
                 if patience.cancelled_caught:
                     self.refusals.note("slow", f"it has not said who it is in {HELLO_S:g} s")
                     return
@@ -164,12 +173,14 @@ class Clients:
                 await self._read(connection)
         except Refused as refused:
             self.refusals.note(refused.why, str(refused))
-        except OSError:
-            pass  # the client is gone, however that came
+        except OSError as error:  # else the client is gone, however that came
+            if error.errno in _NO_ROOM:
+                self.refusals.note("no room", f"no room for it: {error.strerror}")
         except Exception:
             _log.exception("connection %d ends: an error of this daemon", number)
         finally:
             door.leave(number)
+            self._accepted -= 1
             trio.lowlevel.notify_closing(accepted)
             accepted.close()
             self._close_session(number)
@@ -180,8 +191,7 @@ class Clients:
         Raises:
             Refused: its principal has as many connections as it may have.
         """
-        if not self.allowances.open(guest.principal):
-            text = f"{guest.principal} has as many connections as it may have: close others first"
+        if text := self.allowances.open(guest.principal, self._accepted):
             with suppress(OSError):
                 guest.socket.send(encode_closed(Code.REJECT_QUOTA, text))
             raise Refused("quota", text)
@@ -189,7 +199,8 @@ class Clients:
         self.inputs.append(ClientOpened(number, guest.principal))
         if guest.first:
             self.inputs.append(ClientBytes(number, guest.first))
-            self._turn()
+            self._fed.append(number)
+            self._unfed.set()
         _log.debug("connection %d is of %s", number, guest.principal)
         return connection
 
@@ -197,66 +208,93 @@ class Clients:
         connection = self._open.pop(number, None)
         if connection is not None:
             self._paused.pop(number, None)
+            self._backlogged.discard(number)
             self.allowances.close(connection.principal)
             matters = not self._is_greeting(connection)
             self.inputs.append(ClientGone(number))
             if matters:  # else the next turn is early enough: nobody knows of it
-                self._turn()
+                self._unfed.set()
 
     # ---- read ----
 
-    async def _read_hello(self, connection: Connection) -> None:
+    async def _read_hello(self, connection: Connection, patience: trio.CancelScope) -> None:
+        """Read until it has said hello."""
         while self._is_greeting(connection):
-            if not await self._read_once(connection):
+            more = await self._read_once(connection)
+            await self._let_look(connection, patience)
+            if not more:
                 return
+
+    async def _let_look(self, connection: Connection, patience: trio.CancelScope) -> None:
+        """Wait until the core has looked at what it said; its own time stands still meanwhile."""
+        left_s = patience.deadline - trio.current_time()
+        patience.deadline = inf
+        await self._until_looked_at(connection)
+        patience.deadline = trio.current_time() + left_s
 
     def _is_greeting(self, connection: Connection) -> bool:
         session = self._core.desk.sessions.get(connection.number)
         return session is None or session.state is State.NEW
 
     async def _read(self, connection: Connection) -> None:
-        while await self._read_once(connection):
-            session = self._core.desk.sessions.get(connection.number)
-            if session is not None and not session.reading and not connection.closing:
-                self._paused[connection.number] = resumed = trio.Event()
-                await resumed.wait()
+        more = True
+        while more:
+            more = await self._read_once(connection)
+            await self._until_looked_at(connection)
+
+    async def _until_looked_at(self, connection: Connection) -> None:
+        """Wait until the core has looked at all that was read, and takes more."""
+        session = self._core.desk.sessions.get(connection.number)
+        unfed = bool(self.inputs) or (session is not None and not session.reading)
+        if unfed and not connection.closing:
+            self._paused[connection.number] = resumed = trio.Event()
+            if session is not None and not session.waits:
+                self._backlogged.add(connection.number)
+            await resumed.wait()
 
     async def _read_once(self, connection: Connection) -> bool:
         """Feed what the client has sent; False at its end."""
         await trio.lowlevel.wait_readable(connection.socket)
-        metered = self.allowances.metered and not self._is_greeting(connection)
-        if metered and not connection.closing:
-            await self.allowances.wait(connection.principal)
-        more = True
+        more, left = True, self._share(connection)
         with suppress(BlockingIOError):
-            for _ in range(MAX_READS):
-                data = connection.socket.recv(READ_BYTES)
+            while left > 0:
+                size = min(left, READ_BYTES)
+                data = connection.socket.recv(size)
                 more = bool(data)
-                connection.unpaid += len(data)
                 if more and not connection.closing:  # what comes after the end is nobody's
                     self.inputs.append(ClientBytes(connection.number, data))
-                if len(data) < READ_BYTES:
+                if len(data) < size:
                     break
+                left -= size
+        self._fed.append(connection.number)
         if self.inputs:
-            self._turn()
-        if metered:
-            self._charge(connection)
+            self._feed(connection.number)
         return more
 
-    def _charge(self, connection: Connection) -> None:
-        """What has come counts for the principal."""
-        session = self._core.desk.sessions.get(connection.number)
-        if session is None or connection.closing:
-            return
-        messages, joins = connection.charged
-        connection.charged = session.taken, session.joins
-        size, connection.unpaid = connection.unpaid, 0
-        self.allowances.charge(
-            connection.principal,
-            messages=session.taken - messages,
-            size=size,
-            joins=session.joins - joins,
-        )
+    def _share(self, connection: Connection) -> int:
+        """Return how many bytes of a connection may be read ahead."""
+        count = self.allowances.count(connection.principal)
+        return max(LEAST_BYTES, min(TURN_BYTES, AHEAD_BYTES // count))
+
+    def _feed(self, number: int) -> None:
+        """Have the core take what was read: at once, or with what others say in this round."""
+        if number in self._read_now:
+            self._read_now.clear()  # it was read before, so this is another round
+        first = not self._read_now
+        self._read_now.add(number)
+        if first:
+            self._turn()
+        else:
+            self._unfed.set()
+
+    async def _feed_rest(self) -> None:
+        """In each round of the loop take what more than one client has said in the one before."""
+        while True:
+            await self._unfed.wait()
+            self._unfed = trio.Event()
+            self._read_now.clear()
+            if self.inputs:
+                self._turn()
 
     # ---- write ----
 
@@ -275,14 +313,20 @@ class Clients:
                 connection = self._open.get(number)
                 if connection is not None:
                     self._begin_end(connection)
+        fed, self._fed = self._fed, []
         if self._paused:
-            self._read_on()
+            self._read_on({*fed, *desk.intake.done, *self._backlogged})
 
-    def _read_on(self) -> None:
-        """From those whose sessions take more again."""
-        for number, event in list(self._paused.items()):
+    def _read_on(self, numbers: Iterable[int]) -> None:
+        """From those of these whose sessions take more again."""
+        for number in numbers:
+            event = self._paused.get(number)
             session = self._core.desk.sessions.get(number)
-            if session is None or session.reading:
+            if session is not None and not session.reading:
+                if not session.waits:
+                    self._backlogged.add(number)
+            elif event is not None:
+                self._backlogged.discard(number)
                 del self._paused[number]
                 event.set()
 

@@ -20,7 +20,7 @@ def describe(config: DaemonConfig) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if attrs.has(type(value)) and not isinstance(value, Address):
-        names = attrs.fields_dict(type(value))
+        names = [name for name in attrs.fields_dict(type(value)) if not name.startswith("_")]
         return {n: _plain(getattr(value, n)) for n in names if n not in _LEFT_OUT}
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}

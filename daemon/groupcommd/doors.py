@@ -51,6 +51,9 @@ MAX_HALF_OPEN: Final = 64
 NAMES_KEPT_S: Final = 60
 """So long the names of users are kept: they may be given to others."""
 
+MAX_NAMES: Final = 1024
+"""Of users, that are kept."""
+
 REFUSED_S: Final = 1.0
 """So long a refused program may take to read why; a reset would overtake the reason."""
 
@@ -96,7 +99,14 @@ class Guest:
 
 def _identify_unix(accepted: socket.socket) -> str:
     accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
-    return unix_principal(unix_user(accepted))
+    uid = unix_user(accepted)
+    if uid is None:
+        raise Refused(
+            "user",
+            "this user is not one of the daemon's container, where all such users look alike, and"
+            " as user nobody: run the program in it, as another user than nobody",
+        )
+    return unix_principal(uid)
 
 
 def _identify_tcp(admits: Admits, accepted: socket.socket) -> str:
@@ -137,6 +147,15 @@ class Door:
         self._cut_at = -inf  # when somebody was cut off for another one
         self._most = most
         self._identify = identify
+
+    @property
+    def speaks_tls(self) -> bool:
+        """Whether a program understands nothing but TLS here."""
+        return False
+
+    def shrink(self, most: int) -> None:
+        """Have so many half-open connections at one time, if that is fewer; 1 at least."""
+        self._most = max(1, min(self._most, most))
 
     async def room(self) -> None:
         """Wait until one more may be half-open: one has left, or the oldest has had its time.
@@ -195,22 +214,46 @@ def loopback_door(listener: socket.socket, admits: Admits) -> Door:
 def unix_principal(uid: int) -> str:
     """Return ``unix:`` and the name of a user; ``uid:`` and the number of one without a name.
 
-    They differ in their kind, as a user may be named ``1001``.
+    They differ in their kind, as a user may be named ``1001``. While the system has no descriptor
+    to look into its files with, users are called as before.
+
+    Raises:
+        OSError: it has none, and this one was never looked for.
     """
-    return _unix_principal(uid, int(time.monotonic() / NAMES_KEPT_S))
+    try:
+        principal = _unix_principal(uid, int(time.monotonic() / NAMES_KEPT_S))
+    except OSError:
+        if uid not in _last_names:
+            raise
+        return _last_names[uid]
+    if len(_last_names) >= MAX_NAMES:
+        _last_names.clear()
+    _last_names[uid] = principal
+    return principal
 
 
-@lru_cache(maxsize=1024)
+_last_names: Final[dict[int, str]] = {}
+
+
+@lru_cache(maxsize=MAX_NAMES)
 def _unix_principal(uid: int, period: int) -> str:
     try:
         return f"unix:{pwd.getpwuid(uid).pw_name}"
     except KeyError:
+        os.close(os.open(os.sep, os.O_RDONLY))  # else it may only be that nothing can be opened
         return f"uid:{uid}"
 
 
 def owners() -> tuple[str, str]:
     """Return the principals of the daemon's own user and of root."""
-    return unix_principal(os.geteuid()), unix_principal(0)
+    return _owner(os.geteuid()), _owner(0)
+
+
+def _owner(uid: int) -> str:
+    try:
+        return unix_principal(uid)
+    except OSError:
+        return f"uid:{uid}"
 
 
 @attrs.frozen
@@ -260,6 +303,11 @@ class TlsDoor(Door):
         super().__init__(listener, most)
         self.keeper = keeper
 
+    @property
+    def speaks_tls(self) -> bool:
+        """It does."""
+        return True
+
     def admits_token(self, name: str) -> bool:
         """Whether a token of this name counts."""
         tokens = self.keeper.tokens
@@ -278,8 +326,7 @@ class TlsDoor(Door):
         await trio.lowlevel.wait_readable(accepted)
         if accepted.recv(1, socket.MSG_PEEK) not in (_HANDSHAKE, b""):
             text = "this port speaks TLS: connect to tls://HOST:PORT"
-            accepted.send(encode_closed(Code.REJECT_AUTH, text))
-            await _say_last(accepted, accepted)
+            await say_last(accepted, encode_closed(Code.REJECT_AUTH, text))
             raise Refused("tls", "TLS: what it has sent is something else")
         try:
             await _shake_hands(tls)
@@ -351,6 +398,13 @@ async def _read_frame(tls: TlsSocket) -> tuple[bytes, bytes]:
             raise Refused("hello", "the first frame is not a HELLO", Code.ILLEGAL_SESSION)
         if frame is not None:
             return frame, read
+
+
+async def say_last(plain: socket.socket, said: bytes) -> None:
+    """Tell a program that is refused why, and let it read that."""
+    with suppress(OSError):
+        plain.send(said)
+    await _say_last(plain, plain)
 
 
 async def _say_last(end: AnySocket, below: socket.socket) -> None:

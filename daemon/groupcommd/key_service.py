@@ -10,12 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import trio
-
 from groupcomm.core import DaemonCore
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
+from groupcommd.descriptors import in_spite_of_exhaustion
 from groupcommd.doors import owners
 from groupcommd.identity_file import change_roll, read_roll, with_evicted
 from groupcommd.key_file import agreed, change_key_file, read_key_file
@@ -104,7 +103,7 @@ class KeyService:
         assert self._path is not None
         try:
             change = partial(change_key_file, self._path, partial(agreed, keys))
-            await trio.to_thread.run_sync(change, abandon_on_cancel=True)
+            await in_spite_of_exhaustion(f"key_file {self._path}", change)
         except (GroupCommError, OSError) as error:
             _log.error(
                 "key_file %s could not be rewritten: %s; mend that before the next restart, the"
@@ -122,7 +121,7 @@ class KeyService:
         names = ", ".join(sorted(set(roll.evicted.values())))
         try:
             change = partial(change_roll, self._identities, partial(with_evicted, roll))
-            await trio.to_thread.run_sync(change, abandon_on_cancel=True)
+            await in_spite_of_exhaustion(f"identities {self._identities}", change)
         except (GroupCommError, OSError) as error:
             _log.error(
                 "identities %s could not be rewritten: %s; mend that before the next restart, the"

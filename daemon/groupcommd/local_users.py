@@ -6,6 +6,8 @@ connections as with one, unlike a look into /proc/net/tcp. An answer counts only
 
 - that socket is still connected and has an owner: to one that was closed the kernel gives user 0;
 - this end is still connected afterwards: then no other socket can have had these addresses since.
+
+Users are those of the user namespace that the daemon is in; who is not mapped into it is nobody.
 """
 
 import ipaddress
@@ -15,7 +17,7 @@ import socket
 import struct
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -36,15 +38,46 @@ _FOUND: Final = struct.Struct("=BBBB48xIIIII")  # family, state, ..., expires, q
 _ALL_STATES: Final = 0xFFFF_FFFF
 _ESTABLISHED: Final = 1
 
+_NOBODY: Final = 65_534
+_ALL_USERS: Final = 0xFFFF_FFFF
+
 Admits = Callable[[int], bool]
 """Whether a user, by number, may connect."""
 
 
-def unix_user(accepted: socket.socket) -> int:
-    """Return the number of the user at the other end of a unix socket."""
+def unix_user(accepted: socket.socket) -> int | None:
+    """Return the number of the user at the other end of a unix socket; None if it has none here."""
     raw = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    uid: int = _CREDENTIALS.unpack(raw)[1]
+    return _known(_CREDENTIALS.unpack(raw)[1])
+
+
+def _known(uid: int) -> int | None:
+    """Return a user's number; None for that which stands for all whom this container does not have.
+
+    In a user namespace the kernel gives one number, that of ``nobody``, for each user who is not
+    mapped into it: two users of the host would be one, and that one somebody whom rules may know.
+    """
+    if uid == _overflow_uid() and not _maps_all_users():
+        return None
     return uid
+
+
+@cache
+def _overflow_uid() -> int:
+    try:
+        return int(Path("/proc/sys/kernel/overflowuid").read_text())
+    except (OSError, ValueError):
+        return _NOBODY
+
+
+@cache
+def _maps_all_users() -> bool:
+    """Whether this process is in a user namespace that has all users of the host."""
+    try:
+        lines = Path("/proc/self/uid_map").read_text().splitlines()
+    except OSError:
+        return True  # a system without user namespaces
+    return any(int(line.split()[2]) == _ALL_USERS for line in lines)
 
 
 def tcp_user(accepted: socket.socket) -> int | None:
@@ -84,7 +117,7 @@ def _ask(family: int, theirs: tuple[bytes, int], ours: tuple[bytes, int]) -> int
     if _HEAD.unpack_from(answer)[1] != _SOCK_DIAG_BY_FAMILY:
         return None
     _, state, _, _, _, _, _, uid, inode = _FOUND.unpack_from(answer, _HEAD.size)
-    return uid if state == _ESTABLISHED and inode else None
+    return _known(uid) if state == _ESTABLISHED and inode else None
 
 
 def check_tcp_users(host: str) -> None:

@@ -19,8 +19,12 @@ from groupcomm.core import DaemonCore, RulesChanged
 from groupcomm.core.probe import Probe
 from groupcomm.membership.states import State
 from groupcomm.trace.events import Fail, Left
+from groupcommd.allowances import DOOR_SHARE
+from groupcommd.answers import Answers
+from groupcommd.blocking import Blocking
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
+from groupcommd.descriptors import room_for_connections
 from groupcommd.disk_watch import DiskWatch
 from groupcommd.doors import Keeper, read_keeper
 from groupcommd.expiry import Expiry
@@ -94,6 +98,7 @@ class Service:
             probe=probe,
         )
         self.core.desk.govern(config.access, config.quotas.groups)
+        self.core.desk.intake.limit(config.quotas)
         self._keys = KeyService(self.core, config.key_file, config.identities)
         self._disk = DiskWatch(self.core.reservation, config.state_dir, config.disk_timeout_s)
         self._marks = MarkWriter(self.core, state, self._disk, self.turn, self._fail)
@@ -113,8 +118,9 @@ class Service:
         self._files = Files(self.core, config)
         self._strangers = Strangers(config)
         self._flood = Flood(self.core.counters)
+        self._answers = Answers(self.core.desk, self._answer)
         self._wanted = wanted_by(config.core)
-        self._blocks_since: dict[int, float] = {}  # clients that all senders wait for
+        self._blocking = Blocking(self.core.desk)
 
     async def run(self) -> End:
         """Serve until the daemon has left or must start anew; then its clients are cut off.
@@ -125,9 +131,11 @@ class Service:
         with self._scope:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                self.clients = Clients(self.core, nursery, self.turn, self._config.quotas)
+                most, quotas = room_for_connections(), self._config.quotas
+                self.clients = Clients(self.core, nursery, self.turn, quotas, most=most)
                 self._expiry = Expiry(self.core, self.clients, self._sockets.tls_door)
                 for door in self._sockets.doors:
+                    door.shrink(most // DOOR_SHARE)
                     nursery.start_soon(self.clients.listen, door)
                 for source in self._udp.sockets:
                     nursery.start_soon(self._receive, source)
@@ -171,7 +179,8 @@ class Service:
         self._config = attrs.evolve(self._config, **news)
         self.reloads += 1
         self.core.desk.limits = config.limits
-        self.clients.allowances.renew(config.quotas)
+        self.clients.allowances.quotas = config.quotas
+        self.core.desk.intake.limit(config.quotas)
         self._expiry.renew(keeper)
         self.clients.inputs.append(RulesChanged(config.access, config.quotas.groups))
         self.turn()
@@ -211,9 +220,9 @@ class Service:
     async def _keep_time(self) -> None:
         """Take a turn whenever the core's deadline has come."""
         while True:
-            with trio.CancelScope(deadline=self.core.deadline) as self._timer:
+            with trio.CancelScope(deadline=self._due) as self._timer:
                 await trio.sleep_forever()
-            if trio.current_time() >= self.core.deadline:  # else it has moved on meanwhile
+            if trio.current_time() >= self._due:  # else it has moved on meanwhile
                 self.turn()
 
     async def _receive(self, source: socket.socket) -> None:
@@ -240,7 +249,7 @@ class Service:
         while True:
             await trio.sleep(WALL_INTERVAL_S)
             self.core.observe_wall(trio.current_time(), time.time())
-            self._tell_news()
+            self._watch.look_at_news()
             if self._expiry.look():
                 self.turn()
             self._files.look(trio.current_time())
@@ -254,23 +263,7 @@ class Service:
             self.locked_out = self._keys.look()
             if self.locked_out is not None:
                 self._finish(End.LOCKED_OUT)
-            if self.core.desk.limits.block_bytes is not None:
-                self._cut_off_who_blocks(trio.current_time())
-
-    def _tell_news(self) -> None:
-        """Say who had to leave a group, and whom other daemons let in that this one would not."""
-        news = self.core.desk.guard.news
-        while news:
-            _log.warning("access: %s", news.popleft())
-
-    def _cut_off_who_blocks(self, now: float) -> None:
-        """Senders wait for a slow client, but not for ever."""
-        sessions, limit_s = self.core.desk.sessions, self._config.block_s
-        blocking = {number for number, session in sessions.items() if session.blocks}
-        self._blocks_since = {n: self._blocks_since.get(n, now) for n in blocking}
-        for number, since in self._blocks_since.items():
-            if now - since > limit_s:
-                self.core.desk.cut_off(number, f"all senders waited for it for {limit_s:g} s")
+            if self._blocking.cut_off(trio.current_time(), self._config.block_s):
                 self.turn()
 
     # ---- one turn ----
@@ -309,27 +302,28 @@ class Service:
             self._udp.send(transmissions)
         core.deliver()
         self._record()
-        if core.desk.queries:
-            self._answer()
+        self._answers.serve(now)
         clients.serve()
-        if core.deadline < self._timer.deadline:  # one that has moved away is seen when it comes
-            self._timer.deadline = core.deadline
+        if self._due < self._timer.deadline:  # one that has moved away is seen when it comes
+            self._timer.deadline = self._due
         self._look_after()
+
+    @property
+    def _due(self) -> float:
+        """When a turn is to be taken though nothing comes."""
+        return min(self.core.deadline, self._answers.due)
 
     def _record(self) -> None:
         """What happened is in the trace before anybody else hears of it."""
         if self._trace is not None:
             self._trace.flush()
 
-    def _answer(self) -> None:
-        desk = self.core.desk
+    def _answer(self, question: str, principal: str) -> bytes:
         parts = Parts(
             *(self._config, self.core, self.clients, self._udp, self._keys),
             *(self._files, self._strangers, self._disk, self._started, self.reloads),
         )
-        queries, desk.queries = desk.queries, []
-        for connection, question in queries:
-            desk.answer(connection, answer(parts, question, desk.principal_of(connection)))
+        return answer(parts, question, principal)
 
     def _look_after(self) -> None:
         """What a step may ask for besides datagrams."""

@@ -12,6 +12,7 @@ import trio
 
 from groupcomm.config.start import Adoption, Start
 from groupcommd.config_file import DaemonConfig
+from groupcommd.descriptors import in_spite_of_exhaustion
 from groupcommd.state_dir import StateDir, StateError
 
 _ENDS = (signal.SIGTERM, signal.SIGINT)
@@ -43,7 +44,7 @@ async def count_start(
     async def count(over: trio.CancelScope) -> None:
         begin = partial(state.begin, config.name, adopt)
         try:
-            found.append(await trio.to_thread.run_sync(begin, abandon_on_cancel=True))
+            found.append(await in_spite_of_exhaustion("the start", begin))
         except StateError as error:
             found.append(error)
         over.cancel()

@@ -11,6 +11,7 @@ import os
 import secrets
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,10 +21,12 @@ from groupcomm.config.start import Adoption, Start
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.membership.reservation import count_start
-from groupcommd.private_files import make_private_folder, open_unwritable, write_new
+from groupcommd.private_files import make_private_folder, open_unwritable
 
 _RECORD: Final = "state.json"
+_NEXT: Final = "state.json.new"
 _LOCK: Final = "lock"
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class StateError(GroupCommError):
@@ -59,6 +62,7 @@ class StateDir:
         self._path = path
         self._record = Record()
         self._writing = threading.Lock()
+        self._next = -1  # descriptor of the file that is written next; -1: it is to be made
         try:
             make_private_folder(path)
             self._folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -77,6 +81,8 @@ class StateDir:
     def close(self) -> None:
         """Unlock it; while the disk hangs it stays locked until the process is over."""
         if self._writing.acquire(blocking=False):
+            if self._next >= 0:
+                os.close(self._next)
             os.close(self._lock)
             os.close(self._folder)
 
@@ -128,7 +134,7 @@ class StateDir:
         except ConfigError as error:
             raise StateError(str(error)) from None
         except OSError as error:
-            raise self._unusable(error) from None
+            raise self._unusable(error) from error
         except (ValueError, KeyError, TypeError):
             raise StateError(
                 f"{path} is damaged; if this daemon's clock is right it may be removed: the daemon"
@@ -137,15 +143,40 @@ class StateDir:
         return record
 
     def _write(self, record: Record) -> None:
-        temporary = self._path / f"{_RECORD}.new"
         try:
-            temporary.unlink(missing_ok=True)  # of a start that was cut off
-            write_new(temporary, json.dumps(attrs.asdict(record)) + "\n")
-            temporary.rename(self._path / _RECORD)
+            with os.fdopen(self._take_next(), "wb") as file:
+                file.write(json.dumps(attrs.asdict(record)).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(_NEXT, _RECORD, src_dir_fd=self._folder, dst_dir_fd=self._folder)
             os.fsync(self._folder)
         except OSError as error:
-            raise self._unusable(error) from None
+            raise self._unusable(error) from error
         self._record = record
+        with suppress(OSError):  # then the next write makes it, or fails
+            self._next = self._make_next()
+
+    def _take_next(self) -> int:
+        """Return the file that is written next; held open, so that no descriptor is needed now."""
+        held, self._next = self._next, -1
+        if held >= 0 and self._is_next(held):
+            return held
+        if held >= 0:
+            os.close(held)  # somebody has removed it
+        return self._make_next()
+
+    def _is_next(self, held: int) -> bool:
+        try:
+            found = os.stat(_NEXT, dir_fd=self._folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(found, os.fstat(held))
+
+    def _make_next(self) -> int:
+        """Make the file anew in the folder that is held open, wherever its path leads by now."""
+        with suppress(FileNotFoundError):
+            os.unlink(_NEXT, dir_fd=self._folder)  # of a start that was cut off
+        return os.open(_NEXT, _NEW, 0o600, dir_fd=self._folder)
 
     def _unusable(self, error: OSError) -> StateError:
         return StateError(

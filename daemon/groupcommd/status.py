@@ -121,6 +121,7 @@ def status(parts: Parts) -> dict[str, Any]:
         "configured": list(core.config.daemons),
         "peers": _peers(core, now),
         "files": parts.files.told(now),
+        "broken": broken(core, now),
         "strangers": parts.strangers.told(now),
         "clock": {
             "wall_ahead_s": round(time.time() - core.physical.read(now) / 1e6, 3),
@@ -135,6 +136,7 @@ def status(parts: Parts) -> dict[str, Any]:
             "foreign": core.desk.guard.foreign,
         },
         "connections": len(parts.clients),
+        "connections_most": parts.clients.allowances.most,
         "connections_refused": parts.clients.refusals.counts.total(),
         "refused": dict(parts.clients.refusals.counts),
         "principals": parts.clients.allowances.connections(),
@@ -174,13 +176,37 @@ def _datagrams(core: DaemonCore, udp: UdpSocket | Networks) -> dict[str, Any]:
         "foreign": counters.foreign,
         "stale": counters.stale,
         "duplicates": counters.duplicates,
-        "violations": counters.violations,
+        "violations": dict(counters.violations),
         "gso": udp.gso,
         "gro": udp.gro,
         "buffer_bytes": udp.buffer_bytes,
         "dropped": udp.dropped,
         "filtered": udp.filtered,
     }
+
+
+def broken(core: DaemonCore, now: float) -> list[dict[str, Any]]:
+    """Return the daemons that have sent what no daemon in order sends, and what is done of it."""
+    known, found = core.membership.peers, []
+    for number, fellow in core.membership.trust.fellows.items():
+        peer = known.get(number)
+        name = (peer.name if peer is not None else None) or f"daemon {number:x}"
+        left_out_s = max(0.0, fellow.until - now)
+        kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(fellow.counts.items()))
+        text = f"{name} has sent {fellow.counts.total()} packets that break the protocol ({kinds})"
+        if left_out_s:
+            text += f", and is left out for {left_out_s:.0f} s more"
+        found.append(
+            {
+                "name": name,
+                "counts": dict(fellow.counts),
+                "left_out_s": round(left_out_s, 1),
+                "text": text,
+                "remedy": f"restart {name} with the release that all others have; if it goes on,"
+                " its host is broken, or somebody else has its key: replace both",
+            }
+        )
+    return sorted(found, key=lambda each: str(each["name"]))
 
 
 def _peers(core: DaemonCore, now: float) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.errors import ConfigError
+from groupcommd.descriptors import is_exhausted
 from groupcommd.private_files import open_private, rewrite_private
 
 SECRET_BYTES: Final = 32
@@ -178,7 +179,10 @@ class TokenBook:
                 self._tokens = read_tokens(self._path)
             self._fault = ""
         except (ConfigError, OSError) as error:
-            self._seen, self._tokens = None, {}
+            self._seen = None
+            if is_exhausted(error):
+                return  # nothing is wrong with the file: it is read later
+            self._tokens = {}
             if str(error) != self._fault:
                 self._fault = str(error)
                 _log.error("no token counts until this is mended: %s", error)

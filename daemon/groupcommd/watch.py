@@ -83,6 +83,15 @@ class Watch:
             )
         self._late = late
 
+    def look_at_news(self) -> None:
+        """Log who had to leave a group, whom other daemons let in, and who breaks the protocol."""
+        news = self._core.desk.guard.news
+        while news:
+            _log.warning("access: %s", news.popleft())
+        news = self._core.membership.trust.news
+        while news:
+            _log.error("protocol: %s", news.popleft())
+
     def look_at_load(self) -> None:
         """Now and then: clients that do not read."""
         for number, session in self._core.desk.sessions.items():

@@ -3,6 +3,8 @@
 from collections import Counter
 from typing import Final
 
+from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
+
 MAX_LATEST: Final = 8
 """Datagrams of one step of which is remembered why they were dropped; with more all are alike."""
 
@@ -19,7 +21,7 @@ class Counters:
         unreliable_duplicates: the same for datagrams outside the streams.
         foreign: valid datagrams of other views, or of starts of daemons that are over.
         stale: valid datagrams that had waited while this daemon stood still, dropped.
-        violations: valid datagrams whose content breaks the protocol, dropped.
+        violations: valid datagrams whose content breaks the protocol, dropped; by kind.
     """
 
     __slots__ = (
@@ -43,7 +45,14 @@ class Counters:
         self.unreliable_duplicates = 0
         self.foreign = 0
         self.stale = 0
-        self.violations = 0
+        self.violations: Counter[str] = Counter()
+
+    def note_violation(self, error: RemoteProtocolError) -> None:
+        """Count it by its kind."""
+        if isinstance(error, BadDatagram | ProtocolViolation):
+            self.violations[error.reason] += 1
+        else:
+            self.violations["passed on"] += 1
 
     def reject(self, datagram: bytes, reason: str) -> None:
         """Count a datagram that is dropped."""

@@ -19,6 +19,7 @@ from groupcomm.config.start import Adoption, Start
 from groupcomm.config.view import Incarnation, View
 from groupcomm.core.counters import Counters
 from groupcomm.core.desk import Desk
+from groupcomm.core.ending import Ending
 from groupcomm.core.heritage import Heritage
 from groupcomm.core.keeper import Keeper
 from groupcomm.core.leaving import Leaving
@@ -108,7 +109,7 @@ class DaemonCore:
         self._touched = False  # packets of the view have come in this step
         self._operation_due = inf  # when the view has something to do
         self._heritage = Heritage()
-        self._early: list[tuple[bytes, int, bytes]] = []  # (view, kind, packet)
+        self._early: list[tuple[int, bytes]] = []  # (sender, packet)
         self._out: list[Transmission] = []
         self._now = now
         self._pause_s = config.timing.token_timeout_s / 2  # so late a call shows a pause
@@ -144,7 +145,7 @@ class DaemonCore:
 
         Args:
             now: seconds of the monotonic clock, never less than before.
-            datagrams: as received; nothing is raised but by what trusted daemons make up.
+            datagrams: as received; nothing is raised, whatever they hold.
             clients: what local clients did; whatever bytes they sent, nothing is raised.
         """
         out: list[Transmission] = []
@@ -160,7 +161,8 @@ class DaemonCore:
             self.membership.say_again(now)
         for event in clients:
             self.desk.feed(event)
-        self._step(now, clients=bool(clients))
+        served = self.desk.intake.serve(now)
+        self._step(now, clients=served or bool(clients))
         self.counters.sent += len(out)
         return out
 
@@ -187,6 +189,7 @@ class DaemonCore:
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
         due = min(self.membership.deadline, self._operation_due, self.leaving.due)
+        due = min(due, self.desk.intake.due)
         if self.membership.state is not State.LEFT:
             due = min(due, self.reservation.due)
         self.deadline = max(self._now, due)
@@ -215,7 +218,11 @@ class DaemonCore:
         self._touched = False
         if self._begun:
             self._begun = False
-            self._take_early(operation)
+            early, self._early = self._early, []
+            for sender, packet in early:  # sent before the view was installed here
+                self._take(sender, packet)
+            if self._frozen:
+                return  # they contradict each other
         if self.desk.limits.block_bytes is not None:
             operation.ring.flow.blocked = self.desk.is_blocked()
         operation.step(now, clients=clients)
@@ -250,41 +257,38 @@ class DaemonCore:
         self.counters.received += 1
         try:
             opened = self._gate.open_untrusted(datagram)
-            if opened is None or drop:
-                self.counters.stale += opened is not None  # else it was for the gate
-            elif self.membership.on_datagram(opened.sender, opened.incarnation, self._now):
-                self._take(opened.sender, opened.packet)
-            else:
-                self.counters.foreign += 1
         except BadDatagram as error:
             self.counters.reject(datagram, error.reason)
-        except RemoteProtocolError:
-            self.counters.violations += 1
-
-    def _take(self, sender: int, packet: bytes) -> None:
-        kind, key = peek_untrusted(packet)
-        if kind == _CONTROL:
-            self.membership.on_control(decode_control_untrusted(packet), sender, self._now)
             return
-        operation, coming = self.operation, self.membership.coming
-        if operation is not None and key == operation.key:
-            if not self._frozen:
-                self._touched = True
-                operation.receive(kind, packet, self._now)
-        elif coming is not None and key == coming.key:
-            if len(self._early) < MAX_EARLY:
-                self._early.append((key, kind, packet))
+        if opened is None or drop:
+            self.counters.stale += opened is not None  # else it was for the gate
+        elif self.membership.on_datagram(opened.sender, opened.incarnation, self._now):
+            self._take(opened.sender, opened.packet)
         else:
             self.counters.foreign += 1
 
-    def _take_early(self, operation: Operation) -> None:  # sent before it was installed here
-        early, self._early = self._early, []
-        for key, kind, packet in early:
-            if key == operation.key:
-                try:
-                    operation.receive(kind, packet, self._now)
-                except RemoteProtocolError:
-                    self.counters.violations += 1
+    def _take(self, sender: int, packet: bytes) -> None:
+        """Take a packet of a daemon of the cluster, or count that it breaks the protocol."""
+        try:
+            self._dispatch(sender, packet)
+        except RemoteProtocolError as error:
+            self.counters.note_violation(error)
+            self.membership.on_broken(sender, error, self._now)
+
+    def _dispatch(self, sender: int, packet: bytes) -> None:
+        kind, key = peek_untrusted(packet)
+        operation, coming = self.operation, self.membership.coming
+        if kind == _CONTROL:
+            self.membership.on_control(decode_control_untrusted(packet), sender, self._now)
+        elif operation is not None and key == operation.key:
+            if not self._frozen:
+                self._touched = True
+                operation.receive(kind, packet, sender, self._now)
+        elif coming is not None and key == coming.key:
+            if len(self._early) < MAX_EARLY:
+                self._early.append((sender, packet))
+        else:
+            self.counters.foreign += 1
 
     def seal_and_send(self, destination: str | None, packet: bytes) -> None:
         """Send to a daemon, or to all others of the site."""
@@ -342,6 +346,12 @@ class DaemonCore:
         assert self.operation is not None
         return self.operation.ending.take(packet, union)
 
+    @property
+    def old(self) -> Ending:
+        """What is left to do with the view that stands still; there is one."""
+        assert self.operation is not None
+        return self.operation.ending
+
     def bind(self, union: Union, fellows: frozenset[int]) -> None:
         """This daemon holds the union and has told so: it treats the old view as these do."""
         assert self.operation is not None
@@ -350,7 +360,7 @@ class DaemonCore:
     def install(self, view: View, union: Union | None, fellows: frozenset[int]) -> None:
         """Deliver what is left of the old view, then begin this one."""
         if self.operation is not None and union is not None:
-            self._finish(self.operation, view, union, fellows)
+            self._finish(self.operation, view, fellows)
         self.probe.installed(view)
         self.reservation.renew(self._now)
         self._gate.begin_view(view)
@@ -369,7 +379,7 @@ class DaemonCore:
         """A start of a daemon is over."""
         self._gate.forget(number, incarnation)
 
-    def _finish(self, old: Operation, view: View, union: Union, fellows: frozenset[int]) -> None:
+    def _finish(self, old: Operation, view: View, fellows: frozenset[int]) -> None:
         members = tuple(old.view.daemons[index] for index in sorted(fellows))
         was_complete = old.delivery.complete
 
@@ -378,7 +388,7 @@ class DaemonCore:
             if old.delivery.complete:
                 self.desk.end_regular()
 
-        finished = old.ending.finish(union, fellows, turn)
+        finished = old.ending.finish(turn)
         assert finished or not was_complete
         if finished:
             self._heritage.take(old.delivery.groups.table, old.key, old.view.daemons)

@@ -6,7 +6,9 @@ the announcements of all daemons are here: it would meet groups that are not kno
 """
 
 from collections.abc import Callable
+from typing import Final
 
+from groupcomm.clocks.latest import LatestTime
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.core import CounterStarts
@@ -15,6 +17,7 @@ from groupcomm.core.desk import Desk
 from groupcomm.core.numbers import highest_used
 from groupcomm.core.probe import Probe
 from groupcomm.core.waits import OrderedWaits
+from groupcomm.errors import Contradiction, ProtocolViolation
 from groupcomm.groups.announcement import Announcements
 from groupcomm.groups.groups import Groups
 from groupcomm.groups.reach import Reach
@@ -29,6 +32,9 @@ _STATE = BundleKind.STATE
 _SUBSCRIBE = BundleKind.SUBSCRIBE
 _KEYS = BundleKind.KEYS
 
+MOST_UNRELIABLE: Final = 2**32
+"""Datagrams outside the streams between two that come from one daemon: years of them."""
+
 
 class Delivery:
     """The deliveries of one daemon in one view.
@@ -40,6 +46,7 @@ class Delivery:
         clock: of the ring.
         desk: the local sessions.
         begun: is called when all announcements are here, before anything is given out.
+        latest: the latest time that can be true.
         probe: an observer for traces.
 
     Attributes:
@@ -59,6 +66,7 @@ class Delivery:
         "_early",
         "_first_connection",
         "_keys",
+        "_latest",
         "_moved",
         "_probe",
         "_ring_of",
@@ -83,6 +91,7 @@ class Delivery:
         desk: Desk,
         begun: Callable[[], None],
         keys: Callable[[int, Bundle], None],
+        latest: LatestTime,
         probe: Probe,
     ) -> None:
         self.streams = [Stream(ring, starts.stream) for ring in range(len(view.rings))]
@@ -99,6 +108,7 @@ class Delivery:
         self.complete = False
         self._begun = begun
         self._keys = keys
+        self._latest = latest
         self._early: list[Bundle] = []  # given out by the order before all is announced
         self.holds_packets = False
         self._ring_of = view.ring_of
@@ -106,7 +116,7 @@ class Delivery:
         self._desk = desk
         self._probe = probe
         self._waits = OrderedWaits()
-        self._unreliable_seen = [ReplayWindow() for _ in view.daemons]
+        self._unreliable_seen = [ReplayWindow(starts.unreliable) for _ in view.daemons]
         self._moved = False  # something came that may make something deliverable
         self._first_connection = view.id.counter + starts.connection  # of one who connects now
 
@@ -118,29 +128,63 @@ class Delivery:
     # ---- what comes ----
 
     def take_recovered(self, packet: DataPacket) -> bool:
-        """Enter a packet that a fellow sent after the view has ended; the walk delivers it."""
-        if not self.streams[packet.ring].accept(packet):
-            return False
+        """Enter a packet that a fellow sent after the view has ended, and that is not here yet.
+
+        Raises:
+            ProtocolViolation: it does not fit what is here.
+        """
+        self._latest.check(packet.time)
+        self.order.admission.check_stamp(packet)
+        self.streams[packet.ring].accept(packet)
         self.order.classify(packet)
         self._probe.held(packet.ring, packet.number, packet.time)
         return True
 
     def take(self, packet: DataPacket) -> bool:
-        """Enter a packet into its stream and the order; False if it is here already."""
+        """Enter a packet that was received; False if it is here already.
+
+        Raises:
+            ProtocolViolation: it does not fit what is here.
+        """
+        if self.is_here(packet):
+            return False
+        self._latest.check(packet.time)
+        self.order.admission.check(packet)
+        self._enter(packet)
+        return True
+
+    def can_be(self, time: int) -> bool:
+        """Whether this can be a time of this view."""
+        try:
+            self._latest.check(time)
+        except ProtocolViolation:
+            return False
+        return True
+
+    def is_here(self, packet: DataPacket) -> bool:
+        """Whether a number was received before; Contradiction if it was of another packet.
+
+        The header of a packet that stays elsewhere is as good as the packet.
+        """
+        stream = self.streams[packet.ring]
+        known = stream.packets.get(packet.number)
+        if known is not None and known.raw != packet.raw and known.withheld == packet.withheld:
+            raise Contradiction("content", f"packet {packet.number} of ring {packet.ring}, twice")
+        return known is not None or packet.number <= stream.held
+
+    def _enter(self, packet: DataPacket) -> None:
         stream = self.streams[packet.ring]
         held_before = stream.held
-        if not stream.accept(packet):
-            return False
+        stream.accept(packet)
         self._moved = self.holds_packets = True
         self._clock.follow(packet.time)
         self._probe.held(packet.ring, packet.number, packet.time)
         self.order.accept(packet, held_before)
-        return True
 
     def originate(self, packet: DataPacket) -> None:
         """Take a packet that was numbered here, and note whose senders wait for its position."""
         self._probe.stamped(packet.ring, packet.number, packet.time)
-        self.take(packet)
+        self._enter(packet)
         for bundle in packet.bundles:
             if self._desk.numbered(bundle) or bundle.kind == _SUBSCRIBE:
                 self._waits.add(bundle)
@@ -157,8 +201,14 @@ class Delivery:
             self._moved = True
 
     def is_new(self, packet: UnreliablePacket) -> bool:
-        """Whether this datagram outside the streams comes for the first time."""
+        """Whether this datagram outside the streams comes for the first time.
+
+        Raises:
+            ProtocolViolation: its daemon cannot have sent so many.
+        """
         window = self._unreliable_seen[packet.daemon]
+        if packet.counter > window.highest + MOST_UNRELIABLE:
+            raise ProtocolViolation("counter", f"{packet.counter}, after {window.highest}")
         if not window.check(packet.counter):
             return False
         window.accept(packet.counter)

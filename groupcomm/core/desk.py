@@ -10,22 +10,23 @@ from collections.abc import Iterable
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.core.backlog import Backlog
+from groupcomm.core.intake import Intake
 from groupcomm.core.probe import Probe
 from groupcomm.core.seat import ClientBytes, ClientInput, ClientOpened, RulesChanged, Seat
 from groupcomm.core.subscriptions import Subscriptions
 from groupcomm.core.teller import Teller
 from groupcomm.core.user_names import UserNames
-from groupcomm.errors import BadDatagram, LocalProtocolError, SessionError
+from groupcomm.errors import LocalProtocolError, SessionError
 from groupcomm.events import DaemonView, MemberId
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.security.access import Access
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import DaemonSession, Hello, Query, SessionLimits, State, Submit
-from groupcomm.session.frames import (
-    encode_ordered,
-)
+from groupcomm.session.daemon import DaemonSession, SessionLimits, State
+from groupcomm.session.frames import encode_ordered
+from groupcomm.session.prices import price_of_refusal
+from groupcomm.session.requests import Hello, Query, Request, Submit
 from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle, leave_bundle
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
@@ -41,6 +42,7 @@ class Desk(Teller):
 
     Attributes:
         sessions: by connection number, until their streams have ended.
+        intake: what programs have sent, to be looked at in turn.
         backlog, subscriptions: bundles that want a number, and what they pass before.
         closed: connections to be closed once their output is taken.
         limits: of sessions that begin from now on.
@@ -77,6 +79,7 @@ class Desk(Teller):
         self._unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
         self.sessions: dict[int, DaemonSession] = {}
+        self.intake = Intake(self._carry_out, self._leave, self._depart)
         self.backlog = Backlog()
         self.subscriptions = Subscriptions(self.backlog)
         self.closed: list[int] = []
@@ -148,9 +151,9 @@ class Desk(Teller):
     # ---- what clients do ----
 
     def feed(self, event: ClientInput) -> None:
-        """Take one thing that a client did, or what changes for all."""
+        """Take one thing that a client did, or what changes for all; bytes wait for their turn."""
         if isinstance(event, ClientBytes):
-            self._read(event.connection, event.data)
+            self._hear(event.connection, event.data)
         elif isinstance(event, ClientOpened):
             session = DaemonSession(event.connection, limits=self.limits)
             self.sessions[event.connection] = session
@@ -160,29 +163,27 @@ class Desk(Teller):
         else:
             self._end(event.connection)
 
-    def _read(self, connection: int, data: bytes) -> None:
+    def _hear(self, connection: int, data: bytes) -> None:
         seat = self._seats.get(connection)
-        if seat is None or seat.leaving or seat.gone:
-            return
-        try:
-            for request in seat.session.receive(data):
-                if isinstance(request, Submit):
-                    self._submit(seat, request)
-                elif isinstance(request, Hello):
-                    if request.causes:
-                        self._causes.wanted.add(connection)
-                    if request.principals:
-                        self._principals.add(connection)
-                    seat.takes_refusals = request.refusals
-                    self._greet(seat, request.user)
-                elif isinstance(request, Query):
-                    self.queries.append((connection, request.text))
-                else:
-                    self._leave(seat, Code.OK, "the client has left")
-        except SessionError as error:
-            self._leave(seat, error.code, str(error))
-        except BadDatagram as error:
-            self._leave(seat, Code.NET_ERROR, f"a frame that does not decode: {error}")
+        if seat is not None and not (seat.leaving or seat.gone):
+            seat.session.hear(data)
+            self.intake.add(seat)
+
+    def _carry_out(self, seat: Seat, request: Request) -> None:
+        if isinstance(request, Submit):
+            self._submit(seat, request)
+        elif isinstance(request, Query):
+            if not seat.gone:
+                self.queries.append((seat.session.connection, request.text))
+        elif isinstance(request, Hello):
+            if request.causes:
+                self._causes.wanted.add(seat.session.connection)
+            if request.principals:
+                self._principals.add(seat.session.connection)
+            seat.takes_refusals = request.refusals
+            self._greet(seat, request.user)
+        else:
+            self._leave(seat, Code.OK, "the client has left")
 
     def _greet(self, seat: Seat, user: str) -> None:
         try:
@@ -241,11 +242,13 @@ class Desk(Teller):
 
     def _admits(self, seat: Seat, bundle: Bundle) -> bool:
         """Whether a bundle is allowed; if not it is dropped, and its session told once."""
+        session = seat.session
         refused = self.guard.judge(seat, bundle)
         if refused is None:
             return True
-        seat.session.backlog_bytes -= bundle.size
-        if bundle.index == 0:
+        session.price = price_of_refusal(bundle, session.price)
+        session.backlog_bytes -= bundle.size
+        if refused.verb:
             self.refuse(seat, refused)
         return False
 
@@ -253,7 +256,7 @@ class Desk(Teller):
 
     def govern(self, access: Access, most_groups: int | None) -> None:
         """These rules hold from now on: who may not be in a group any more has to leave it."""
-        self.guard.access, self.guard.most_groups = access, most_groups
+        self.guard.govern(access, most_groups)
         for seat in list(self._seats.values()):
             seat.allowed.clear()
             if seat.user and (why_not := self.guard.why_not_called(seat.principal, seat.user)):
@@ -288,6 +291,7 @@ class Desk(Teller):
         if seat.leaving:
             return
         seat.leaving = True
+        seat.session.forget_heard()
         if seat.member is not None:
             self._order_control(seat, BundleKind.DISCONNECT)
         else:
@@ -310,9 +314,17 @@ class Desk(Teller):
         if seat is None:
             return
         seat.gone = True
+        seat.session.forget_replies()
+        if seat.session.waits:  # what it had sent before counts
+            self.intake.add(seat)
+        else:
+            self._depart(seat)
+
+    def _depart(self, seat: Seat) -> None:
+        """Nothing of a client is left: neither its stream, nor anything that it has sent."""
         self._leave(seat, Code.CONNECTION_CLOSED, "the connection was lost")
         if seat.member is None:
-            del self._seats[connection]
+            self._seats.pop(seat.session.connection, None)  # it may have had to go before
 
     def cut_off(self, connection: int, what: str) -> None:
         """End the session of a client that is too slow."""

@@ -23,6 +23,9 @@ MAX_KNOWN: Final = 256
 MAX_NEWS: Final = 64
 """Lines for the log that wait for the shell."""
 
+MAX_TOLD: Final = 256
+"""Principals in groups of which the log has told that other daemons let them in; of no more."""
+
 _FRAGMENT = int(BundleKind.FRAGMENT)
 _JOIN = int(BundleKind.JOIN)
 _LEAVE = int(BundleKind.LEAVE)
@@ -39,7 +42,7 @@ class Guard:
         news: what the log should say, the oldest first.
     """
 
-    __slots__ = ("_memberships", "access", "foreign", "most_groups", "news", "refused")
+    __slots__ = ("_memberships", "_told", "access", "foreign", "most_groups", "news", "refused")
 
     def __init__(self) -> None:
         self.access = Access()
@@ -48,16 +51,22 @@ class Guard:
         self.foreign = 0
         self.news: deque[str] = deque(maxlen=MAX_NEWS)
         self._memberships: Counter[str] = Counter()  # of principals, with those asked for
+        self._told: set[tuple[str, str]] = set()
 
     def judge(self, seat: Seat, bundle: Bundle) -> Refused | None:
-        """Whether a session may submit a bundle, decided for each of its destinations."""
+        """Whether a session may submit a bundle, decided for each of its destinations.
+
+        What is dropped without a word has no verb.
+        """
         if bundle.kind == _JOIN:
             return self._judge_join(seat, bundle)
         if bundle.kind == _LEAVE:
+            if bundle.groups[0] not in seat.groups:  # else anybody could have others order these
+                return self._drop(seat, bundle)
             self._forget(seat, bundle.groups[0])
             return None
         if bundle.kind == _FRAGMENT and bundle.index:  # as it was decided when it began
-            return self._again(seat, bundle) if seat.refused == bundle.message else None
+            return self._drop(seat, bundle) if seat.refused == bundle.message else None
         if bundle.groups in seat.allowed or not self.access.restricts:
             return None
         for name in bundle.groups:
@@ -69,8 +78,8 @@ class Guard:
         seat.allowed.add(bundle.groups)
         return None
 
-    def _again(self, seat: Seat, bundle: Bundle) -> Refused:
-        """One more fragment of a message that was refused; nobody is told again."""
+    def _drop(self, seat: Seat, bundle: Bundle) -> Refused:
+        """A fragment of a message that was refused, or a leave of nothing; nobody is told."""
         return Refused(number=bundle.message, count=1, verb="", group="", principal=seat.principal)
 
     def _judge_join(self, seat: Seat, bundle: Bundle) -> Refused | None:
@@ -121,6 +130,11 @@ class Guard:
 
     # ---- members ----
 
+    def govern(self, access: Access, most_groups: int | None) -> None:
+        """These rules hold from now on."""
+        self.access, self.most_groups = access, most_groups
+        self._told.clear()
+
     def expel(self, seat: Seat, group: str) -> Refused:
         """A session may not be in a group any more, and has to leave it."""
         seat.expelled.add(group)
@@ -136,8 +150,15 @@ class Guard:
         return not self.access.restricts or self.access.may(principal, Verb.JOIN, group)
 
     def note_foreign(self, member: Member, group: str) -> None:
-        """Another daemon has a member that may not be one by these rules."""
+        """Another daemon has a member that may not be one by these rules.
+
+        The log tells of a principal and a group once until the rules change: whoever joins and
+        leaves at a daemon with other rules shall not fill the logs of all.
+        """
         self.foreign += 1
+        if (member.principal, group) in self._told or len(self._told) >= MAX_TOLD:
+            return
+        self._told.add((member.principal, group))
         whose = member.principal or "nobody known"
         self.news.append(
             f"{member.id}, {whose}, is in {group!r}, which the rules of this daemon forbid: its"

@@ -71,7 +71,7 @@ class Keeper:
         try:
             report = decode_key_report_untrusted(bytes(body_payload(bundle.body)))
         except BadDatagram:
-            self._core.counters.violations += 1
+            self._core.counters.violations["keys"] += 1
             return
         before = rotation.keys
         self._say(rotation.on_report(self._members[daemon], report))

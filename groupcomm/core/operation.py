@@ -4,35 +4,25 @@ Pure. A new one is made for each view. While the view stands, datagrams go in an
 out; once it stands still, its `ending` is all that is used.
 """
 
-from collections.abc import Callable
-
+from groupcomm.clocks.latest import LatestTime
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.config.view import RING, View
-from groupcomm.core import checks
+from groupcomm.core.arrivals import Arrivals
 from groupcomm.core.backlog import Backlog, stays_never
 from groupcomm.core.delivery import Delivery
 from groupcomm.core.ending import Ending
 from groupcomm.core.outside import Outside
 from groupcomm.core.surroundings import Surroundings
 from groupcomm.core.withheld import Withheld
-from groupcomm.errors import RemoteProtocolError
 from groupcomm.events import DaemonView
 from groupcomm.hop.handover import Handover
 from groupcomm.hop.routes import Routes
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Causes, Packer
-from groupcomm.wire.ack import decode_ack_untrusted
 from groupcomm.wire.bundle import Bundle
-from groupcomm.wire.data import DataPacket, decode_data_untrusted
-from groupcomm.wire.headers import decode_headers_untrusted
-from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
-from groupcomm.wire.link import decode_link_untrusted
-from groupcomm.wire.packet import PacketKind
-from groupcomm.wire.request import decode_request_untrusted
-from groupcomm.wire.resend import decode_resend_untrusted
-from groupcomm.wire.rest import decode_rest_untrusted
-from groupcomm.wire.token import decode_token_untrusted
+from groupcomm.wire.data import DataPacket
+from groupcomm.wire.horizon import HorizonNotice
 
 
 class Operation:
@@ -49,6 +39,7 @@ class Operation:
         ring, delivery, streams, links: the parts.
         clock: of the ring.
         ending: what is left to do with the view once it stands still.
+        receive: takes one packet of this view; see Arrivals.
         deadline: when `step` has something to do.
         key: of the view.
     """
@@ -66,6 +57,7 @@ class Operation:
         self._desk = around.desk
         self.counters = around.counters
         self._names: list[str | None] = [daemon.name for daemon in view.daemons]
+        latest = LatestTime(view.clock, around.physical.read(now), now)
         self.clock = RingClock(around.physical, view.clock)
         first = Backlog()
         first.extend(announcement)
@@ -85,6 +77,7 @@ class Operation:
             desk=self._desk,
             begun=self._on_complete,
             keys=around.keeper.hear,
+            latest=latest,
             probe=self._probe,
         )
         self.streams = self.delivery.streams
@@ -106,13 +99,24 @@ class Operation:
         entered = routes.entered
         self._gaps = self._foreign_gaps(entered)
         self.ring = self._make_ring(entered, now)
-        self._changed: set[int] = set()  # foreign streams that may have new gaps
-        # The latest notice of each ring: a site hears the multicasts of all its rings, so without
-        # this notices would be passed on in circles. Of packets the streams know the first.
-        self._noticed = [(0, 0, 0)] * len(view.rings)
-        self._handlers = self._by_kind()
+        self._arrivals = self._make_arrivals(latest)
+        self.receive = self._arrivals.receive
         self._now = now
         self.deadline = now
+
+    def _make_arrivals(self, latest: LatestTime) -> Arrivals:
+        return Arrivals(
+            self.view,
+            self._me,
+            ring=self.ring,
+            delivery=self.delivery,
+            outside=self._outside,
+            withheld=self._withheld,
+            handover=self._handover,
+            counters=self.counters,
+            latest=latest,
+            pass_on=self._pass_on,
+        )
 
     def _make_ring(self, entered: frozenset[int], now: float) -> Ring:
         return Ring(
@@ -127,20 +131,6 @@ class Operation:
             host=self,
             now=now,
         )
-
-    def _by_kind(self) -> dict[int, Callable[[bytes], None]]:
-        return {
-            PacketKind.DATA: self._on_data,
-            PacketKind.UNRELIABLE: self._outside.receive,
-            PacketKind.TOKEN: self._on_token,
-            PacketKind.REST: self._on_rest,
-            PacketKind.REQUEST: self._on_request,
-            PacketKind.HORIZON: self._on_horizon,
-            PacketKind.RESEND: self._on_resend,
-            PacketKind.LINK: self._on_link,
-            PacketKind.ACK: self._on_acknowledgement,
-            PacketKind.HEADERS: self._on_headers,
-        }
 
     def _foreign_gaps(self, entered: frozenset[int]) -> list[Gaps]:
         """In the ring one asks soon, and rarely again: it may have to be fetched over a link."""
@@ -197,24 +187,12 @@ class Operation:
 
     # ---- one step ----
 
-    def receive(self, kind: int, packet: bytes, now: float) -> None:
-        """Take one packet of this view.
-
-        Raises:
-            BadDatagram, RemoteProtocolError: it breaks its layout, or the protocol.
-        """
-        self._now = now
-        handler = self._handlers.get(kind)
-        if handler is None:
-            raise RemoteProtocolError(f"packet of kind {kind} belongs to no view")
-        handler(packet)
-
     def step(self, now: float, *, clients: bool) -> None:
         """Act once for all that has come, but for deliveries; `clients`: they did some of it."""
         self._now = now
         if clients or self._desk.unreliable:
             self._outside.send()
-        if self._changed:
+        if self._arrivals.changed:
             self._look_for_gaps(now)
         self.ring.step(now)
         for number, packet in self._withheld.take(self.ring.everywhere):
@@ -232,115 +210,15 @@ class Operation:
 
     def _look_for_gaps(self, now: float) -> None:
         for gaps in self._gaps:
-            if gaps.stream.ring in self._changed:
+            if gaps.stream.ring in self._arrivals.changed:
                 gaps.update(now)
-        for ring in self._changed:
+        for ring in self._arrivals.changed:
             self._handover.update(ring, now)
-        self._changed.clear()
-
-    # ---- packets ----
-
-    def _on_token(self, packet: bytes) -> None:
-        token = decode_token_untrusted(packet)
-        checks.check_token(token, self.view, self._own_ring)
-        self.ring.on_token(token, self._now)
-
-    def _on_request(self, packet: bytes) -> None:
-        request = decode_request_untrusted(packet)
-        checks.check_request(request, self.view, self._own_ring)
-        self.ring.on_request(request)
-
-    def _on_data(self, raw: bytes) -> None:
-        packet = decode_data_untrusted(raw)
-        checks.check_data(packet, self.view, self._own_ring)
-        own = packet.ring == self._own_ring
-        if packet.daemon == self._me:
-            self.ring.flow.window.repeated += len(raw)  # a fellow has answered a request for it
-        elif packet.stays and not own:
-            return  # of another ring of this site; the header comes once that whole ring has it
-        elif self._take(packet):
-            if own:
-                self.ring.on_packet(packet.number)
-            if packet.stays:
-                self._note_staying(packet)
-            else:
-                self._pass_on(packet.ring, packet.number, packet.raw)
-
-    def _on_headers(self, raw: bytes) -> None:
-        packets = decode_headers_untrusted(raw).packets
-        news = False
-        for packet in packets:
-            checks.check_data(packet, self.view, self._own_ring)
-            news |= self._take(packet)
-        if news:
-            self._pass_on(packets[0].ring, packets[0].number, raw)
-
-    def _take(self, packet: DataPacket) -> bool:
-        if not self.delivery.take(packet):
-            self.counters.duplicates += 1
-            return False
-        self._note_use(packet)
-        if packet.ring != self._own_ring:
-            self._changed.add(packet.ring)
-        return True
-
-    def _note_staying(self, packet: DataPacket) -> None:
-        self.ring.flow.stays(packet.number)
-        self._withheld.add(packet)
-
-    def _note_use(self, packet: DataPacket) -> None:
-        """While the agreed order is in use, or frontiers are waited for, notices come often."""
-        if packet.in_agreed_order or packet.time in self.delivery.order.hurried:
-            notices = self.ring.notices
-            notices.agreed_at = self._now
-            if packet.ring != self._own_ring and packet.time > notices.foreign_time:
-                notices.foreign_time = packet.time
+        self._arrivals.changed.clear()
 
     def _pass_on(self, origin: int, number: int, packet: bytes) -> None:
         if self._handover.pass_on(origin, number, packet):
             self.send(RING, packet)
-
-    def _on_rest(self, packet: bytes) -> None:
-        notice = decode_rest_untrusted(packet)
-        checks.check_rest(notice, self.view, self._own_ring)
-        self.ring.on_rest(notice, self._now)
-        self.delivery.count(notice.ring, notice.horizon, notice.last)
-        self.delivery.reach(notice.ring, min(notice.frontiers))
-
-    def _on_horizon(self, packet: bytes) -> None:
-        for notice in decode_horizon_untrusted(packet).notices:
-            checks.check_horizon(notice, self.view)
-            self._take_notice(notice)
-
-    def _take_notice(self, notice: HorizonNotice) -> None:
-        ring = notice.ring
-        self.streams[ring].learn(notice.upto)
-        self.delivery.count(ring, notice.horizon, notice.upto)
-        self.delivery.reach(ring, notice.frontier)
-        if ring == self._own_ring:
-            self.ring.notices.issued(self._now, notice.frontier, notice.horizon)
-        else:
-            self.ring.flow.hear_held(ring, notice.told(self._own_ring), self._now)
-            if notice.unsettled:
-                self.ring.notices.asked = True
-            if self.streams[ring].known > self.streams[ring].held:
-                self._changed.add(ring)
-        news = (notice.horizon, notice.upto, notice.frontier)
-        if news > self._noticed[ring]:
-            self._noticed[ring] = news
-            self._handover.notify(ring, notice.encode(), self._now)
-
-    def _on_resend(self, packet: bytes) -> None:
-        request = decode_resend_untrusted(packet)
-        checks.check_resend(request, self.view)
-        self._handover.answer(request, self._withheld.form_outside, self._now)
-
-    def _on_link(self, raw: bytes) -> None:
-        if packet := self._handover.arrived(decode_link_untrusted(raw), self._now):
-            self._handlers[packet[0]](packet)
-
-    def _on_acknowledgement(self, packet: bytes) -> None:
-        self._handover.acknowledged(decode_ack_untrusted(packet), self._now)
 
     # ---- the host of the ring ----
 
@@ -366,7 +244,7 @@ class Operation:
     def originate(self, packet: DataPacket) -> None:
         """Take a packet that was numbered just now as received."""
         self.delivery.originate(packet)
-        self._note_use(packet)
+        self._arrivals.note_use(packet, self._now)
 
     def publish(self, packet: DataPacket) -> None:
         """Send an originated packet to the ring and, unless it stays, towards every other ring."""

@@ -11,6 +11,7 @@ from groupcomm.core import checks
 from groupcomm.core.counters import Counters
 from groupcomm.core.delivery import Delivery
 from groupcomm.core.desk import Desk
+from groupcomm.errors import ProtocolViolation
 from groupcomm.stream.packer import Packer
 from groupcomm.wire.unreliable import UnreliablePacket, decode_unreliable_untrusted
 
@@ -49,12 +50,20 @@ class Outside:
         self._send = send
         self._pass_on = pass_on
 
-    def receive(self, raw: bytes) -> None:
-        """Take a datagram; raises BadDatagram or RemoteProtocolError."""
+    def receive(self, raw: bytes, sender: int) -> None:
+        """Take a datagram that a daemon has sent or passed on.
+
+        Raises:
+            BadDatagram, ProtocolViolation: it breaks its layout, or the protocol.
+        """
         packet = decode_unreliable_untrusted(raw)
         checks.check_unreliable(packet, self._view)
         if packet.daemon == self._me:
             return
+        ring_of = self._view.ring_of
+        rings = {ring_of[packet.daemon], ring_of[sender], ring_of[self._me]}
+        if sender != packet.daemon and len(rings) == 1:
+            raise ProtocolViolation("sender", f"daemon {sender} sends for {packet.daemon}")
         if not self._delivery.is_new(packet):
             self._counters.unreliable_duplicates += 1
             return

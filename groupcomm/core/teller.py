@@ -125,6 +125,7 @@ class Teller(ABC):
         """Tell a session what it may not do; a client that does not understand that is cut off."""
         if seat.takes_refusals:
             self._push(seat, (encode_refused(refused),))
+            seat.session.replied()
         else:
             self._leave(seat, Code.ILLEGAL_GROUP, str(refused))
 
@@ -143,5 +144,8 @@ class Teller(ABC):
                 self._push(seat, frame)
 
     def answer(self, connection: int, data: bytes) -> None:
-        """Answer the oldest query of a session."""
-        self._push_all([connection], encode_answer(data))
+        """Answer the query of a session; the next one is looked at once it has taken the answer."""
+        seat = self._seats.get(connection)
+        if seat is not None:
+            self._push(seat, (encode_answer(data),))
+            seat.session.replied(answer=True)

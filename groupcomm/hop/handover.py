@@ -11,6 +11,7 @@ from math import inf
 
 from groupcomm.config.core import Timing
 from groupcomm.config.view import RING, View
+from groupcomm.errors import ProtocolViolation
 from groupcomm.hop.link import Link
 from groupcomm.hop.notices import WaitingNotices
 from groupcomm.hop.queue import Queued
@@ -142,22 +143,32 @@ class Handover:
 
     # ---- what comes in ----
 
-    def arrived(self, carried: LinkPacket, now: float) -> bytes | None:
+    def arrived(self, carried: LinkPacket, sender: int, now: float) -> bytes | None:
         """The packet that has come over a link; None if there is none, or it had come before.
 
         Raises:
             BadDatagram: it came in pieces, and they are none.
+            ProtocolViolation: another daemon has sent it than it says, or it can be no link's.
         """
-        link = self.links.get(carried.sender)
+        link = self._link_to(carried.sender, sender)
         if link is None:
             return None
         packet = link.arrived(carried, now)
         self.deadline = min(self.deadline, link.deadline)
         return packet
 
-    def acknowledged(self, ack: Acknowledgement, now: float) -> None:
-        """The other end of a link says what has come."""
-        link = self.links.get(ack.sender)
+    def _link_to(self, named: int, sender: int) -> Link | None:
+        if named != sender:
+            raise ProtocolViolation("sender", f"daemon {sender} names itself {named} on a link")
+        return self.links.get(named)
+
+    def acknowledged(self, ack: Acknowledgement, sender: int, now: float) -> None:
+        """The other end of a link says what has come.
+
+        Raises:
+            ProtocolViolation: it names what was never sent, or another daemon.
+        """
+        link = self._link_to(ack.sender, sender)
         if link is not None:
             link.acknowledged(ack, now)
             self.deadline = -inf
@@ -187,7 +198,7 @@ class Handover:
         budget = RESEND_BYTES
         found: list[Queued] = []
         for first, last in request.ranges:
-            for number in range(first, min(last, stream.known) + 1):
+            for number in range(max(first, stream.forgotten + 1), min(last, stream.known) + 1):
                 packet = stream.packets.get(number)
                 raw = form(packet) if packet is not None and budget > 0 else None
                 if raw is not None:

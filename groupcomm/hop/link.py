@@ -12,6 +12,7 @@ from math import inf
 from typing import Final
 
 from groupcomm.config.view import SAFE_PACKET_BYTES
+from groupcomm.errors import ProtocolViolation
 from groupcomm.hop.bandwidth import Bandwidth
 from groupcomm.hop.notices import WaitingNotices
 from groupcomm.hop.path import PathSize
@@ -34,6 +35,9 @@ OVERHEAD_BYTES: Final = 80
 
 BURST_S: Final = 0.05
 """What was not sent while the daemon was busy for so long follows at once, as the window allows."""
+
+MOST_AHEAD: Final = 2**32
+"""Packets between two that come over a link: years of them."""
 
 
 class Link:
@@ -115,7 +119,10 @@ class Link:
 
         Raises:
             BadDatagram: its pieces are together, and are no packet that goes over links.
+            ProtocolViolation: its number cannot be that of a packet on this link.
         """
+        if carried.number > self.received.highest + MOST_AHEAD:
+            raise ProtocolViolation("link", f"{carried.number}, after {self.received.highest}")
         is_new = self.received.take(carried.number, now)
         self.deadline = min(self.deadline, self.received.due)
         if not is_new or carried.piece is None:
@@ -124,7 +131,9 @@ class Link:
         return None if whole is None else with_key_untrusted(whole, self._key)
 
     def acknowledged(self, ack: Acknowledgement, now: float) -> None:
-        """The other end says what it has."""
+        """The other end says what it has; raises ProtocolViolation if that was never sent."""
+        if ack.ranges[-1][1] > self.under_way.last:
+            raise ProtocolViolation("ack", f"{ack.ranges[-1][1]}, of {self.under_way.last} sent")
         before = self.under_way.delivered
         arrived, sample = self.under_way.acknowledged(ack.ranges, ack.delay_us / 1e6, now)
         for queued in arrived:

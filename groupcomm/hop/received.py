@@ -33,6 +33,11 @@ class Received:
         self.due = inf
         self.duplicates = 0
 
+    @property
+    def highest(self) -> int:
+        """The highest number that has come; 0 before the first."""
+        return self._ranges[-1][1] if self._ranges else 0
+
     def take(self, number: int, now: float) -> bool:
         """Note a link number; False if it had come, or is so old that nobody knows any more."""
         ranges = self._ranges

@@ -14,6 +14,9 @@ MAX_ACK_DELAY_S: Final = 0.005
 
 LEAST_WINDOW_S: Final = 10.0
 
+SHORTEST_S: Final = 1e-6
+"""No way is shorter; who is broken may acknowledge what it has not got yet."""
+
 
 class RoundTrip:
     """Estimates of one link's round trip, in seconds.
@@ -42,6 +45,7 @@ class RoundTrip:
             ack_delay_s: for how long its receiver has had it.
             now: seconds.
         """
+        sample_s = max(sample_s, SHORTEST_S)
         self._note_least(sample_s, now)
         adjusted = sample_s - min(ack_delay_s, MAX_ACK_DELAY_S)
         if adjusted < self.least_s:

@@ -82,6 +82,11 @@ class UnderWay:
         self.lost = 0
         self.deadline = inf
 
+    @property
+    def last(self) -> int:
+        """The number of the last try; 0 before the first."""
+        return self._next - 1
+
     def add(self, queued: Queued, size: int, now: float) -> int:
         """A packet is being sent; the number of this try."""
         if not self._sent:

@@ -11,7 +11,7 @@ from msgspec import structs
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import View
-from groupcomm.errors import ConfigError, RemoteProtocolError
+from groupcomm.errors import ConfigError, ProtocolViolation, RemoteProtocolError
 from groupcomm.membership.host import Host
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.proposal import LEAD_US, make_view, median_reading, rank
@@ -19,30 +19,44 @@ from groupcomm.membership.recovery import Recovery
 from groupcomm.wire.membership import Commit, Join, Proposal, Repair
 
 
+def check_commit(commit: Commit, peer: Peer) -> None:
+    """Raise ProtocolViolation if a daemon commits to a view in which it is not as it is."""
+    seat = next((s for s in commit.proposal.seats if s.number == peer.number), None)
+    start = peer.incarnation
+    if seat is None or (seat.restarts, seat.random_id, seat.attempt) != (
+        start.restarts,
+        start.random_id,
+        commit.attempt,
+    ):
+        raise ProtocolViolation("commit", "to a view that its sender is not in")
+
+
 def joins_of(
-    proposal: Proposal, me: tuple[int, int], own: Join, peers: Mapping[int, Peer]
+    proposal: Proposal, start: Start, own: Join, peers: Mapping[int, Peer]
 ) -> dict[int, Join] | None:
     """The joins that a proposal is made from, by number; None if one of them is not here.
 
     Args:
         proposal: own or another's.
-        me: number and random id of this daemon, which must be in it.
+        start: this daemon, which must be in it.
         own: its join.
         peers: all others.
     """
     joins: dict[int, Join] = {}
     for seat in proposal.seats:
         join: Join | None = own
-        key = me
-        if seat.number != me[0]:
+        incarnation = start.incarnation
+        if seat.number != start.daemon.number:
             peer = peers.get(seat.number)
             if peer is None or peer.left:
                 return None
-            join, key = peer.join, peer.key
-        if join is None or join.attempt != seat.attempt or key[1] != seat.random_id:
+            join, incarnation = peer.join, peer.incarnation
+        if join is None or join.attempt != seat.attempt:
+            return None
+        if (incarnation.restarts, incarnation.random_id) != (seat.restarts, seat.random_id):
             return None
         joins[seat.number] = join
-    return joins if me[0] in joins else None
+    return joins if start.daemon.number in joins else None
 
 
 class Agreement:
@@ -119,6 +133,10 @@ class Agreement:
     def has_name(self, number: int) -> bool:
         """Whether a daemon, in whatever start, is a member."""
         return any(seat.number == number for seat in self.proposal.seats)
+
+    def has_other_start_of(self, peer: Peer) -> bool:
+        """Whether a daemon is a member, but not in its present start."""
+        return self.has_name(peer.number) and self.attempt_of(peer) is None
 
     def next_repairs(self, now: float) -> list[tuple[Repair, set[int]]]:
         """Packets of the old view to send, and to whom; maybe to all, to be passed on."""

@@ -90,7 +90,7 @@ class Comparison:
         """Note what a message tells of settings; return whether it is to be looked at any further.
 
         Raises:
-            RemoteProtocolError: its name is not that of its sender.
+            ProtocolViolation: its name is not that of its sender.
         """
         if isinstance(message, Join | Beacon | Settings):
             if not isinstance(message, Beacon):

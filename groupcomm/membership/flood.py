@@ -20,6 +20,7 @@ MAX_UNFINISHED = 64
 """Messages in parts of which some have come; more are only sent by somebody who is broken."""
 
 Outgoing = tuple[str | None, bytes]
+_Key = tuple[int, int, int, bool]  # origin, random id, sequence, whether it came from there itself
 """The name of a daemon, or None for all others of the own site; and a packet."""
 
 
@@ -28,6 +29,7 @@ class Flood:
 
     Attributes:
         out: packets to be sealed and sent.
+        sequence: of the last message.
     """
 
     __slots__ = (
@@ -37,9 +39,9 @@ class Flood:
         "_me",
         "_names",
         "_parts",
-        "_sequence",
         "_start",
         "out",
+        "sequence",
     )
 
     def __init__(self, config: CoreConfig, start: Start) -> None:
@@ -51,15 +53,15 @@ class Flood:
         safe = SAFE_PACKET_BYTES if self._far else config.packet_limit
         self._limit = min(config.packet_limit, safe)  # nobody has tried the ways to other sites
         self._names = {daemon_number(name): name for name in config.daemons}
-        self._sequence = 0
-        self._parts: dict[tuple[int, int, int], dict[int, bytes]] = {}
+        self.sequence = 0
+        self._parts: dict[_Key, tuple[ReplayWindow, dict[int, bytes]]] = {}
         self.out: list[Outgoing] = []
 
     def _cut(self, message: ControlMessage) -> list[bytes]:
-        self._sequence += 1
+        self.sequence += 1
         kind, body = encode_message(message)
         start = self._start.incarnation
-        return cut_message(self._me, start, self._sequence, kind, body, self._limit)
+        return cut_message(self._me, start, self.sequence, kind, body, self._limit)
 
     def send_all(self, message: ControlMessage) -> None:
         """Send to every listed daemon."""
@@ -91,25 +93,36 @@ class Flood:
             if name is not None:
                 self.out.append((name, packet))
 
-    def is_new(self, seen: ReplayWindow, packet: ControlPacket) -> bool:
-        """Whether a packet has not come yet, over whatever way."""
+    def is_new(self, seen: ReplayWindow, packet: ControlPacket, *, own: bool) -> bool:
+        """Whether a packet has not come yet: from its origin itself, or from others."""
         if not seen.check(packet.sequence):
             return False
         if not self._parts:
             return True
-        parts = self._parts.get((packet.origin, packet.incarnation.random_id, packet.sequence))
-        return parts is None or packet.part not in parts
+        begun = self._parts.get((packet.origin, packet.incarnation.random_id, packet.sequence, own))
+        return begun is None or packet.part not in begun[1]
 
-    def assemble(self, packet: ControlPacket) -> bytes | None:
-        """The body of a message once all its parts are here."""
+    def assemble(self, packet: ControlPacket, seen: ReplayWindow, *, own: bool) -> bytes | None:
+        """Return the body of a message once all its parts are here, from one of the two.
+
+        Of too many unfinished messages the oldest is given up. Either way its sequence is taken
+        from then on: else daemons would go on passing parts of it to each other for ever.
+        """
         if packet.parts == 1:
+            seen.accept(packet.sequence)
             return packet.payload
-        key = (packet.origin, packet.incarnation.random_id, packet.sequence)
-        parts = self._parts.setdefault(key, {})
+        key = (packet.origin, packet.incarnation.random_id, packet.sequence, own)
+        _, parts = self._parts.setdefault(key, (seen, {}))
         parts[packet.part] = packet.payload
         if len(parts) < packet.parts:
-            while len(self._parts) > MAX_UNFINISHED:
-                del self._parts[next(iter(self._parts))]
+            if len(self._parts) > MAX_UNFINISHED:
+                self._give_up(next(iter(self._parts)))
             return None
         del self._parts[key]
+        seen.accept(packet.sequence)
         return b"".join(parts[part] for part in sorted(parts))
+
+    def _give_up(self, key: _Key) -> None:
+        seen, _ = self._parts.pop(key)
+        if seen.check(key[2]):
+            seen.accept(key[2])

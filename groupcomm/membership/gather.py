@@ -95,7 +95,7 @@ class Gather:
         self._seats: dict[int, tuple[Incarnation, int]] = {}
         self._all_mutual = False
         self._awaited: set[int] = set()  # whom members hear
-        self._kept: list[bytes] = []  # packets of the old view
+        self._kept: list[tuple[int, bytes]] = []  # packets of the old view, and who has sent each
         self._meet_until = -inf
         self._round_s = 2.1 * timing.longest_delay_s
         self._needed = 0  # the mark that a view with all that were heard needs
@@ -121,17 +121,17 @@ class Gather:
             self._wait_s += self._round_s
         self._meet_until = now + self._round_s
 
-    def keep(self, packet: bytes) -> None:
+    def keep(self, sender: int, packet: bytes) -> None:
         """Keep a packet of the old view: its sender has committed before this daemon has."""
         if len(self._kept) < MAX_KEPT:
-            self._kept.append(packet)
+            self._kept.append((sender, packet))
 
-    def give_kept(self, take: Callable[[bytes], bool]) -> None:
+    def give_kept(self, take: Callable[[int, bytes], bool]) -> None:
         """Hand over what was kept, now that it can be taken; what is broken is lost."""
         kept, self._kept = self._kept, []
-        for packet in kept:
+        for sender, packet in kept:
             with suppress(RemoteProtocolError):
-                take(packet)
+                take(sender, packet)
 
     def look(
         self, start: Start, own: Join, peers: Mapping[int, Peer], now: float

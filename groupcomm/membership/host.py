@@ -8,6 +8,24 @@ from groupcomm.stream.ranges import Range
 from groupcomm.wire.membership import Past
 
 
+class OldView(Protocol):
+    """The view that stands still, as membership sees it.
+
+    Attributes:
+        fellows: indices of those with whom this daemon is bound to treat it alike.
+    """
+
+    fellows: frozenset[int]
+
+    def believes(self, past: Past) -> bool:
+        """Whether a fellow can hold of it what it says."""
+
+    def prepare(self, union: Union, fellows: frozenset[int]) -> bool:
+        """Whether what was delivered here could have come of a union that is held; find out what is
+        left to deliver of it. Alone it always could: in doubt nothing more is delivered.
+        """
+
+
 class Host(Protocol):
     """The daemon, as membership sees it. Packets of the old view are named by ring and number."""
 
@@ -47,6 +65,10 @@ class Host(Protocol):
         Returns:
             Its ring and number; None if it is not taken.
         """
+
+    @property
+    def old(self) -> OldView:
+        """The view that stands still; there is one."""
 
     def bind(self, union: Union, fellows: frozenset[int]) -> None:
         """This daemon holds the union and has told so: it treats the old view as these do.

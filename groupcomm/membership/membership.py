@@ -16,28 +16,31 @@ Membership Protocol", ACM TOCS 13(4), 1995, sections 5 and 6. There a token coll
 
 from collections import Counter
 from math import inf
-from typing import Final
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Adoption, Start
 from groupcomm.config.view import Incarnation, View
-from groupcomm.membership.agreement import Agreement, joins_of
+from groupcomm.errors import Contradiction, RemoteProtocolError
+from groupcomm.membership.agreement import Agreement, check_commit, joins_of
 from groupcomm.membership.farewell import Farewell
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.gather import Gather
+from groupcomm.membership.hearing import Hearing
 from groupcomm.membership.host import Host
 from groupcomm.membership.neighbours import Neighbours
+from groupcomm.membership.outdated import Outdating
 from groupcomm.membership.own_join import OwnJoin
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.reservation import Reservation
+from groupcomm.membership.solitude import Solitude
 from groupcomm.membership.standing import STEADY_BEACONS, Standing
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.trouble import Trouble
+from groupcomm.membership.trust import Trust
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.membership import (
     Beacon,
     Commit,
-    ControlKind,
     ControlMessage,
     Join,
     Leave,
@@ -45,11 +48,7 @@ from groupcomm.wire.membership import (
     Outdated,
     Proposal,
     Repair,
-    decode_message_untrusted,
 )
-
-_DIRECT: Final = frozenset((ControlKind.BEACON, ControlKind.OUTDATED))
-"""Nobody passes these on."""
 
 
 class Membership:
@@ -66,6 +65,8 @@ class Membership:
         peers: the other daemons that it knows of, by number.
         comparison: of other daemons' settings with its own.
         adopt: what others know of earlier starts of this daemon, which is outdated; None if not.
+        trust: who is left out, as it breaks the protocol.
+        on_datagram: is told of every datagram; see Hearing.
     """
 
     def __init__(
@@ -88,15 +89,20 @@ class Membership:
         )
         self.peers = self._neighbours.peers
         self.comparison = self._neighbours.comparison
+        self.trust = Trust()
+        self._hearing = Hearing(self.flood, self._neighbours, self.trust, self._on_message)
+        self.on_datagram = self._hearing.on_datagram
         self.state = State.GATHER
         self.reasons: Counter[Reason] = Counter()
         self.view: View | None = None
         self.deadline = -inf
         self.adopt: Adoption | None = None
+        self._outdating = Outdating(start, self.peers.values)
         self._trouble = Trouble()
         self._gather = Gather(self._timing, 0.0, 1.0)
         self._own = OwnJoin(start, host, self._neighbours, reservation)
         self._agreement: Agreement | None = None
+        self._solitude = Solitude(host)
         self._sent_at = self._progress_at = self._met_at = -inf
         self._standing = Standing(self._timing, self.flood, self._neighbours, host)
         self._farewell = Farewell()
@@ -114,40 +120,24 @@ class Membership:
 
     # ---- what is heard ----
 
-    def on_datagram(self, number: int, incarnation: Incarnation, now: float) -> bool:
-        """A daemon's own datagram has come; False if it is of a start that is over."""
-        peer = self.peers.get(number)
-        if peer is None or peer.incarnation is not incarnation:
-            peer = self._neighbours.meet(number, incarnation, now)
-            if peer is None:
-                return False
-        if peer.heard_at < self._gather.started:
-            self._gather.news = True
-        peer.heard_at = now
-        return True
-
-    def _on_restart(self, number: int, over: Incarnation, now: float) -> None:
-        self._host.forget(number, over)
-        if self._agreement is not None and self._agreement.has_name(number):
+    def _on_restart(self, number: int, over: Incarnation | None, now: float) -> None:
+        if over is not None:
+            self._host.forget(number, over)
+        agreement, peer = self._agreement, self.peers[number]
+        if agreement is not None and agreement.has_other_start_of(peer):
             self.gather(Reason.FELLOW_RESTARTED, now)
+
+    def on_broken(self, number: int, error: RemoteProtocolError, now: float) -> None:
+        """A daemon's own datagram breaks the protocol, or contradicts what came before."""
+        reason, agreement = self.trust.judge(self.peers[number], error, now), self._agreement
+        self._gather.news |= reason is not None
+        if reason is not None and agreement is not None and agreement.has_name(number):
+            self.gather(reason, now)
 
     def on_control(self, packet: ControlPacket, sender: int, now: float) -> None:
         """Take a control packet that came from `sender`; raises RemoteProtocolError if broken."""
-        if packet.origin == self._me or self.state is State.LEFT:
-            return
-        peer = self.peers.get(packet.origin)
-        if peer is None or peer.incarnation is not packet.incarnation:
-            peer = self._neighbours.meet(packet.origin, packet.incarnation, now)
-        if peer is None or not self.flood.is_new(peer.seen, packet):
-            return
-        if packet.kind not in _DIRECT:
-            self.flood.pass_on(packet, self._neighbours.lacking(peer, sender, packet.kind, now))
-        body = self.flood.assemble(packet)
-        if body is not None:
-            peer.seen.accept(packet.sequence)
-            message = decode_message_untrusted(packet.kind, body)
-            if self.comparison.admits(peer, message, now):
-                self._on_message(peer, message, packet.sequence, sender == packet.origin, now)
+        if self.state is not State.LEFT:
+            self._hearing.on_control(packet, sender, now)
 
     def _on_links(self, peer: Peer, links: Links, now: float) -> None:
         if self.state is State.OPERATIONAL and not self._standing.on_links(peer, links):
@@ -157,13 +147,14 @@ class Membership:
         self, peer: Peer, message: ControlMessage, sequence: int, direct: bool, now: float
     ) -> None:
         if isinstance(message, Repair):
-            self._on_repair(message, now)
+            self._on_repair(peer, message, now)
         elif isinstance(message, Outdated):
-            if message.random_id == self._start.incarnation.random_id:
-                self.adopt = (self.adopt or Adoption()).united(message.restarts, message.counter)
+            self._reservation.check(message.counter, now)
+            self.adopt = self._outdating.hear(peer, message, now) or self.adopt
         elif isinstance(message, Leave):
+            peer.leave(sequence, own=direct)
             self._on_leave(peer, now)
-        elif peer.is_latest(message, sequence):
+        elif peer.is_latest(message, sequence, own=direct):
             if isinstance(message, Join):
                 self._on_join(peer, message, direct, now)
             elif isinstance(message, Commit):
@@ -174,12 +165,12 @@ class Membership:
                 self._on_beacon(peer, message, now)
 
     def _on_leave(self, peer: Peer, now: float) -> None:
-        peer.left, peer.join = True, None
         self._gather.news = True
         if self._agreement is not None and self._agreement.attempt_of(peer) is not None:
             self.gather(Reason.FELLOW_LEFT, now)
 
     def _on_join(self, peer: Peer, join: Join, direct: bool, now: float) -> None:
+        self._reservation.check(join.counter, now)
         if peer.take_join(join, now):
             self._gather.news = True
         self._reservation.may_use(join.counter + 1, now)
@@ -196,6 +187,7 @@ class Membership:
                 self.gather(Reason.FOREIGN_HEARD, now)
 
     def _on_beacon(self, peer: Peer, beacon: Beacon, now: float) -> None:
+        self._reservation.check(beacon.used, now)
         peer.beacon, peer.beacon_at = beacon, now
         peer.streak = peer.streak + 1 if self._neighbours.key in beacon.heard else 0
         self._reservation.may_use(beacon.used + 1, now)
@@ -227,10 +219,12 @@ class Membership:
             self._agreement.forget_joins()
         if self._agreement is not None and reason is not Reason.FELLOW_LEFT:
             self._trouble.gathering(now, operational=operational)
+        self._note_failure(now)
         self._host.freeze()
         self.state, self._agreement = State.GATHER, None
         self._reservation.note_used(self._host.used)
-        self._own.begin(self._host.past, now)
+        self._hearing.since = now
+        self._own.begin(None if self._solitude.alone else self._host.past, now)
         jitter = (self._me >> self._own.attempt % 48 & 0xFF) / 256
         manner = self._trouble.stretch, jitter
         self._gather = Gather(self._timing, now, *manner, reason=reason, met_at=self._met_at)
@@ -248,7 +242,7 @@ class Membership:
 
     def _step_gather(self, now: float) -> None:
         gather = self._gather
-        if gather.news or now >= gather.due or self._own.lacks_mark:
+        if self._hearing.take_news() or gather.news or now >= gather.due or self._own.lacks_mark:
             gather.news = False
             gather.unsaid |= self._own.update()
             proposal = gather.look(self._start, self._own.latest, self.peers, now)
@@ -266,7 +260,7 @@ class Membership:
 
     def _commit(self, proposal: Proposal, now: float) -> None:
         """Agree to a proposal, if this daemon is in it and has all joins that it is made from."""
-        joins = joins_of(proposal, self._neighbours.key, self._own.latest, self.peers)
+        joins = joins_of(proposal, self._start, self._own.latest, self.peers)
         if joins is None:
             return
         here = (self._config, self._start, self._host, self.view)
@@ -278,6 +272,7 @@ class Membership:
         self._step_commit(now)
 
     def _on_commit(self, peer: Peer, commit: Commit, now: float) -> None:
+        check_commit(commit, peer)
         news, peer.commit = commit != peer.commit, commit
         agreement, theirs = self._agreement, commit.proposal
         if agreement is None:
@@ -305,13 +300,30 @@ class Membership:
             elif now - self._sent_at >= self._timing.repeat_s:
                 self._send_commit(agreement, now)
 
-    def _on_repair(self, repair: Repair, now: float) -> None:
+    def _on_repair(self, peer: Peer, repair: Repair, now: float) -> None:
         """Take a packet of the old view; while it gathers, once it is known who goes on."""
         agreement, key = self._agreement, self.view.key if self.view is not None else None
         if self.state is State.GATHER and repair.view == key:
-            self._gather.keep(repair.packet)
+            self._gather.keep(peer.number, repair.packet)
         elif self.state is State.COMMIT and agreement is not None and repair.view == key:
-            self._progress_at = now if agreement.recovery.take(repair.packet) else self._progress_at
+            try:
+                news = agreement.recovery.take(peer.number, repair.packet)
+            except Contradiction:
+                self._go_on_alone(now)
+                raise
+            self._progress_at = now if news else self._progress_at
+
+    def _note_failure(self, now: float) -> None:
+        """Note an attempt that had come to a standstill before somebody gave it up."""
+        if self._agreement is None or self.state is State.OPERATIONAL:
+            return
+        if now >= self._progress_at + self._timing.answer_wait_s * self._trouble.stretch:
+            self._solitude.failed(self._agreement)
+
+    def _go_on_alone(self, now: float) -> None:
+        """What fellows hold of the old view contradicts what is held here: come without them."""
+        self._solitude.alone = True
+        self.gather(Reason.CONTRADICTED, now)
 
     def _send_commit(self, agreement: Agreement, now: float) -> None:
         self._sent_at = now
@@ -332,6 +344,10 @@ class Membership:
         recovery, counter = agreement.recovery, agreement.view.id.counter
         holds_all = not agreement.recovered and recovery.complete
         if holds_all and self._reservation.may_use(counter, now):
+            if not recovery.is_sound():
+                self._go_on_alone(now)
+                self._step_gather(now)
+                return
             self.state = State.RECOVERED
             agreement.recovered = True
             self._reservation.use(counter)  # others may install the view from here on
@@ -357,6 +373,7 @@ class Membership:
         view, recovery = agreement.view, agreement.recovery
         self.state = State.OPERATIONAL
         self.view = view
+        self._solitude.end()
         self._trouble.installed(now)
         self._host.install(view, recovery.union, recovery.fellows)
         self._standing.begin(view, self._gather.started, now)

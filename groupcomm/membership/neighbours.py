@@ -31,6 +31,9 @@ way, what is needed, and some more."""
 FELLOW_WAIT_S = 3.0
 """A disk that would have to be waited for longer is not waited for at all."""
 
+HEARSAY_S = 2.0
+"""What others tell of a daemon is forgotten when for so long nothing new was told."""
+
 HEARD_BEACONS = 3
 """A daemon is heard if anything of its own came within so many beacon intervals."""
 
@@ -59,7 +62,7 @@ class Neighbours:
         start: Start,
         flood: Flood,
         reservation: Reservation,
-        restarted: Callable[[int, Incarnation, float], None],
+        restarted: Callable[[int, Incarnation | None, float], None],
         used: Callable[[], int],
     ) -> None:
         """Begin.
@@ -68,7 +71,8 @@ class Neighbours:
             config: the cluster's.
             start: this one.
             flood: sends.
-            restarted: is told of (number, the start that is over, seconds).
+            reservation: its view counters.
+            restarted: is told of (number, the start that was heard and is over if any, seconds).
             used: tells up to which number any may have been used, here or by others.
         """
         self._timing = config.timing
@@ -78,6 +82,7 @@ class Neighbours:
         self._used = used
         self.key = (start.daemon.number, start.incarnation.random_id)
         self.peers: dict[int, Peer] = {}
+        self._met: dict[int, Incarnation] = {}  # the last start of each that was heard
         self.listed = {daemon_number(n): n for n in config.daemons if n != start.name}
         self.comparison = Comparison(config, start, flood, self.peers)
         self.silence_due = inf
@@ -86,21 +91,61 @@ class Neighbours:
     # ---- who is there ----
 
     def meet(self, number: int, incarnation: Incarnation, now: float) -> Peer | None:
-        """The peer of a start; None if a later start of it is known, or too many are."""
+        """The peer of a start that is heard; None if a later start of it was, or too many are.
+
+        What was only heard of does not stand against it.
+        """
         peer = self.peers.get(number)
         if peer is None:
-            if number not in self.listed and len(self.peers) >= len(self.listed) + MAX_STRANGERS:
+            if not self._has_room_for(number):
                 return None
             peer = self.peers[number] = Peer(number, self.listed.get(number), incarnation)
-        elif incarnation.restarts > peer.incarnation.restarts:
-            over = peer.incarnation
-            peer.restart(incarnation)
-            self._restarted(number, over, now)
-        elif incarnation != peer.incarnation:
+        elif incarnation == peer.incarnation:
+            peer.is_there()
+            over = self._met.get(number, incarnation)
+            if over != incarnation:  # others have told of this start before it was heard
+                self._restarted(number, over, now)
+            peer.met, peer.strange = True, False
+        elif incarnation.restarts > peer.incarnation.restarts or not peer.met:
+            self._replace(peer, incarnation, now, met=True)
+        else:
             self._tell_outdated(peer, incarnation, now)
             return None
         peer.incarnation = incarnation  # the same object: the next comparison is by identity
+        self._met[number] = incarnation
         return peer
+
+    def _replace(self, peer: Peer, incarnation: Incarnation, now: float, *, met: bool) -> None:
+        peer.restart(incarnation, met=met)
+        over = self._met.get(peer.number) if met else None
+        self._restarted(peer.number, over if over != incarnation else None, now)
+
+    def hear_of(self, number: int, incarnation: Incarnation, now: float) -> Peer | None:
+        """The peer of a start of which others pass on what it says; None if that does not count.
+
+        It does not while the daemon is heard itself, and of those that nobody has met the one that
+        was heard of first counts as long as it is talked of.
+        """
+        peer = self.peers.get(number)
+        if peer is None:
+            if number == self.key[0] or not self._has_room_for(number):
+                return None
+            peer = Peer(number, self.listed.get(number), incarnation, met=False)
+            self.peers[number] = peer
+        elif peer.heard_at >= self.fresh_since(now):
+            return None
+        elif incarnation != peer.incarnation:
+            later = incarnation.restarts > peer.incarnation.restarts
+            forgotten = not peer.met and now - peer.mentioned_at > HEARSAY_S
+            if not later and not forgotten:
+                return None
+            self._replace(peer, incarnation, now, met=False)
+        elif now - peer.mentioned_at > HEARSAY_S:
+            peer.forget_told()
+        return peer
+
+    def _has_room_for(self, number: int) -> bool:
+        return number in self.listed or len(self.peers) < len(self.listed) + MAX_STRANGERS
 
     def _tell_outdated(self, peer: Peer, incarnation: Incarnation, now: float) -> None:
         answers = now - peer.heard_at < self._timing.token_timeout_s

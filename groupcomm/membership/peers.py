@@ -7,7 +7,7 @@ unless the known one still answers: then it is a clone, and ignored.
 from math import inf
 
 from groupcomm.config.view import Incarnation
-from groupcomm.errors import RemoteProtocolError
+from groupcomm.errors import ProtocolViolation
 from groupcomm.names import daemon_number
 from groupcomm.security.replay import ReplayWindow
 from groupcomm.wire.membership import Beacon, Commit, ControlMessage, Join, Settings
@@ -25,9 +25,16 @@ class Peer:
         incarnation: which start this is.
         heard_at: when its own datagrams came last; -inf if never.
         left: it has left in order.
+        told_left: the sequence of the message by which others have said so; -1 if none has.
+        met: this very start was heard; else others have told of it.
+        strange: look closer when it is heard next: it was not met, or it is left out.
+        told_of_at: when others have last passed on a message of it; -inf if never.
+        mentioned_at: the same of parts of messages.
+        said_at: when a message of its own came last; -inf if none has.
         sequences: the highest of its messages, by kind; joins, commits, beacons and links with
             lower ones are stale.
-        seen: sequences of its messages that were taken, and passed on if they had to be.
+        seen, passed_on: sequences of its messages that were taken, from itself and from others,
+            and passed on if they had to be.
         join, join_at: its latest join and when it came.
         told_at: when a join came that told of the present whom it hears.
         commit: its latest commit.
@@ -57,30 +64,44 @@ class Peer:
         "join_at",
         "kept_waiting_since",
         "left",
+        "mentioned_at",
+        "met",
         "name",
         "number",
+        "passed_on",
         "patience_s",
+        "said_at",
         "seen",
         "sequences",
         "settings",
+        "strange",
         "streak",
         "told_at",
+        "told_left",
+        "told_of_at",
     )
 
-    def __init__(self, number: int, name: str | None, incarnation: Incarnation) -> None:
+    def __init__(
+        self, number: int, name: str | None, incarnation: Incarnation, *, met: bool = True
+    ) -> None:
         self.number = number
         self.name = name
         self.patience_s = 0.0
         self.ignored_until = -inf
-        self.restart(incarnation)
+        self.restart(incarnation, met=met)
 
-    def restart(self, incarnation: Incarnation) -> None:
-        """A new start of it was heard of: all that is known is of the old one."""
+    def restart(self, incarnation: Incarnation, *, met: bool = True) -> None:
+        """A new start of it was met, or heard of: all that is known is of the old one."""
         self.incarnation = incarnation
+        self.met = met
+        self.strange = not met
+        self.told_of_at = self.mentioned_at = self.said_at = -inf
         self.heard_at = -inf
         self.left = False
-        self.sequences: dict[type, int] = {}
+        self.told_left = -1
+        self.sequences: dict[tuple[type, bool], int] = {}
         self.seen = ReplayWindow()
+        self.passed_on = ReplayWindow()
         self.join: Join | None = None
         self.join_at = self.told_at = -inf
         self.commit: Commit | None = None
@@ -95,17 +116,47 @@ class Peer:
         self.kept_waiting_since = inf
 
     def call(self, name: str) -> None:
-        """Note its name, as it says; raise RemoteProtocolError if its number is of another one."""
+        """Note its name, as it says; raise ProtocolViolation if its number is of another one."""
         if daemon_number(name) != self.number:
-            raise RemoteProtocolError(f"daemon {self.number} calls itself {name!r}")
+            raise ProtocolViolation("name", f"daemon {self.number:x} calls itself {name!r}")
         self.name = name
 
-    def is_latest(self, message: ControlMessage, sequence: int) -> bool:
-        """Whether no later message of its kind has come; if so it counts from now on."""
+    def leave(self, sequence: int, *, own: bool) -> None:
+        """It has left, as it says itself or as others pass on: then it may be heard again."""
+        self.left, self.told_left = True, -1 if own else sequence
+        self.strange |= not own
+        self.join = None
+
+    def is_there(self) -> None:
+        """It is heard, or heard of: that others have said that it has left was not so."""
+        if self.told_left >= 0:
+            self.left, self.told_left = False, -1
+
+    def forget_told(self) -> None:
+        """What others have passed on counts for nothing any more."""
+        self.is_there()
+        self.passed_on = ReplayWindow()
+        self.sequences = {key: seq for key, seq in self.sequences.items() if key[1]}
+
+    def leave_out(self) -> None:
+        """It is not heard any more, until it is met anew; then it counts from anew as well."""
+        self.heard_at = self.join_at = self.said_at = -inf
+        self.join, self.strange = None, True
+        self.seen = ReplayWindow()
+        self.sequences = {key: seq for key, seq in self.sequences.items() if not key[1]}
+
+    def is_latest(self, message: ControlMessage, sequence: int, *, own: bool) -> bool:
+        """Whether no later message of its kind has come; if so it counts from now on.
+
+        What others pass on does not count against what it says itself.
+        """
         kind = type(message)
-        if sequence <= self.sequences.get(kind, 0):
+        latest = self.sequences.get((kind, True), 0)
+        if not own:
+            latest = max(latest, self.sequences.get((kind, False), 0))
+        if sequence <= latest:
             return False
-        self.sequences[kind] = sequence
+        self.sequences[kind, own] = sequence
         return True
 
     def take_join(self, join: Join, now: float) -> bool:

@@ -86,13 +86,19 @@ class Recovery:
         for seat in proposal.seats:
             past = joins[seat.number].past
             index = keys.get((seat.number, seat.random_id))
-            if index is not None and past is not None and past.view == old.key and _fits(past, old):
+            if index is None or past is None or past.view != old.key:
+                continue
+            if _fits(past, old) and host.old.believes(past):
                 pasts[index] = past
                 numbers.add(seat.number)
+        own = next(index for key, index in keys.items() if key[0] == me)
+        if own not in pasts:  # it goes on alone
+            past = host.past
+            assert past is not None
+            pasts, numbers = {own: past}, {me}
         self.union = Union(pasts)
         self.fellows = frozenset(pasts)
         self.numbers = frozenset(numbers)
-        own = next(index for key, index in keys.items() if key[0] == me)
         self._duties = [[] for _ in old.rings]
         for duty, lacking in self.union.duties(own).items():
             self._duties[duty[0]].append(duty[1])
@@ -114,12 +120,19 @@ class Recovery:
             self._lacking = [] if self.union is None else self._host.missing(self.union)
         return self._lacking
 
-    def take(self, packet: bytes) -> bool:
+    def take(self, sender: int, packet: bytes) -> bool:
         """Take a packet from a fellow; False if it is here already, or not of the union.
 
         What is not of it may come from an attempt with others; it would be here alone.
+
+        Args:
+            sender: its number; what strangers send counts for nothing.
+            packet: whole.
+
+        Raises:
+            BadDatagram, ProtocolViolation: it is no packet of the old view, or does not fit it.
         """
-        if self.union is None:
+        if self.union is None or sender not in self.numbers:
             return False
         lacking = self._find_lacking()
         taken = self._host.take_repair(packet, self.union)
@@ -129,6 +142,14 @@ class Recovery:
         take_out(lacking[ring], number)
         self.begun = True
         return True
+
+    def is_sound(self) -> bool:
+        """Whether what was delivered here could have come of the union, which is here now.
+
+        Without fellows it is by definition.
+        """
+        union = self.union
+        return union is None or self._host.old.prepare(union, self.fellows)
 
     def asked(self, number: int, missing: tuple[tuple[Span, ...], ...], now: float) -> None:
         """A fellow still lacks these: those that it should have by now are sent again."""

@@ -14,6 +14,7 @@ from math import inf
 from typing import Final
 
 from groupcomm.config.start import Start
+from groupcomm.errors import ProtocolViolation
 
 LEAD_US: Final = 2_000_000
 """A mark is written so far ahead of physical time: the daemons of a cluster that starts together
@@ -28,6 +29,12 @@ AHEAD_US: Final = 10_000_000
 
 JUMP_US: Final = 2**32
 """Over an hour. Two starts that begin at the same number would have to jump equally far."""
+
+FARTHEST_US: Final = 2**52
+"""A number that is further ahead of physical time is none: no clock is 140 years ahead."""
+
+FARTHEST_JUMP_US: Final = 2 * JUMP_US
+"""Where numbers are so far ahead already, one may be so far ahead of those known here."""
 
 RENEW_S: Final = 10.0
 """A mark is renewed so often although nobody needs it: a disk that has stopped shows by that."""
@@ -151,6 +158,14 @@ class Reservation:
         if self.error is None:
             self._ask(now)
         return False
+
+    def check(self, number: int, now: float) -> None:
+        """Raise ProtocolViolation if no daemon in order can have used a number.
+
+        It would be kept, and others would have to be above it: soon no number would be left.
+        """
+        if number > max(self._reading(now) + FARTHEST_US, self.used + FARTHEST_JUMP_US):
+            raise ProtocolViolation("number", f"{number} as used, where {self.used} is known")
 
     def use(self, counter: int) -> None:
         """Note that a view may get this counter, here or elsewhere."""

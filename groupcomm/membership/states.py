@@ -24,5 +24,7 @@ class Reason(enum.Enum):
     FELLOW_RESTARTED = enum.auto()
     FELLOW_LEFT = enum.auto()
     FOREIGN_HEARD = enum.auto()  # a daemon outside the view hears us, and we hear it
+    FELLOW_BROKEN = enum.auto()  # a member breaks the protocol, and is left out from now on
+    CONTRADICTED = enum.auto()  # what members say contradicts itself, or what was delivered here
     PAUSED = enum.auto()  # this daemon itself stood still
     ATTEMPT_FAILED = enum.auto()  # the last attempt came to nothing

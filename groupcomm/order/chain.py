@@ -23,9 +23,10 @@ class Chain:
         queues: per session its undelivered bundles at FIFO or above, oldest first.
         gate: packets with causes that are not all delivered here, oldest first; V and A of a
             chain only rise, so the first bars the rest.
+        full: the last of its packets that has told its causes in full; 0 for none.
     """
 
-    __slots__ = ("_full", "agreed", "daemon", "early", "gate", "last", "queues", "vector")
+    __slots__ = ("agreed", "daemon", "early", "full", "gate", "last", "queues", "vector")
 
     def __init__(self, daemon: int, base: int, rings: int) -> None:
         self.daemon = daemon
@@ -35,15 +36,15 @@ class Chain:
         self.gate: deque[DataPacket] = deque()
         self.vector: tuple[int, ...] = (0,) * rings
         self.agreed = NOTHING_AGREED
-        self._full = 0
+        self.full = 0
 
     def resolve_causes(self, packet: DataPacket) -> None:
         """Fill in V and A of a packet that says "as in packet n"; n is behind it in the chain."""
         if packet.vector is not None and packet.agreed is not None:
             self.vector = packet.vector
             self.agreed = packet.agreed
-            self._full = packet.number
+            self.full = packet.number
         elif packet.reference:
-            assert packet.reference == self._full, "causes refer to a packet that had none"
+            assert packet.reference == self.full, "causes refer to a packet that had none"
             packet.vector = self.vector
             packet.agreed = self.agreed

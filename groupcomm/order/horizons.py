@@ -7,6 +7,10 @@ promise about what follows packet `upto`, so it counts only once everything up t
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
+
+MOST_PENDING: Final = 256
+"""Notices of one ring that wait for packets; later ones tell the same, and come again."""
 
 
 class Blocks:
@@ -38,10 +42,15 @@ class Blocks:
             return self._count(ring, value, upto)
         pending = self._pending[ring]
         if not pending or upto > pending[-1][0]:
-            pending.append((upto, value))
+            if len(pending) < MOST_PENDING:
+                pending.append((upto, value))
         elif upto == pending[-1][0]:
             pending[-1] = (upto, max(value, pending[-1][1]))
         return False
+
+    def pending(self, ring: int) -> deque[tuple[int, int]]:
+        """The notices (upto, value) of a ring that wait for packets, by rising `upto`."""
+        return self._pending[ring]
 
     def stream_advanced(self, ring: int, held: int, time: int) -> None:
         """All packets up to `held` are here, the last of them stamped `time`."""

@@ -17,6 +17,7 @@ from heapq import heappop, heappush
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.level import ServiceLevel
 from groupcomm.order import invariants
+from groupcomm.order.admission import Admission
 from groupcomm.order.chain import NOTHING_AGREED, Chain
 from groupcomm.order.horizons import Blocks, Frontiers
 from groupcomm.stream.packer import Causes
@@ -39,6 +40,8 @@ class Order:
         frontiers: what every daemon of a ring can deliver.
         done: stamp of the last agreed packet delivered here (A of what is numbered next).
         hurried: stamps, rising, that somebody waits for as for SAFE, though they are not.
+        admission: what may come in.
+        forgone: packets whose causes cannot be, and were not waited for.
     """
 
     __slots__ = (
@@ -50,8 +53,10 @@ class Order:
         "_release",
         "_safe",
         "_streams",
+        "admission",
         "blocks",
         "done",
+        "forgone",
         "frontiers",
         "hurried",
     )
@@ -78,6 +83,8 @@ class Order:
         self._highest = [stream.held for stream in streams]  # V of what is numbered next
         self._low: list[list[int]] = [[] for _ in streams]  # heaps: packets with pending bundles
         self._gated: dict[int, Chain] = {}  # chains with a packet in their gate
+        self.admission = Admission(streams, self._chains, self.blocks)
+        self.forgone = 0
 
     # ---- what arrives ----
 
@@ -169,6 +176,10 @@ class Order:
 
     def _deliver_agreed(self, packet: DataPacket) -> None:
         invariants.assert_in_order(packet, self.done, self.blocks.least)
+        if self._gated:
+            self._forgo_impossible(packet)
+        if packet.vector is not None and not self._are_held(packet.vector):
+            self._forgo_causes(packet)
         for stream in self._streams:
             lowest = self._lowest_pending(stream.ring)
             if lowest:
@@ -182,6 +193,24 @@ class Order:
                 self._give(bundle)
                 self._serve(chain, bundle.session, queue)
         self.done = Stamp(packet.time, packet.ring)
+
+    def _forgo_impossible(self, packet: DataPacket) -> None:
+        """Let go what still waits for causes below an agreed packet that is next: there are none.
+
+        All that is stamped below it is here, and what had causes was delivered: a daemon has lied.
+        """
+        for chain in list(self._gated.values()):
+            while chain.gate and chain.gate[0].time < packet.time:
+                self._forgo_causes(chain.gate[0])
+                self._open_gates()
+
+    def _are_held(self, vector: tuple[int, ...]) -> bool:
+        return all(s.held >= number for s, number in zip(self._streams, vector, strict=True))
+
+    def _forgo_causes(self, packet: DataPacket) -> None:
+        packet.vector = packet.agreed = None
+        packet.reference = 0
+        self.forgone += 1
 
     def _serve(self, chain: Chain, session: int, queue: deque[Bundle]) -> None:
         """Give out what stood behind a session's head that has just gone."""
@@ -217,8 +246,8 @@ class Order:
 
     def _has_causes(self, packet: DataPacket) -> bool:
         """V and A of a packet are delivered here (DESIGN: CAUSAL)."""
-        assert packet.vector is not None
-        assert packet.agreed is not None
+        if packet.vector is None or packet.agreed is None:
+            return True  # they were forgone
         if packet.agreed > self.done:
             return False
         for ring, number in enumerate(packet.vector):
@@ -268,6 +297,11 @@ class Order:
     def causes(self) -> Causes:
         """V and A of a packet numbered now."""
         return tuple(self._highest), self.done
+
+    @property
+    def chain_ends(self) -> list[int]:
+        """Per daemon the last packet up to which all of its packets were received."""
+        return [chain.last for chain in self._chains]
 
     @property
     def frontier(self) -> int:

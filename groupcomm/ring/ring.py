@@ -78,6 +78,7 @@ class Ring:
         duplicate_tokens: copies received.
         entered: the rings whose packets come in over a link here.
         everywhere: all daemons of the ring hold its stream up to this number.
+        last_hop: hop of the token that was here last.
     """
 
     __slots__ = (
@@ -89,7 +90,6 @@ class Ring:
         "_gaps",
         "_host",
         "_key",
-        "_last_hop",
         "_me",
         "_members",
         "_packer",
@@ -109,6 +109,7 @@ class Ring:
         "entered",
         "everywhere",
         "flow",
+        "last_hop",
         "notices",
         "state",
     )
@@ -160,7 +161,7 @@ class Ring:
             now=now,
         )
         self._frontier = 0  # of the ring, by the token when it was here last
-        self._last_hop = config.starts.hop  # hop of the token that was here last
+        self.last_hop = config.starts.hop
         self._shown = self._stream.held  # last number that the token showed when it left here
         self._room = request_room(len(self._members), len(streams), view.packet_limit)
         self._wanted: list[int] = []  # who asked for the token while it was here
@@ -176,15 +177,20 @@ class Ring:
 
     # ---- what arrives ----
 
+    @property
+    def most(self) -> int | None:
+        """The last number given in the ring; None while the token is elsewhere."""
+        return None if self.state is State.AWAY else self._token.last
+
     def on_token(self, token: Token, now: float) -> None:
         """Take a token; a copy of one that was here already changes nothing."""
         self.away.heard(now)
-        if token.hop <= self._last_hop:
+        if token.hop <= self.last_hop:
             self.duplicate_tokens += 1
             if self.state is State.RESTING:
                 self._announcer.rest_at = now  # its sender has not heard that it arrived
             return
-        self._last_hop = token.hop
+        self.last_hop = token.hop
         self.away.came_by(token.hop)
         self._token = token
         self._stream.learn(token.last)
@@ -220,7 +226,8 @@ class Ring:
             self._visit(now)
         elif self.state is State.RESTING:
             if self._can_number() and not self._wanted:
-                self._visit(now)
+                # Each step may bring more to number: what lingers goes round all the same.
+                self._visit(now, leave=now >= self._settle_at)
             elif self._must_go_round(now):
                 self._visit(now, leave=not self._alone)
             else:

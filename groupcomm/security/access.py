@@ -33,6 +33,9 @@ RESERVED: Final = ("sink.",)
 _RANDOM_NAME: Final = re.compile("u[0-9a-f]{12}")
 """What a program is called that wants no name of its own; nobody takes it for somebody."""
 
+MAX_KNOWN: Final = 1024
+"""Principals whose rules are remembered."""
+
 
 class Verb(enum.IntEnum):
     """What is allowed or refused."""
@@ -87,22 +90,24 @@ class Rule:
 
     def allows(self, principal: str, verb: Verb, name: str) -> bool:
         """Whether this rule alone allows it; `principal` and `name` are in form NFC."""
-        return (
-            verb in self.verbs
-            and any(_matches(pattern, principal) for pattern in self.who)
-            and (verb is Verb.ADMIN or any(_matches(pattern, name) for pattern in self.groups))
+        return self.is_for(principal) and self.covers(verb, name)
+
+    def is_for(self, principal: str) -> bool:
+        """Return whether it is about a principal."""
+        return any(_matches(pattern, principal) for pattern in self.who)
+
+    def covers(self, verb: Verb, name: str) -> bool:
+        """Return whether those whom it is about may do this."""
+        return verb in self.verbs and (
+            verb is Verb.ADMIN or any(_matches(pattern, name) for pattern in self.groups)
         )
 
-    def gives_name(self, principal: str, name: str) -> bool:
-        """Return whether this rule gives a principal a user name; both are in form NFC."""
+    def gives_name(self, name: str) -> bool:
+        """Return whether those whom it is about may be called so; the name is in form NFC."""
         reserved = next((start for start in RESERVED if name.startswith(start)), "")
         return any(
             pattern.startswith(reserved) and _matches(pattern, name) for pattern in self.names
-        ) and any(_matches(pattern, principal) for pattern in self.who)
-
-    def takes(self, principal: str, verb: Verb) -> bool:
-        """Return whether this rule takes a verb from a principal, in form NFC."""
-        return verb in self.taken and any(_matches(pattern, principal) for pattern in self.who)
+        )
 
 
 @attrs.frozen
@@ -110,6 +115,9 @@ class Access:
     """All rules of a daemon; without any, nothing but ADMIN is restricted."""
 
     rules: tuple[Rule, ...] = ()
+    _rules_for: dict[str, tuple[Rule, ...]] = attrs.field(
+        factory=dict, init=False, eq=False, repr=False
+    )
 
     @property
     def restricts(self) -> bool:
@@ -128,15 +136,14 @@ class Access:
             return False
         if not self.rules:
             return verb is not Verb.ADMIN or is_of_this_host(principal)
-        who, what = normal(principal), normal(name)
-        if not who or self.takes_away(who, verb):
+        if self.takes_away(principal, verb):
             return False
-        return any(rule.allows(who, verb, what) for rule in self.rules)
+        what = normal(name)
+        return any(rule.covers(verb, what) for rule in self._rules_of(principal))
 
     def takes_away(self, principal: str, verb: Verb) -> bool:
         """Return whether a rule takes a verb from a principal, whatever others allow."""
-        who = normal(principal)
-        return any(rule.takes(who, verb) for rule in self.rules)
+        return any(verb in rule.taken for rule in self._rules_of(principal))
 
     def may_be_called(self, principal: str, name: str) -> bool:
         """Return whether a principal's session may have a user name.
@@ -154,7 +161,18 @@ class Access:
         own = own_name(who)
         if own and not name.startswith(RESERVED) and (name == own or name.startswith(f"{own}/")):
             return True
-        return any(rule.gives_name(who, name) for rule in self.rules)
+        return any(rule.gives_name(name) for rule in self._rules_of(principal))
+
+    def _rules_of(self, principal: str) -> tuple[Rule, ...]:
+        """Return the rules that are about a principal: for most of them, few or none."""
+        found = self._rules_for.get(principal)
+        if found is None:
+            who = normal(principal)
+            found = tuple(rule for rule in self.rules if who and rule.is_for(who))
+            if len(self._rules_for) >= MAX_KNOWN:
+                self._rules_for.clear()
+            self._rules_for[principal] = found
+        return found
 
 
 def is_of_this_host(principal: str) -> bool:

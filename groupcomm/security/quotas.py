@@ -1,8 +1,8 @@
 """Quotas: how much one principal may use of its daemon, over all its connections.
 
-Pure. ``now`` is in seconds on one monotonic clock. What has come is charged afterwards, and who is
-in debt is not read until it is paid: no program is refused anything for being fast. Of groups and
-connections, where waiting helps nobody, what is too much is refused.
+Pure. ``now`` is in seconds on one monotonic clock. A frame is charged once it was looked at, and of
+who is in debt nothing more is looked at until that is paid: no program is refused anything for
+being fast. Of groups and connections, where waiting helps nobody, what is too much is refused.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ class Quotas:
     """Limits of each principal; None: none.
 
     Attributes:
-        messages_per_s: messages, joins and leaves.
+        messages_per_s: messages, joins and leaves; hellos, goodbyes and questions, too.
         bytes_per_s: of all that its connections send, frames included.
         joins_per_s: joins.
         groups: memberships of all its sessions together, with those asked for.
@@ -73,28 +73,17 @@ class Bucket:
 
 
 class Account:
-    """What one principal has used.
+    """What one principal has used."""
 
-    Attributes:
-        connections: that it has now.
-    """
-
-    __slots__ = ("_buckets", "connections")
+    __slots__ = ("_buckets",)
 
     def __init__(self, quotas: Quotas, now: float) -> None:
-        self.connections = 0
-        self.limit(quotas, now)
-
-    def limit(self, quotas: Quotas, now: float) -> None:
-        """These quotas hold from now on; debts are forgotten."""
         rates = (quotas.messages_per_s, quotas.bytes_per_s, quotas.joins_per_s)
         self._buckets = [None if rate is None else Bucket(rate, now) for rate in rates]
 
     def is_idle(self, now: float) -> bool:
-        """Whether it may be forgotten: no connection, and all credit is there again."""
-        return not self.connections and all(
-            bucket is None or bucket.is_full(now) for bucket in self._buckets
-        )
+        """Whether it may be forgotten: all credit is there again."""
+        return all(bucket is None or bucket.is_full(now) for bucket in self._buckets)
 
     def charge(self, now: float, *, messages: int, size: int, joins: int) -> None:
         """Take what a connection has sent."""
@@ -103,5 +92,5 @@ class Account:
                 bucket.charge(amount, now)
 
     def debt_s(self, now: float) -> float:
-        """Seconds until all is paid; until then none of the principal's connections is read."""
+        """Seconds until all is paid; until then nothing of its programs is looked at."""
         return max((bucket.debt_s(now) for bucket in self._buckets if bucket), default=0.0)

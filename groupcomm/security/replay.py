@@ -21,6 +21,11 @@ class ReplayWindow:
         self._highest = floor
         self._seen = 0 if floor < 0 else _MASK  # bit i: counter highest - i was taken
 
+    @property
+    def highest(self) -> int:
+        """The highest counter that was taken; the floor before the first."""
+        return self._highest
+
     def check(self, counter: int) -> bool:
         """Whether this counter is new; changes nothing."""
         behind = self._highest - counter

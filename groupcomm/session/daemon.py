@@ -5,7 +5,9 @@ moves bytes: it feeds what it reads while `reading` is True, and writes what `ta
 """
 
 import enum
-from typing import Final, TypeAlias
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
 
 import attrs
 
@@ -24,7 +26,6 @@ from groupcomm.session.frames import (
     HELLO_FRAME_BYTES,
     MIN_BUNDLE_LIMIT,
     PROTOCOL_VERSION,
-    Capability,
     FrameKind,
     decode_hello_untrusted,
     decode_query_untrusted,
@@ -36,16 +37,18 @@ from groupcomm.session.frames import (
     encode_view_id,
     encode_welcome,
 )
+from groupcomm.session.numbering import Numbering
 from groupcomm.session.outbox import Outbox
+from groupcomm.session.prices import WRONG, price_of_bundle, price_of_frame
+from groupcomm.session.replies import Replies
+from groupcomm.session.requests import Bye, Hello, Query, Request, Submit
 from groupcomm.session.view_frame import encode_view
-from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted
+from groupcomm.wire.bundle import BundleKind, decode_body_untrusted
 from groupcomm.wire.raw import Raw
 
 _AGREED: Final = int(ServiceLevel.AGREED)
 _BUNDLE: Final = int(FrameKind.BUNDLE)
-_MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
-_JOIN: Final = int(BundleKind.JOIN)
 _FROM_CLIENTS: Final = frozenset(
     map(int, (BundleKind.MESSAGES, BundleKind.FRAGMENT, BundleKind.JOIN, BundleKind.LEAVE))
 )
@@ -72,59 +75,6 @@ class SessionLimits:
             )
 
 
-class Hello:
-    """The client asks to be admitted as `user`; answer with `welcome` or `close`.
-
-    Attributes:
-        user: its name.
-        causes: it wants a CAUSES frame before each DELIVER frame with a position.
-        refusals: it understands REFUSED frames.
-        principals: it wants PRINCIPAL frames.
-    """
-
-    __slots__ = ("causes", "principals", "refusals", "user")
-
-    def __init__(self, user: str, capabilities: int) -> None:
-        self.user = user
-        self.causes = bool(capabilities & Capability.CAUSES)
-        self.refusals = bool(capabilities & Capability.REFUSALS)
-        self.principals = bool(capabilities & Capability.PRINCIPALS)
-
-
-class Submit:
-    """The client sends a bundle: messages, a fragment, a join or a leave.
-
-    Attributes:
-        bundle: with its session and user set; each target is 0 until the core fills them in,
-            which leaves its size as it is.
-        ordered: tell its position with `DaemonSession.ordered`.
-    """
-
-    __slots__ = ("bundle", "ordered")
-
-    def __init__(self, bundle: Bundle, ordered: bool) -> None:
-        self.bundle = bundle
-        self.ordered = ordered
-
-
-class Bye:
-    """The client leaves in order; nothing follows. Answer with ``close(Code.OK, ...)``."""
-
-    __slots__ = ()
-
-
-class Query:
-    """The client asks about the daemon; answer with `encode_answer`, in the order of queries."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-
-Request: TypeAlias = Hello | Submit | Query | Bye
-
-
 class State(enum.Enum):
     """How far a session is."""
 
@@ -145,25 +95,26 @@ class DaemonSession:
         backlog_bytes: sizes of submitted bundles; the core takes a bundle's size off when it
             numbers or drops it.
         dropped: UNRELIABLE bundles that the client was too slow for.
-        taken, joins: how many requests have come: messages, joins and leaves; of them joins.
+        price: of the frame that `next_request` has looked at last.
         too_slow: it was closed because its output went above the cap.
         bundle_limit: what WELCOME has told; 0 before.
     """
 
     __slots__ = (
-        "_fragment",
-        "_last",
+        "_frames",
+        "_heard",
         "_limits",
+        "_numbering",
         "_outbox",
         "_reader",
+        "_replies",
         "_view",
         "backlog_bytes",
         "bundle_limit",
         "connection",
         "dropped",
-        "joins",
+        "price",
         "state",
-        "taken",
         "too_slow",
         "user",
     )
@@ -173,15 +124,18 @@ class DaemonSession:
         self.user = ""
         self.state = State.NEW
         self.backlog_bytes = 0
-        self.dropped = self.taken = self.joins = 0
+        self.dropped = 0
         self.too_slow = False
+        self.price = WRONG
         self.bundle_limit = 0
         self._limits = limits
         self._reader = FrameReader(HELLO_FRAME_BYTES)
+        self._heard: deque[bytes] = deque()  # nobody has looked at it yet
+        self._frames: Iterator[bytes] | None = None  # of what is looked at now
         self._outbox = Outbox()
+        self._replies = Replies()
         self._view: ViewId | None = None
-        self._last = -1  # number of the last message taken; the first may have any but 0
-        self._fragment: Bundle | None = None  # the last one taken, unless it ended its message
+        self._numbering = Numbering()
 
     @property
     def closed(self) -> bool:
@@ -190,41 +144,90 @@ class DaemonSession:
 
     @property
     def reading(self) -> bool:
-        """Whether the client's bytes should be read: its backlog is below the cap."""
-        return self.backlog_bytes < self._limits.backlog_cap_bytes
+        """Whether the client's bytes should be read: all that it has sent was looked at, and its
+        backlog is below the cap.
+        """
+        return not self.waits and self.backlog_bytes < self._limits.backlog_cap_bytes
+
+    @property
+    def waits(self) -> bool:
+        """Whether frames may be in what was heard: `next_request` tells."""
+        return self._frames is not None or bool(self._heard)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether nothing is looked at until the client takes what its own frames have brought."""
+        return self._replies.are_due(self._outbox.taken)
 
     @property
     def unfinished(self) -> int:
         """Number of the message in fragments whose last has not come; 0 if there is none."""
-        return 0 if self._fragment is None else self._fragment.message
+        return self._numbering.unfinished
 
     # ---- input ----
 
     def receive(self, data: bytes) -> list[Request]:
-        """Take bytes of the client; return what it asks for, in order.
+        """Take bytes of the client; return all that it asks for, in order.
+
+        Raises:
+            BadDatagram, SessionError: see `next_request`.
+        """
+        self.hear(data)
+        requests: list[Request] = []
+        while (request := self.next_request()) is not None:
+            requests.append(request)
+        return requests
+
+    def hear(self, data: bytes) -> None:
+        """Keep bytes of the client until `next_request` looks at them."""
+        if not self.closed:
+            self._heard.append(data)
+
+    def forget_heard(self) -> None:
+        """Look at nothing more of what was heard: the session is over."""
+        self._heard.clear()
+        self._frames = None
+
+    def forget_replies(self) -> None:
+        """Wait for replies to be taken no more: the client has gone."""
+        self._replies.forget()
+
+    def next_request(self) -> Request | None:
+        """Return what the next frame asks for, and set `price`; None if there is no whole frame.
 
         Raises:
             BadDatagram: the bytes do not decode.
             SessionError: a request breaks a rule. Either way the session must be closed.
         """
-        requests: list[Request] = []
-        if self.closed:
-            return requests
-        for frame in self._reader.feed(data):
-            if frame[0] == _BUNDLE and self.state is State.OPEN:
-                requests.append(self._on_bundle(frame))
-            elif frame[0] == FrameKind.QUERY and self.state is State.OPEN:
-                requests.append(Query(decode_query_untrusted(frame)))
-            elif self.state is State.NEW:
-                requests.append(self._on_hello(frame))
-            elif len(frame) == 1 and frame[0] == FrameKind.BYE and self.state is not State.LEAVING:
-                self.state = State.LEAVING
-                requests.append(Bye())
-            else:
-                raise SessionError(
-                    Code.ILLEGAL_SESSION, f"a frame of kind {frame[0]} in state {self.state.name}"
-                )
-        return requests
+        self.price = WRONG
+        while not self.closed:
+            if self._frames is None:
+                if not self._heard:
+                    return None
+                self._frames = self._reader.feed(self._heard.popleft())
+            frame = next(self._frames, None)
+            if frame is not None:
+                return self._on_frame(frame)
+            self._frames = None
+        return None
+
+    def _on_frame(self, frame: bytes) -> Request:
+        kind = frame[0]
+        if kind == _BUNDLE and self.state is State.OPEN:
+            return self._on_bundle(frame)
+        if kind == FrameKind.QUERY and self.state is State.OPEN:
+            self.price = price_of_frame(frame)
+            self._replies.asked = True
+            return Query(decode_query_untrusted(frame))
+        if self.state is State.NEW:
+            return self._on_hello(frame)
+        if len(frame) == 1 and kind == FrameKind.BYE and self.state is not State.LEAVING:
+            self.price = price_of_frame(frame)
+            self.state = State.LEAVING
+            return Bye()
+        raise SessionError(
+            Code.ILLEGAL_SESSION, f"a frame of kind {kind} in state {self.state.name}"
+        )
 
     def _on_hello(self, frame: bytes) -> Hello:
         if frame[0] != FrameKind.HELLO:
@@ -241,6 +244,7 @@ class DaemonSession:
         except LocalProtocolError as error:
             raise SessionError(Code.REJECT_NAME, str(error)) from None
         self.state = State.GREETED
+        self.price = price_of_frame(frame)
         return Hello(user, capabilities)
 
     def _on_bundle(self, frame: bytes) -> Submit:
@@ -258,33 +262,11 @@ class DaemonSession:
                 Code.MESSAGE_TOO_LONG,
                 f"a bundle of {size} bytes; WELCOME allowed {self.bundle_limit}",
             )
-        self._count(bundle)
+        self._numbering.check(bundle)
+        self.price = price_of_bundle(bundle, frame)
         bundle.address(self.connection, self.user, (0,) * bundle.privates)
         self.backlog_bytes += bundle.size
         return Submit(bundle, ordered)
-
-    def _count(self, bundle: Bundle) -> None:
-        """Messages are numbered without gaps, and the fragments of one come one after another."""
-        before = self._fragment
-        if bundle.kind == _FRAGMENT and bundle.index:
-            if before is None or not _continues(before, bundle):
-                raise SessionError(
-                    Code.ILLEGAL_MESSAGE,
-                    f"fragment {bundle.index} of message {bundle.message} out of turn",
-                )
-        else:
-            expected = bundle.message if self._last < 0 else self._last + 1
-            if before is not None or bundle.message != expected or expected == 0:
-                raise SessionError(
-                    Code.ILLEGAL_MESSAGE,
-                    f"message {bundle.message} follows {self._last}, unfinished {self.unfinished}",
-                )
-            more = bundle.count - 1 if bundle.kind == _MESSAGES else 0
-            self._last = bundle.message + more
-            self.taken += 1 + more
-            self.joins += bundle.kind == _JOIN
-        ends = bundle.kind != _FRAGMENT or bundle.index == bundle.count - 1
-        self._fragment = None if ends else bundle
 
     # ---- output ----
 
@@ -339,6 +321,14 @@ class DaemonSession:
         self._outbox.add(frame, size)
         return True
 
+    def replied(self, *, answer: bool = False) -> None:
+        """The frame pushed last is the client's own doing: a refusal, or the answer it wants."""
+        end = self._outbox.taken + self._outbox.size
+        if answer:
+            self._replies.answer(end)
+        else:
+            self._replies.add(end)
+
     def view(self, view: GroupView) -> None:
         """Tell the members of a group."""
         assert view.id.view == self._view, f"{view.id} is not of the view {self._view}"
@@ -362,6 +352,7 @@ class DaemonSession:
         """Tell why, behind all that waits, and take nothing more; closing twice is allowed."""
         if not self.closed:
             self.state = State.CLOSED
+            self.forget_heard()
             frame = encode_closed(code, reason)
             self._outbox.add((frame,), len(frame))
 
@@ -385,15 +376,3 @@ class DaemonSession:
     def take(self, limit: int) -> list[Raw]:
         """Parts of whole frames for the client, one frame at least, until `limit` is reached."""
         return self._outbox.take(limit)
-
-
-def _continues(before: Bundle, bundle: Bundle) -> bool:
-    """Whether a fragment is the next of the same message."""
-    return (
-        bundle.index == before.index + 1
-        and bundle.message == before.message
-        and bundle.count == before.count
-        and bundle.level == before.level
-        and bundle.flags == before.flags
-        and bundle.groups == before.groups
-    )

@@ -15,13 +15,14 @@ class Outbox:
 
     Attributes:
         size: bytes of all of them.
+        taken: bytes of those that were there before.
     """
 
-    __slots__ = ("_frames", "size")
+    __slots__ = ("_frames", "size", "taken")
 
     def __init__(self) -> None:
         self._frames: deque[tuple[Raw, ...]] = deque()
-        self.size = 0
+        self.size = self.taken = 0
 
     def add(self, frame: tuple[Raw, ...], size: int) -> None:
         """Queue a frame of so many bytes."""
@@ -31,6 +32,7 @@ class Outbox:
     def clear(self) -> None:
         """Forget all."""
         self._frames.clear()
+        self.taken += self.size
         self.size = 0
 
     def take(self, limit: int) -> list[Raw]:
@@ -46,4 +48,5 @@ class Outbox:
             taken += sum(map(len, frame))
             parts += frame
         self.size -= taken
+        self.taken += taken
         return parts

@@ -31,6 +31,7 @@ class Client:
     Attributes:
         daemon: index of its daemon.
         name: its private name.
+        principal: whose program it is; "" if nobody asked.
         identity: its identity in traces.
         connected: the daemon has admitted it.
         alive: it has not left, crashed or been closed.
@@ -62,6 +63,7 @@ class Client:
         self.user = user
         self.daemon = daemon
         self.name = private_name(user, daemon_name)
+        self.principal = ""
         self.identity = ""
         self.connected = False
         self.alive = False

@@ -18,6 +18,7 @@ from random import Random
 import attrs
 
 from groupcomm.config.core import CoreConfig, Timing
+from groupcomm.config.rekeying import Rekeying
 from groupcomm.config.view import DaemonId, View
 from groupcomm.membership.states import State
 from groupcomm.sim.attacker import Attacker
@@ -30,6 +31,8 @@ from groupcomm.sim.links import longest_way_s
 from groupcomm.sim.loop import SECOND, Loop, microseconds, random_for
 from groupcomm.sim.names import daemon_names
 from groupcomm.sim.network import Network
+from groupcomm.sim.roles.attackers import Attackers
+from groupcomm.sim.roles.names import POLITE, rules_against
 from groupcomm.sim.settings import Settings
 from groupcomm.sim.site_settings import reachable_core
 from groupcomm.trace.events import Heal, Quiet, Rejects, TraceEvent
@@ -79,6 +82,8 @@ class Cluster:
         config: of all cores, unless a host has another one.
         core: indices of the hosts whose daemons must agree in the end.
         aside: of those whose disks stay unwell then; they may be in the view, and need not.
+        access: the rules of all daemons.
+        attackers: who plays the roles of the settings.
     """
 
     def __init__(self, settings: Settings, record: Record = ignore, *, start: bool = True) -> None:
@@ -86,6 +91,7 @@ class Cluster:
         self.record = record
         self.loop = Loop()
         self.config = make_config(settings)
+        self.access = rules_against(settings.attackers)
         self.identities: dict[DaemonId, str] = {}
         self.clients: list[Client] = []
         names, sites = daemon_names(settings.daemons), sites_by_host(settings)
@@ -105,6 +111,9 @@ class Cluster:
         self._other_configs = other_configs(self._random("files"), self.config)
         self._schedule: FaultSchedule | None = None
         self._attacker: Attacker | None = None
+        self.attackers = Attackers(
+            self.loop, settings, self.config, self.network, self.daemons, record
+        )
         if start:
             self.start()
 
@@ -123,6 +132,7 @@ class Cluster:
         else:
             self._start_faults()
             self._boot(microseconds(settings.faults.cold_s))
+        self.attackers.start()
 
     def _boot(self, within_us: int) -> None:
         rng = self._random("boots")
@@ -167,6 +177,7 @@ class Cluster:
             self.settings.start_message,
             causes=causes,
         )
+        client.principal = POLITE if self.access.restricts else ""
         self.clients.append(client)
         host.accept(client)
         return client
@@ -232,6 +243,7 @@ class Cluster:
             sick_share: so many of the disks that are unwell stay it, and their daemons are not of
                 the core then, but run and hear it.
         """
+        self.attackers.on_heal()
         self.aside = self._stay_sick(sorted(core), sick_share)
         self.core = tuple(index for index in sorted(core) if index not in self.aside)
         for index in self.core:
@@ -320,11 +332,13 @@ class Cluster:
     def settle(self) -> None:
         """Run until nothing new happens any more, then record that nothing may be missing."""
         began, before = self.loop.now, None
+        self.attackers.on_settle()
         while before != (before := self._progress()) or not self.agree(self.core):
             limit_s = SETTLE_LIMIT_S if self.agree(self.core) else AGREE_LIMIT_S
             if self.loop.now >= began + microseconds(limit_s):
                 break
             self.run(SETTLED_S)
+        self.attackers.stop()
         for host in self.daemons:
             process = host.process
             if process is not None:
@@ -354,6 +368,7 @@ def make_config(settings: Settings) -> CoreConfig:
         starts=settings.starts,
         windows=settings.windows,
         leave_timeout_s=settings.leave_timeout_s,
+        rekeying=Rekeying(epoch_s=settings.epoch_s),
         timing=attrs.evolve(
             Timing(),
             longest_delay_s=longest_way_s(len(settings.sites), settings.links),

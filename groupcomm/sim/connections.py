@@ -1,7 +1,7 @@
 """The clients' connections of one start of a daemon: pipes, as a shell would serve them."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from groupcomm.core import (
     ClientBytes,
@@ -12,9 +12,35 @@ from groupcomm.core import (
     RulesChanged,
 )
 from groupcomm.core.desk import Desk
-from groupcomm.sim.clients import Client
 from groupcomm.sim.loop import Loop
 from groupcomm.sim.pipe import Pipe
+
+ANSWER: Final = b"{}"
+"""What every query is answered: there is no status to tell of here."""
+
+
+class Program(Protocol):
+    """Who is at the other end of a connection.
+
+    Attributes:
+        principal: whose it is, as the daemon found out; "" if it did not ask.
+        alive: it has not left, crashed or been closed.
+    """
+
+    principal: str
+    alive: bool
+
+    def attach(self, up: Pipe, down: Pipe, connection: int) -> None:
+        """The connection is there."""
+
+    def flush(self) -> None:
+        """There is room again."""
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the daemon."""
+
+    def ended(self) -> None:
+        """The connection has ended."""
 
 
 class Connection(NamedTuple):
@@ -22,7 +48,7 @@ class Connection(NamedTuple):
 
     up: Pipe
     down: Pipe
-    client: Client
+    client: Program
 
 
 class Connections:
@@ -42,7 +68,7 @@ class Connections:
         self._paused: set[int] = set()
         self._closing: set[int] = set()  # the core is done, output may still wait
 
-    def accept(self, client: Client) -> None:
+    def accept(self, client: Program) -> None:
         """A client connects."""
         number = self._core.desk.open()
         up = Pipe(
@@ -53,7 +79,7 @@ class Connections:
         )
         down = Pipe(self._loop, client.receive, lambda: self._write(number), client.ended)
         self._open[number] = Connection(up, down, client)
-        self._feed(ClientOpened(number))
+        self._feed(ClientOpened(number, client.principal))
         client.attach(up, down, number)
 
     def _on_end(self, number: int) -> None:
@@ -74,10 +100,19 @@ class Connections:
     def serve(self, inputs: Sequence[ClientInput]) -> None:
         """After a step: do for its clients what the core wants; `inputs` are those of the step."""
         desk = self._core.desk
+        if desk.queries:
+            self._answer_queries(desk)
         if desk.ready or desk.closed:
             self._hand_on(desk)
         if inputs or self._paused:
             self._pause_and_resume(inputs)
+
+    def _answer_queries(self, desk: Desk) -> None:
+        """Answer what was asked; else a session that waits for it is never read again."""
+        queries, desk.queries = desk.queries, []
+        for number, _ in queries:
+            if number in desk.sessions:
+                desk.answer(number, ANSWER)
 
     def _hand_on(self, desk: Desk) -> None:
         ready, desk.ready = desk.ready, {}

@@ -15,14 +15,16 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Adoption, Start
 from groupcomm.config.view import DaemonId, Incarnation
 from groupcomm.core import DaemonCore
+from groupcomm.core.gate import STALE
 from groupcomm.membership.reservation import count_start
 from groupcomm.membership.states import State
+from groupcomm.security.access import Access
 from groupcomm.security.identity import Credentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_IDENTITIES
 from groupcomm.session.daemon import SessionLimits
-from groupcomm.sim.clients import Client
 from groupcomm.sim.clock import Clock
+from groupcomm.sim.connections import Program
 from groupcomm.sim.disk import Disk, DiskRecord
 from groupcomm.sim.identities import draw_private, roll_of
 from groupcomm.sim.loop import SECOND, Loop, random_for
@@ -48,6 +50,7 @@ class Surroundings(Protocol):
     network: Network
     settings: Settings
     config: CoreConfig
+    access: Access
     identities: dict[DaemonId, str]
 
     @property
@@ -76,6 +79,9 @@ class Host:
         put: takes a datagram for this address, and when it arrives.
         keys: that a daemon finds here when it starts; None in suite 0.
         credentials: the same in suite 2; None in others.
+        corrupt: has the core of each start from now on lie; None for none.
+        outdated: how often a daemon here was told that there were later starts, and believed it.
+        is_taken: somebody else has it, and no daemon of the cluster starts here any more.
     """
 
     def __init__(self, cluster: Surroundings, index: int, name: str, site: int) -> None:
@@ -104,8 +110,11 @@ class Host:
         self._counter = 0  # of the latest view of any daemon that has ended here
         self._flying: list[tuple[int, bytes]] = []
         self.put: Put = self._put
+        self.corrupt: Callable[[DaemonCore], None] | None = None
+        self.outdated = 0
         self.keys = KeyRing({1: _RING_KEY}, 1) if self._settings.suite else None
         self.credentials = self._credentials() if self._settings.suite == SUITE_IDENTITIES else None
+        self.is_taken = False
 
     def _credentials(self) -> Credentials:
         seed, names = self._settings.seed, self._cluster.config.daemons
@@ -171,7 +180,7 @@ class Host:
         Args:
             adopt: what others know of earlier starts.
         """
-        if self.is_idle:
+        if self.is_idle and not self.is_taken:
             self._booting = True
             self._boots += 1
             start, new = self._count(self.disk, adopt)
@@ -252,7 +261,11 @@ class Host:
             ),
             probe=probe,
         )
-        return Process(
+        if self.corrupt is not None:
+            self.corrupt(core)
+        if cluster.access.restricts:
+            core.desk.govern(cluster.access, None)
+        process = Process(
             self._loop,
             cluster.network,
             self.index,
@@ -264,6 +277,10 @@ class Host:
             probe,
             self._ended,
         )
+        process.may_fail = self.corrupt is not None
+        if settings.evicted is not None:  # it sealed the last things when it still counted
+            process.stale = STALE | {"identity"}
+        return process
 
     def is_forming_since(self, time: int) -> bool:
         """Whether its daemon looks for a view, and has done so since before a time."""
@@ -319,6 +336,7 @@ class Host:
         self._listen()
         if how is End.OUTDATED:
             assert process.core.adopt is not None
+            self.outdated += 1
             self.boot(process.core.adopt)
         self.on_end(self, how)
 
@@ -341,7 +359,7 @@ class Host:
         if self.clone is not None:
             self.clone.put(arrival, datagram)
 
-    def accept(self, client: Client) -> None:
+    def accept(self, client: Program) -> None:
         """A client connects to the daemon that runs here."""
         assert self.process is not None, f"{self.name} is down"
         self.process.accept(client)

@@ -13,9 +13,8 @@ from typing import Final
 from groupcomm.core import ClientInput, DaemonCore, Transmission
 from groupcomm.core.gate import STALE
 from groupcomm.membership.states import State
-from groupcomm.sim.clients import Client
 from groupcomm.sim.clock import Clock
-from groupcomm.sim.connections import Connections
+from groupcomm.sim.connections import Connections, Program
 from groupcomm.sim.disk import Disk, DiskRecord
 from groupcomm.sim.loop import SECOND, Loop
 from groupcomm.sim.network import Network
@@ -91,6 +90,8 @@ class Process:
         sends_left: so many datagrams it still sends, then it is killed; None for no such limit.
         injected: datagrams without a valid seal that were put before it.
         steps: how many it has made.
+        may_fail: it ends where another one would be a failed run: it lies, and is lied to.
+        stale: reasons for which also what a daemon of the cluster has sealed is dropped.
     """
 
     def __init__(
@@ -122,7 +123,10 @@ class Process:
         self.sends_left: int | None = None
         self.injected = 0
         self.steps = 0
+        self.may_fail = False
+        self.stale = STALE
         self._lookalikes = 0  # forged ones that the core took for replays or its own
+        self._forged_replays = 0  # those of them that it took for replays
         self._inbox: list[tuple[int, int, bytes]] = []  # a heap by arrival
         self._count = 0  # of what was put there
         self._inputs: list[ClientInput] = []
@@ -149,7 +153,7 @@ class Process:
         """What is still on its way here, with its arrivals."""
         return [(at, datagram) for at, _, datagram in sorted(self._inbox) if at > self._loop.now]
 
-    def accept(self, client: Client) -> None:
+    def accept(self, client: Program) -> None:
         """A client connects."""
         self.connections.accept(client)
 
@@ -259,6 +263,9 @@ class Process:
             self.end(End.KILLED)
             return
         except Exception as error:
+            if self.may_fail:
+                self.end(End.KILLED)
+                return
             raise CoreFailure(self.name, error) from error
         if (
             self.sends_left == 0
@@ -298,13 +305,19 @@ class Process:
 
     def _feed_forged(self, forged: list[bytes]) -> None:
         self.injected += len(forged)
-        before = self._repeated()
+        before, replays = self._repeated(), self.replays
         self._handle([bytes(datagram) for datagram in forged], [])
         self._lookalikes += self._repeated() - before
+        self._forged_replays += self.replays - replays
 
     def _repeated(self) -> int:
         rejected = self.core.counters.rejected
-        return sum(rejected[reason] for reason in STALE)
+        return sum(rejected[reason] for reason in self.stale)
+
+    @property
+    def replays(self) -> int:
+        """Datagrams of daemons that were dropped as replays."""
+        return self.core.counters.rejected["replay"] - self._forged_replays
 
     def bad(self) -> int:
         """Datagrams that the core dropped, but for valid ones that it had already or sent itself.

@@ -5,10 +5,12 @@ from contextlib import nullcontext
 
 import attrs
 
+from groupcomm.sim.byzantine import Byzantine
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.known_bugs import find_known_bug
 from groupcomm.sim.loop import SECOND, microseconds, random_for
 from groupcomm.sim.oracles import Oracles
+from groupcomm.sim.oracles.survivors import Survivors
 from groupcomm.sim.process import CoreFailure
 from groupcomm.sim.recorder import Recorder
 from groupcomm.sim.settings import Options, Settings, draw_settings
@@ -43,7 +45,8 @@ class Finding:
     """A property that does not hold in a run.
 
     Attributes:
-        property: its id; ``assert`` if a core broke an invariant of its own.
+        property: its id; ``assert`` if a core broke an invariant of its own, ``attacker`` if one
+            got what nobody in its role may get.
         text: what happened, with the identities involved.
         evidence: readable events that prove it.
     """
@@ -104,19 +107,23 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
     A run stops early when an oracle finds something, or a core or a session breaks one of its
     invariants.
     """
-    oracles = Oracles()
+    oracles = Survivors() if settings.liars else Oracles()
     recorder = Recorder(oracles.feed, write)
     findings: list[Finding] = []
     cluster = Cluster(settings, recorder.record, start=False)
     workload = make_workload(cluster)
     try:
-        _play(cluster, workload, oracles)
+        if isinstance(oracles, Survivors):
+            Byzantine(cluster, workload, oracles).play()
+        else:
+            _play(cluster, workload, oracles)
     except CoreFailure as failure:
         findings.append(Finding(property="assert", text=str(failure)))
     except AssertionError as error:  # of a client's session
         findings.append(Finding(property="assert", text=str(CoreFailure("client", error))))
     else:
         oracles.finish()
+    findings += [Finding(property="attacker", text=text) for text in cluster.attackers.breaches]
     findings += [
         Finding(
             property=found.property,

@@ -12,6 +12,15 @@ from groupcomm.session.daemon import SessionLimits
 from groupcomm.sim.faults import Faults, draw_faults, fault_names
 from groupcomm.sim.links import Link, check_links, equal_links
 from groupcomm.sim.loop import random_for
+from groupcomm.sim.lying import Lying, draw_liars, draw_lying
+from groupcomm.sim.roles.names import (
+    EPOCHS_S,
+    NOTHING,
+    check_roles,
+    draw_epoch_s,
+    draw_evicted,
+    least_suite,
+)
 from groupcomm.sim.site_settings import (
     MOST_DAEMONS,
     Sites,
@@ -54,6 +63,8 @@ class Options:
         duration_s: simulated seconds with faults and load, before everything settles.
         known_bug: name of a deliberate bug to run with, see known_bugs.py; empty for none.
         suite: how datagrams are protected, 0 to 2; None draws 0 or 1 for each seed.
+        byzantine: a daemon of the cluster lies.
+        attackers: roles that somebody plays, see roles/names.py.
     """
 
     daemons: int | None = None
@@ -62,6 +73,8 @@ class Options:
     duration_s: float = 10.0
     known_bug: str = ""
     suite: int | None = None
+    byzantine: bool = False
+    attackers: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         fault_names(self.faults)  # raises ConfigError
@@ -73,6 +86,12 @@ class Options:
             raise ConfigError(f"sites is {self.sites}; there are 1 to {most}, one daemon each")
         if self.suite not in (None, 0, 1, 2):
             raise ConfigError(f"suite is {self.suite}; it is 0, 1 or 2")
+        check_roles(self.attackers, self.suite, self.daemons)
+        if self.byzantine and self.attackers:
+            raise ConfigError(
+                "byzantine together with an attacker: a daemon that lies does all that an attacker"
+                " may not, so nobody could judge him; run one of them"
+            )
         if not self.duration_s > 0:
             raise ConfigError(f"duration_s is {self.duration_s}; it must be above 0")
 
@@ -102,6 +121,11 @@ class Settings:
         calm_s: mean time between two faults that break views.
         silence: faults go on after the load, until one last message; else they end under load.
         core: the daemons that shall agree in the end, by index; empty for all.
+        liars: the daemons that lie, by index; then the core is of others.
+        lying: how they do.
+        attackers: roles that somebody plays.
+        evicted: the daemon that is evicted, by index; None for none.
+        epoch_s: how long a daemon seals with the same keys.
     """
 
     seed: int
@@ -123,6 +147,11 @@ class Settings:
     calm_s: float = 6.0
     silence: bool = False
     core: tuple[int, ...] = ()
+    liars: tuple[int, ...] = ()
+    lying: Lying = attrs.field(factory=Lying)
+    attackers: tuple[str, ...] = ()
+    evicted: int | None = None
+    epoch_s: float = EPOCHS_S[0]
 
     def __attrs_post_init__(self) -> None:
         check_links([f"site {site}" for site in range(len(self.sites))], self.links)
@@ -146,8 +175,16 @@ def draw_settings(seed: int, options: Options) -> Settings:
     daemons = sum(map(len, sites))
     links = draw_links(random_for(seed, "links"), len(sites), daemons, faults) if several else ()
     duration_s = options.duration_s * min(1.0, AFFORDABLE_DAEMONS / daemons)
+    liars = draw_liars(random_for(seed, "liars"), daemons) if options.byzantine else ()
+    if liars:  # whoever finds its disk old is outdated in truth, and here that is only ever said
+        faults = attrs.evolve(faults, disk=False)
+    roles = options.attackers
+    if NOTHING in roles:
+        faults = attrs.evolve(faults, attacker=True)
     # Who has no key can forge a checksum, so an attacker meets encrypted datagrams only.
     sealed = 1 if faults.attacker or rng.random() < 0.25 else 0
+    evicted = draw_evicted(random_for(seed, "evicted"), roles, daemons)
+    core = _draw_core(random_for(seed, "core"), daemons, liars, evicted)
     return Settings(
         seed=seed,
         sites=sites,
@@ -157,7 +194,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         leave_timeout_s=random_for(seed, "leaving").choice(LEAVE_TIMEOUTS_S),
         windows=random_for(seed, "windows").choice((Windows(), Windows(), SMALL_WINDOWS)),
         faults=faults,
-        suite=sealed if options.suite is None else options.suite,
+        suite=max(sealed, least_suite(roles)) if options.suite is None else options.suite,
         packet_limit=rng.choice((1340, 1340, 1340, 8000)),
         starts=_draw_starts(random_for(seed, "starts"), faults.counter_bits),
         session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,
@@ -166,7 +203,12 @@ def draw_settings(seed: int, options: Options) -> Settings:
         calm_s=max(SHORTEST_CALM_S, duration_s / MOST_CALMS)
         * 4 ** random_for(seed, "calm").random(),
         silence=random_for(seed, "silence").random() < 0.5,
-        core=reachable_core(_draw_core(random_for(seed, "core"), daemons), sites, links),
+        core=reachable_core(core, sites, links),
+        liars=liars,
+        lying=draw_lying(random_for(seed, "lying")) if liars else Lying(),
+        attackers=roles,
+        evicted=evicted,
+        epoch_s=draw_epoch_s(random_for(seed, "epochs"), roles),
     )
 
 
@@ -217,11 +259,19 @@ def _draw_sites(rng: Random, seed: int, options: Options) -> Sites:
     return draw_sites(random_for(seed, "sites"), options.sites, options.daemons)
 
 
-def _draw_core(rng: Random, daemons: int) -> tuple[int, ...]:
-    """All daemons more often than not, else any of them."""
+def _draw_core(
+    rng: Random, daemons: int, liars: tuple[int, ...], evicted: int | None
+) -> tuple[int, ...]:
+    """All daemons more often than not, else any of them; never one that is evicted or lies."""
+    if liars:
+        return tuple(daemon for daemon in range(daemons) if daemon not in liars)
     if rng.random() < ALL_AGREE_SHARE:
-        return tuple(range(daemons))
-    return tuple(sorted(rng.sample(range(daemons), rng.randint(1, daemons))))
+        core = list(range(daemons))
+    else:
+        core = sorted(rng.sample(range(daemons), rng.randint(1, daemons)))
+    if evicted in core:
+        core.remove(evicted)
+    return tuple(core) or tuple(index for index in range(daemons) if index != evicted)
 
 
 def _draw_starts(rng: Random, bits: int) -> CounterStarts:

@@ -3,6 +3,8 @@
 Pure. Numbers are 64-bit counts that start at ``base + 1`` and never wrap.
 """
 
+from bisect import insort
+
 from groupcomm.wire.data import DataPacket
 
 MAX_RANGES = 64
@@ -20,9 +22,10 @@ class Stream:
         held: every packet up to this number was received.
         known: the highest number that is known to exist.
         packets: received and not yet forgotten, by number.
+        early: the numbers of those above `held`, rising.
     """
 
-    __slots__ = ("forgotten", "held", "known", "packets", "ring")
+    __slots__ = ("early", "forgotten", "held", "known", "packets", "ring")
 
     def __init__(self, ring: int, base: int) -> None:
         self.ring = ring
@@ -30,6 +33,7 @@ class Stream:
         self.known = base
         self.forgotten = base
         self.packets: dict[int, DataPacket] = {}
+        self.early: list[int] = []
 
     def accept(self, packet: DataPacket) -> bool:
         """Take one packet; False if it was here already, or lies beyond any window."""
@@ -41,9 +45,15 @@ class Stream:
         if number > self.known:
             self.known = number
         if number == self.held + 1:
-            while number + 1 in packets:
-                number += 1
+            early = self.early
+            if early:
+                run = 0
+                while run < len(early) and early[run] == number + 1:
+                    number, run = number + 1, run + 1
+                del early[:run]
             self.held = number
+        else:
+            insort(self.early, number)
         return True
 
     def learn(self, number: int) -> None:

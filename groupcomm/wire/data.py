@@ -15,6 +15,7 @@ from typing import Final
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import BadDatagram
+from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import Bundle, decode_bundles_untrusted, encode_bundles
 from groupcomm.wire.packet import PacketKind
 
@@ -25,6 +26,8 @@ _STAMP = struct.Struct("!QH")
 _VECTORS: Final = tuple(struct.Struct(f"!{count}Q") for count in range(MAX_RINGS + 1))
 _FORM_AT: Final = _HEAD.size - 1
 _DATA: Final = int(PacketKind.DATA)
+
+_UNRELIABLE: Final = int(ServiceLevel.UNRELIABLE)
 
 _NO_CAUSES: Final = 0
 _IN_FULL: Final = 1
@@ -199,6 +202,8 @@ def decode_data_untrusted(packet: bytes) -> DataPacket:
         withheld=flags & _HEADER != 0,
     )
     for place, bundle in enumerate(bundles):
+        if bundle.level == _UNRELIABLE:
+            raise BadDatagram("bundle", "an UNRELIABLE bundle with a number")
         bundle.packet = decoded
         bundle.place = place
     return decoded

@@ -73,10 +73,20 @@ def _split_groups(raw: bytes) -> tuple[tuple[str, ...], int]:
     if len(groups) > MAX_GROUPS:
         raise BadDatagram("bundle", f"{len(groups)} groups; at most {MAX_GROUPS} are allowed")
     try:
-        privates = sum(check_destination(name)[0] == "#" for name in groups)
+        privates = _check_all(groups)
     except LocalProtocolError as error:
         raise BadDatagram("name", str(error)) from None
     return tuple(groups), privates
+
+
+def _check_all(groups: list[str]) -> int:
+    """Return how many names are private; LocalProtocolError if one is none."""
+    if (text := "".join(groups)).isascii() and text.isprintable():
+        # What a name is made of is right in all of them: where it begins and ends is left.
+        suspects = [name for name in groups if not name or name[0] == "#"]
+    else:
+        suspects = groups
+    return sum(check_destination(name)[0] == "#" for name in suspects)
 
 
 def _decode_name(raw: bytes) -> str:

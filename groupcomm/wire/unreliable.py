@@ -9,11 +9,13 @@ import struct
 from typing import Final
 
 from groupcomm.errors import BadDatagram
+from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import Bundle, decode_bundles_untrusted, encode_bundles
 from groupcomm.wire.packet import PacketKind
 
 _HEAD = struct.Struct("!B16sHQ")
 _UNRELIABLE: Final = int(PacketKind.UNRELIABLE)
+_LEVEL: Final = int(ServiceLevel.UNRELIABLE)
 
 
 class UnreliablePacket:
@@ -48,4 +50,6 @@ def decode_unreliable_untrusted(packet: bytes) -> UnreliablePacket:
     bundles = decode_bundles_untrusted(packet, _HEAD.size)
     if not bundles:
         raise BadDatagram("count", "an UNRELIABLE packet without bundles")
+    if any(bundle.level != _LEVEL for bundle in bundles):
+        raise BadDatagram("bundle", "a bundle of another level without a number")
     return UnreliablePacket(daemon=daemon, counter=counter, bundles=bundles)

@@ -107,6 +107,10 @@ class Stage:
         share = junk.cpu_others + max(0.0, junk.cpu_daemons - quiet.cpu_daemons)
         return {"quiet": quiet, "junk": junk, "burner": await self._phase(burners(share), nursery)}
 
+    def addresses(self) -> list[str]:
+        """Where those who work connect."""
+        return [str(daemon.unix) for daemon in self._daemons]
+
     def _attackers(self) -> list[Program]:
         options, tcp = self._options, [daemon.tcp for daemon in self._daemons]
         attackers = []
@@ -131,8 +135,9 @@ class Stage:
         async with trio.open_nursery() as inner:
             if not others:
                 inner.start_soon(self._capture)
-            addresses = [str(daemon.unix) for daemon in self._daemons]
-            figures = await measure(plan, addresses, [daemon.pid for daemon in self._daemons])
+            figures = await measure(
+                plan, self.addresses(), [daemon.pid for daemon in self._daemons]
+            )
         seconds = trio.current_time() - began
         used = [now - then for now, then in zip(self._cpu(others), cpu, strict=True)]
         for other in others:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.campaigns import mutex, recorder, store
+from tests.campaigns import attackers, mutex, recorder, store
 
 
 def test_never_two_hold_the_mutex(capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,3 +32,19 @@ def test_what_a_recorder_has_acknowledged_is_in_its_log(capsys: pytest.CaptureFi
     assert (status, found["violations"], found["kills"]) == (0, [], 1), shown.err
     assert found["gaps"] >= 1
     assert found["compared"] > 20
+
+
+def test_attackers_bring_about_nothing_and_no_views(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(attackers.PLAYED) == 8
+    monkeypatch.setattr(attackers, "PLAYED", (("program", 1), ("evicted", 2)))
+    arguments = ["--seeds", "1", "--first", "4", "--duration-s", "1", "--workers", "1"]
+    assert attackers.main(arguments) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["role", "suite", "seeds", "views", "without", "failed"]
+    assert len(rows) == 2
+    for row in rows:
+        role, _, seeds, views, without, failed = row.split()
+        assert (seeds, failed) == ("2", "0")
+        assert without == ("-" if role == "evicted" else views)

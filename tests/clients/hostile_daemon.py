@@ -11,16 +11,9 @@ from typing import Any, Final
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId
 from groupcomm.level import ServiceLevel
-from groupcomm.session.daemon import (
-    Bye,
-    DaemonSession,
-    Hello,
-    Query,
-    Request,
-    SessionLimits,
-    Submit,
-)
+from groupcomm.session.daemon import DaemonSession, SessionLimits
 from groupcomm.session.frames import encode_answer, encode_delivery
+from groupcomm.session.requests import Bye, Hello, Query, Request, Submit
 from groupcomm.wire.bundle import BundleKind, encode_body
 from tests.core.wire.payloads import encode_messages
 

@@ -10,8 +10,9 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import Bye, DaemonSession, Hello, Query, Request, SessionLimits
+from groupcomm.session.daemon import DaemonSession, SessionLimits
 from groupcomm.session.frames import encode_answer, encode_delivery
+from groupcomm.session.requests import Bye, Hello, Query, Request
 from groupcomm.wire.bundle import (
     Bundle,
     BundleKind,

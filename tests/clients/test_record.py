@@ -205,7 +205,8 @@ async def test_old_rows_go_when_that_is_asked_for(tmp_path: Path) -> None:
             rng = Random(1)  # what cannot be compressed
             with trio.fail_after(PATIENCE_S):
                 while LogReader(log).begin().row == 0:
-                    await sender.multicast("g", rng.randbytes(1000), ordered=True)
+                    for _ in range(10):
+                        await sender.multicast("g", rng.randbytes(1000), ordered=True)
             assert (await recorder.end())[0] == 0
     assert look_at(log).is_whole
     assert sum(path.stat().st_size for path in log.glob("*.parquet")) <= 100_000

@@ -2,6 +2,7 @@
 
 import logging
 import socket
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from groupcomm.events import Message
 from groupcomm.session.codes import Code
 from groupcomm_client import Connection, connect
 from groupcomm_client.certificates import issue, make_authority
-from groupcommd.clients import HELLO_S
+from groupcommd.clients import HELLO_S, MAX_TURNED_AWAY
 from groupcommd.config_file import read_config
 from groupcommd.key_file import write_key_file
 from groupcommd.service import WALL_INTERVAL_S
@@ -91,7 +92,51 @@ async def test_who_sends_too_fast_waits_and_loses_nothing(
             started = trio.current_time()
             await other.multicast("g", b"", ordered=True)
             assert 4.0 < trio.current_time() - started + took_s < 10.0, "one pays for the other"
-        assert daemons["a"].service.clients.allowances.waits >= 2
+        assert daemons["a"].service.core.desk.intake.waits >= 2
+
+
+async def test_where_all_connections_are_taken_others_are_told_and_come_in_later(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    async with virtual_daemons(tmp_path, "a", "quotas = {connections = 100}\n") as daemons:
+        clients, where = daemons["a"].service.clients, str(daemons["a"].unix)
+        clients.allowances.most = 2
+        async with connect(where):
+            async with connect(where):
+                for _ in range(2):
+                    with pytest.raises(SessionEnded, match="2 connections, and room for no more"):
+                        async with connect(where):
+                            pass
+                with ExitStack() as stack:
+                    for _ in range(2 * MAX_TURNED_AWAY):
+                        made = stack.enter_context(socket.socket(socket.AF_UNIX))
+                        made.connect(where)
+                    await trio.sleep(0)
+                    await trio.sleep(0.1)
+                    assert clients._turned_away <= MAX_TURNED_AWAY, "the reserve is small"
+                assert clients.refusals.counts["full"] == 2 + 2 * MAX_TURNED_AWAY
+            await trio.sleep(1)
+            async with connect(where):
+                assert len(clients) == 2
+
+
+async def test_a_hello_by_tls_that_waits_for_its_turn_was_said_in_time(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path, proofs: Proofs
+) -> None:
+    quota, let_in = "quotas = {messages_per_s = 1}\n", 0
+
+    async def come(where: str) -> None:
+        nonlocal let_in
+        async with connect(where, timeout_s=100.0, **proofs.options):
+            let_in += 1
+
+    async with virtual_daemons(tmp_path, "a", proofs.clients + quota) as daemons:
+        started = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            for _ in range(8):
+                nursery.start_soon(come, daemons["a"].tls)
+        assert let_in == 8
+        assert trio.current_time() - started > HELLO_S
 
 
 async def test_joins_wait_too(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:

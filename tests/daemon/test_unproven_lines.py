@@ -88,7 +88,7 @@ async def test_junk_that_goes_on_is_told_again_after_an_hour(
 
 
 def told(daemons: list[str], **rejected: int) -> Told:
-    datagrams = {"rejected": rejected, "violations": 0, "not_sent": 0, "received": 9}
+    datagrams = {"rejected": rejected, "violations": {}, "not_sent": 0, "received": 9}
     before = {"datagrams": {**datagrams, "rejected": {}}}
     later = {"configured": ["a", "b"], "daemons": daemons, "datagrams": datagrams, "strangers": []}
     return Told(before, later, {})

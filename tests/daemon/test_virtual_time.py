@@ -129,7 +129,7 @@ async def test_a_program_that_holds_all_up_is_cut_off_in_time(
         sessions = daemons["a"].service.core.desk.sessions
         await trio.sleep(29)
         assert [s.too_slow for s in sessions.values()] == [False]
-        await trio.sleep(3)
+        await trio.sleep(5)  # a look each second, and what a busy host makes the clock jump
         assert [s.too_slow for s in sessions.values()] == [True]
         with pytest.raises(SessionEnded, match="all senders waited for it for 30 s"):
             async for _ in slow:

@@ -165,16 +165,17 @@ def _flood(raw: bytes) -> None:
         head = (piece[0], Incarnation(0, piece[1]), piece[2], piece[3])
         for sent in control.cut_message(*head, piece[4:] * piece[4], control_limit(40)):
             if sent[-1] % 2:
-                flood.assemble(control.decode_control_untrusted(sent))
+                packet = control.decode_control_untrusted(sent)
+                flood.assemble(packet, ReplayWindow(), own=sent[-1] % 4 == 1)
     assert len(flood._parts) <= MAX_UNFINISHED
     parts = control.cut_message(2**40, Incarnation(1, 1), 2**40, 2, body, control_limit(40))
     turned = parts[len(raw) % len(parts) :] + parts[: len(raw) % len(parts)]
     for index, sent in enumerate(turned):
         part = control.decode_control_untrusted(sent)
-        assert flood.is_new(seen, part)
-        whole = flood.assemble(part)
+        assert flood.is_new(seen, part, own=True)
+        whole = flood.assemble(part, seen, own=True)
         assert whole == (body if index == len(parts) - 1 else None)
-        assert index == len(parts) - 1 or not flood.is_new(seen, part)
+        assert index == len(parts) - 1 or not flood.is_new(seen, part, own=True)
 
 
 def control_limit(payload: int) -> int:

@@ -61,7 +61,7 @@ class _Alone:
         out = core.handle(0.0, datagrams, [])
         core.deliver()
         assert core.counters.rejected.total() == dropped + len(datagrams)
-        assert core.counters.foreign == core.counters.stale == core.counters.violations == 0
+        assert core.counters.foreign == core.counters.stale == core.counters.violations.total() == 0
         assert sum(len(said) for _, said in out) <= sum(map(len, datagrams))
         assert all(peer.heard_at < 0 for peer in core.membership.peers.values())
         assert core.view is None

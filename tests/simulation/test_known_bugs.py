@@ -98,6 +98,7 @@ def play_a_partition(sites: int) -> None:
     cluster.run(1.0)
     clients = [cluster.connect(f"user{host}", host) for host in hosts]
     cluster.run(0.1)
+    clients = [client for client in clients if client.connected]  # some bugs end all views
     for client in clients:
         client.join("g")
     halves = [(a, b) for a, b in itertools.permutations(hosts, 2) if (a < 2) != (b < 2)]

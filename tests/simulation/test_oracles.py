@@ -84,6 +84,7 @@ def test_mutations_are_noticed_and_both_judges_agree(kind: str) -> None:
 def test_every_property_can_be_violated() -> None:
     """No check is there that nothing sets off."""
     documented = set(re.findall(r"^\| ([A-Z]+\d*) \| [^|]+ \|$", PROPERTIES, re.MULTILINE))
+    documented -= {"B1", "B2", "B3", "B4"}  # of runs with liars: test_byzantine.py
     assert len(documented) > 40
     found: set[str] = set()
     for kind in MUTATIONS:

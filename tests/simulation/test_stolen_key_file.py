@@ -1,6 +1,6 @@
 """Attacks by somebody who has the ring's key file, and no identity that counts."""
 
-from typing import ClassVar, Final
+from typing import Final
 
 import pytest
 
@@ -8,9 +8,8 @@ from groupcomm.config.rekeying import Rekeying
 from groupcomm.config.view import DaemonId
 from groupcomm.names import cluster_number
 from groupcomm.security.channels import Channel
-from groupcomm.security.layout import SUITE_IDENTITIES
-from groupcomm.security.sealing import Sealer
 from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.roles.keyholder import RingKeySealer
 from groupcomm.wire.hello import Hello
 from groupcomm.wire.introduction import SIGNATURE_BYTES, Introduction
 from tests.simulation.captured import running
@@ -19,12 +18,6 @@ from tests.simulation.test_rotation import Load, messages
 
 FAR: Final = 2**63
 """A counter that no daemon reaches: a window that moved there takes nothing genuine any more."""
-
-
-class RingKeySealer(Sealer):
-    """Seals introductions as suite 2 does, with nothing but the ring's key."""
-
-    SUITE: ClassVar[int] = SUITE_IDENTITIES
 
 
 def forged_introduction(cluster: Cluster, claimed: DaemonId, target: DaemonId, epoch: int) -> bytes:

@@ -76,6 +76,7 @@ def examine(
 def _examine_daemon(told: daemon.Told, config: DaemonConfig | None) -> Iterator[Finding]:
     yield daemon.check_view(told)
     yield from daemon.check_files(told)
+    yield from daemon.check_fellows(told)
     yield from daemon.check_datagrams(told)
     yield from daemon.check_ways(told)
     yield daemon.check_disk(told)

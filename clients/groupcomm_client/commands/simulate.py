@@ -12,6 +12,7 @@ from typing import Final
 from groupcomm.errors import ConfigError
 from groupcomm.sim.faults import FAULT_NAMES
 from groupcomm.sim.known_bugs import KNOWN_BUGS, find_known_bug
+from groupcomm.sim.roles.names import ROLES, parse_roles
 from groupcomm.sim.run import RunResult
 from groupcomm.sim.settings import MAX_DAEMONS, Options
 from groupcomm_client.campaign import Totals, replay_command, run_campaign
@@ -84,6 +85,19 @@ def _add_what_runs(parser: argparse.ArgumentParser) -> None:
         help="datagrams have 0: a checksum, 1: a seal, 2: a seal, and daemons identities (default:"
         " 0 or 1, drawn for each seed)",
     )
+    roles = "; ".join(f"{role}: {what}" for role, what in ROLES.items())
+    parser.add_argument(
+        "--attacker",
+        action="append",
+        default=[],
+        metavar="ROLE,...",
+        help=f"somebody attacks, in a role; {roles} (default: nobody, but for the fault attacker)",
+    )
+    parser.add_argument(
+        "--byzantine",
+        action="store_true",
+        help="a daemon of each cluster has the key and lies; the others are judged",
+    )
     parser.add_argument(
         "--known-bug", default="", metavar="NAME", help=f"run a deliberately wrong core: {bugs}"
     )
@@ -135,6 +149,8 @@ def run(options: argparse.Namespace) -> int:
         duration_s=options.duration_s,
         known_bug=options.known_bug,
         suite=options.suite,
+        byzantine=options.byzantine,
+        attackers=parse_roles(",".join(options.attacker)) if options.attacker else (),
     )
     if options.known_bug:
         find_known_bug(options.known_bug)

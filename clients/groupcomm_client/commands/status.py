@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
     """Show it; 1 while the daemon is between two views."""
     found = ask.ask(options, "status")
     if not options.json:
-        ring, sent = found["ring"], found["datagrams"]
+        ring = found["ring"]
         print(f"daemon    {found['daemon']}, start {found['restarts']}, up {found['uptime_s']} s")
         print(f"state     {found['state']}")
         print(f"view      {found['view']}")
@@ -31,8 +31,9 @@ def run(options: argparse.Namespace) -> int:
             print(f"ring      {', '.join(members)}")
         for one, other in found["links"]:
             print(f"link      {one}, {other}")
-        for other in found["files"]["differ"]:
-            print(f"files     {other['text']}\n          -> {other['remedy']}")
+        for word, told in (("files", found["files"]["differ"]), ("broken", found["broken"])):
+            for each in told:
+                print(f"{word:<10}{each['text']}\n          -> {each['remedy']}")
         if ring is not None:
             print(
                 f"token     {ring['token']}, hop {ring['hop']}, lost {ring['token_losses']}"
@@ -49,13 +50,20 @@ def run(options: argparse.Namespace) -> int:
         if found["refused"]:
             reasons = ", ".join(f"{why} {n}" for why, n in sorted(found["refused"].items()))
             print(f"refused   {found['connections_refused']} programs: {reasons}")
-        print(
-            f"datagrams {sent['sent']} sent, {sent['received']} received,"
-            f" {sum(sent['rejected'].values())} rejected"
-        )
-        for reason, count in sorted(sent["rejected"].items()):
-            print(f"          {count} rejected: {reason}{sources_of(found, reason)}")
+        _print_datagrams(found)
     return 0 if found["state"] == "operational" else 1
+
+
+def _print_datagrams(found: dict[str, Any]) -> None:
+    sent = found["datagrams"]
+    print(
+        f"datagrams {sent['sent']} sent, {sent['received']} received,"
+        f" {sum(sent['rejected'].values())} rejected"
+    )
+    for reason, count in sorted(sent["rejected"].items()):
+        print(f"          {count} rejected: {reason}{sources_of(found, reason)}")
+    for kind, count in sorted(sent["violations"].items()):
+        print(f"          {count} refused, as they break the protocol: {kind}")
 
 
 def _disk(disk: dict[str, Any]) -> str:

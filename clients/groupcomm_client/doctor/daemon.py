@@ -130,10 +130,11 @@ def check_datagrams(told: Told) -> list[Finding]:
             if sources:
                 text += f"; from {', '.join(sources)}"
             findings.append(_judge(told, text, cause, is_now=now > 0))
-    broken = told.later["datagrams"]["violations"]
-    if broken:
-        remedy = "do all daemons have the same release and the same configuration?"
-        findings.append(warning("datagrams", f"{broken} break the protocol", remedy))
+    refused = told.later["datagrams"]["violations"]
+    if refused:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(refused.items()))
+        remedy = "have the same release and the same configuration at all daemons"
+        findings.append(warning("datagrams", f"refused, against the protocol: {kinds}", remedy))
     lost = told.later["datagrams"]["not_sent"]
     if lost:
         remedy = "the network is down, or a firewall forbids it: see the daemon's log"
@@ -160,6 +161,14 @@ def check_files(told: Told) -> list[Finding]:
         (problem if other["excludes"] else warning)("files", other["text"], other["remedy"])
         for other in found["differ"]
     ] or [ok("files", "no daemon that is heard has other settings")]
+
+
+def check_fellows(told: Told) -> list[Finding]:
+    """Whether other daemons keep to the protocol, as far as this one has seen."""
+    return [
+        (problem if fellow["left_out_s"] else warning)("fellows", fellow["text"], fellow["remedy"])
+        for fellow in told.later["broken"]
+    ] or [ok("fellows", "no other daemon has broken the protocol")]
 
 
 def check_ways(told: Told) -> list[Finding]:

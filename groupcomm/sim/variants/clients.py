@@ -26,6 +26,7 @@ def desk_loses_the_queue_at_a_goodbye(right: Right) -> Right:
 @known_bug((DaemonSession, "push"))
 def session_drops_a_frame_before_a_cut_off(right: Right) -> Right:
     """A session drops the frame that is too much, and cuts its client off some frames later."""
+    queued: dict[int, int] = {}  # of sessions, by their id
 
     def push(self: DaemonSession, *frame: Raw, droppable: bool = False) -> bool:
         if self.closed or droppable:
@@ -33,13 +34,13 @@ def session_drops_a_frame_before_a_cut_off(right: Right) -> Right:
         size = sum(map(len, frame))
         if self.too_slow:
             self._outbox.add(frame, size)
-            self.taken += 1
-            if self.taken >= FRAMES_TO_GO:
+            queued[id(self)] += 1
+            if queued[id(self)] >= FRAMES_TO_GO:
                 self.close(Code.CONNECTION_CLOSED, "too slow")
             return not self.closed
         self.too_slow = self.output_bytes + size > self._limits.output_cap_bytes
         if self.too_slow:
-            self.taken = 0
+            queued[id(self)] = 0
         return self.too_slow or bool(right(self, *frame))
 
     return push

@@ -9,8 +9,8 @@ from groupcomm.events import MemberId, Message
 from groupcomm.groups.audience import Audience
 from groupcomm.groups.groups import Groups
 from groupcomm.groups.table import Member
-from groupcomm.session.daemon import Submit
 from groupcomm.session.reassembly import Reassembly
+from groupcomm.session.requests import Submit
 from groupcomm.sim.variants.bug import Right, known_bug
 from groupcomm.wire.bundle import Bundle, BundleKind
 

@@ -67,7 +67,7 @@ def hop_in_32_bits(right: Right) -> Right:
     """Hop numbers of the token are compared modulo 2**32."""
 
     def on_token(self: Ring, token: Token, now: float) -> None:
-        if token.hop & _BITS_32 <= self._last_hop & _BITS_32:
+        if token.hop & _BITS_32 <= self.last_hop & _BITS_32:
             return
         right(self, token, now)
 
@@ -151,7 +151,7 @@ def token_copy_taken(right: Right) -> Right:
     """A copy of a token that was here already is taken for the token."""
 
     def on_token(self: Ring, token: Token, now: float) -> None:
-        self._last_hop = min(self._last_hop, token.hop - 1)
+        self.last_hop = min(self.last_hop, token.hop - 1)
         right(self, token, now)
 
     return on_token

@@ -181,13 +181,16 @@ def old_view_goes_on(_right: Right) -> Right:
 
 
 @known_bug((Ending, "_deliver"))
-def walked_twice(_right: Right) -> Right:
+def walked_twice(right: Right) -> Right:
     """What was delivered before the view ended is delivered once more at its end."""
 
-    def deliver(self: Ending, packet: DataPacket, kept: list[Bundle], *, regular: bool) -> None:
-        for bundle in kept:
-            if bundle.kind <= 1:
-                self._delivery.release(bundle)
+    def deliver(self: Ending, bundles: list[Bundle]) -> None:
+        for stream in self._delivery.streams:
+            for packet in stream.packets.values():
+                for bundle in packet.bundles:
+                    if bundle.given and bundle.kind <= 1:
+                        self._delivery.release(bundle)
+        right(self, bundles)
 
     return deliver
 
@@ -229,17 +232,17 @@ def credit_lost_with_the_view(right: Right) -> Right:
     return end
 
 
-@known_bug((Ending, "finish"))
+@known_bug((Ending, "prepare"))
 def safe_whatever_the_frontier(right: Right) -> Right:
     """Before the boundary SAFE messages are delivered that some daemon may not hold."""
 
-    def finish(self: Ending, union: Any, fellows: frozenset[int], turn: Any) -> bool:
+    def prepare(self: Ending, union: Any, fellows: frozenset[int]) -> bool:
         for ring in range(len(self._delivery.streams)):
             self._delivery.order.frontiers.raise_to(ring, self._delivery.order.blocks.least)
-        done: bool = right(self, union, fellows, turn)
-        return done
+        sound: bool = right(self, union, fellows)
+        return sound
 
-    return finish
+    return prepare
 
 
 @known_bug((DaemonCore, "__init__"))

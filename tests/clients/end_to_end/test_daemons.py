@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, suppress
+from random import Random
 from typing import Any
 
 import pytest
@@ -186,6 +187,53 @@ async def test_programs_and_daemons_come_and_go_and_a_spy_reads_nothing() -> Non
             assert not spy.all_of(Message)
             assert not any(MARKER in one.message.data for one in spy.all_of(Unreadable))
             assert any(spy.connection.member in one.others for one in ann.all_of(KeyChanged))
+            nursery.cancel_scope.cancel()
+
+
+NOISE = 400
+KINDS = 6
+"""Of messages about keys, and one that there is not."""
+
+
+async def make_noise(spy: Reader, members: list[str], rng: Random) -> None:
+    """Say again what was heard, changed or not, and make up messages about keys."""
+    await spy.until(lambda: len(spy.all_of(Unreadable)) > 3)
+    for number in range(NOISE):
+        heard = rng.choice(spy.all_of(Unreadable)[-100:]).message
+        data = bytearray(heard.data)
+        if rng.random() < 0.5:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        made_up = b"\xffGE\x01%c%b" % (number % KINDS, rng.randbytes(rng.randrange(200)))
+        to = [rng.choice(["plan", *members])]
+        for each in (bytes(data), made_up):
+            await spy.connection.multicast(to, each, level=heard.level)
+
+
+async def test_nothing_that_a_program_without_the_secret_says_is_taken_for_a_members() -> None:
+    """It is in the group, hears all, and may send to the group and to each member."""
+    with RunningCluster("ab") as cluster:
+        async with (
+            connect(cluster.address("a"), user="ann") as one,
+            connect(cluster.address("b"), user="bob") as other,
+            connect(cluster.address("b"), user="spy") as third,
+            trio.open_nursery() as nursery,
+        ):
+            for connection, secret in ((one, SECRET), (other, SECRET), (third, None)):
+                await connection.join("plan", secret=secret)
+            ann, bob, spy = (Reader(each, nursery) for each in (one, other, third))
+            texts = await say(b"at first", ann, bob)
+            members = [one.member.name, other.member.name]
+            nursery.start_soon(make_noise, spy, members, Random(1))
+            for number in range(60):
+                texts.append(b"%b: %d" % (MARKER, number))
+                await (one, other)[number % 2].multicast("plan", texts[-1])
+                await trio.sleep(0.002)
+            await say(b"at last", ann, bob)
+            for reader in (ann, bob):
+                sealed = [m.data for m in reader.all_of(Message) if "plan" in m.groups]
+                assert sorted(sealed[: len(texts)]) == sorted(texts), "once each, and nothing else"
+                assert len(sealed) == len(set(sealed))
+            assert {m.sender.name for m in spy.all_of(Message)} <= {third.member.name}
             nursery.cancel_scope.cancel()
 
 

@@ -18,7 +18,7 @@ from groupcomm.groups.announcement import (
 from groupcomm.level import ServiceLevel
 from groupcomm.security.access import Access, Rule, Verb
 from groupcomm.session.codes import Code
-from groupcomm.session.frames import encode_hello
+from groupcomm.session.frames import encode_bundle_head, encode_hello
 from groupcomm.wire.bundle import (
     BundleKind,
     body_payload,
@@ -210,6 +210,26 @@ def test_what_another_daemon_allows_is_noted_and_not_undone(pair: Cluster) -> No
     assert "g" in pair.cores["b"].desk._table.groups  # type: ignore[union-attr]
 
 
+def test_joins_that_another_daemon_allows_fill_no_log(pair: Cluster) -> None:
+    """Somebody joins and leaves again and again where the rules are others."""
+    ann = pair.connect("a", "ann", "cert:ann")
+    guard = pair.cores["b"].desk.guard
+    strict = rules(("cert:bob", "*", Verb.JOIN))
+    pair.cores["b"].desk.govern(strict, None)
+    for _ in range(20):
+        ann.session.join("g")
+        ann.session.leave("g")
+        pair.run(0.1)
+    assert (guard.foreign, len(guard.news)) == (20, 1)
+    for number in range(400):
+        ann.session.join(f"g{number}")
+    pair.run(0.5)
+    assert guard.foreign == 420
+    assert len(guard._told) == 256
+    pair.cores["b"].desk.govern(strict, None)
+    assert len(guard._told) == 256, "it is told again of all who are there"
+
+
 def test_rules_that_change_while_daemons_are_apart_hold_when_they_meet(pair: Cluster) -> None:
     ann, bob = pair.connect("a", "ann", "cert:ann"), pair.connect("b", "bob", "cert:bob")
     for program in (ann, bob):
@@ -303,6 +323,25 @@ def test_a_large_message_that_has_begun_is_finished_whatever_the_rules_say_then(
     clients.step(ClientBytes(ann, clients.sessions[ann].take(100_000)))
     govern(clients, rules(("cert:ann", "g", Verb.JOIN)))
     assert [type(event) for event in clients.talk(ann)] == [Message]
+
+
+def test_a_leave_of_a_group_that_nobody_joined_is_dropped_without_a_word() -> None:
+    """Else a program that may do nothing has all daemons order as much as it likes."""
+    clients = Clients()
+    rude = clients.connect("rude", principal="token:rude")
+    govern(clients, FORBIDDEN)
+    assert clients.core.operation is not None
+    before, frames = clients.core.operation.streams[0].held, b""
+    for number in range(1, 301):
+        body = encode_body(BundleKind.LEAVE, AGREED, 0, number, ("chat",), b"")
+        frames += encode_bundle_head(len(body), False) + body
+    clients.step(ClientBytes(rude, frames))
+    desk = clients.core.desk
+    assert not desk.sessions[rude].waits
+    assert desk.sessions[rude].backlog_bytes == 0
+    assert clients.core.operation is not None
+    assert clients.core.operation.streams[0].held == before
+    assert clients.heard(rude) == []
 
 
 def test_a_client_that_does_not_know_of_refusals_is_told_by_the_end_of_its_session() -> None:

@@ -8,6 +8,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import DaemonId, Incarnation
 from groupcomm.core import ClientBytes, ClientInput, ClientOpened, DaemonCore
+from groupcomm.membership.outdated import PATIENCE_S
 from groupcomm.membership.states import Reason, State
 from groupcomm.names import cluster_number
 from groupcomm.ring.ring import State as RingState
@@ -106,7 +107,7 @@ def test_packets_that_break_the_protocol_are_counted_apart(packet: TokenRequest)
     cluster, core = three()
     bad = core.counters.bad
     assert core.handle(cluster.now, [sealer("b").seal(packet.encode(key_of(core)))], []) == []
-    assert (core.counters.violations, core.counters.bad) == (1, bad)
+    assert (core.counters.violations, core.counters.bad) == ({"request": 1}, bad)
 
 
 @given(st.binary(max_size=60), st.integers(0, 9))
@@ -117,7 +118,7 @@ def test_any_control_message_of_a_fellow_is_taken_or_counted(body: bytes, kind: 
         packet = ControlPacket(
             origin=fellow.number,
             incarnation=fellow.incarnation,
-            sequence=2**40 + len(payload),
+            sequence=2**12 + len(payload),
             kind=kind,
             part=0,
             parts=1,
@@ -125,7 +126,7 @@ def test_any_control_message_of_a_fellow_is_taken_or_counted(body: bytes, kind: 
         )
         datagram = sealer("b", counter=2**41 + len(payload)).seal(packet.encode())
         core.handle(cluster.now, [datagram], [])
-    assert core.counters.violations == 0
+    assert core.counters.violations.keys() <= {"control", "kind"}, "a body that is no message"
 
 
 def test_a_lone_daemon_wakes_for_its_beacons_only() -> None:
@@ -188,7 +189,7 @@ def test_after_a_pause_what_had_come_is_dropped_and_the_view_is_left() -> None:
     assert core.counters.rejected == {"tag": 1, "short": 2}, "each forged one is counted as such"
     assert core.counters.bad == rejected + 3
     assert core.membership.reasons[Reason.PAUSED] == 1
-    assert core.counters.violations == 0
+    assert not core.counters.violations
     assert core.counters.stale == 2
     assert {kind_of(datagram) for _, datagram in sent} == {PacketKind.CONTROL}
 
@@ -263,7 +264,7 @@ def test_a_start_with_a_lost_disk_is_told_of_its_restarts() -> None:
     cluster.run(2.0)
     assert cluster.members("a") == "ac"
     cluster.start("b", restarts=1, random_id=99)
-    cluster.run(0.5)
+    cluster.run(2 * PATIENCE_S)
     adopt = cluster.cores["b"].adopt
     assert adopt is not None
     assert adopt.restarts == 7

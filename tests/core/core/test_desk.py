@@ -62,7 +62,8 @@ def test_a_name_too_long_together_with_its_daemons_is_refused() -> None:
 
 def test_a_name_that_is_just_being_given_up_is_waited_for() -> None:
     clients = Clients()
-    one, heir, late = clients.connect("u"), clients.start("u"), clients.start("u")
+    one, heir = clients.connect("u"), clients.start("u", principal="p")
+    late = clients.start("u", principal="q")  # of one principal each hello has a step of its own
     clients.step(ClientGone(one), clients.said(heir), clients.said(late))
     admitted, _ = clients.heard(heir)
     assert isinstance(admitted, Connected)
@@ -223,6 +224,7 @@ def test_a_client_is_not_read_while_much_of_it_waits_for_numbers(level: ServiceL
         assert desk.sessions[sender].reading
         clients.sessions[sender].multicast(["g"], bytes(900), level=level)
         desk.feed(clients.said(sender))
+        desk.intake.serve(0.0)
     assert not desk.sessions[sender].reading
     clients.step(ClientBytes(sender, b""))
     assert desk.sessions[sender].reading

@@ -100,7 +100,8 @@ class Attempt:
     def finish(self) -> None:
         """All are bound, and walk."""
         for leaver in self.leavers:
-            assert leaver.ending.finish(self.union, self.fellows, leaver.turn)
+            assert leaver.ending.prepare(self.union, self.fellows)
+            assert leaver.ending.finish(leaver.turn)
 
 
 def attempt(history: History, members: Collection[int], bound: Collection[int]) -> Attempt:
@@ -235,7 +236,8 @@ def test_obligations_are_kept_after_a_failed_attempt(seed: int) -> None:
     first = some(history)
     failed = attempt(history, first, first)
     gone, bound = failed.leavers[0], failed.leavers[1:]
-    assert gone.ending.finish(failed.union, failed.fellows, gone.turn)
+    assert gone.ending.prepare(failed.union, failed.fellows)
+    assert gone.ending.finish(gone.turn)
     if not bound:
         return
     before = {leaver.me: leaver for leaver in failed.leavers}

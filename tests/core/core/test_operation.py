@@ -10,7 +10,7 @@ from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.control import decode_control_untrusted
 from groupcomm.wire.horizon import HorizonNotice, HorizonPacket
 from groupcomm.wire.membership import ControlKind, Holding, Past
-from groupcomm.wire.packet import PacketKind
+from groupcomm.wire.packet import PacketKind, peek_untrusted
 from groupcomm.wire.request import TokenRequest
 from tests.core.core.cluster import Cluster
 
@@ -51,7 +51,7 @@ def test_a_horizon_notice_is_passed_on_once_and_then_only_if_it_is_newer() -> No
     sent: list[tuple[str | None, bytes]] = []
     core._out = sent
     upto = operation.streams[1].known
-    told = operation._noticed[1]
+    told = operation._arrivals._noticed[1]
 
     def hear(later: int, frontier: int) -> int:
         before = len(sent)
@@ -64,7 +64,7 @@ def test_a_horizon_notice_is_passed_on_once_and_then_only_if_it_is_newer() -> No
             held=[],
         )
         packet = HorizonPacket(notices=[notice]).encode(operation.key)
-        operation.receive(PacketKind.HORIZON, packet, cluster.now)
+        operation.receive(PacketKind.HORIZON, packet, daemon_number("c"), cluster.now)
         operation.step(cluster.now + HOLD_S, clients=False)
         return len(sent) - before
 
@@ -169,7 +169,7 @@ def test_what_comes_of_a_view_before_it_is_installed_is_kept_for_it() -> None:
     assert core.state is State.RECOVERED
     assert coming is not None
     assert cluster.members("b") == "ab"
-    assert {key for key, _, _ in core._early} == {coming.key}
+    assert {peek_untrusted(packet)[1] for _, packet in core._early} == {coming.key}
     assert core.counters.foreign == 0
     cluster.lost = lambda _: False
     cluster.run(0.02)

@@ -97,6 +97,7 @@ def test_what_is_delivered_before_the_welcome_has_its_causes_too() -> None:
     early = clients.start("early", causes=True)
     desk = clients.core.desk
     desk.feed(clients.said(early))
+    desk.intake.serve(0.0)
     bundle = numbered(vector=(6,), agreed=Stamp(5, 0))
     desk.deliver([early], bundle, MemberId("#bob#a", 1))
     assert clients.heard(early) == []

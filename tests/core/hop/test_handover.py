@@ -2,12 +2,14 @@
 
 from math import inf
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import Timing
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
+from groupcomm.errors import ProtocolViolation
 from groupcomm.hop.handover import RESEND_BYTES, Handover
 from groupcomm.hop.routes import Routes
 from groupcomm.stream.stream import Stream
@@ -116,11 +118,51 @@ def test_the_rings_own_notice_takes_along_what_waits() -> None:
 
 def test_only_the_other_end_of_a_link_is_listened_to() -> None:
     handover, _ = gateway(1)
-    assert handover.arrived(over_link(0, 1), 0.0) == X
-    assert handover.arrived(over_link(0, 1), 0.0) is None, "a copy"
-    assert handover.arrived(over_link(4, 1), 0.0) == X, "each link counts for itself"
-    assert handover.arrived(over_link(1, 1), 0.0) is None, "no link leads there"
-    handover.acknowledged(Acknowledgement(sender=1, delay_us=0, ranges=[(1, 1)]), 0.0)
+    assert handover.arrived(over_link(0, 1), 0, 0.0) == X
+    assert handover.arrived(over_link(0, 1), 0, 0.0) is None, "a copy"
+    assert handover.arrived(over_link(4, 1), 4, 0.0) == X, "each link counts for itself"
+    assert handover.arrived(over_link(1, 1), 1, 0.0) is None, "no link leads there"
+    handover.acknowledged(Acknowledgement(sender=1, delay_us=0, ranges=[(1, 1)]), 1, 0.0)
+
+
+def test_nobody_speaks_for_the_other_end_of_a_link() -> None:
+    handover, _ = gateway(1)
+    with pytest.raises(ProtocolViolation, match="sender"):
+        handover.arrived(over_link(0, 1), 4, 0.0)
+    with pytest.raises(ProtocolViolation, match="sender"):
+        handover.acknowledged(Acknowledgement(sender=0, delay_us=0, ranges=[(1, 1)]), 4, 0.0)
+    assert handover.arrived(over_link(0, 1), 0, 0.0) == X, "the number is still free"
+
+
+@pytest.mark.parametrize("number", [2**33, 2**63, 2**64 - 1])
+def test_no_link_has_carried_so_much_between_two_packets(number: int) -> None:
+    """Its window would move on, and all that comes after it would be taken for old."""
+    handover, _ = gateway(1)
+    with pytest.raises(ProtocolViolation, match="link"):
+        handover.arrived(over_link(0, number), 0, 0.0)
+    assert handover.arrived(over_link(0, 1), 0, 0.0) == X
+
+
+def test_what_is_acknowledged_in_the_moment_in_which_it_was_sent_divides_nothing_by_zero() -> None:
+    """The other end has guessed that it would come."""
+    handover, _ = gateway(1)
+    link = handover.links[0]
+    for count in range(1, 4):
+        handover.notify(2, b"two" * count, 0.0)
+        handover.step(0.001)
+        last = link.under_way.last
+        if last:
+            handover.acknowledged(
+                Acknowledgement(sender=0, delay_us=0, ranges=[(1, last)]), 0, 0.001
+            )
+        assert link.bandwidth.pace > 0
+
+
+@pytest.mark.parametrize("number", [1, 2**63, 2**64 - 1])
+def test_what_was_never_sent_over_a_link_is_not_acknowledged(number: int) -> None:
+    handover, _ = gateway(1)
+    with pytest.raises(ProtocolViolation, match="ack"):
+        handover.acknowledged(Acknowledgement(sender=0, delay_us=0, ranges=[(1, number)]), 0, 0.0)
 
 
 def test_what_the_link_does_not_repair_is_asked_for_where_it_should_have_come_from() -> None:
@@ -172,7 +214,7 @@ def test_whatever_a_link_never_got_comes_in_the_end(
         while (answers := carried(near, now)) or near.links[2].queue:
             now += 0.001
             sent += [raw[-1] for _, raw in answers]
-            acknowledge(near)
+            acknowledge(near, now)
         assert sent == sorted(missing), "each once, and nothing else"
         assert far.step(now) == [], "nobody asks twice while an answer is on its way"
         for number in set(sent) - losses:
@@ -183,7 +225,9 @@ def test_whatever_a_link_never_got_comes_in_the_end(
     assert far.deadline == float("inf")
 
 
-def acknowledge(handover: Handover) -> None:
+def acknowledge(handover: Handover, now: float) -> None:
     """The other end has got everything, as far as its link knows."""
-    ack = Acknowledgement(sender=2, delay_us=0, ranges=[(1, 2**32)])
-    handover.acknowledged(ack, 0.0)
+    last = handover.links[2].under_way.last
+    if last:
+        ack = Acknowledgement(sender=2, delay_us=0, ranges=[(1, last)])
+        handover.acknowledged(ack, 2, now)

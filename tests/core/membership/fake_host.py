@@ -20,6 +20,8 @@ class FakeHost:
         held: numbers of the view that stands still.
         log: what it was told, in order.
         routes: the links that it was told to use, each time.
+        credulous: it believes what fellows say of the view that stands still.
+        sound: what it has delivered could have come of what they hold together.
     """
 
     key: bytes = b""
@@ -31,9 +33,21 @@ class FakeHost:
     clock: int = 0
     used: int = 0
     corrected: int | None = None
+    credulous: bool = True
+    sound: bool = True
     routes: list[tuple[tuple[int, int], ...]] = attrs.field(factory=list)
     forgotten: list[tuple[int, Incarnation]] = attrs.field(factory=list)
     installed: list[tuple[View, Union | None, frozenset[int]]] = attrs.field(factory=list)
+
+    @property
+    def old(self) -> "FakeHost":
+        return self
+
+    def believes(self, past: Past) -> bool:
+        return self.credulous
+
+    def prepare(self, union: Union, fellows: frozenset[int]) -> bool:
+        return self.sound or len(fellows) == 1
 
     def freeze(self) -> None:
         self.log.append("freeze")

@@ -219,7 +219,7 @@ class Stage:
         daemon = self.daemons[name]
         if sequence is None:
             flood = daemon.machine.flood
-            sequence = flood._sequence = flood._sequence + 1
+            sequence = flood.sequence = flood.sequence + 1
         start = daemon.start.incarnation
         packet = packet_of(
             name,
@@ -282,7 +282,7 @@ def join_of(name: str, attempt: int, hears: str = "abc") -> Join:
 def packet_of(
     name: str,
     message: ControlMessage,
-    sequence: int = 2**40,
+    sequence: int = 2**12,
     *,
     restarts: int = 1,
     random_id: int = 0,

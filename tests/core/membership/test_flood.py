@@ -104,16 +104,17 @@ def test_a_message_in_parts_is_put_together_in_any_order_and_each_part_is_new_on
     receiver, seen = flood("a"), ReplayWindow()
     for count, index in enumerate(order, 1):
         again = parts[data.draw(st.sampled_from(order[:count]))]
-        assert receiver.is_new(seen, parts[index])
-        body = receiver.assemble(parts[index])
+        assert receiver.is_new(seen, parts[index], own=True)
+        body = receiver.assemble(parts[index], seen, own=True)
         if count < len(parts):
             assert body is None
-            assert not receiver.is_new(seen, again), "a copy of a part is not passed on again"
+            assert not receiver.is_new(seen, again, own=True), (
+                "a copy of a part is not passed on again"
+            )
     assert body is not None
     assert decode_message_untrusted(parts[0].kind, body) == LONG
     assert receiver._parts == {}
-    seen.accept(parts[0].sequence)
-    assert not any(receiver.is_new(seen, part) for part in parts)
+    assert not any(receiver.is_new(seen, part, own=True) for part in parts)
 
 
 def test_parts_of_two_messages_or_of_two_starts_do_not_mix() -> None:
@@ -124,26 +125,45 @@ def test_parts_of_two_messages_or_of_two_starts_do_not_mix() -> None:
     other = Repair(bytes(16), b"x" * 1024)
     rows = [parts_of(LONG, 140, first), parts_of(other, 140, first), parts_of(other, 140, second)]
     receiver = flood("a")
-    bodies = [receiver.assemble(part) for row in zip(*rows, strict=True) for part in row]
+    windows = [ReplayWindow() for _ in rows]
+    bodies = [
+        receiver.assemble(part, seen, own=True)
+        for row in zip(*rows, strict=True)
+        for part, seen in zip(row, windows, strict=True)
+    ]
     assert bodies[:-3] == [None] * (len(bodies) - 3)
     messages = [decode_message_untrusted(4, body) for body in bodies[-3:] if body is not None]
     assert messages == [LONG, other, other]
 
 
 def test_only_so_many_unfinished_messages_are_kept_and_the_oldest_goes_first() -> None:
-    sender, receiver = flood("d", 140), flood("a")
+    sender, receiver, seen = flood("d", 140), flood("a"), ReplayWindow()
     rows = [parts_of(LONG, 140, sender) for _ in range(MAX_UNFINISHED + 5)]
     for row in rows:
-        assert receiver.assemble(row[0]) is None
+        assert receiver.assemble(row[0], seen, own=True) is None
     assert len(receiver._parts) == MAX_UNFINISHED
-    for row, whole in ((rows[0], False), (rows[-1], True)):
-        assert (([receiver.assemble(part) for part in row[1:]][-1]) is not None) == whole
+    last = [receiver.assemble(part, seen, own=True) for part in rows[-1][1:]][-1]
+    assert last is not None
+
+
+def test_what_was_given_up_is_not_passed_on_again() -> None:
+    """Two daemons that forgot what they had passed on would send it to each other for ever."""
+    sender, receiver, seen = flood("d", 140), flood("a"), ReplayWindow()
+    rows = [parts_of(LONG, 140, sender) for _ in range(3 * MAX_UNFINISHED)]
+    passed_on = 0
+    for _ in range(5):
+        for row in rows:
+            if receiver.is_new(seen, row[0], own=False):
+                passed_on += 1
+                assert receiver.assemble(row[0], seen, own=False) is None
+    assert passed_on == len(rows)
 
 
 def test_a_message_of_one_part_leaves_nothing_behind() -> None:
-    receiver = flood("a")
+    receiver, seen = flood("a"), ReplayWindow()
     (part,) = parts_of(Outdated(5, 7, 9), 1340)
-    assert receiver.assemble(part) == part.payload
+    assert receiver.assemble(part, seen, own=True) == part.payload
+    assert not receiver.is_new(seen, part, own=True)
     assert receiver._parts == {}
 
 

@@ -1,5 +1,8 @@
 """Daemons outside the view: when they start one, and when they are ignored."""
 
+import pytest
+
+from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.neighbours import ANSWER_INTERVAL_S, FIRST_PATIENCE_S, LONGEST_PATIENCE_S
 from groupcomm.membership.standing import STEADY_BEACONS
 from groupcomm.membership.states import Reason, State
@@ -55,7 +58,8 @@ def test_a_foreign_daemon_starts_a_view_only_if_both_hear_each_other() -> None:
     stage.settle()
     assert stage.state("a") is State.OPERATIONAL
     assert ("a", "c") in stage.said(Beacon, before), "it is told that it is heard"
-    machine.on_control(packet_of("c", stage.fill_in(HEARD), 100), NUMBERS["b"], stage.now)
+    with pytest.raises(RemoteProtocolError, match="nobody passes on"):
+        machine.on_control(packet_of("c", stage.fill_in(HEARD), 100), NUMBERS["b"], stage.now)
     assert stage.state("a") is State.OPERATIONAL, "passed on by another: that shows nothing"
     stage.say("c", "a", HEARD, 101)
     assert stage.state("a") is State.GATHER, "at once, as it was never ignored"

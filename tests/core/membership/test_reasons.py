@@ -6,18 +6,21 @@ from pathlib import Path
 import pytest
 
 from groupcomm.config.core import Timing
+from groupcomm.config.view import Incarnation
+from groupcomm.errors import Contradiction, ProtocolViolation, RemoteProtocolError
 from groupcomm.membership.states import Reason, State
+from groupcomm.membership.trust import FEW
 from groupcomm.wire.membership import Beacon, ControlKind, Leave
 from tests.core.membership.stage import (
     ALIKE,
     HEARS_A,
+    NUMBERS,
     OTHER_VIEW,
     PLENTY,
     Stage,
     counter_of,
     in_view,
     join_of,
-    packet_of,
 )
 
 TIMING = Timing()
@@ -44,7 +47,7 @@ def silent(stage: Stage) -> None:
 
 
 def restarted(stage: Stage) -> None:
-    stage.hear("a", "c", packet_of("b", join_of("b", 1), restarts=2, random_id=5))
+    stage.daemons["a"].machine.on_datagram(NUMBERS["b"], Incarnation(2, 5), stage.now)
 
 
 def moved(stage: Stage) -> None:
@@ -69,6 +72,17 @@ def failed(stage: Stage) -> None:
             stage.run(0.001)
 
 
+def broken(error: RemoteProtocolError) -> Callable[[Stage], None]:
+    """A fellow has sent a few times what no daemon in order sends."""
+
+    def send(stage: Stage) -> None:
+        for _ in range(FEW):
+            assert stage.state("a") is State.OPERATIONAL
+            stage.daemons["a"].machine.on_broken(NUMBERS["b"], error, stage.now)
+
+    return send
+
+
 def begin(reason: Reason) -> Callable[[Stage], None]:
     """What the daemon itself notices and tells."""
     return lambda stage: stage.daemons["a"].machine.gather(reason, stage.now)
@@ -83,6 +97,8 @@ CAUSES: dict[Reason, Callable[[Stage], None]] = {
     Reason.FELLOW_RESTARTED: restarted,
     Reason.FELLOW_LEFT: lambda stage: stage.say("b", "a", Leave()),
     Reason.FOREIGN_HEARD: heard,
+    Reason.FELLOW_BROKEN: broken(ProtocolViolation("token", "hop 7")),
+    Reason.CONTRADICTED: broken(Contradiction("token", "hop 7")),
     Reason.PAUSED: begin(Reason.PAUSED),
     Reason.ATTEMPT_FAILED: failed,
 }

@@ -78,7 +78,7 @@ def test_recovery_costs_as_much_for_each_packet_however_many_are_lacking() -> No
         def take_all() -> None:
             for number in holes(count):
                 assert not holed.complete
-                holed.take(b"%d" % number)
+                holed.take(NUMBERS["a"], b"%d" % number)
                 assert len(holed.missing[0]) <= MAX_MISSING
 
         taken = steps(take_all)

@@ -11,12 +11,12 @@ from tests.core.membership.stage import NUMBERS, in_view, join_of, packet_of
 def test_stale_joins_change_nothing() -> None:
     """Each message counts only if no later one of its kind has come."""
     stage = in_view("abc")
-    stage.say("b", "a", join_of("b", attempt=1), 2**40)
+    stage.say("b", "a", join_of("b", attempt=1), 2**12)
     assert stage.state("a") is State.OPERATIONAL, "the attempt that the view was made from"
-    stage.say("b", "a", join_of("b", attempt=9), 2**40 - 1)
-    stage.say("b", "a", join_of("b", attempt=9), 2**40)
+    stage.say("b", "a", join_of("b", attempt=9), 2**12 - 1)
+    stage.say("b", "a", join_of("b", attempt=9), 2**12)
     assert stage.state("a") is State.OPERATIONAL, "lower, or repeated"
-    stage.say("b", "a", join_of("b", attempt=9), 2**40 + 1)
+    stage.say("b", "a", join_of("b", attempt=9), 2**12 + 1)
     assert stage.state("a") is State.GATHER
 
 
@@ -28,12 +28,12 @@ def test_a_commit_that_comes_again_is_answered_to_its_sender_and_the_answer_is_n
     stage = in_view("abc")
     commit = next(m for a, _, m in stage.sent if a == "b" and isinstance(m, Commit))
     before = len(stage.sent)
-    stage.say("b", "a", commit, 2**40)
+    stage.say("b", "a", commit, 2**12)
     stage.settle()
     answers = [(a, b, m) for a, b, m in stage.sent[before:] if isinstance(m, Commit)]
     assert [(a, b, m.installed, m.recovered) for a, b, m in answers] == [("a", "b", True, True)]
     assert stage.members == ["abc"] * 3
-    stage.say("b", "a", commit, 2**40)
+    stage.say("b", "a", commit, 2**12)
     stage.settle()
     assert len(stage.said(Commit, before)) == 1, "the very same packet is not even looked at"
 
@@ -48,7 +48,7 @@ def test_who_asks_over_others_is_answered_over_others_and_rarely() -> None:
     asking = Commit(commit.attempt, commit.proposal, True, False, ())
     before = len(stage.sent)
     for sequence in range(3):
-        stage.hear("a", "b", packet_of("c", asking, 2**40 + sequence))
+        stage.hear("a", "b", packet_of("c", asking, 2**12 + sequence))
         stage.settle()
     own = [(b, m.installed) for a, b, m in stage.sent[before:] if a == "a" and type(m) is Commit]
     assert own == [("a", True), ("b", True), ("c", True)], "to all, once in an interval"
@@ -79,7 +79,7 @@ def test_a_daemon_can_join_in_its_own_name_only() -> None:
 
 def test_a_body_that_does_not_decode_is_refused() -> None:
     stage = in_view("abc")
-    bad = packet_of("b", Leave(), 2**41)
+    bad = packet_of("b", Leave(), 2**13)
     bad.kind, bad.payload = ControlKind.JOIN, b"\x93"
     with pytest.raises(BadDatagram):
         stage.hear("a", "b", bad)
@@ -90,7 +90,7 @@ def test_what_a_daemon_is_said_to_have_said_itself_is_not_heard() -> None:
     """Others pass its own messages back to it; they tell it nothing."""
     stage = in_view("abc")
     stage.hear("a", "b", packet_of("a", join_of("a", attempt=9)))
-    stage.hear("a", "b", packet_of("a", Leave(), 2**40 + 1))
+    stage.hear("a", "b", packet_of("a", Leave(), 2**12 + 1))
     assert stage.state("a") is State.OPERATIONAL
     assert stage.daemons["a"].taken() == []
 

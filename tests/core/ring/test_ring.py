@@ -223,6 +223,22 @@ def test_a_lone_message_goes_first_and_the_token_a_moment_later() -> None:
     assert a.ring.state is State.AWAY
 
 
+def test_the_token_lingers_no_longer_where_each_step_has_something_to_number() -> None:
+    """Programs that connect and go made one daemon keep it until the others had lost it."""
+    a, _, _ = trio(CoreConfig())
+    a.step(0.0)
+    linger_s = CoreConfig().timing.linger_s
+    sent: list[int] = []
+    for number in range(1, 100):
+        a.submit()
+        now = number * linger_s / 50
+        sent += kinds(a.step(now))
+        if sent[-1] == PacketKind.TOKEN or PacketKind.TOKEN in sent:
+            break
+    assert now <= 1.1 * linger_s
+    assert a.ring.state is State.AWAY
+
+
 def test_a_lingering_token_goes_at_once_to_who_asks_for_it() -> None:
     a, b, _ = trio(CoreConfig())
     b.hear(a.step(0.0), 0.0)

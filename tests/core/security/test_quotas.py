@@ -38,8 +38,6 @@ def test_an_account_waits_for_what_lasts_longest_and_is_kept_while_it_has_debts(
     assert account.debt_s(0.0) == 3.0
     assert not account.is_idle(2.9)
     assert account.is_idle(4.0)
-    account.connections += 1
-    assert not account.is_idle(4.0)
 
 
 def test_without_rates_nothing_is_charged() -> None:

@@ -4,8 +4,9 @@ from groupcomm.clocks.stamp import ViewId
 from groupcomm.events import DaemonView, Event
 from groupcomm.level import ServiceLevel
 from groupcomm.session.client import ClientSession
-from groupcomm.session.daemon import DaemonSession, SessionLimits, Submit
+from groupcomm.session.daemon import DaemonSession, SessionLimits
 from groupcomm.session.frames import Parts, encode_delivery
+from groupcomm.session.requests import Submit
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.raw import Raw
 

@@ -20,13 +20,14 @@ from groupcomm.events import (
 )
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import Bye, DaemonSession, Hello, SessionLimits, State, Submit
+from groupcomm.session.daemon import DaemonSession, SessionLimits, State
 from groupcomm.session.frames import (
     encode_bundle_head,
     encode_bye,
     encode_delivery,
     encode_hello,
 )
+from groupcomm.session.requests import Bye, Hello, Submit
 from groupcomm.wire.bundle import SELF_DISCARD, BundleKind, encode_body
 from groupcomm.wire.messages import encode_fragment
 from tests.core.session.pair import DAEMONS, PLENTY, VIEW, Pair

@@ -7,8 +7,9 @@ from groupcomm.events import CausalContext, Closed, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.session.causes_frame import encode_causes
 from groupcomm.session.client import ClientSession
-from groupcomm.session.daemon import DaemonSession, Hello, SessionLimits
+from groupcomm.session.daemon import DaemonSession, SessionLimits
 from groupcomm.session.frames import Capability, encode_hello, encode_view_id, encode_welcome
+from groupcomm.session.requests import Hello
 from groupcomm.wire.bundle import BundleKind, encode_body
 from groupcomm.wire.messages import encode_fragment
 from tests.core.session.pair import DAEMONS, PLENTY, whole_delivery

@@ -96,8 +96,10 @@ def horizon_notices() -> st.SearchStrategy[list[HorizonNotice]]:
 
 
 @st.composite
-def bundles(draw: st.DrawFn) -> Bundle:
-    kind = draw(st.sampled_from(BundleKind))
+def bundles(draw: st.DrawFn, *, unreliable: bool = False) -> Bundle:
+    """Any bundle of those that have a number, or of those that have none."""
+    of_clients = [BundleKind.MESSAGES, BundleKind.FRAGMENT]
+    kind = draw(st.sampled_from(of_clients if unreliable else list(BundleKind)))
     message = draw(st.integers(0, 2**64 - 10) | U64.map(lambda number: min(number, 2**64 - 10)))
     if kind == BundleKind.STATE:
         count = draw(st.integers(1, 2**32 - 1))
@@ -115,7 +117,8 @@ def bundles(draw: st.DrawFn) -> Bundle:
         body = encode_body(kind, ServiceLevel.AGREED, 0, message, groups, b"")
     else:
         groups = tuple(draw(st.lists(NAMES, min_size=1, max_size=9)))
-        level = draw(st.sampled_from(ServiceLevel))
+        reliable = [level for level in ServiceLevel if level]
+        level = ServiceLevel.UNRELIABLE if unreliable else draw(st.sampled_from(reliable))
         flags = draw(st.sampled_from([0, SELF_DISCARD]))
         if kind == BundleKind.MESSAGES:
             items = [
@@ -135,6 +138,7 @@ def bundles(draw: st.DrawFn) -> Bundle:
 
 
 BUNDLES = st.lists(bundles(), min_size=1, max_size=4)
+UNRELIABLE_BUNDLES = st.lists(bundles(unreliable=True), min_size=1, max_size=4)
 
 
 def header_of(bundle: Bundle) -> Bundle:
@@ -224,9 +228,11 @@ def tokens(draw: st.DrawFn) -> Token:
     )
 
 
-def example_bundle(groups: tuple[str, ...] = ("g", "#ann#d1")) -> Bundle:
+def example_bundle(
+    groups: tuple[str, ...] = ("g", "#ann#d1"), level: ServiceLevel = ServiceLevel.SAFE
+) -> Bundle:
     payload = encode_messages([(3, b"hello"), (4, b"")])
-    body = encode_body(BundleKind.MESSAGES, ServiceLevel.SAFE, 0, 7, groups, payload, 0, 2)
+    body = encode_body(BundleKind.MESSAGES, level, 0, 7, groups, payload, 0, 2)
     bundle = decode_body_untrusted(body)
     bundle.address(5, "bob", tuple(range(bundle.privates)))
     return bundle
@@ -293,8 +299,10 @@ CODECS: Final = (
     Codec(
         PacketKind.UNRELIABLE,
         decode_unreliable_untrusted,
-        st.builds(UnreliablePacket, daemon=U16, counter=U64, bundles=BUNDLES),
-        UnreliablePacket(daemon=3, counter=4, bundles=[example_bundle()]),
+        st.builds(UnreliablePacket, daemon=U16, counter=U64, bundles=UNRELIABLE_BUNDLES),
+        UnreliablePacket(
+            daemon=3, counter=4, bundles=[example_bundle(level=ServiceLevel.UNRELIABLE)]
+        ),
     ),
     Codec(PacketKind.TOKEN, decode_token_untrusted, tokens(), example_token()),
     Codec(

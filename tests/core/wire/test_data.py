@@ -8,10 +8,12 @@ import pytest
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import BadDatagram
-from groupcomm.wire.bundle import Bundle, decode_body_untrusted, encode_body
+from groupcomm.level import ServiceLevel
+from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.data import DataPacket, data_overhead, decode_data_untrusted
 from groupcomm.wire.unreliable import UnreliablePacket, decode_unreliable_untrusted
 from tests.core.wire.packets import EDGES, KEY, example_bundle, example_data
+from tests.core.wire.payloads import encode_messages
 
 NUMBER, PREVIOUS, FORM, VECTOR = 19, 37, 45, 46  # offsets
 
@@ -19,6 +21,11 @@ NUMBER, PREVIOUS, FORM, VECTOR = 19, 37, 45, 46  # offsets
 def patched(packet: bytes, offset: int, field: str, value: int) -> bytes:
     raw = struct.pack("!" + field, value)
     return packet[:offset] + raw + packet[offset + len(raw) :]
+
+
+def packet_with(bundle: Bundle) -> bytes:
+    made = DataPacket(ring=0, number=1, time=1, daemon=0, previous=0, bundles=[bundle])
+    return made.encode(KEY)
 
 
 def packet(number: int, previous: int = 0, reference: int = 0) -> bytes:
@@ -32,6 +39,10 @@ def packet(number: int, previous: int = 0, reference: int = 0) -> bytes:
         reference=reference,
     )
     return made.encode(KEY)
+
+
+def numberless() -> Bundle:
+    return example_bundle(level=ServiceLevel.UNRELIABLE)
 
 
 def refused(encoded: bytes) -> str:
@@ -129,7 +140,7 @@ INDEX, MESSAGES, GROUPS = BODY + 11, BODY + 15, BODY + 19
     ],
 )
 def test_every_count_in_a_record_is_checked(offset: int, field: str, values: list[int]) -> None:
-    encoded = unreliable([example_bundle()])
+    encoded = unreliable([numberless()])
     assert decode_unreliable_untrusted(encoded).encode(KEY) == encoded
     for value in values:
         with pytest.raises(BadDatagram):
@@ -138,8 +149,8 @@ def test_every_count_in_a_record_is_checked(offset: int, field: str, values: lis
 
 def test_counts_whose_sum_wraps_in_32_bits_are_refused() -> None:
     """Two records whose lengths add up to the packet only modulo 2**32."""
-    two = unreliable([example_bundle(), example_bundle()])
-    size = example_bundle().size
+    two = unreliable([numberless(), numberless()])
+    size = numberless().size
     first = patched(two, RECORD, "I", 2**32 - 4)
     assert len(two) == RECORD + 2 * size
     for forged in (first, patched(first, RECORD + size, "I", 2 * size)):
@@ -149,7 +160,7 @@ def test_counts_whose_sum_wraps_in_32_bits_are_refused() -> None:
 
 def test_a_packet_holds_many_small_bundles() -> None:
     """Only the datagram's size limits them."""
-    body = encode_body(2, 4, 0, 0, (), b"")
+    body = encode_body(BundleKind.MESSAGES, 0, 0, 0, ("g",), encode_messages([(0, b"")]))
     small = decode_body_untrusted(body)
     small.address(1, "u", ())
     many = unreliable([small] * 1000)
@@ -157,7 +168,7 @@ def test_a_packet_holds_many_small_bundles() -> None:
 
 
 def test_counts_that_lie_allocate_nothing() -> None:
-    encoded = unreliable([example_bundle()])
+    encoded = unreliable([numberless()])
     forged = [
         patched(encoded, COUNT, "H", 2**16 - 1),
         patched(encoded, RECORD, "I", 2**32 - 1),
@@ -170,3 +181,9 @@ def test_counts_that_lie_allocate_nothing() -> None:
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 10_000
+
+
+def test_only_what_is_unreliable_goes_without_a_number_and_nothing_that_is_has_one() -> None:
+    assert refused(packet_with(numberless())) == "bundle"
+    with pytest.raises(BadDatagram, match="bundle"):
+        decode_unreliable_untrusted(unreliable([example_bundle()]))

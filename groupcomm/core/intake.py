@@ -1,0 +1,218 @@
+"""Intake: what local programs have sent is looked at in turn, so much of it in each step.
+
+Pure. ``now`` is in seconds. Every frame has a price (groupcomm/session/prices.py). A step does
+STEP_WORK units of work and leaves the rest for the next one, which takes datagrams first: so nobody
+keeps the token waiting. Principals have turns, and among one's sessions each has: so nobody keeps
+another principal's programs waiting for longer than one step of each. Who is in debt by its quotas
+has no turn until that is paid, and so has who does not read what its own frames have brought about.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+from groupcomm.core.seat import Seat
+from groupcomm.errors import BadDatagram, SessionError
+from groupcomm.security.quotas import Account, Quotas
+from groupcomm.session.codes import Code
+from groupcomm.session.requests import Request
+
+STEP_WORK: Final = 64
+"""Units of work for programs in one step: some 0.4 ms."""
+
+SESSION_WORK: Final = 16
+"""Of these, for one session before it is another's turn."""
+
+STEP_WASTE: Final = 16
+"""Of these, for one principal, what comes to nothing: refusals, hellos, answers, wrong frames."""
+
+STALL_S: Final = 0.005
+"""Between looks at those who do not read: whether they have read meanwhile."""
+
+STALL_EACH_S: Final = 1e-5
+"""The same for each of them, where they are many: a look takes a microsecond."""
+
+LEAST_WAIT_S: Final = 0.001
+"""Less may be nothing to a clock, however often it is waited for."""
+
+
+class Intake:
+    """What sessions have sent that nobody has looked at.
+
+    Args:
+        carry_out: does what a session asks for, or raises SessionError.
+        leave: ends a session, with a code and a reason.
+        depart: is told when nothing is left of what came before a client's stream ended.
+
+    Attributes:
+        quotas: of each principal, see `limit`.
+        due: when there is something to look at, in seconds; inf if there is nothing.
+        waits: how often a principal had no turn because it was in debt.
+        worked: units of work of the last step.
+        done: sessions of which nothing is left to be looked at since that step.
+    """
+
+    __slots__ = (
+        "_accounts",
+        "_carry_out",
+        "_depart",
+        "_fresh",
+        "_leave",
+        "_look_at",
+        "_stalled",
+        "_turns",
+        "done",
+        "due",
+        "quotas",
+        "waits",
+        "worked",
+    )
+
+    def __init__(
+        self,
+        carry_out: Callable[[Seat, Request], None],
+        leave: Callable[[Seat, int, str], None],
+        depart: Callable[[Seat], None],
+    ) -> None:
+        self._carry_out = carry_out
+        self._leave = leave
+        self._depart = depart
+        self.quotas = Quotas()
+        self.due = inf
+        self.waits = self.worked = 0
+        self.done: list[int] = []
+        self._turns: dict[str, dict[int, Seat]] = {}  # of principals, and of their sessions
+        self._fresh: dict[int, Seat] = {}  # stalled since the last step: an answer is read soon
+        self._stalled: dict[int, Seat] = {}
+        self._look_at = 0.0  # at these again
+        self._accounts: dict[str, Account] = {}
+
+    def limit(self, quotas: Quotas) -> None:
+        """Other quotas hold from now on; all debts are forgotten."""
+        self.quotas = quotas
+        self._accounts.clear()
+
+    def add(self, seat: Seat) -> None:
+        """A session has sent something, or its client has gone; it waits for its turn."""
+        number = seat.session.connection
+        self._fresh.pop(number, None)
+        self._stalled.pop(number, None)
+        self._turns.setdefault(seat.principal, {})[number] = seat
+
+    def serve(self, now: float) -> bool:
+        """Do what waits, in turn, as much of it as one step may; whether there was anything."""
+        self.due = inf
+        self.worked = 0
+        self.done = []
+        if self._fresh or self._stalled:
+            self._wake(now)
+        if not self._turns:
+            return False
+        ready, wasted = deque(n for n in self._turns if not self._owes(n, now)), Counter[str]()
+        served = bool(ready)
+        while ready and self.worked < STEP_WORK:
+            principal = ready.popleft()
+            sessions = self._turns.pop(principal)
+            seat = sessions.pop(next(iter(sessions)))
+            wasted[principal] += self._look_into(seat, STEP_WASTE - wasted[principal], now)
+            if seat.session.waits:
+                self._queue(seat, sessions, now)
+            else:
+                self.done.append(seat.session.connection)
+            if sessions:
+                self._turns[principal] = sessions  # behind all others
+                if not self._owes(principal, now):
+                    self.due = now  # if not in this step
+                    if wasted[principal] < STEP_WASTE:
+                        ready.append(principal)
+        if ready:
+            self.due = now
+        return served
+
+    def _queue(self, seat: Seat, sessions: dict[int, Seat], now: float) -> None:
+        """More of a session waits: behind its principal's others, or until it reads."""
+        number = seat.session.connection
+        if seat.session.stalled:
+            self._fresh[number] = seat
+            self.due = now  # what it is told may be read within this step
+        else:
+            sessions[number] = seat
+
+    def _wake(self, now: float) -> None:
+        """Sessions whose clients have read meanwhile have their turns again."""
+        looked_at, self._fresh = self._fresh, {}
+        if now >= self._look_at:
+            self._look_at = now + max(STALL_S, STALL_EACH_S * len(self._stalled))
+            looked_at |= self._stalled
+            self._stalled = {}
+        for number, seat in looked_at.items():
+            if seat.session.stalled:
+                self._stalled[number] = seat
+            else:
+                self.add(seat)
+        if self._stalled:
+            self.due = self._look_at
+
+    def _look_into(self, seat: Seat, waste: int, now: float) -> int:
+        """Look at frames of a session while it has its turn.
+
+        Args:
+            seat: of the session.
+            waste: units of work that may come to nothing.
+            now: of the step.
+
+        Returns:
+            Units of work that did.
+        """
+        session, account = seat.session, self._account(seat.principal, now)
+        wasted, most = 0, min(STEP_WORK, self.worked + SESSION_WORK)
+        self.worked += 1  # to look is work, too
+        while self.worked < most and wasted < waste and not session.stalled and self._read(seat):
+            price = session.price
+            self.worked += price.work
+            wasted += price.wasted
+            if account is not None:
+                account.charge(now, messages=price.messages, size=price.size, joins=price.joins)
+                if account.debt_s(now) > 0.0:
+                    break
+        return wasted
+
+    def _read(self, seat: Seat) -> bool:
+        """Do what the next frame of a session asks for; whether there was one."""
+        try:
+            request = seat.session.next_request()
+            if request is not None:
+                self._carry_out(seat, request)
+                return True
+        except SessionError as error:
+            self._leave(seat, error.code, str(error))
+            return True
+        except BadDatagram as error:
+            self._leave(seat, Code.NET_ERROR, f"a frame that does not decode: {error}")
+            return True
+        if seat.gone:
+            self._depart(seat)
+        return False
+
+    # ---- quotas ----
+
+    def _account(self, principal: str, now: float) -> Account | None:
+        if not self.quotas.limit_rates:
+            return None
+        account = self._accounts.get(principal)
+        if account is None:
+            idle = [name for name, other in self._accounts.items() if other.is_idle(now)]
+            for name in idle:
+                del self._accounts[name]
+            account = self._accounts[principal] = Account(self.quotas, now)
+        return account
+
+    def _owes(self, principal: str, now: float) -> bool:
+        """Whether a principal has to wait until its debt is paid."""
+        account = self._accounts.get(principal)
+        wait_s = account.debt_s(now) if account is not None else 0.0
+        if wait_s > 0.0:
+            self.waits += 1
+            self.due = min(self.due, now + max(wait_s, LEAST_WAIT_S))
+        return wait_s > 0.0

@@ -1,0 +1,141 @@
+"""Trust: whoever has sent what no daemon in order sends is left out for a while.
+
+Pure. ``now`` is in seconds. Each daemon goes by what it has seen itself: what others say of a
+fellow counts for nothing, as they may be the ones that are broken. Who is left out is not heard. It
+comes back after a while that doubles with each time; at once if it was started anew, as that mends
+most of what breaks a daemon.
+
+Things that contradict each other blame nobody: the one that came first may be the wrong one. After
+a few of them the view is over, and nothing of it counts any more.
+"""
+
+from collections import Counter, deque
+from math import inf
+from typing import Final
+
+from groupcomm.config.view import Incarnation
+from groupcomm.errors import BadDatagram, Contradiction, ProtocolViolation, RemoteProtocolError
+from groupcomm.membership.peers import Peer
+from groupcomm.membership.states import Reason
+
+FEW: Final = 3
+WITHIN_S: Final = 5.0
+"""After so many breaches within so long a fellow is left out, or the view is over."""
+
+FIRST_S: Final = 1.0
+LONGEST_S: Final = 60.0
+"""A fellow is left out for so long, at first and at most."""
+
+MEMORY_S: Final = 120.0
+"""A fellow that was in order for so long since it came back begins anew."""
+
+TOLD_EVERY_S: Final = 10.0
+"""Between two lines of the log about what one fellow has sent."""
+
+MAX_NEWS: Final = 64
+"""Lines for the log that wait for the shell."""
+
+
+class Fellow:
+    """What is known of one daemon that has broken the protocol.
+
+    Attributes:
+        counts: how often, by kind.
+        until: it is left out before this time.
+        incarnation: in this start.
+    """
+
+    __slots__ = ("_at", "_told_at", "counts", "incarnation", "lasts_s", "until")
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.until = -inf
+        self.incarnation: Incarnation | None = None
+        self.lasts_s = 0.0
+        self._at: deque[float] = deque(maxlen=FEW)
+        self._told_at = -inf
+
+    def blame(self, now: float) -> bool:
+        """Note a breach; whether there were a few within a short time."""
+        return _note(self._at, now)
+
+    def leave_out(self, incarnation: Incarnation, now: float) -> None:
+        """It is not heard for a while."""
+        again = now < self.until + MEMORY_S
+        self.lasts_s = min(2 * self.lasts_s, LONGEST_S) if again else FIRST_S
+        self.until, self.incarnation = now + self.lasts_s, incarnation
+        self._at.clear()
+
+    def is_to_be_told(self, now: float) -> bool:
+        """Whether the log should tell of it now."""
+        if now < self._told_at + TOLD_EVERY_S:
+            return False
+        self._told_at = now
+        return True
+
+
+class Trust:
+    """Of one daemon in all others.
+
+    Attributes:
+        fellows: those that have broken the protocol, by number.
+        news: what the log should say, the oldest first.
+    """
+
+    __slots__ = ("_contradictions", "fellows", "news")
+
+    def __init__(self) -> None:
+        self.fellows: dict[int, Fellow] = {}
+        self.news: deque[str] = deque(maxlen=MAX_NEWS)
+        self._contradictions: deque[float] = deque(maxlen=FEW)
+
+    def judge(self, peer: Peer, error: RemoteProtocolError, now: float) -> Reason | None:
+        """Note that a daemon has broken the protocol; why to look for another view, if at all."""
+        if isinstance(error, Contradiction):
+            return Reason.CONTRADICTED if self.doubt(str(error), now) else None
+        if not self.blame(peer, error, now):
+            return None
+        peer.leave_out()
+        return Reason.FELLOW_BROKEN
+
+    def blame(self, peer: Peer, error: RemoteProtocolError, now: float) -> bool:
+        """Note that a daemon has broken the protocol; whether it is left out from now on.
+
+        What it has only passed on may be another one's fault, and counts for nothing.
+        """
+        if not isinstance(error, BadDatagram | ProtocolViolation):
+            return False
+        fellow = self.fellows.setdefault(peer.number, Fellow())
+        fellow.counts[error.reason] += 1
+        name = peer.name or f"daemon {peer.number:x}"
+        if fellow.is_to_be_told(now):
+            self.news.append(
+                f"{name} has sent what no daemon in order sends ({error}; {fellow.counts.total()}"
+                " such so far): is its release another one, or its memory broken?"
+            )
+        if now < fellow.until or not fellow.blame(now):
+            return False
+        fellow.leave_out(peer.incarnation, now)
+        self.news.append(
+            f"{name} is left out for {fellow.lasts_s:g} s, as it breaks the protocol: restart it"
+            " with the same release as all others; if that does not help, replace its host"
+        )
+        return True
+
+    def doubt(self, text: str, now: float) -> bool:
+        """Note a contradiction; whether the view is over by it."""
+        if not _note(self._contradictions, now):
+            return False
+        self._contradictions.clear()
+        self.news.append(f"the view is over, as what its daemons say contradicts itself: {text}")
+        return True
+
+    def hears(self, number: int, incarnation: Incarnation, now: float) -> bool:
+        """Whether what a start of a daemon sends is heard now."""
+        fellow = self.fellows.get(number)
+        return fellow is None or now >= fellow.until or fellow.incarnation != incarnation
+
+
+def _note(times: deque[float], now: float) -> bool:
+    times.append(now)
+    return len(times) == FEW and now - times[0] <= WITHIN_S

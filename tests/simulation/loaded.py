@@ -1,0 +1,197 @@
+"""Daemons whose work takes time: what programs make one do, others wait for; all of it counted.
+
+Virtual time. A step of a daemon takes STEP_S, and UNIT_S for each unit of work that its programs
+were charged; what comes of it leaves when it is over, and whatever comes meanwhile waits. Programs
+send and read as through sockets: a daemon reads one while its session says so, CHUNK_BYTES at once.
+"""
+
+from collections.abc import Iterator
+from math import inf
+from typing import Final
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.start import Start
+from groupcomm.config.view import Incarnation
+from groupcomm.core import ClientBytes, ClientGone, ClientInput, ClientOpened, DaemonCore
+from groupcomm.events import Message
+from groupcomm.membership.states import State
+from groupcomm.session.client import ClientSession
+from groupcomm.session.daemon import State as SessionState
+from groupcommd.answers import Answers
+
+STEP_S: Final = 100e-6
+UNIT_S: Final = 6e-6
+DELAY_S: Final = 100e-6
+ANSWER_S: Final = 50e-6
+"""To answer a question: nobody may ask it."""
+
+CHUNK_BYTES: Final = 4 * 65_536
+PLENTY: Final = 1 << 30
+_SPEAKS: Final = (SessionState.NEW, SessionState.OPEN)
+
+
+class Polite:
+    """A program that sends one message now and then, and is a member of its group.
+
+    Attributes:
+        delays: seconds from the sending of its messages to their delivery here.
+    """
+
+    def __init__(self, core: DaemonCore, user: str) -> None:
+        self.number = core.desk.open()
+        self.session = ClientSession(user)
+        self.delays: list[float] = []
+
+    def read(self, data: bytes, now: float) -> None:
+        """It is told something."""
+        for event in self.session.receive(data):
+            if isinstance(event, Message):
+                self.delays.append(now - float(event.data))
+
+
+class Rude:
+    """Connections that send whatever a test says, as fast as they are read.
+
+    Args:
+        principal: whose they are.
+        streams: what each of them says, for ever; one that ends is closed, and opened anew.
+    """
+
+    def __init__(self, principal: str, streams: list[Iterator[bytes]]) -> None:
+        self.principal = principal
+        self.streams = streams
+        self.numbers: dict[int, Iterator[bytes]] = {}
+
+    def speak(self, daemon: "Loaded") -> list[ClientInput]:
+        """What comes of it until the next step."""
+        sessions, inputs = daemon.core.desk.sessions, list[ClientInput]()
+        if self.streams:  # one is accepted in each round
+            number = daemon.core.desk.open()
+            self.numbers[number] = self.streams.pop()
+            inputs.append(ClientOpened(number, self.principal))
+        for number, stream in list(self.numbers.items()):
+            session = sessions.get(number)
+            if session is not None and session.closed:
+                inputs.append(ClientGone(number))
+                del self.numbers[number]
+                self.streams.append(stream)
+            elif session is None or (session.reading and session.state in _SPEAKS):
+                inputs.append(ClientBytes(number, next(stream)))
+        return inputs
+
+
+class Loaded:
+    """One daemon, its programs, and its processor."""
+
+    def __init__(self, plant: "Plant", name: str) -> None:
+        start = Start(name=name, incarnation=Incarnation(1, ord(name)))
+        self.name = name
+        self.core = DaemonCore(plant.config, start, keys=None, now=0.0, wall=1000.0)
+        self.inbox: list[tuple[float, bytes]] = []
+        self.busy_until = 0.0
+        self.polite: list[Polite] = []
+        self.rude: Rude | None = None
+        self.answers = Answers(self.core.desk, self._answer, lambda: self._spent)
+        self._spent = 0.0  # on answers
+        self._plant = plant
+        self._opened: set[int] = set()
+
+    def due(self) -> float:
+        """When it makes a step."""
+        if self.rude is not None or any(p.session.pending_bytes for p in self.polite):
+            return self.busy_until
+        arrivals = min((at for at, _ in self.inbox), default=inf)
+        return max(self.busy_until, min(arrivals, self.core.deadline, self.answers.due))
+
+    def step(self, now: float) -> None:
+        """Take what is there; what comes of it leaves when that is done."""
+        core, desk = self.core, self.core.desk
+        taken = [datagram for at, datagram in self.inbox if at <= now]
+        self.inbox = [each for each in self.inbox if each[0] > now]
+        spent = self._spent
+        out = core.handle(now, taken, self._inputs())
+        done = now + STEP_S + UNIT_S * desk.intake.worked
+        for target, datagram in out:
+            self._plant.send(self.name, target, datagram, done)
+        core.deliver()
+        self.answers.serve(now)
+        self.busy_until = done + self._spent - spent
+        if core.mark_to_store is not None:
+            core.stored(core.mark_to_store, now)
+        for program in self.polite:
+            session = desk.sessions.get(program.number)
+            if session is not None:
+                program.read(b"".join(session.take(PLENTY)), done)
+        for number in self.rude.numbers if self.rude is not None else ():
+            if number in desk.sessions:
+                desk.sessions[number].take(PLENTY)
+        desk.ready.clear()
+        desk.closed.clear()
+
+    def _inputs(self) -> list[ClientInput]:
+        inputs: list[ClientInput] = []
+        for program in self.polite:
+            if program.number not in self._opened:
+                self._opened.add(program.number)
+                inputs.append(ClientOpened(program.number, "unix:polite"))
+            if data := program.session.take(PLENTY):
+                inputs.append(ClientBytes(program.number, data))
+        if self.rude is not None:
+            inputs += self.rude.speak(self)
+        return inputs
+
+    def _answer(self, _question: str, _principal: str) -> bytes:
+        self._spent += ANSWER_S
+        return b"{}"
+
+
+class Plant:
+    """Daemons of one site.
+
+    Attributes:
+        now: seconds.
+        daemons: by name.
+    """
+
+    def __init__(self, names: str) -> None:
+        self.config = CoreConfig(suite=0, sites=(tuple(names),))
+        self.now = 0.0
+        self.daemons = {name: Loaded(self, name) for name in names}
+        while not self._is_formed():
+            self.run(0.1)
+
+    def _is_formed(self) -> bool:
+        return all(
+            each.core.state is State.OPERATIONAL
+            and each.core.view is not None
+            and len(each.core.view.daemons) == len(self.daemons)
+            for each in self.daemons.values()
+        )
+
+    def connect(self, name: str, user: str) -> Polite:
+        """A program that is a member of group g."""
+        daemon = self.daemons[name]
+        program = Polite(daemon.core, user)
+        daemon.polite.append(program)
+        self.run(0.05)
+        program.session.join("g")
+        self.run(0.05)
+        return program
+
+    def send(self, source: str, target: str | None, datagram: bytes, at: float) -> None:
+        """A datagram leaves a daemon."""
+        for name, daemon in self.daemons.items():
+            if name != source and target in (None, name):
+                daemon.inbox.append((at + DELAY_S, datagram))
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        end = self.now + seconds
+        while True:
+            daemon = min(self.daemons.values(), key=Loaded.due)
+            at = max(self.now, daemon.due())
+            if at > end:
+                self.now = end
+                return
+            self.now = at
+            daemon.step(at)

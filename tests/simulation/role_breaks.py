@@ -1,0 +1,169 @@
+"""What holds against each role of the attacker, taken away: some seeds of that role find it."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from groupcomm.config.view import Incarnation
+from groupcomm.core.guard import Guard
+from groupcomm.core.seat import Seat
+from groupcomm.errors import BadDatagram
+from groupcomm.events import Refused
+from groupcomm.security.access import Access
+from groupcomm.security.channels import Channel
+from groupcomm.security.exchange import Exchange
+from groupcomm.security.identity import Roll, Signer, Start
+from groupcomm.security.layout import HEAD_BYTES, Opened
+from groupcomm.security.opening import Opener
+from groupcomm.security.replay import ReplayWindow
+from groupcomm.security.sealing import Encrypt
+from groupcomm.security.secret_sealing import SecretOpener, SecretSealer
+from groupcomm.sim.variants.bug import Right, known_bug
+from groupcomm.wire.bundle import Bundle, BundleKind
+
+_SEALED: Final = HEAD_BYTES + 5
+_TAG: Final = 16
+
+# ---- nothing ----
+
+
+@known_bug((ReplayWindow, "check"))
+def replays_are_taken(_: Right) -> Right:
+    """What was captured is taken again."""
+    return lambda self, counter: True
+
+
+@known_bug((Opener, "_open"))
+def seals_are_not_checked(right: Right) -> Right:
+    """What does not open is taken as it is."""
+
+    def open_(self: Opener, lane: Any, decrypt: Any, datagram: bytes, scope: int) -> bytes:
+        try:
+            opened: bytes = right(self, lane, decrypt, datagram, scope)
+        except BadDatagram:
+            return datagram[_SEALED:-_TAG]
+        return opened
+
+    return open_
+
+
+# ---- ring-key ----
+
+
+@known_bug((SecretOpener, "SIGNED"))
+def windows_move_before_the_signature_fits(_: Right) -> int:
+    """A seal by the file's key is believed: one forged introduction makes genuine ones replays."""
+    return -1
+
+
+@known_bug((Signer, "check"))
+def anybody_signs(_: Right) -> Right:
+    """Nobody looks whether a daemon has signed what is said in its name."""
+    return lambda self, *said: None
+
+
+@known_bug((Exchange, "secret_of"), (SecretSealer, "_encrypt"))
+def the_key_file_is_enough(opens: Right, seals: Right) -> tuple[Right, Right]:
+    """What a daemon seals depends on no secret of its own."""
+
+    def secret_of(self: Exchange, start: Start, number: int) -> bytes | None:
+        return None if opens(self, start, number) is None else b""
+
+    def encrypt(self: SecretSealer, *place: Any) -> Encrypt:
+        self._secret = b""
+        sealing: Encrypt = seals(self, *place)
+        return sealing
+
+    return secret_of, encrypt
+
+
+# ---- evicted ----
+
+
+@known_bug((SecretOpener, "forget_daemon"))
+def the_evicted_is_heard(_: Right) -> Right:
+    """What an evicted daemon seals still opens."""
+    return lambda self, number: None
+
+
+@known_bug((Signer, "use"))
+def the_evicted_signs(right: Right) -> Right:
+    """The identity of an evicted daemon still counts."""
+
+    def use(self: Signer, roll: Roll) -> None:
+        right(self, Roll(roll.daemons))
+
+    return use
+
+
+@known_bug((Exchange, "_draw"))
+def the_evicted_reads(_: Right) -> Right:
+    """Neither an eviction nor a view brings new secrets."""
+
+    def draw(self: Exchange, view: bytes, now: float) -> None:
+        """Go on with the old ones."""
+
+    return draw
+
+
+# ---- programs ----
+
+
+@known_bug((Guard, "judge"))
+def rules_are_not_asked(_: Right) -> Right:
+    """Whatever a session submits is ordered."""
+    return lambda self, seat, bundle: None
+
+
+@known_bug((Guard, "judge"))
+def leaves_of_nothing_are_ordered(right: Right) -> Right:
+    """A session may have everybody order that it leaves a group that it never was in."""
+
+    def judge(self: Guard, seat: Seat, bundle: Bundle) -> Refused | None:
+        if bundle.kind == BundleKind.LEAVE:
+            return None
+        refused: Refused | None = right(self, seat, bundle)
+        return refused
+
+    return judge
+
+
+@known_bug((Access, "may_be_called"))
+def names_are_free(_: Right) -> Right:
+    """A session is called as it likes."""
+    return lambda self, principal, name: True
+
+
+# ---- users ----
+
+
+@known_bug((Opener, "_open"), (Opener, "_open_stranger"))
+def whoever_sends_is_heard(opens: Right, strangers: Right) -> tuple[Right, Right]:
+    """What does not open is taken as it is, and its sender for a daemon."""
+
+    def open_stranger(self: Opener, *arguments: Any) -> Opened:
+        opened: Opened = strangers(self, *arguments)
+        start: Incarnation = opened.incarnation
+        self.trust(opened.sender, start, dict.fromkeys(Channel, opened.counter))
+        opened.proven = True
+        return opened
+
+    open_: Callable[..., bytes] = seals_are_not_checked.variant(opens)
+    return open_, open_stranger
+
+
+BREAKS: Final = (
+    (replays_are_taken, "nothing"),
+    (seals_are_not_checked, "nothing"),
+    (windows_move_before_the_signature_fits, "ring-key"),
+    (anybody_signs, "ring-key"),
+    (the_key_file_is_enough, "ring-key"),
+    (the_evicted_is_heard, "evicted"),
+    (the_evicted_signs, "evicted"),
+    (the_evicted_reads, "evicted"),
+    (rules_are_not_asked, "program"),
+    (leaves_of_nothing_are_ordered, "program"),
+    (names_are_free, "program"),
+    (names_are_free, "user"),
+    (whoever_sends_is_heard, "user"),
+)
+"""What is taken away, and the role whose seeds find it."""
