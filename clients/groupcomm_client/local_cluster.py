@@ -1,5 +1,6 @@
 """Daemons as processes on this host, in a folder that is removed afterwards."""
 
+import errno
 import json
 import secrets
 import signal
@@ -15,6 +16,7 @@ from typing import Any, Self
 import trio
 
 from groupcomm.errors import GroupCommError
+from groupcommd.addresses import DEFAULT_HOST
 from groupcommd.key_file import write_key_file
 from groupcommd.private_files import write_new
 
@@ -22,6 +24,8 @@ START_S = 15.0
 LEAVE_S = 10.0
 """More than leaving takes at most, unless a configuration says so."""
 _KEY = "cluster.key"
+_PORTS = range(10_000, 30_000)
+"""Below those that Linux gives to connections (ip(7): ip_local_port_range)."""
 
 
 class ClusterError(GroupCommError):
@@ -271,12 +275,29 @@ class LocalCluster:
 
 
 def free_ports(host: str, count: int) -> list[int]:
-    """UDP ports of an address of this host that nobody has at this moment."""
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind((host, 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Ports of an address of this host that nobody has at this moment, for UDP and TCP.
+
+    They are none of those that the kernel gives to connections, or one of these could have a
+    port before the daemon listens there. TCP is looked at on 127.0.0.1 as well, where a daemon
+    whose configuration says ``tcp = "on"`` has its programs.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = _PORTS.start + secrets.randbelow(len(_PORTS))
+        if port not in found and _is_free(host, port):
+            found.append(port)
+    return found
+
+
+def _is_free(host: str, port: int) -> bool:
+    udp, tcp = socket.SOCK_DGRAM, socket.SOCK_STREAM
+    for address, kind in ((host, udp), (host, tcp), (DEFAULT_HOST, tcp)):
+        with socket.socket(socket.AF_INET, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, kind == tcp)
+            try:
+                probe.bind((address, port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                return False
+    return True

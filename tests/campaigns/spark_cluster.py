@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Final
 import attrs
 import pyspark
 
+from groupcomm_client.local_cluster import free_ports
 from groupcomm_spark.java import find_java
 
 HOST: Final = "127.0.0.1"
@@ -40,7 +40,7 @@ class SparkCluster:
 @contextmanager
 def spark_cluster(folder: Path, workers: int) -> Iterator[SparkCluster]:
     """Run a master and workers, with one core each, for the length of a block."""
-    port = _free_port()
+    port = free_ports(HOST, 1)[0]
     master = f"spark://{HOST}:{port}"
     programs = [
         _start(folder, "master", "master.Master", "--host", HOST, "--port", str(port)),
@@ -77,12 +77,6 @@ def _start(folder: Path, name: str, kind: str, *options: str) -> subprocess.Pope
         return subprocess.Popen(
             [*command, "--webui-port", "0"], env=environment, stdout=log, stderr=log
         )
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind((HOST, 0))
-        return int(found.getsockname()[1])
 
 
 def below(pid: int, word: bytes = b"") -> list[int]:

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Final
 
 import pyspark
 
+from groupcomm_client.local_cluster import free_ports
 from groupcomm_spark.java import find_java
 
 START_S: Final = 60.0
@@ -33,7 +33,7 @@ def standalone(folder: Path, workers: int, cores: int = 1) -> Iterator[str]:
         cores: of each.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    port = _free_port()
+    port = free_ports(_LOOPBACK, 1)[0]
     url = f"spark://{_LOOPBACK}:{port}"
     running: list[subprocess.Popen[bytes]] = []
     try:
@@ -81,9 +81,3 @@ def _wait_for(log: Path, pattern: str) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{log.name} does not say {pattern!r}:\n{log.read_text()[-2000:]}")
         time.sleep(0.1)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_LOOPBACK, 0))
-        return int(probe.getsockname()[1])
