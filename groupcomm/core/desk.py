@@ -76,6 +76,7 @@ class Desk(Teller):
         self._probe = probe
         self._last = first_connection
         self._names = UserNames()
+        self._now = 0.0
         self._unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
         self.sessions: dict[int, DaemonSession] = {}
@@ -163,6 +164,18 @@ class Desk(Teller):
         else:
             self._end(event.connection)
 
+    def serve(self, now: float) -> bool:
+        """Do what clients have asked for, in turn (see Intake.serve); whether there was any."""
+        self._now = now
+        if now >= self._names.due:
+            self._refuse_tired(now)
+        return self.intake.serve(now)
+
+    @property
+    def due(self) -> float:
+        """When `serve` has something to do, in seconds; inf if there is nothing."""
+        return min(self.intake.due, self._names.due)
+
     def _hear(self, connection: int, data: bytes) -> None:
         seat = self._seats.get(connection)
         if seat is not None and not (seat.leaving or seat.gone):
@@ -196,16 +209,35 @@ class Desk(Teller):
             raise SessionError(Code.REJECT_NAME, why_not)
         seat.user = user
         holder = self._names.holder(user)
-        if holder is not None:
-            if not self._seats[holder].leaving:
-                raise SessionError(
-                    Code.REJECT_NOT_UNIQUE,
-                    f"daemon {self._daemon} has a session of user {user!r} already;"
-                    " choose another name, or end that session first",
-                )
-            self._names.queue(user, seat.session.connection)
+        if holder is None:
+            self._connect(seat)
             return
-        self._connect(seat)
+        if self._stays(holder):
+            if self._seats[holder].session.reading:
+                raise SessionError(Code.REJECT_NOT_UNIQUE, self._name_in_use(user))
+            self._names.doubt(seat.session.connection, self._now)
+        self._names.queue(user, seat.session.connection)
+
+    def _stays(self, holder: int) -> bool:
+        """Whether the holder of a name is not about to give it up, for all that is known."""
+        seat = self._seats[holder]
+        return not (seat.leaving or seat.gone)
+
+    def _name_in_use(self, user: str) -> str:
+        return (
+            f"daemon {self._daemon} has a session of user {user!r} already;"
+            " choose another name, or end that session first"
+        )
+
+    def _refuse_tired(self, now: float) -> None:
+        """Refuse who has waited for names whose holders have turned out to be there."""
+        for connection in self._names.tired(now):
+            seat = self._seats.get(connection)
+            if seat is None or seat.leaving or seat.member is not None:
+                continue
+            holder = self._names.holder(seat.user)
+            if holder is not None and self._stays(holder):
+                self._leave(seat, Code.REJECT_NOT_UNIQUE, self._name_in_use(seat.user))
 
     def _connect(self, seat: Seat) -> None:
         connection = seat.session.connection

@@ -1,14 +1,26 @@
-"""User names at one daemon: each belongs to one session, until its DISCONNECT is ordered."""
+"""User names at one daemon: each belongs to one session, until its DISCONNECT is ordered.
+
+Pure. ``now`` is in seconds.
+"""
+
+from collections import deque
+from math import inf
+from typing import Final
+
+PATIENCE_S: Final = 1.0
+"""A session waits so long for a name whose holder may have gone. The end of a stream is seen only
+once all before it was read, so a program that has crashed looks alive while its daemon is busy."""
 
 
 class UserNames:
     """Who has which name, and who waits for one."""
 
-    __slots__ = ("_holders", "_queues")
+    __slots__ = ("_holders", "_patience", "_queues")
 
     def __init__(self) -> None:
         self._holders: dict[str, int] = {}  # connection numbers
         self._queues: dict[str, list[int]] = {}
+        self._patience: deque[tuple[float, int]] = deque()
 
     def holder(self, user: str) -> int | None:
         """The session that has a name; None if it is free."""
@@ -21,6 +33,22 @@ class UserNames:
     def queue(self, user: str, connection: int) -> None:
         """Have a session wait for a name whose holder is leaving."""
         self._queues.setdefault(user, []).append(connection)
+
+    def doubt(self, connection: int, now: float) -> None:
+        """A session waits for a name, and its holder may have gone."""
+        self._patience.append((now + PATIENCE_S, connection))
+
+    @property
+    def due(self) -> float:
+        """When a session has waited for long enough; inf if none waits in doubt."""
+        return self._patience[0][0] if self._patience else inf
+
+    def tired(self, now: float) -> list[int]:
+        """The sessions that have waited for long enough, each once."""
+        found = []
+        while self._patience and self._patience[0][0] <= now:
+            found.append(self._patience.popleft()[1])
+        return found
 
     def unqueue(self, user: str, connection: int) -> None:
         """A session does not wait any more, if it did."""

@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.core import ClientBytes, ClientGone
+from groupcomm.core.intake import STEP_WORK
+from groupcomm.core.user_names import PATIENCE_S
 from groupcomm.events import Closed, Connected, DaemonView, Event, GroupView, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
@@ -70,6 +72,39 @@ def test_a_name_that_is_just_being_given_up_is_waited_for() -> None:
     assert clients.heard(late) == []
     clients.step(ClientGone(heir))
     assert connected(clients) == [late]
+
+
+def behind_a_busy_holder() -> tuple[Clients, int, int]:
+    """Of a name's holder much waits to be looked at, when another session asks for the name."""
+    clients = Clients()
+    one, heir = clients.connect("u", principal="p"), clients.start("u", principal="q")
+    for number in range(STEP_WORK):
+        clients.sessions[one].join(f"g{number}")
+    clients.core.handle(0.0, [], [clients.said(one), clients.said(heir)])
+    assert not clients.core.desk.sessions[one].reading
+    return clients, one, heir
+
+
+def test_a_name_is_waited_for_whose_holder_was_not_read_to_the_end() -> None:
+    """A program that crashed and is back at once, while its daemon is busy (seed 910686)."""
+    clients, one, heir = behind_a_busy_holder()
+    assert clients.heard(heir) == []
+    clients.step()
+    clients.step(ClientGone(one))
+    admitted, _ = clients.heard(heir)
+    assert isinstance(admitted, Connected)
+    assert connected(clients) == [heir]
+
+
+def test_a_name_is_refused_once_its_holder_has_turned_out_to_be_there() -> None:
+    clients, one, heir = behind_a_busy_holder()
+    clients.step()
+    assert clients.core.deadline <= PATIENCE_S
+    clients.core.handle(PATIENCE_S, [], [])
+    (refused,) = clients.heard(heir)
+    assert isinstance(refused, Closed)
+    assert refused.code == Code.REJECT_NOT_UNIQUE
+    assert connected(clients) == [one]
 
 
 def test_who_gives_up_waiting_for_a_name_leaves_nothing() -> None:
