@@ -16,6 +16,7 @@ from typing import Any, Self
 import trio
 
 from groupcomm.errors import GroupCommError
+from groupcomm_client.warm_start import ForkedProcess, start_warm
 from groupcommd.addresses import DEFAULT_HOST
 from groupcommd.key_file import write_key_file
 from groupcommd.private_files import write_new
@@ -59,7 +60,7 @@ class LocalDaemon:
         self._ports = folder / f"{name}.ports"
         self._state = folder / f"{name}.state"
         self._config = config
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self._log_bytes = 0  # of earlier starts
 
     async def start(self) -> None:
@@ -70,23 +71,17 @@ class LocalDaemon:
         """
         self._ports.unlink(missing_ok=True)
         self._log_bytes = self.log.stat().st_size if self.log.exists() else 0
+        arguments = [
+            *("--config", str(self._config), "--name", self.name, "--unix", str(self.unix)),
+            *("--state-dir", str(self._state), "--ports-file", str(self._ports), "--json-log"),
+            *self._options,
+        ]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    *(
-                        *self._prefix,
-                        sys.executable,
-                        "-m",
-                        "groupcommd",
-                        "--config",
-                        str(self._config),
-                    ),
-                    *("--name", self.name, "--unix", str(self.unix), "--json-log"),
-                    *("--state-dir", str(self._state), "--ports-file", str(self._ports)),
-                    *self._options,
-                ],
-                stderr=log,
-            )
+            if self._prefix:
+                command = [*self._prefix, sys.executable, "-m", "groupcommd", *arguments]
+                self._process = subprocess.Popen(command, stderr=log)
+            else:
+                self._process = start_warm("groupcommd.cli", arguments, log.fileno())
         with trio.move_on_after(START_S):
             while self._process.poll() is None:
                 if self._ports.exists():
@@ -134,7 +129,7 @@ class LocalDaemon:
                 await trio.sleep(0.005)
         if self.running:
             self.kill()
-        return self._process.returncode
+        return self._process.wait()
 
     @property
     def running(self) -> bool:

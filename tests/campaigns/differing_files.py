@@ -190,7 +190,7 @@ def status_of(daemon: LocalDaemon) -> int:
     """Return the exit status of a daemon that has ended."""
     process = daemon._process
     assert process is not None
-    return process.returncode
+    return process.wait()
 
 
 async def run(orders: Sequence[str], seconds: float) -> list[Played]:

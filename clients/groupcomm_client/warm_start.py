@@ -1,0 +1,231 @@
+"""Warm start: daemons forked from a process that has imported all that they need.
+
+To import a daemon takes some 0.4 s of processor, to fork one a hundredth of that. Each is a process
+like any other: what it inherits are modules, and the umask of the process that starts them. That
+one ends once nobody can ask it for a process any more.
+"""
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+LOST: Final = 255
+"""The exit status of a process whose forking process was killed: nobody knows it."""
+
+_REQUEST_BYTES: Final = 1 << 20
+_STATUS: Final = struct.Struct("=i")
+
+
+class ForkedProcess:
+    """A process that was forked for this one; used like subprocess.Popen.
+
+    Attributes:
+        pid: its number.
+        returncode: its exit status, minus the number of a signal that has ended it; None while
+            it is not known to have ended.
+    """
+
+    def __init__(self, pid: int, status: int) -> None:
+        """`status` is the descriptor where its exit status comes."""
+        self.pid = pid
+        self.returncode: int | None = None
+        self._status = status
+
+    def poll(self) -> int | None:
+        """Look whether it has ended; its exit status, or None."""
+        return self.returncode if self._has_ended(0.0) else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; its exit status.
+
+        Raises:
+            subprocess.TimeoutExpired: it runs on after so many seconds.
+        """
+        if not self._has_ended(timeout):
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # it ends just now
+                os.kill(self.pid, number)
+
+    def _has_ended(self, timeout: float | None) -> bool:
+        if self.returncode is None:
+            if not select.select([self._status], [], [], timeout)[0]:
+                return False
+            told = os.read(self._status, _STATUS.size)
+            os.close(self._status)
+            self.returncode = _STATUS.unpack(told)[0] if told else LOST
+        return True
+
+
+class ForkServer:
+    """A process that imports a module, and forks for each time its ``main`` is to be called."""
+
+    def __init__(self, module: str) -> None:
+        """Start it; it imports while this process goes on."""
+        self._channel, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with far:
+            command = [sys.executable, "-m", __name__, module, str(far.fileno())]
+            self._process = subprocess.Popen(command, pass_fds=[far.fileno()])
+
+    def start(self, arguments: Sequence[str], stderr: int) -> ForkedProcess:
+        """Have ``main(arguments)`` called in a new process.
+
+        Args:
+            arguments: strings.
+            stderr: a descriptor for what it has to say.
+
+        Raises:
+            OSError: the process that forks has ended.
+        """
+        status, far = os.pipe()
+        request = {"arguments": arguments, "env": dict(os.environ), "folder": str(Path.cwd())}
+        try:
+            socket.send_fds(self._channel, [json.dumps(request).encode()], [stderr, far])
+            pid = self._channel.recv(_STATUS.size)
+            if not pid:
+                raise ConnectionResetError("the process that forks daemons has ended")
+        except OSError:
+            os.close(status)
+            raise
+        finally:
+            os.close(far)
+        return ForkedProcess(_STATUS.unpack(pid)[0], status)
+
+    def close(self) -> None:
+        """Ask it for no more; it ends, what it has forked goes on."""
+        self._channel.close()
+        self._process.wait()
+
+
+_servers: Final[dict[str, ForkServer]] = {}
+_one_at_a_time: Final = threading.Lock()
+
+
+@atexit.register
+def _close_all() -> None:
+    while _servers:
+        _servers.popitem()[1].close()
+
+
+def start_warm(module: str, arguments: Sequence[str], stderr: int) -> ForkedProcess:
+    """Call ``main(arguments)`` of a module in a new process that has imported it already.
+
+    Args:
+        module: its name.
+        arguments: of the command line, without the program's name.
+        stderr: a descriptor for what it has to say.
+    """
+    with _one_at_a_time:
+        if module in _servers:
+            try:
+                return _servers[module].start(arguments, stderr)
+            except OSError:  # somebody has killed it
+                _servers.pop(module).close()
+        _servers[module] = ForkServer(module)
+        return _servers[module].start(arguments, stderr)
+
+
+# ---- in the process that forks ----
+
+
+class _Forks:
+    """What was forked, and where the exit status of each is waited for.
+
+    Args:
+        channel: where requests come.
+    """
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._woken, self._waker = socket.socketpair()  # by the end of what was forked
+        self._woken.setblocking(False)
+        self._waker.setblocking(False)
+        self._statuses: dict[int, int] = {}
+
+    def serve(self) -> dict[str, Any] | None:
+        """Fork for each request; return it in the process that is to serve it, else None."""
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        while True:
+            ready = select.select([self._channel, self._woken], [], [])[0]
+            if self._woken in ready:
+                self._woken.recv(4096)
+                self._reap()
+            if self._channel in ready:
+                text, descriptors, _, _ = socket.recv_fds(self._channel, _REQUEST_BYTES, 2)
+                if not text:
+                    return None
+                if self._fork(*descriptors):
+                    request: dict[str, Any] = json.loads(text)
+                    return request
+
+    def _fork(self, stderr: int, status: int) -> bool:
+        """Fork once; whether this is the new process."""
+        pid = os.fork()
+        if pid:
+            os.close(stderr)
+            self._statuses[pid] = status
+            self._channel.send(_STATUS.pack(pid))
+            return False
+        signal.set_wakeup_fd(-1)
+        for end in (self._woken, self._waker, self._channel):
+            end.close()
+        for descriptor in (status, *self._statuses.values()):
+            os.close(descriptor)
+        os.dup2(stderr, sys.stderr.fileno())
+        os.close(stderr)
+        return True
+
+    def _reap(self) -> None:
+        """Tell the exit status of each that has ended."""
+        for pid, status in list(self._statuses.items()):
+            ended, code = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                with contextlib.suppress(BrokenPipeError):  # nobody wants to know
+                    os.write(status, _STATUS.pack(os.waitstatus_to_exitcode(code)))
+                os.close(status)
+                del self._statuses[pid]
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Have a signal wake up who waits, and no more."""
+
+
+def _serve(module: str, descriptor: int) -> int:
+    main: Callable[[Sequence[str]], int] = importlib.import_module(module).main
+    gc.collect()
+    gc.freeze()  # memory that nobody looks at stays shared
+    usual = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGCHLD)}
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked for processes ends with it, or not
+    signal.signal(signal.SIGCHLD, _ignore)
+    request = _Forks(socket.socket(fileno=descriptor)).serve()
+    if request is None:
+        return 0
+    for number, handler in usual.items():
+        signal.signal(number, handler)
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["folder"])
+    return main(request["arguments"])
+
+
+if __name__ == "__main__":
+    sys.exit(_serve(sys.argv[1], int(sys.argv[2])))

@@ -1,0 +1,20 @@
+"""What tests of warm starts have called in processes of their own."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write down what there is, to the first argument; end with the second one, or run on."""
+    found = {"pid": os.getpid(), "folder": str(Path.cwd()), "env": dict(os.environ)}
+    part = Path(f"{arguments[0]}.part")
+    part.write_text(json.dumps(found))
+    part.rename(arguments[0])
+    print("said", file=sys.stderr)
+    if arguments[1] == "sleep":
+        time.sleep(60.0)
+    return int(arguments[1])
