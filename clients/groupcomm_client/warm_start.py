@@ -68,7 +68,9 @@ class ForkedProcess:
 
     def _has_ended(self, timeout: float | None) -> bool:
         if self.returncode is None:
-            if not select.select([self._status], [], [], timeout)[0]:
+            end = select.poll()  # descriptors may be too high for select
+            end.register(self._status, select.POLLIN)
+            if not end.poll(None if timeout is None else timeout * 1000.0):
                 return False
             told = os.read(self._status, _STATUS.size)
             os.close(self._status)
@@ -116,7 +118,7 @@ class ForkServer:
         self._process.wait()
 
 
-_servers: Final[dict[str, ForkServer]] = {}
+_servers: Final[dict[tuple[str, ...], ForkServer]] = {}
 _one_at_a_time: Final = threading.Lock()
 
 
@@ -135,13 +137,20 @@ def start_warm(module: str, arguments: Sequence[str], stderr: int) -> ForkedProc
         stderr: a descriptor for what it has to say.
     """
     with _one_at_a_time:
-        if module in _servers:
+        key = (module, *_read_at_start())
+        if key in _servers:
             try:
-                return _servers[module].start(arguments, stderr)
+                return _servers[key].start(arguments, stderr)
             except OSError:  # somebody has killed it
-                _servers.pop(module).close()
-        _servers[module] = ForkServer(module)
-        return _servers[module].start(arguments, stderr)
+                _servers.pop(key).close()
+        _servers[key] = ForkServer(module)
+        return _servers[key].start(arguments, stderr)
+
+
+def _read_at_start() -> list[str]:
+    """What of the environment acts only if it is there when an interpreter starts."""
+    found = os.environ.items()
+    return sorted(f"{name}={text}" for name, text in found if name.startswith(("PYTHON", "LD_")))
 
 
 # ---- in the process that forks ----

@@ -10,7 +10,12 @@ from pathlib import Path
 
 def main(arguments: Sequence[str]) -> int:
     """Write down what there is, to the first argument; end with the second one, or run on."""
-    found = {"pid": os.getpid(), "folder": str(Path.cwd()), "env": dict(os.environ)}
+    found = {
+        "pid": os.getpid(),
+        "folder": str(Path.cwd()),
+        "env": dict(os.environ),
+        "marker": getattr(sys, "marker", ""),
+    }
     part = Path(f"{arguments[0]}.part")
     part.write_text(json.dumps(found))
     part.rename(arguments[0])

@@ -114,6 +114,17 @@ def test_where_the_process_that_forks_was_killed_another_one_comes(tmp_path: Pat
     assert other.wait(PATIENCE_S) == -signal.SIGKILL
 
 
+def test_what_an_interpreter_reads_at_its_start_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.marker = 'read'")
+    start_warm(MODULE, [str(tmp_path / "before"), "0"], sys.stderr.fileno()).wait()
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    start_warm(MODULE, [str(tmp_path / "after"), "0"], sys.stderr.fileno()).wait()
+    found = [json.loads((tmp_path / name).read_text())["marker"] for name in ("before", "after")]
+    assert found == ["", "read"]
+
+
 def test_it_ends_with_who_started_it(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ENDS_AT_ONCE, str(tmp_path / "told")],

@@ -181,10 +181,16 @@ def test_counts_that_lie_allocate_nothing(codec: Codec) -> None:
     tracemalloc.start()
     for at in range(17, len(example) - 1):
         forged = example[:at] + b"\xff\xff" + example[at + 2 :]
-        tracemalloc.reset_peak()
-        before, _ = tracemalloc.get_traced_memory()
-        with contextlib.suppress(BadDatagram):
-            codec.decode(forged)
-        _, peak = tracemalloc.get_traced_memory()
-        assert peak - before < 30 * len(example)
+        # Other threads of the process may allocate meanwhile, so the least of some times counts.
+        assert min(allocated(codec, forged) for _ in range(3)) < 30 * len(example)
     tracemalloc.stop()
+
+
+def allocated(codec: Codec, packet: bytes) -> int:
+    """Return how many bytes it takes at most, at one time, to decode a packet."""
+    tracemalloc.reset_peak()
+    before, _ = tracemalloc.get_traced_memory()
+    with contextlib.suppress(BadDatagram):
+        codec.decode(packet)
+    _, peak = tracemalloc.get_traced_memory()
+    return peak - before
