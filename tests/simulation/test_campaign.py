@@ -5,7 +5,7 @@ import pytest
 from groupcomm.sim.settings import Options
 from groupcomm_client.campaign import run_campaign
 
-SEEDS = 30
+SEEDS = 10
 AT_ONCE = 5
 
 

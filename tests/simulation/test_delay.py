@@ -10,7 +10,7 @@ from tests.simulation.stopwatch import BOUNDS, FIRST_BOUND, delays_after_silence
 
 @pytest.mark.parametrize("level", BOUNDS, ids=lambda level: level.name)
 def test_a_level_costs_what_its_promise_needs(level: ServiceLevel) -> None:
-    assert statistics.median(delays_of(level, messages=120, seed=3)) <= BOUNDS[level]
+    assert statistics.median(delays_of(level, messages=60, seed=3)) <= BOUNDS[level]
 
 
 def test_the_first_agreed_message_after_silence_takes_two_ways() -> None:

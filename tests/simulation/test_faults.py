@@ -115,7 +115,7 @@ def test_daemons_leave_in_order_and_start_again() -> None:
 def test_disks_are_lost_and_rolled_back_and_seldom_cloned() -> None:
     restarts: dict[str, int] = {}
     lost = back = clones = 0
-    for seed in range(1, 7):
+    for seed in range(1, 4):
         seen = Suffering(Faults(disk=True), seed).run()
         clones += seen.clones
         restarts.clear()
@@ -130,7 +130,7 @@ def test_disks_are_lost_and_rolled_back_and_seldom_cloned() -> None:
     assert clones > 0
 
 
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("seed", [1, 2])
 def test_all_faults_end_at_once_and_nobody_is_harmed_any_more(seed: int) -> None:
     faults = Faults(
         partition_s=5.0,
@@ -150,17 +150,17 @@ def test_all_faults_end_at_once_and_nobody_is_harmed_any_more(seed: int) -> None
     cluster.run(3.0)
     assert cluster.agree(range(5))
     assert not any(host.process is None or host.process.paused for host in cluster.daemons)
-    cluster.run(20.0)
+    cluster.run(8.0)
     after = seen.trace[healed:]
     assert not [event for event in after if isinstance(event, Fail | Left | Boot)]
     changes = [event.t for event in after if isinstance(event, Conf)]
-    assert max(changes, default=0) < cluster.loop.now - 17 * SECOND
+    assert max(changes, default=0) < cluster.loop.now - 5 * SECOND
 
 
 def test_a_single_daemon_suffers_only_what_one_can_suffer() -> None:
     faults = Faults(partition_s=1.0, directed_loss=1.0, flap_s=0.5, pause_s=1.0, leave=True)
     cluster = Cluster(plain_settings(daemons=1, faults=faults))
-    cluster.run(20.0)
+    cluster.run(8.0)
     cluster.end_faults()
     cluster.run(1.0)
     assert cluster.agree([0])

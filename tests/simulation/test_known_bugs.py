@@ -95,7 +95,7 @@ def play_a_partition(sites: int) -> None:
     """Run four daemons that send at every level before, during and after a partition."""
     hosts = range(4)
     cluster = Cluster(plain_settings(daemons=len(hosts), sites=sites))
-    cluster.run(1.0)
+    cluster.run(0.7)
     clients = [cluster.connect(f"user{host}", host) for host in hosts]
     cluster.run(0.1)
     clients = [client for client in clients if client.connected]  # some bugs end all views
@@ -104,7 +104,7 @@ def play_a_partition(sites: int) -> None:
     halves = [(a, b) for a, b in itertools.permutations(hosts, 2) if (a < 2) != (b < 2)]
     for change in (lambda _: None, cluster.network.cut, cluster.network.mend):
         change(halves)
-        for run_s in (0.1, 1.0):
+        for run_s in (0.1, 0.4):
             for client, level in itertools.product(clients, ServiceLevel):
                 client.multicast(["g"], bytes(2000), level=level)
             cluster.run(run_s)

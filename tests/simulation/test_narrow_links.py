@@ -40,8 +40,8 @@ def send_large(sites: Sites, times: int) -> None:
         for member in sites.members:
             for level in LEVELS:
                 member.multicast(["g"], LARGE, level=level)
-        sites.cluster.run(1.0)
-    sites.cluster.run(2.0)
+        sites.cluster.run(0.5)
+    sites.cluster.run(1.0)
     for had, member in zip(before, sites.members, strict=True):
         assert texts(member).count(LARGE.decode()) == had + times * len(LEVELS) * 6
 
@@ -61,7 +61,7 @@ def test_a_view_forms_over_narrow_links_and_large_messages_pass() -> None:
     sites = Sites(narrow_links(LARGEST_BYTES))
     views = sites.views
     send_large(sites, 1)
-    sites.cluster.run(3.0)
+    sites.cluster.run(1.0)
     assert len(paths(sites)) == 6
     assert all(path.is_narrow for path in paths(sites))
     assert sites.views == views, "nobody leaves the view for it"
@@ -77,7 +77,7 @@ def test_links_that_become_narrow_under_load_and_wide_again() -> None:
     send_large(sites, 2)
     assert all(path.carries < path.most for path in paths(sites))
     narrow(sites.cluster, inf)
-    sites.cluster.run(RAISE_S + 5.0)
+    sites.cluster.run(RAISE_S + 1.0)
     send_large(sites, 1)
     assert not any(path.is_narrow for path in paths(sites))
     assert sites.views == views
@@ -90,14 +90,14 @@ def test_views_come_and_go_over_narrow_links_while_much_is_on_its_way() -> None:
     network = sites.cluster.network
     away = [pair for pair in network.paths if (pair[0] in (0, 1)) != (pair[1] in (0, 1))]
     views = sites.views
-    for _ in range(3):
+    for _ in range(2):
         for member in sites.members:
             member.multicast(["g"], LARGE, level=ServiceLevel.AGREED)
         sites.cluster.run(0.03)
         network.cut(away)
         sites.cluster.run(1.5)
         network.mend(away)
-        sites.cluster.run(3.0)
+        sites.cluster.run(2.0)
         sizes = {len(view.daemons) for host in sites.cluster.daemons if (view := host.core.view)}
         assert sizes == {6}, "they have found each other again"
     assert sites.views > views

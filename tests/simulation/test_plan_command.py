@@ -15,7 +15,7 @@ from groupcomm_client.plan.figures import PlanFigures, figures_of
 from tests.simulation.test_plan import plan
 
 TOML = """
-duration_s = 1
+duration_s = 0.5
 [sites.a]
 daemons = 2
 [sites.b]
