@@ -14,11 +14,13 @@ from groupcomm_client.running_cluster import RunningCluster
 FIFO = ServiceLevel.FIFO
 LATE_S = 0.5
 PATIENCE_S = 20.0
+TIMING = "[timing]\ntoken_timeout_s = 2.0\n"
+"""A busy machine parts no daemon from the others: what is sent meanwhile would not reach it."""
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RunningCluster]:
-    with RunningCluster("abc") as running:
+    with RunningCluster("abc", settings=TIMING) as running:
         yield running
 
 
