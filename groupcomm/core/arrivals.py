@@ -176,7 +176,7 @@ class Arrivals:
             return  # of another ring of this site; the header comes once that whole ring has it
         elif self._take(packet, own=own):
             if own:
-                self._ring.on_packet(packet.number)
+                self._ring.on_packet(packet, self._now)
             if packet.stays:
                 self._ring.flow.stays(packet.number)
                 self._withheld.add(packet)

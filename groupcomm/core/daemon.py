@@ -189,7 +189,7 @@ class DaemonCore:
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
         due = min(self.membership.deadline, self._operation_due, self.leaving.due)
-        due = min(due, self.desk.due)
+        due = min(due, self.desk.intake.due, self.desk.names.due)
         if self.membership.state is not State.LEFT:
             due = min(due, self.reservation.due)
         self.deadline = max(self._now, due)

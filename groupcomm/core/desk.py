@@ -43,6 +43,7 @@ class Desk(Teller):
     Attributes:
         sessions: by connection number, until their streams have ended.
         intake: what programs have sent, to be looked at in turn.
+        names: of users.
         backlog, subscriptions: bundles that want a number, and what they pass before.
         closed: connections to be closed once their output is taken.
         limits: of sessions that begin from now on.
@@ -75,7 +76,7 @@ class Desk(Teller):
         self.limits = limits
         self._probe = probe
         self._last = first_connection
-        self._names = UserNames()
+        self.names = UserNames()
         self._now = 0.0
         self._unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
@@ -167,14 +168,9 @@ class Desk(Teller):
     def serve(self, now: float) -> bool:
         """Do what clients have asked for, in turn (see Intake.serve); whether there was any."""
         self._now = now
-        if now >= self._names.due:
+        if now >= self.names.due:
             self._refuse_tired(now)
         return self.intake.serve(now)
-
-    @property
-    def due(self) -> float:
-        """When `serve` has something to do, in seconds; inf if there is nothing."""
-        return min(self.intake.due, self._names.due)
 
     def _hear(self, connection: int, data: bytes) -> None:
         seat = self._seats.get(connection)
@@ -208,15 +204,15 @@ class Desk(Teller):
         if why_not := self.guard.why_not_called(seat.principal, user):
             raise SessionError(Code.REJECT_NAME, why_not)
         seat.user = user
-        holder = self._names.holder(user)
+        holder = self.names.holder(user)
         if holder is None:
             self._connect(seat)
             return
         if self._stays(holder):
             if self._seats[holder].session.reading:
                 raise SessionError(Code.REJECT_NOT_UNIQUE, self._name_in_use(user))
-            self._names.doubt(seat.session.connection, self._now)
-        self._names.queue(user, seat.session.connection)
+            self.names.doubt(seat.session.connection, self._now)
+        self.names.queue(user, seat.session.connection)
 
     def _stays(self, holder: int) -> bool:
         """Whether the holder of a name is not about to give it up, for all that is known."""
@@ -231,17 +227,17 @@ class Desk(Teller):
 
     def _refuse_tired(self, now: float) -> None:
         """Refuse who has waited for names whose holders have turned out to be there."""
-        for connection in self._names.tired(now):
+        for connection in self.names.tired(now):
             seat = self._seats.get(connection)
             if seat is None or seat.leaving or seat.member is not None:
                 continue
-            holder = self._names.holder(seat.user)
+            holder = self.names.holder(seat.user)
             if holder is not None and self._stays(holder):
                 self._leave(seat, Code.REJECT_NOT_UNIQUE, self._name_in_use(seat.user))
 
     def _connect(self, seat: Seat) -> None:
         connection = seat.session.connection
-        self._names.take(seat.user, connection)
+        self.names.take(seat.user, connection)
         seat.member = MemberId(private_name(seat.user, self._daemon), connection)
         self._order_control(seat, BundleKind.CONNECT)
 
@@ -327,7 +323,7 @@ class Desk(Teller):
         if seat.member is not None:
             self._order_control(seat, BundleKind.DISCONNECT)
         else:
-            self._names.unqueue(seat.user, seat.session.connection)
+            self.names.unqueue(seat.user, seat.session.connection)
         if code != Code.OK or seat.member is None:
             self._close(seat, code, reason)
 
@@ -426,7 +422,7 @@ class Desk(Teller):
         self.guard.forget(seat)
         if seat.session.state is not State.CLOSED:
             self._close(seat, Code.OK, "the session has ended")
-        follower = self._names.free(seat.user)
+        follower = self.names.free(seat.user)
         if follower is not None:
             self._connect(self._seats[follower])
 

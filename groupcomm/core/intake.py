@@ -59,6 +59,7 @@ class Intake:
         "_depart",
         "_fresh",
         "_leave",
+        "_limited",
         "_look_at",
         "_stalled",
         "_turns",
@@ -79,6 +80,7 @@ class Intake:
         self._leave = leave
         self._depart = depart
         self.quotas = Quotas()
+        self._limited = False
         self.due = inf
         self.waits = self.worked = 0
         self.done: list[int] = []
@@ -91,6 +93,7 @@ class Intake:
     def limit(self, quotas: Quotas) -> None:
         """Other quotas hold from now on; all debts are forgotten."""
         self.quotas = quotas
+        self._limited = quotas.limit_rates
         self._accounts.clear()
 
     def add(self, seat: Seat) -> None:
@@ -198,7 +201,7 @@ class Intake:
     # ---- quotas ----
 
     def _account(self, principal: str, now: float) -> Account | None:
-        if not self.quotas.limit_rates:
+        if not self._limited:
             return None
         account = self._accounts.get(principal)
         if account is None:

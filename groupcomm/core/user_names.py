@@ -13,14 +13,19 @@ once all before it was read, so a program that has crashed looks alive while its
 
 
 class UserNames:
-    """Who has which name, and who waits for one."""
+    """Who has which name, and who waits for one.
 
-    __slots__ = ("_holders", "_patience", "_queues")
+    Attributes:
+        due: when a session has waited for long enough; inf if none waits in doubt.
+    """
+
+    __slots__ = ("_holders", "_patience", "_queues", "due")
 
     def __init__(self) -> None:
         self._holders: dict[str, int] = {}  # connection numbers
         self._queues: dict[str, list[int]] = {}
         self._patience: deque[tuple[float, int]] = deque()
+        self.due = inf
 
     def holder(self, user: str) -> int | None:
         """The session that has a name; None if it is free."""
@@ -37,17 +42,14 @@ class UserNames:
     def doubt(self, connection: int, now: float) -> None:
         """A session waits for a name, and its holder may have gone."""
         self._patience.append((now + PATIENCE_S, connection))
-
-    @property
-    def due(self) -> float:
-        """When a session has waited for long enough; inf if none waits in doubt."""
-        return self._patience[0][0] if self._patience else inf
+        self.due = self._patience[0][0]
 
     def tired(self, now: float) -> list[int]:
         """The sessions that have waited for long enough, each once."""
         found = []
         while self._patience and self._patience[0][0] <= now:
             found.append(self._patience.popleft()[1])
+        self.due = self._patience[0][0] if self._patience else inf
         return found
 
     def unqueue(self, user: str, connection: int) -> None:

@@ -205,7 +205,10 @@ class Order:
                 self._open_gates()
 
     def _are_held(self, vector: tuple[int, ...]) -> bool:
-        return all(s.held >= number for s, number in zip(self._streams, vector, strict=True))
+        for stream, number in zip(self._streams, vector, strict=True):
+            if stream.held < number:
+                return False
+        return True
 
     def _forgo_causes(self, packet: DataPacket) -> None:
         packet.vector = packet.agreed = None

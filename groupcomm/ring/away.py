@@ -26,6 +26,7 @@ class Away:
         heard_at: when the token, or a notice of it, was heard or sent on last.
         hop: the highest hop that anything has shown.
         deadline: when `wait` has something to do.
+        doubted: numbers up to this are missing, and not merely late.
         token_losses: how often nothing was heard of the token for a whole token timeout.
         token_retransmissions: copies sent of tokens that nothing showed to have arrived.
     """
@@ -36,6 +37,9 @@ class Away:
         "_copy",
         "_copy_to",
         "_flow",
+        "_gap_above",
+        "_gap_at",
+        "_gap_s",
         "_gaps",
         "_host",
         "_key",
@@ -51,6 +55,7 @@ class Away:
         "_stream",
         "_timeout_s",
         "deadline",
+        "doubted",
         "heard_at",
         "hop",
         "token_losses",
@@ -93,6 +98,10 @@ class Away:
         self._rest_hop = hop  # hop of the last rest notice
         self._rests_with = holder  # who sent it
         self._ask_holder = False  # the next request is the first since then
+        self._gap_s = timing.linger_s
+        self._gap_at = inf  # when a number that was skipped is not merely late
+        self._gap_above = 0  # and it is above this
+        self.doubted = 0
         self.heard_at = now
         self.hop = hop
         self.deadline = inf
@@ -130,6 +139,14 @@ class Away:
         if self._packer.source:
             self._ask_at_once(now)  # it has not passed here
 
+    def kept(self, holder: int, now: float) -> None:
+        """A fellow has numbered something, and keeps the token until somebody asks for it."""
+        self._rest_hop = self.hop
+        self._rests_with = holder
+        self._ask_holder = False
+        if self._packer.source:
+            self._ask_at_once(now)
+
     def moved_on(self) -> None:
         """Something proves that the token that was passed on has arrived."""
         self._repeats.stop()
@@ -144,7 +161,7 @@ class Away:
         if now >= self.heard_at + self._timeout_s:
             self.heard_at = now
             self.token_losses += 1
-        missing_at = self._missing_deadline()
+        missing_at = min(self._missing_deadline(), self._gap_deadline(now))
         if self._wants_token(missing_at <= now):
             self._ask(now)
         else:
@@ -157,10 +174,11 @@ class Away:
         return self._rest_hop == self.hop
 
     def _wants_token(self, something_is_missing: bool) -> bool:
-        if self._packer.source:
-            return self._may_number()
-        if something_is_missing:
+        waits = bool(self._packer.source)
+        if something_is_missing or (waits and self._may_number()):
             return True
+        if waits:
+            return False
         # A token that moves collects frontiers; what it missed shows once it rests.
         return self._at_rest and self._host.safe_waits(self._noted_frontier, self._host.frontier)
 
@@ -179,7 +197,7 @@ class Away:
         if self._asking.at == inf:
             if not self._at_rest:
                 self._asking.start(now, self._passes_within_s)
-            elif self._packer.source:
+            elif self._packer.source or self._gap_at <= now:
                 self._ask_at_once(now)
             else:
                 self._asking.start(now)  # its holder may have seen the need itself
@@ -201,6 +219,21 @@ class Away:
         elif missing_at < deadline and self._asking.at == inf:
             deadline = missing_at
         self.deadline = deadline
+
+    def _gap_deadline(self, now: float) -> float:
+        """When to ask for the token as packets of the own stream are missing; inf if none is.
+
+        One that moves shows by itself what is missing, and one that rests, that nothing is. Only
+        one that is kept by who sends on, in a view of one ring, does neither.
+        """
+        stream = self._stream
+        if self._notices is not None or stream.held == stream.known or not self._at_rest:
+            self._gap_at = inf
+        elif self._gap_at == inf or self._gap_above != stream.held:
+            self._gap_at, self._gap_above = now + self._gap_s, stream.held
+        elif now >= self._gap_at:
+            self.doubted = stream.known
+        return self._gap_at
 
     def _missing_deadline(self) -> float:
         """When a packet or a notice has been missing for too long; inf if nothing is."""

@@ -119,7 +119,7 @@ class Flow:
         if not self._keeps_up(token):
             return 0
         most = self._windows.ring_bytes
-        senders = 1 + sum(other.sent > 0 for other in token.rows if other is not row)
+        senders = 1 + sum([other.sent > 0 for other in token.rows if other is not row])
         share = max(most - (token.burst - row.sent), most // senders)
         return min(self.window.bytes, share) - row.sent
 

@@ -9,7 +9,8 @@ Pure. ``now`` is in seconds on the daemon's monotonic clock. States, and what ma
       | nobody asks, all hold the whole stream, the last packet is of this daemon
       v
     RESTING   the token stays; rest notices tell so. Messages of this daemon are numbered at once,
-              and the token goes round for them a moment later. Another wish: it goes now.
+              and the token goes round for them a moment later, or in a view of one ring once no
+              more follow. Another wish: it goes now, and may stay where something is numbered.
 
 Sources: Amir, Moser, Melliar-Smith, Agarwal, Ciarfella, "The Totem Single-Ring Ordering and
 Membership Protocol", ACM TOCS 13(4), 1995 (numbering, repair by the token, flow control); Babay,
@@ -29,6 +30,7 @@ from groupcomm.ring.announcer import Announcer
 from groupcomm.ring.away import Away
 from groupcomm.ring.flow import Flow
 from groupcomm.ring.host import Host
+from groupcomm.ring.keeping import Keeping
 from groupcomm.ring.visit import (
     add_requests,
     answer_requests,
@@ -49,6 +51,7 @@ LINGER_PART = 4
 """The token goes at once for more than a part of so many of the window."""
 
 _SAFE = ServiceLevel.SAFE
+_EVER = 2**64
 
 ACCELERATED_PACKETS = 16
 """Packets of a longer burst that follow the token. A short one goes first: overtaken, it would
@@ -89,6 +92,7 @@ class Ring:
         "_frontier",
         "_gaps",
         "_host",
+        "_keeping",
         "_key",
         "_me",
         "_members",
@@ -97,7 +101,6 @@ class Ring:
         "_ring",
         "_room",
         "_round_at",
-        "_settle_at",
         "_shown",
         "_stream",
         "_streams",
@@ -165,7 +168,7 @@ class Ring:
         self._shown = self._stream.held  # last number that the token showed when it left here
         self._room = request_room(len(self._members), len(streams), view.packet_limit)
         self._wanted: list[int] = []  # who asked for the token while it was here
-        self._settle_at = inf  # when it is to go round with what was numbered at rest
+        self._keeping = Keeping(config.timing, single=len(streams) == 1)
         self._round_at = now  # when the token may go round to collect frontiers only
         self.duplicate_tokens = 0
         self.everywhere = self._stream.held
@@ -213,10 +216,14 @@ class Ring:
         if self.state is not State.AWAY and request.daemon not in self._wanted:
             self._wanted.append(request.daemon)
 
-    def on_packet(self, number: int) -> None:
-        """A fellow's packet has this number: only a later holder can have given one so high."""
+    def on_packet(self, packet: DataPacket, now: float) -> None:
+        """A fellow has numbered a packet: only a later holder can have given one so high."""
+        number = packet.number
+        self._keeping.note_packet(now)
         if number > self._shown:
             self.away.moved_on()
+            if packet.keeps and number == self._stream.known and self.state is State.AWAY:
+                self.away.kept(packet.daemon, now)
 
     # ---- one step ----
 
@@ -227,7 +234,7 @@ class Ring:
         elif self.state is State.RESTING:
             if self._can_number() and not self._wanted:
                 # Each step may bring more to number: what lingers goes round all the same.
-                self._visit(now, leave=now >= self._settle_at)
+                self._visit(now, leave=now >= self._keeping.settle_at)
             elif self._must_go_round(now):
                 self._visit(now, leave=not self._alone)
             else:
@@ -243,21 +250,26 @@ class Ring:
         self._clock.advance(now)
         if token.requests:
             self._answer(token)
-        add_requests(token, self._ring, self._stream.missing(self._shown), self._room)
+        shown = max(self._shown, self.away.doubted)
+        add_requests(token, self._ring, self._stream.missing(shown), self._room)
         self._ask_foreign(token, now)
-        packets = self._number(token)
+        packets = self._number(token, now)
         self._shown = token.last
-        self._write_row(token)
+        self._write_row(token, now)
         if token.wanted or self._wanted:
             queue_wishes(token, self._wanted, self._me)
+        rests = self._alone or (self._may_rest(token) and not leave)
+        stays = not (rests or leave) and self._may_linger(token, packets, now, rested=rested)
+        if stays and packets and self._keeping.single:
+            packets[-1].keep()
         early = max(len(packets) - ACCELERATED_PACKETS, 0) or len(packets)
         for packet in packets[:early]:
             self._host.publish(packet)
         self._announcer.horizon_if_due(token, self._frontier, now)
-        if self._alone or (self._may_rest(token) and not leave):
+        if rests:
             self._rest(now)
-        elif rested and not leave and self._may_linger(token, packets):
-            self._settle_at = min(self._settle_at, now + self._config.timing.linger_s)
+        elif stays:
+            self._linger(token, now, rested=rested)
         else:
             self._pass(token, now)
         for packet in packets[early:]:
@@ -280,7 +292,7 @@ class Ring:
         for gaps in self._gaps:
             add_requests(token, gaps.stream.ring, gaps.take_due(now), self._room)
 
-    def _number(self, token: Token) -> list[DataPacket]:
+    def _number(self, token: Token, now: float) -> list[DataPacket]:
         """Give waiting bundles numbers, within the windows."""
         row = token.rows[self._place]
         far = self.flow.may_leave(token.last)
@@ -295,12 +307,14 @@ class Ring:
                 self.flow.stays(packet.number)
             self._host.originate(packet)
         if packets:
+            self._keeping.note_packet(now)
             token.last = packets[-1].number
             token.last_sender = self._me
         return packets
 
-    def _write_row(self, token: Token) -> None:
+    def _write_row(self, token: Token, now: float) -> None:
         row = token.rows[self._place]
+        self._keeping.note_rows(token.rows, row, self._ring, token.last, now)
         row.frontier = self._host.frontier
         row.held = self.flow.to_tell([stream.held for stream in self._streams])
         self._frontier = least_frontier(token)
@@ -312,35 +326,65 @@ class Ring:
             token.last_sender == self._me
             and not token.requests
             and not token.wanted
-            and held_by_ring(token, self._ring) == token.last
+            and self.everywhere == token.last
         )
 
-    def _may_linger(self, token: Token, packets: list[DataPacket]) -> bool:
-        """Whether what was numbered at rest may go to others before the token does.
+    def _may_linger(
+        self, token: Token, packets: list[DataPacket], now: float, *, rested: bool
+    ) -> bool:
+        """Whether what was numbered may go to others before the token does.
 
-        A lone message is delivered sooner if nobody has to handle the token first. What fills a
-        good part of the window, or is SAFE and waits for frontiers, has the token go at once.
+        A lone message is delivered sooner if nobody has to handle the token first, and messages
+        that follow each other share its round. What fills a good part of the window, or is SAFE
+        and waits for frontiers, has the token go at once.
+
+        In a view of several rings it goes soon, as headers wait for what the whole ring holds; so
+        there only a token that rested already stays.
         """
         return (
-            self._config.timing.linger_s > 0
+            self._keeping.may_stay(now)
             and not token.requests
             and not token.wanted
             and token.rows[self._place].sent * LINGER_PART < self.flow.window.bytes
+            and (rested or (self._keeping.single and self._keeping.steady and bool(packets)))
+            and not (self._keeping.single and self._host.safe_waits(0, _EVER))
             and not any(bundle.level == _SAFE for packet in packets for bundle in packet.bundles)
         )
 
+    def _linger(self, token: Token, now: float, *, rested: bool) -> None:
+        """Keep a token that has to go round: what others lack of the last packets shows by those
+        that follow, and else once it goes.
+        """
+        if not rested:
+            self.state = State.RESTING
+            self._round_at = now + self._config.timing.rest_interval_s
+            self.away.rests(token.hop, self._me, self._host.frontier, now)
+        self._keeping.stay(now)
+
     def _pass(self, token: Token, now: float) -> None:
-        self._settle_at = inf
+        self._keeping.settle_at = inf
         self.flow.window.leaves(token.rows[self._place].sent)
         token.hop += 1
         token.clock = self._clock.value
-        successor = self._members[(self._place + 1) % len(self._members)]
-        target = token.wanted.pop(0) if token.wanted else successor
+        target = self._next(token, now)
         packet = token.encode(self._key)
         self.state = State.AWAY
         self.away.passed_on(packet, target, token.hop, now)
         self._host.send(target, packet)
         self.away.wait(now)
+
+    def _next(self, token: Token, now: float) -> int:
+        """Who is to have the token: who asks for it, else the successor.
+
+        Those that ask by turns must not keep it from others, who would take it for lost. If it
+        finds no time between wishes to go round, it goes first to who has not had it for longest.
+        """
+        if not token.wanted:
+            return self._members[(self._place + 1) % len(self._members)]
+        if not self._keeping.is_starving(now):
+            return token.wanted.pop(0)
+        others = (place for place in range(len(token.rows)) if place != self._place)
+        return self._members[min(others, key=lambda place: token.rows[place].held[self._ring])]
 
     # ---- at rest ----
 
@@ -368,7 +412,7 @@ class Ring:
             return True
         if any(gaps.deadline <= now for gaps in self._gaps):
             return True
-        if self._is_unsettled() and (now >= self._settle_at or self._packer.source):
+        if self._is_unsettled() and (now >= self._keeping.settle_at or self._packer.source):
             return True
         host = self._host
         written, frontier = token.rows[self._place].frontier, host.frontier
@@ -377,7 +421,7 @@ class Ring:
 
     def _is_unsettled(self) -> bool:
         """Whether others may lack what was numbered here since the token came to rest."""
-        return not self._alone and held_by_ring(self._token, self._ring) < self._token.last
+        return not self._alone and self.everywhere < self._token.last
 
     def _lags(self) -> bool:
         """Alone: a client was slow at the last visit, so that less counts as held than is."""
@@ -395,4 +439,4 @@ class Ring:
         deadline = min([deadline, *(gaps.deadline for gaps in self._gaps)])
         written = self._token.rows[self._place].frontier
         overdue = self._host.holds_packets and self._host.frontier > written
-        return min(deadline, self._settle_at, self._round_at if overdue else inf)
+        return min(deadline, self._keeping.settle_at, self._round_at if overdue else inf)

@@ -83,9 +83,9 @@ def queue_wishes(token: Token, wanted: list[int], me: int) -> None:
 
 def least_frontier(token: Token) -> int:
     """The frontier of the ring: the least that its daemons have written into the token."""
-    return min(row.frontier for row in token.rows)
+    return min([row.frontier for row in token.rows])
 
 
 def held_by_ring(token: Token, ring: int) -> int:
     """Up to where every daemon of the token's ring holds a ring's stream."""
-    return min(row.held[ring] for row in token.rows)
+    return min([row.held[ring] for row in token.rows])

@@ -180,7 +180,7 @@ class DaemonSession:
 
     def hear(self, data: bytes) -> None:
         """Keep bytes of the client until `next_request` looks at them."""
-        if not self.closed:
+        if self.state is not State.CLOSED:
             self._heard.append(data)
 
     def forget_heard(self) -> None:
@@ -200,7 +200,7 @@ class DaemonSession:
             SessionError: a request breaks a rule. Either way the session must be closed.
         """
         self.price = WRONG
-        while not self.closed:
+        while self.state is not State.CLOSED:
             if self._frames is None:
                 if not self._heard:
                     return None
@@ -307,7 +307,7 @@ class DaemonSession:
         Returns:
             Whether the session is still open; it is closed if its client is too slow.
         """
-        if self.closed:
+        if self.state is State.CLOSED:
             return False
         size = sum(map(len, frame))
         total = self._outbox.size + size
@@ -350,7 +350,7 @@ class DaemonSession:
 
     def close(self, code: int, reason: str) -> None:
         """Tell why, behind all that waits, and take nothing more; closing twice is allowed."""
-        if not self.closed:
+        if self.state is not State.CLOSED:
             self.state = State.CLOSED
             self.forget_heard()
             frame = encode_closed(code, reason)
@@ -365,7 +365,7 @@ class DaemonSession:
     def blocks(self) -> bool:
         """Whether all senders are to wait for this client."""
         most = self._limits.block_bytes
-        return most is not None and self._outbox.size > most and not self.closed
+        return most is not None and self._outbox.size > most and self.state is not State.CLOSED
 
     def close_slow(self, what: str) -> None:
         """End it because its client is too slow; what waits is not kept, but for the reason."""

@@ -6,6 +6,7 @@
     form 1: count u16, V u64 each, A's time u64, A's ring u16      causes in full
     form 2: reference u64                                          as in that packet of the daemon
     form + 16: it stays in its ring; form + 32: the header of one that does
+    form + 64: who has numbered it keeps the token until somebody asks for it, or for a while
     bundles, or the headers of bundles: see bundle.py
 """
 
@@ -34,7 +35,10 @@ _IN_FULL: Final = 1
 _BY_REFERENCE: Final = 2
 _STAYS: Final = 16
 _HEADER: Final = 32
+_KEEPS: Final = 64
 _CAUSES: Final = 15  # of the form
+_FLAGS: Final = frozenset((0, _STAYS, _HEADER, _KEEPS))
+"""A packet that stays leaves in a view of several rings; there the token is not kept."""
 
 
 def data_overhead(rings: int) -> int:
@@ -58,6 +62,7 @@ class DataPacket:
         raw: the whole packet, as encoded, for retransmission.
         stays: nobody outside of the ring is a recipient of any of the bundles.
         withheld: this is only the header of a packet that stays in its ring.
+        keeps: the token was with its daemon when it was sent, and was to stay there.
         causal: it has a CAUSAL bundle. This and what follows is the order's own.
         in_agreed_order: it has an AGREED or SAFE bundle.
         safe: it has a SAFE bundle.
@@ -71,6 +76,7 @@ class DataPacket:
         "causal",
         "daemon",
         "in_agreed_order",
+        "keeps",
         "number",
         "pending",
         "previous",
@@ -100,6 +106,7 @@ class DataPacket:
         raw: bytes = b"",
         stays: bool = False,
         withheld: bool = False,
+        keeps: bool = False,
     ) -> None:
         self.ring = ring
         self.number = number
@@ -113,6 +120,7 @@ class DataPacket:
         self.raw = raw
         self.stays = stays
         self.withheld = withheld
+        self.keeps = keeps
         self.causal = False
         self.in_agreed_order = False
         self.safe = False
@@ -135,9 +143,15 @@ class DataPacket:
             form, causes = _BY_REFERENCE, _REFERENCE.pack(self.reference)
         else:
             form, causes = _NO_CAUSES, b""
-        form |= _STAYS * self.stays | _HEADER * self.withheld
+        form |= _STAYS * self.stays | _HEADER * self.withheld | _KEEPS * self.keeps
         start = _HEAD.pack(_DATA, key, *head, form) + causes
         return encode_bundles(start, self.bundles, headers=self.withheld)
+
+    def keep(self) -> None:
+        """Say so, after it was encoded: the token stays with its daemon for now."""
+        raw = self.raw
+        self.keeps = True
+        self.raw = b"%b%c%b" % (raw[:_FORM_AT], raw[_FORM_AT] | _KEEPS, raw[_FORM_AT + 1 :])
 
     def header(self) -> bytes:
         """The header of this packet, which stays in its ring: itself without any body.
@@ -200,6 +214,7 @@ def decode_data_untrusted(packet: bytes) -> DataPacket:
         raw=packet,
         stays=flags & _STAYS != 0,
         withheld=flags & _HEADER != 0,
+        keeps=flags & _KEEPS != 0,
     )
     for place, bundle in enumerate(bundles):
         if bundle.level == _UNRELIABLE:
@@ -211,7 +226,7 @@ def decode_data_untrusted(packet: bytes) -> DataPacket:
 
 def _check(kind: int, flags: int, number: int, previous: int, reference: int) -> None:
     form = flags & _CAUSES
-    if kind != _DATA or form > _BY_REFERENCE or flags - form not in (0, _STAYS, _HEADER):
+    if kind != _DATA or form > _BY_REFERENCE or flags - form not in _FLAGS:
         raise BadDatagram("kind", f"a data packet of kind {kind}, form {flags}")
     if previous >= number or reference >= number or (form == _BY_REFERENCE and not reference):
         raise BadDatagram("number", f"packet {number} follows {previous}, refers to {reference}")

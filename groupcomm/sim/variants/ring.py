@@ -113,9 +113,9 @@ def numbers_reused(right_number: Right, right_pass: Right) -> tuple[Right, Right
     """The copy of a token that is sent again lacks the numbers that its sender has given."""
     came_with: dict[Ring, int] = {}
 
-    def number(self: Ring, token: Token) -> list[DataPacket]:
+    def number(self: Ring, token: Token, now: float) -> list[DataPacket]:
         came_with[self] = token.last
-        packets: list[DataPacket] = right_number(self, token)
+        packets: list[DataPacket] = right_number(self, token, now)
         return packets
 
     def pass_on(self: Ring, token: Token, now: float) -> None:

@@ -114,7 +114,7 @@ class Daemon:
             if kind == PacketKind.DATA:
                 data = decode_data_untrusted(packet)
                 if self.own.accept(data):
-                    self.ring.on_packet(data.number)
+                    self.ring.on_packet(data, now)
                     self.frontier = self.own.packets[self.own.held].time if self.own.held else 0
             elif kind == PacketKind.TOKEN:
                 self.ring.on_token(decode_token_untrusted(packet), now)
