@@ -13,7 +13,7 @@ EXAMPLES ?= 1000
 .DEFAULT_GOAL := help
 export PYTHONHASHSEED := 0
 export PYTHONDONTWRITEBYTECODE :=  # modules are compiled once, not by each process of each test
-.PHONY: properties help run test lint types unit format figures bench-check bench-record fuzz soak chaos \
+.PHONY: properties help run test lint types unit format figures costs bench-check bench-record fuzz soak chaos \
 	sites-kill namespaces campaigns bench-peers browser-test browser-bench spark lock clean
 
 help:  ## this list
@@ -49,6 +49,9 @@ format: .venv/.test  ## rewrite the sources in the common format
 figures: .venv/.test  ## measure the simulator, delays of every level, the oracles, a daemon
 	@$(PYTHON) tests/simulation/bench_simulator.py
 	@$(PYTHON) -m tests.daemon.bench_daemons
+
+costs: .venv/.test  ## what a message costs: steps, datagrams, bytes and calls, in virtual time
+	@$(PYTHON) -m tests.costs.table
 
 bench-check: .venv/.test  ## is it slower than recorded? figures by yardsticks; some minutes
 	@$(PYTHON) -m tests.guard.check

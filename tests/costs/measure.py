@@ -1,0 +1,135 @@
+"""What one message costs all daemons together, counted in virtual time: the same on each machine.
+
+Members at each daemon, programs that send at a steady rate. Steps, datagrams and bytes are those of
+the simulated cluster; calls are those of Python functions within a core's step, as `sys.setprofile`
+sees them, so what the simulator does itself is not among them.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any, Final
+
+import attrs
+
+from groupcomm.core import DaemonCore
+from groupcomm.level import ServiceLevel
+from groupcomm.session.daemon import DaemonSession
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.loop import SECOND
+from groupcomm.sim.settings import plain_settings
+
+MESSAGE_BYTES: Final = 100
+SETTLE_S: Final = 0.5
+"""The load has gone on for so long before anything is counted."""
+
+LEAST_MESSAGES: Final = 60
+LEAST_S: Final = 0.3
+"""So much is counted, whichever takes longer."""
+
+_HANDLE: Final = DaemonCore.handle.__code__
+_ENTRIES: Final[frozenset[CodeType]] = frozenset(
+    (_HANDLE, DaemonCore.deliver.__code__, DaemonSession.take.__code__)
+)
+"""What a daemon calls of its core, at each step."""
+
+
+@attrs.frozen
+class Load:
+    """Who sends.
+
+    Attributes:
+        daemons: in one site; each has a member.
+        senders: of the members, those that send, in turn.
+        level: of all messages.
+        rate: messages a second, of all senders together.
+    """
+
+    daemons: int
+    senders: int
+    level: ServiceLevel
+    rate: int
+
+
+@attrs.frozen
+class Cost:
+    """For each message, over all daemons.
+
+    Attributes:
+        steps: of cores.
+        idle: of these, those that a timer began, and nothing that had come.
+        datagrams: one for each daemon that one is sent to.
+        bytes: of these, with seals.
+        calls: of Python functions in these steps.
+    """
+
+    steps: float
+    idle: float
+    datagrams: float
+    bytes: float
+    calls: float
+
+
+class _Counts:
+    """What has happened so far."""
+
+    def __init__(self) -> None:
+        self.steps = self.idle = self.datagrams = self.bytes = self.calls = 0
+        self._within = 0  # entries that have not returned
+
+    def observe(self, source: int, target: int, datagram: bytes, goes_on: bool) -> None:
+        """Count a datagram; for `Network.observers`."""
+        self.datagrams += 1
+        self.bytes += len(datagram)
+
+    def profile(self, frame: FrameType, event: str, _: Any) -> None:
+        """Count a call; for `sys.setprofile`."""
+        if event == "call":
+            code = frame.f_code
+            if code in _ENTRIES:
+                self._within += 1
+                if code is _HANDLE:
+                    self.steps += 1
+                    come = frame.f_locals
+                    self.idle += not (come["datagrams"] or come["clients"])
+            self.calls += self._within > 0
+        elif event == "return" and frame.f_code in _ENTRIES:
+            self._within -= 1
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count calls for the length of a block."""
+        before = sys.getprofile()
+        sys.setprofile(self.profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+
+
+def measure(load: Load) -> Cost:
+    """Run a cluster under a load in virtual time; what a message costs it."""
+    cluster = Cluster(plain_settings(daemons=load.daemons))
+    members = [cluster.connect(f"user{at}", at) for at in range(load.daemons)]
+    cluster.run(0.1)
+    for member in members:
+        member.join("g")
+    interval = SECOND // load.rate
+    sent = 0
+
+    def send(_: object) -> None:
+        nonlocal sent
+        member = members[sent % load.senders]
+        member.multicast(["g"], bytes(MESSAGE_BYTES), level=load.level)
+        sent += 1
+        cluster.loop.at(cluster.loop.now + interval, send)
+
+    cluster.loop.at(cluster.loop.now + interval, send)
+    cluster.run(SETTLE_S)
+    counts, before = _Counts(), sent
+    cluster.network.observers.append(counts.observe)
+    with counts.counting():
+        cluster.run(max(LEAST_S, LEAST_MESSAGES / load.rate))
+    count = sent - before
+    return Cost(*(getattr(counts, name) / count for name in attrs.fields_dict(Cost)))

@@ -1,0 +1,41 @@
+"""A change that makes a message dearer is seen, on whatever machine."""
+
+import attrs
+import pytest
+
+from groupcomm.level import ServiceLevel
+from tests.costs.measure import Load, measure
+from tests.costs.table import KEPT, PYTHON, name_of, python_recorded, read_recorded
+
+PART = 0.05
+"""So far from what is written down a figure may be."""
+
+LEAST = 0.05
+"""And so much of a step or a datagram in any case: some happen once in a while."""
+
+
+@pytest.mark.parametrize("load", KEPT, ids=name_of)
+def test_a_message_costs_what_is_written_down(load: Load) -> None:
+    """After a change that is meant: `python -m tests.costs.table --record`."""
+    found, recorded = attrs.asdict(measure(load)), attrs.asdict(read_recorded()[name_of(load)])
+    if python_recorded() != PYTHON:
+        del recorded["calls"]  # they are others in each release
+    for name, value in recorded.items():
+        assert found[name] == pytest.approx(value, rel=PART, abs=LEAST), name
+
+
+def test_what_is_written_down_is_what_is_looked_at() -> None:
+    assert list(read_recorded()) == [name_of(load) for load in KEPT]
+
+
+@pytest.mark.parametrize("rate", [200, 2000])
+def test_who_sends_alone_needs_hardly_more_than_a_datagram_to_each_fellow(rate: int) -> None:
+    cost = read_recorded()[name_of(Load(3, 1, ServiceLevel.AGREED, rate))]
+    assert cost.steps <= 3.5
+    assert cost.datagrams <= 2.5
+
+
+def test_the_same_load_costs_the_same_again() -> None:
+    load = Load(3, 1, ServiceLevel.AGREED, 1000)
+    first, again = (attrs.evolve(measure(load), calls=0.0) for _ in range(2))
+    assert first == again  # the interpreter calls some finalizers when it likes
