@@ -90,7 +90,9 @@ class Gather:
         wait_s = timing.answer_wait_s - (timing.longest_delay_s if told else 0.0)
         self._wait_s = max(wait_s, timing.gather_wait_s) * stretched
         self._repeat_s = timing.repeat_s * stretch  # a network in trouble gets less to carry
-        self._calm_s = timing.answer_wait_s if stretch > 1 else 0.0
+        # As long after the first failure, and longer after each: where ways take longer than the
+        # timing says two sites may each give up what they have agreed to, as the other begins anew.
+        self._calm_s = timing.answer_wait_s * (stretch - 0.5) if stretch > 1 else 0.0
         self._changed_at = now
         self._seats: dict[int, tuple[Incarnation, int]] = {}
         self._all_mutual = False

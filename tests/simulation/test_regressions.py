@@ -14,6 +14,7 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.loop import SECOND, random_for
+from groupcomm.sim.network import Link
 from groupcomm.sim.path_faults import PathFaults
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import Conf, Heal, TraceEvent
@@ -188,3 +189,20 @@ def test_what_a_new_start_has_no_time_for_was_not_forged(monkeypatch: pytest.Mon
     assert process is not None
     assert process.core.counters.rejected["busy"] > 0
     assert process.bad() == 0
+
+
+@pytest.mark.parametrize("delay_s", [0.074, 0.0784, 0.083])
+def test_two_sites_whose_quick_way_has_gone_find_each_other_on_the_slow_one(delay_s: float) -> None:
+    """Simulator seed 950085, three sites: what is waited for follows the quickest way, which led
+    over the third site. Each of two gave up for ever what it had agreed to, as the other had begun
+    anew.
+    """
+    links = (
+        Link(sites=(0, 1), delay_s=delay_s),
+        Link(sites=(0, 2), delay_s=0.0093),
+        Link(sites=(1, 2), delay_s=0.0052),
+    )
+    cluster = Cluster(plain_settings(daemons=(2, 1, 1), links=links))
+    cluster.run(1.0)
+    cluster.daemons[3].kill()
+    assert cluster.form([0, 1, 2]) < 3.0
