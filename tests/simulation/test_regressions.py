@@ -13,8 +13,8 @@ from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.faults import Faults
+from groupcomm.sim.links import Link
 from groupcomm.sim.loop import SECOND, random_for
-from groupcomm.sim.network import Link
 from groupcomm.sim.path_faults import PathFaults
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import Conf, Heal, TraceEvent
