@@ -16,7 +16,7 @@ import json
 import statistics
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -317,6 +317,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--half-open", type=int, default=10_000, help="connections, of all")
     parser.add_argument("--duration-s", type=float, default=20.0, help="of each phase")
     parser.add_argument("--rounds", type=int, default=3)
+    return tell(parser, arguments, run, page)
+
+
+def tell(
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str] | None,
+    run: Callable[[argparse.Namespace], Awaitable[dict[str, Any]]],
+    page: Callable[[dict[str, Any]], str],
+) -> int:
+    """Run a campaign and print what it has found; status 1 if anything is wrong."""
     parser.add_argument("--json", action="store_true", help="print one object")
     options = parser.parse_args(arguments)
     found = trio.run(run, options)

@@ -13,7 +13,6 @@ times that beside the burner, by the median of the rounds.
 """
 
 import argparse
-import json
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ import trio
 
 from groupcomm_client.bench.tls import over_tls
 from groupcomm_client.local_cluster import LocalCluster
-from tests.campaigns.junk import NAMES, Phase, Round, Stage, burners, summary
+from tests.campaigns.junk import NAMES, Phase, Round, Stage, burners, summary, tell
 from tests.campaigns.programs import Program
 from tests.simulation.rude_frames import ATTACKS
 
@@ -138,11 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--connections", type=int, default=20, help="of the rude program")
     parser.add_argument("--duration-s", type=float, default=5.0, help="of each phase")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", action="store_true", help="print one object")
-    options = parser.parse_args(arguments)
-    found = trio.run(run, options)
-    print(json.dumps(found) if options.json else page(found))
-    return 1 if found["violations"] else 0
+    return tell(parser, arguments, run, page)
 
 
 if __name__ == "__main__":
