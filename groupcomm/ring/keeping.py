@@ -24,7 +24,7 @@ class Keeping:
 
     Attributes:
         single: so it has.
-        steady: the last packet, of whomever in the ring, came soon behind the one before it.
+        steady: so it has, and the last packet, of whomever, came soon behind the one before it.
         settle_at: when the token is to go round; inf if it need not.
     """
 
@@ -52,7 +52,7 @@ class Keeping:
     def note_packet(self, now: float) -> None:
         """A new packet is there."""
         before, self._numbered_at = self._numbered_at, now
-        self.steady = now - before <= STEADY * self._linger_s
+        self.steady = self.single and now - before <= STEADY * self._linger_s
 
     def note_rows(self, rows: list[Row], own: Row, ring: int, last: int, now: float) -> None:
         """The token is here, with these rows, after `last` was numbered."""
@@ -64,7 +64,7 @@ class Keeping:
 
     def stay(self, now: float) -> None:
         """The token stays, with what others may lack."""
-        wait_s = STEADY * self._linger_s if self.steady and self.single else self._linger_s
+        wait_s = STEADY * self._linger_s if self.steady else self._linger_s
         if self.single:
             self.settle_at = min(now + wait_s, self._overdue_at)
         else:

@@ -346,7 +346,7 @@ class Ring:
             and not token.requests
             and not token.wanted
             and token.rows[self._place].sent * LINGER_PART < self.flow.window.bytes
-            and (rested or (self._keeping.single and self._keeping.steady and bool(packets)))
+            and (rested or (self._keeping.steady and bool(packets)))
             and not (self._keeping.single and self._host.safe_waits(0, _EVER))
             and not any(bundle.level == _SAFE for packet in packets for bundle in packet.bundles)
         )
