@@ -3,6 +3,7 @@
 import functools
 import logging
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,11 @@ TOGETHER: Final = ("tests/spark/", "tests/browser/", "tests/test_tidy.py")
 """They share a Spark session, a browser, or the sources: to have another one takes long."""
 
 load_profiles()
+
+# Who runs the tests in the background of a shell has SIGINT ignored, and so would have all
+# processes that tests start: those that are to be interrupted would never end.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Folders(LoadScopeScheduling):  # type: ignore[misc]
