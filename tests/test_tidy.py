@@ -14,7 +14,22 @@ SOURCES = sorted(
     for folder in ("groupcomm", "daemon", "clients", "tests", "examples")
     for path in (ROOT / folder).rglob("*.py")
 )
+DAEMON = [
+    path
+    for path in SOURCES
+    if path.is_relative_to(ROOT / "daemon") and path.name != "config_file.py"  # has none
+]
 CORE = [path for path in SOURCES if path.is_relative_to(ROOT / "groupcomm")]
+
+CONTRACT = frozenset(
+    """
+    command deadline deliver groups heard members next_connection pop_output status step
+    """.split()  # noqa: SIM905
+)
+"""What the daemon may use of a core, besides `drive`: see groupcomm/core/daemon.py."""
+
+CONTRACT_MODULES = frozenset(("", "probe", "status"))
+"""The modules of groupcomm.core that the daemon may import."""
 
 MAX_MODULE_LINES = 700  # a question for the review, not a shape to fill
 MAX_FUNCTION_LINES = 60
@@ -73,7 +88,7 @@ SHELLS_MAY_IMPORT = {
 
 
 def label(path: Path) -> str:
-    return str(path.relative_to(ROOT))
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 def layer_of(path: Path) -> str:
@@ -92,6 +107,7 @@ class Source:
         calls: each name that is called.
         functions: each function with its length.
         skips: each attribute that skips a test.
+        core_uses: each attribute of what is called `core`, unless that is one of a configuration.
     """
 
     lines: int
@@ -99,6 +115,7 @@ class Source:
     calls: list[tuple[int, str]] = attrs.field(factory=list)
     functions: list[tuple[int, str, int]] = attrs.field(factory=list)
     skips: list[tuple[int, str]] = attrs.field(factory=list)
+    core_uses: list[tuple[int, str]] = attrs.field(factory=list)
 
 
 @functools.cache
@@ -122,7 +139,19 @@ def read(path: Path) -> Source:
                 source.functions.append((node.lineno, node.name, length))
             case ast.Attribute(attr=name, lineno=line) if name in SKIPS:
                 source.skips.append((line, name))
+            case ast.Attribute(value=base, attr=name, lineno=line) if is_core(base):
+                source.core_uses.append((line, name))
     return source
+
+
+def is_core(node: ast.expr) -> bool:
+    """Return whether an expression is a daemon's core, by its name."""
+    match node:
+        case ast.Name(id="core" | "_core"):
+            return True
+        case ast.Attribute(attr="core" | "_core", value=owner):
+            return ast.unparse(owner).split(".")[-1] not in ("config", "_config")
+    return False
 
 
 def forbidden_import(path: Path, name: str) -> str | None:
@@ -172,6 +201,18 @@ def foreign_imports(path: Path) -> Iterator[str]:
                 yield f"{label(path)}:{line}: imports {name}"
 
 
+def beyond_the_contract(path: Path) -> Iterator[str]:
+    """Yield each use of a core, in the daemon, that its contract does not name."""
+    source = read(path)
+    for line, name in source.core_uses:
+        if name not in CONTRACT:
+            yield f"{label(path)}:{line}: uses core.{name}"
+    for line, name in source.imports:
+        module = name.removeprefix("groupcomm.core.").rpartition(".")[0]
+        if name.startswith("groupcomm.core.") and module not in CONTRACT_MODULES:
+            yield f"{label(path)}:{line}: imports {name}"
+
+
 def what_is_too_long(path: Path) -> Iterator[str]:
     """Yield the module and each function of it that have too many lines."""
     source = read(path)
@@ -192,6 +233,7 @@ RULES = {
     "core is pure and imports only what stands below": (CORE, wrong_imports),
     "core calls nothing impure": (CORE, impure_calls),
     "programs do not import each other": (SOURCES, foreign_imports),
+    "the daemon keeps to the contract of the core": (DAEMON, beyond_the_contract),
     "modules and functions fit in a head": (SOURCES, what_is_too_long),
     "no test is skipped": (SOURCES, skips),
 }
@@ -222,3 +264,20 @@ def test_every_file_keeps_the_rule(rule: str) -> None:
 def test_the_rules_above_bite(module: str, name: str, why: str | None) -> None:
     verdict = forbidden_import(ROOT / "groupcomm" / module, name)
     assert verdict is None if why is None else why in (verdict or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "breaches"),
+    [
+        ("self._core.step(now, [], [])", 0),
+        ("parts.core.desk.sessions", 1),
+        ("config.core.sites", 0),
+        ("core.keeper", 1),
+        ("from groupcomm.core import DaemonCore, drive", 0),
+        ("from groupcomm.core.desk import Desk", 1),
+    ],
+)
+def test_the_rule_of_the_contract_bites(text: str, breaches: int, tmp_path: Path) -> None:
+    path = tmp_path / "shell.py"
+    path.write_text(text)
+    assert len(list(beyond_the_contract(path))) == breaches

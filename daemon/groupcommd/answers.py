@@ -7,11 +7,11 @@ else does.
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 from typing import Final
 
-from groupcomm.core.desk import Desk
+from groupcomm.core import QuestionAnswered
 
 SHARE: Final = 0.1
 """Of the time, for putting answers together."""
@@ -30,43 +30,45 @@ class Answers:
     """Questions that wait.
 
     Args:
-        desk: has the sessions.
         answer: puts an answer together.
-        clock: seconds, to measure what that takes.
+        principal_of: says whose a connection is; None if it has ended.
+        clock: seconds, to measure what answers take.
 
     Attributes:
         due: when the next answer may be put together; inf if nobody waits.
     """
 
     def __init__(
-        self, desk: Desk, answer: Answer, clock: Callable[[], float] = time.perf_counter
+        self,
+        answer: Answer,
+        principal_of: Callable[[int], str | None],
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._desk = desk
         self._answer = answer
+        self._principal_of = principal_of
         self._clock = clock
         self._waiting: deque[tuple[int, str]] = deque()
         self._free_at = 0.0  # so much time have answers taken already
         self.due = inf
 
-    def serve(self, now: float) -> None:
-        """Answer what was asked, as far as this turn may."""
-        desk = self._desk
-        if desk.queries:
-            self._waiting += desk.queries
-            desk.queries.clear()
-        if self._waiting and now >= self._free_at:
-            self._free_at = now + self._serve() / SHARE
-        self.due = self._free_at if self._waiting else inf
+    def ask(self, questions: Iterable[tuple[int, str]], now: float) -> None:
+        """Queue questions of connections."""
+        self._waiting += questions
+        self.due = max(now, self._free_at)
 
-    def _serve(self) -> float:
-        """Answer the oldest questions; the seconds that took."""
-        desk, began = self._desk, self._clock()
+    def answer(self, now: float) -> list[QuestionAnswered]:
+        """Answer the oldest questions, as far as this turn may."""
+        began = self._clock()
         told: dict[tuple[str, str], bytes] = {}
+        found: list[QuestionAnswered] = []
         while self._waiting and self._clock() - began <= TURN_S:
             connection, question = self._waiting.popleft()
-            if connection in desk.sessions:
-                asked = question, desk.principal_of(connection)
+            principal = self._principal_of(connection)
+            if principal is not None:
+                asked = question, principal
                 if asked not in told or question.startswith(COMMANDS):
                     told[asked] = self._answer(*asked)
-                desk.answer(connection, told[asked])
-        return self._clock() - began
+                found.append(QuestionAnswered(connection, told[asked]))
+        self._free_at = now + (self._clock() - began) / SHARE
+        self.due = self._free_at if self._waiting else inf
+        return found

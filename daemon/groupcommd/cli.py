@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from groupcomm.config.start import Adoption
+from groupcomm.core import Over
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import DaemonConfig, read_config, through_relay
@@ -164,11 +165,12 @@ async def _serve(
                 nursery.cancel_scope.cancel()
             if end is End.LOCKED_OUT:
                 raise ConfigError(str(service.locked_out))
-            if end is not End.OUTDATED or service.core.leaving.begun:
-                return _say_how_it_left(service)
-            keeper = service.core.keeper
-            config = attrs.evolve(config, keys=keeper.keys, roll=keeper.roll)
-            adopt = service.core.adopt
+            over = service.over
+            assert over is not None, "a daemon that is not locked out ends by its core"
+            if end is not End.OUTDATED or service.leaves:
+                return _say_how_it_left(over, config)
+            config = attrs.evolve(config, keys=over.keys, roll=over.roll)
+            adopt = over.adopt
             assert adopt is not None, "it ended as outdated"
             _log.warning("others know of %d starts, the disk of fewer; begins anew", adopt.restarts)
 
@@ -194,16 +196,16 @@ def _watch_over_the_end(config: DaemonConfig) -> None:
         signal.signal(number, handle)
 
 
-def _say_how_it_left(service: Service) -> int:
+def _say_how_it_left(over: Over, config: DaemonConfig) -> int:
     """Log the last line; return the exit status."""
-    unfinished = service.core.leaving.unfinished
+    unfinished = over.unfinished
     if not unfinished:
         _log.info("left")
         return 0
     _log.warning(
         "left, but not in order, as that took more than leave_timeout_s (%g s): %s; what these"
         " programs have sent last may be lost",
-        service.core.config.leave_timeout_s,
+        config.core.leave_timeout_s,
         unfinished,
         extra={"unfinished": unfinished},
     )

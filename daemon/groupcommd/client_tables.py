@@ -43,7 +43,7 @@ class ClientsTable:
     quotas: Quotas = attrs.field(factory=Quotas)
     slow_receivers: str = "drop"
     block_bytes: int = 4 * 1024 * 1024
-    block_s: float = 10.0
+    block_s: float = SessionLimits().block_s
     output_cap_bytes: int = SessionLimits().output_cap_bytes
     unreliable_drop_bytes: int = SessionLimits().unreliable_drop_bytes
     backlog_cap_bytes: int = SessionLimits().backlog_cap_bytes
@@ -78,6 +78,7 @@ def read_limits(clients: ClientsTable) -> SessionLimits:
         output_cap_bytes=cap,
         backlog_cap_bytes=clients.backlog_cap_bytes,
         block_bytes=clients.block_bytes if clients.slow_receivers == "block" else None,
+        block_s=clients.block_s,
     )
 
 

@@ -7,18 +7,16 @@ Whatever a client does ends its own connection at most.
 import errno
 import logging
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from math import inf
 from typing import Final
 
 import trio
 
-from groupcomm.core import DaemonCore
-from groupcomm.core.seat import ClientBytes, ClientGone, ClientInput, ClientOpened
+from groupcomm.core import ClientBytes, ClientGone, ClientOpened, DaemonCore, Input, Output
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import State
 from groupcomm.session.frames import encode_closed
 from groupcomm.wire.raw import Raw
 from groupcommd.allowances import Allowances
@@ -71,7 +69,7 @@ class Clients:
         most: connections that there may be at one time.
 
     Attributes:
-        inputs: what clients did, for the core's next step.
+        inputs: what clients did, and whatever else has happened, for the core's next step.
         refusals: of those that were cut off before their session began.
         allowances: what principals have used.
     """
@@ -89,10 +87,7 @@ class Clients:
         self._nursery = nursery
         self._turn = turn
         self._open: dict[int, Connection] = {}
-        self._paused: dict[int, trio.Event] = {}  # who is not read for now
-        self._backlogged: set[int] = set()  # of these, who has sent more than is numbered
-        self._fed: list[int] = []  # who was read since the last turn
-        self.inputs: list[ClientInput] = []
+        self.inputs: list[Input] = []
         self.refusals = Refusals()
         self.allowances = Allowances(quotas or Quotas(), most)
         self._accepted = 0  # connections that there are, also of those who have not said hello
@@ -107,6 +102,16 @@ class Clients:
     def certificates(self) -> dict[int, ShownCertificate]:
         """Return those by which connections came, by number."""
         return {n: each.shown for n, each in self._open.items() if each.shown is not None}
+
+    def principals(self) -> Iterator[tuple[int, str]]:
+        """Yield each connection's number, and whose it is."""
+        for number, connection in self._open.items():
+            yield number, connection.principal
+
+    def principal_of(self, number: int) -> str | None:
+        """Return whose a connection is; None if it has ended."""
+        connection = self._open.get(number)
+        return None if connection is None else connection.principal
 
     # ---- accept ----
 
@@ -155,7 +160,7 @@ class Clients:
 
     async def _serve(self, accepted: socket.socket, door: Door) -> None:
         """Handle one connection from its begin to its end."""
-        number, scope = self._core.desk.open(), trio.CancelScope()
+        number, scope = self._core.next_connection(), trio.CancelScope()
         if door.enter(number, scope):
             self.refusals.note("half-open", "too many others had not said who they are, either")
         try:
@@ -198,28 +203,24 @@ class Clients:
         connection = self._open[number] = Connection(number, guest, scope)
         self.inputs.append(ClientOpened(number, guest.principal))
         if guest.first:
-            self.inputs.append(ClientBytes(number, guest.first))
-            self._fed.append(number)
-            self._unfed.set()
+            connection.readable = False
+            self.feed([ClientBytes(number, guest.first)])
         _log.debug("connection %d is of %s", number, guest.principal)
         return connection
 
     def _close_session(self, number: int) -> None:
         connection = self._open.pop(number, None)
         if connection is not None:
-            self._paused.pop(number, None)
-            self._backlogged.discard(number)
             self.allowances.close(connection.principal)
-            matters = not self._is_greeting(connection)
             self.inputs.append(ClientGone(number))
-            if matters:  # else the next turn is early enough: nobody knows of it
+            if not connection.is_greeting:  # else the next turn is early enough
                 self._unfed.set()
 
     # ---- read ----
 
     async def _read_hello(self, connection: Connection, patience: trio.CancelScope) -> None:
         """Read until it has said hello."""
-        while self._is_greeting(connection):
+        while connection.is_greeting:
             more = await self._read_once(connection)
             await self._let_look(connection, patience)
             if not more:
@@ -232,10 +233,6 @@ class Clients:
         await self._until_looked_at(connection)
         patience.deadline = trio.current_time() + left_s
 
-    def _is_greeting(self, connection: Connection) -> bool:
-        session = self._core.desk.sessions.get(connection.number)
-        return session is None or session.state is State.NEW
-
     async def _read(self, connection: Connection) -> None:
         more = True
         while more:
@@ -244,13 +241,9 @@ class Clients:
 
     async def _until_looked_at(self, connection: Connection) -> None:
         """Wait until the core has looked at all that was read, and takes more."""
-        session = self._core.desk.sessions.get(connection.number)
-        unfed = bool(self.inputs) or (session is not None and not session.reading)
-        if unfed and not connection.closing:
-            self._paused[connection.number] = resumed = trio.Event()
-            if session is not None and not session.waits:
-                self._backlogged.add(connection.number)
-            await resumed.wait()
+        if not connection.readable and not connection.closing:
+            connection.resumed = trio.Event()
+            await connection.resumed.wait()
 
     async def _read_once(self, connection: Connection) -> bool:
         """Feed what the client has sent; False at its end."""
@@ -263,10 +256,10 @@ class Clients:
                 more = bool(data)
                 if more and not connection.closing:  # what comes after the end is nobody's
                     self.inputs.append(ClientBytes(connection.number, data))
+                    connection.readable = False
                 if len(data) < size:
                     break
                 left -= size
-        self._fed.append(connection.number)
         if self.inputs:
             self._feed(connection.number)
         return more
@@ -275,6 +268,11 @@ class Clients:
         """Return how many bytes of a connection may be read ahead."""
         count = self.allowances.count(connection.principal)
         return max(LEAST_BYTES, min(TURN_BYTES, AHEAD_BYTES // count))
+
+    def feed(self, inputs: Sequence[Input]) -> None:
+        """Have the core take inputs in the next round of the loop."""
+        self.inputs += inputs
+        self._unfed.set()
 
     def _feed(self, number: int) -> None:
         """Have the core take what was read: at once, or with what others say in this round."""
@@ -298,63 +296,50 @@ class Clients:
 
     # ---- write ----
 
-    def serve(self) -> None:
+    def serve(self, output: Output) -> None:
         """After a step: write what sessions have, close what the core has closed, read on."""
-        desk = self._core.desk
-        if desk.ready:
-            ready, desk.ready = desk.ready, {}
-            for number in ready:
-                connection = self._open.get(number)
-                if connection is not None and not connection.writing:
+        connections = self._open
+        for number in output.greeted:
+            if number in connections:
+                connections[number].is_greeting = False
+        for number in output.ready:
+            connection = connections.get(number)
+            if connection is not None:
+                connection.drained = False
+                if not connection.writing:
                     self._write(connection)
-        if desk.closed:
-            closed, desk.closed = desk.closed, []
-            for number in closed:
-                connection = self._open.get(number)
-                if connection is not None:
-                    self._begin_end(connection)
-        fed, self._fed = self._fed, []
-        if self._paused:
-            self._read_on({*fed, *desk.intake.done, *self._backlogged})
-
-    def _read_on(self, numbers: Iterable[int]) -> None:
-        """From those of these whose sessions take more again."""
-        for number in numbers:
-            event = self._paused.get(number)
-            session = self._core.desk.sessions.get(number)
-            if session is not None and not session.reading:
-                if not session.waits:
-                    self._backlogged.add(number)
-            elif event is not None:
-                self._backlogged.discard(number)
-                del self._paused[number]
-                event.set()
+        for number in output.ended:
+            if number in connections:
+                self._begin_end(connections[number])
+        for number in output.readable:
+            if number in connections:
+                connections[number].read_on()
 
     def _begin_end(self, connection: Connection) -> None:
         """The core is done with a client: it gets what is its own, and some time to take it."""
-        connection.closing = True
+        connection.closing, connection.is_greeting = True, False
         connection.scope.deadline = trio.current_time() + LINGER_S
-        if connection.number in self._paused:
-            self._paused.pop(connection.number).set()
+        connection.read_on()
         self._shut_if_written(connection)
 
     def _shut_if_written(self, connection: Connection) -> None:
         """Tell a client that nothing follows; its task ends once the client closes its end, too."""
-        session = self._core.desk.sessions.get(connection.number)
-        written = not connection.writing and (session is None or not session.output_bytes)
-        if connection.closing and written:
+        if connection.closing and connection.drained and not connection.writing:
             with suppress(OSError):
                 connection.socket.shutdown(socket.SHUT_WR)
 
     def _write(self, connection: Connection) -> None:
         """Write as much as the socket takes; a task does the rest."""
-        session = self._core.desk.sessions.get(connection.number)
         try:
             while True:
                 if not connection.pending:
-                    if session is None or not session.output_bytes:
+                    if connection.drained:
                         break
-                    connection.pending = session.take(WRITE_BYTES)
+                    parts = self._core.pop_output(connection.number, WRITE_BYTES)
+                    connection.pending = parts
+                    connection.drained = sum(map(len, parts)) < WRITE_BYTES
+                    if not parts:
+                        break
                 sent = connection.socket.sendmsg(connection.pending[:MAX_PARTS])
                 connection.pending = _behind(connection.pending, sent)
         except BlockingIOError:
@@ -368,18 +353,13 @@ class Clients:
         with suppress(OSError, trio.ClosedResourceError):
             while connection.number in self._open:
                 await trio.lowlevel.wait_writable(connection.socket)
-                blocked = self._blocks(connection)
                 self._write(connection)
-                if blocked and not self._blocks(connection):
+                if self._core.deadline <= trio.current_time():
                     self._turn()  # senders have waited for it
                 if not connection.pending:
                     break
         connection.writing = False
         self._shut_if_written(connection)
-
-    def _blocks(self, connection: Connection) -> bool:
-        session = self._core.desk.sessions.get(connection.number)
-        return session is not None and session.blocks
 
     async def drain(self, seconds: float) -> None:
         """Let clients take what is theirs, for so long at most."""

@@ -105,7 +105,6 @@ class DaemonConfig:
         roll: whose identities count; None if `identity` is.
         identities: the file where `roll` was read, and is written when a daemon is evicted.
         limits: caps on sessions.
-        block_s: a client that all senders have waited for so long is cut off.
         unix: path of the socket for local clients.
         unix_for: who may connect there: "owner", "group" or "all".
         tcp: address for clients of this host; None for none.
@@ -131,7 +130,6 @@ class DaemonConfig:
     roll: Roll | None = attrs.field(default=None, repr=False)
     identities: Path | None = None
     limits: SessionLimits = attrs.field(factory=SessionLimits)
-    block_s: float = ClientsTable().block_s
     unix: Path
     unix_for: str = "owner"
     tcp: Address | None = None
@@ -200,7 +198,6 @@ def read_config(
         roll=protection.roll,
         identities=protection.identities,
         limits=read_limits(file.clients),
-        block_s=file.clients.block_s,
         unix=base / Path(file.clients.unix or runtime_folder() / SOCKET_NAME).expanduser(),
         unix_for=file.clients.unix_for,
         tcp=read_tcp(file.clients, addresses[name]),

@@ -16,16 +16,24 @@ class Connection:
         scope: cancels the task that reads it.
         principal: whose it is.
         shown: the certificate by which it came; None if it came otherwise.
-        pending: parts of what was taken from the session, not yet written.
+        is_greeting: it has not said who it is, as far as the core knows.
+        readable: the core has looked at all that was read, and takes more.
+        resumed: is set once it is readable, or closing; None if nobody waits for that.
+        pending: parts of what the core had for it, not yet written.
+        drained: the core has nothing more for it.
         writing: a task waits until its socket takes more.
         closing: the core is done with it; what is pending is still written.
     """
 
     __slots__ = (
         "closing",
+        "drained",
+        "is_greeting",
         "number",
         "pending",
         "principal",
+        "readable",
+        "resumed",
         "scope",
         "shown",
         "socket",
@@ -38,6 +46,14 @@ class Connection:
         self.scope = scope
         self.principal = guest.principal
         self.shown = guest.shown
+        self.is_greeting = self.readable = self.drained = True
+        self.resumed: trio.Event | None = None
         self.pending: list[Raw] = []
-        self.writing = False
-        self.closing = False
+        self.writing = self.closing = False
+
+    def read_on(self) -> None:
+        """More may be read from it."""
+        self.readable = True
+        if self.resumed is not None:
+            self.resumed.set()
+            self.resumed = None

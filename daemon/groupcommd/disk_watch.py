@@ -4,7 +4,8 @@ import logging
 from pathlib import Path
 from typing import Any, Final
 
-from groupcomm.membership.reservation import Reservation
+from groupcomm.core import Status
+from groupcomm.core.status import DiskStatus
 
 SLOW_S: Final = 0.2
 """Writes that take longer are told of: a disk that is well takes a tenth of that."""
@@ -19,13 +20,11 @@ class DiskWatch:
     """Watches the writes of one daemon.
 
     Args:
-        reservation: of its core.
         folder: where they go.
         timeout_s: a disk that has not answered for so long counts as one that does not answer.
     """
 
-    def __init__(self, reservation: Reservation, folder: Path, timeout_s: float) -> None:
-        self._reservation = reservation
+    def __init__(self, folder: Path, timeout_s: float) -> None:
         self._folder = folder
         self._timeout_s = timeout_s
         self._told_s = 0.0  # how slow it was said to be; 0 while it is well
@@ -33,14 +32,9 @@ class DiskWatch:
         self._told_unanswered = False
         self._told_aside = False
 
-    def waits_s(self, now: float) -> float:
-        """Return for how long the write that is under way has not been answered; 0 without one."""
-        disk = self._reservation
-        return now - disk.asked_at if disk.to_store is not None else 0.0
-
-    def status(self, now: float) -> dict[str, Any]:
+    def told(self, status: Status) -> dict[str, Any]:
         """Return what there is to tell about the disk, as plain values."""
-        disk, waits_s = self._reservation, self.waits_s(now)
+        disk, waits_s = status.disk, _waits_s(status)
         return {
             "folder": str(self._folder),
             "write_s": round(disk.write_s, 3),
@@ -48,18 +42,18 @@ class DiskWatch:
             "waits_s": round(waits_s, 3),
             "answers": waits_s < self._timeout_s,
             "error": disk.error,
-            "aside": disk.is_short,
+            "aside": disk.aside,
         }
 
-    def look(self, now: float) -> None:
+    def look(self, status: Status) -> None:
         """Say what has changed; called once a second and after each write."""
-        self._look_at_answer(now)
-        self._look_at_error()
-        self._look_at_speed()
-        self._look_at_place(now)
+        waits_s = _waits_s(status)
+        self._look_at_answer(waits_s)
+        self._look_at_error(status.disk.error)
+        self._look_at_speed(status.disk.write_s)
+        self._look_at_place(status.disk, waits_s)
 
-    def _look_at_answer(self, now: float) -> None:
-        waits_s = self.waits_s(now)
+    def _look_at_answer(self, waits_s: float) -> None:
         if waits_s >= self._timeout_s and not self._told_unanswered:
             self._told_unanswered = True
             _log.error(
@@ -75,8 +69,7 @@ class DiskWatch:
             self._told_unanswered = False
             _log.warning("state_dir %s: the disk answers again", self._folder)
 
-    def _look_at_error(self) -> None:
-        error = self._reservation.error
+    def _look_at_error(self, error: str | None) -> None:
         if error is not None and error != self._told_error:
             _log.error(
                 "%s; it is tried again and again, and until it works this daemon is left out of"
@@ -88,8 +81,7 @@ class DiskWatch:
             _log.warning("state_dir %s: it can be written again", self._folder)
         self._told_error = error
 
-    def _look_at_speed(self) -> None:
-        write_s = self._reservation.write_s
+    def _look_at_speed(self, write_s: float) -> None:
         if write_s >= max(SLOW_S, 2 * self._told_s):
             self._told_s = write_s
             _log.warning(
@@ -103,15 +95,20 @@ class DiskWatch:
             self._told_s = 0.0
             _log.info("state_dir %s: the disk is quick again", self._folder)
 
-    def _look_at_place(self, now: float) -> None:
+    def _look_at_place(self, disk: DiskStatus, waits_s: float) -> None:
         """Tell of a daemon that stands aside, but not of one whose disk answers at once."""
-        disk = self._reservation
-        is_aside = disk.is_short and (disk.error is not None or self.waits_s(now) >= SLOW_S)
+        is_aside = disk.aside and (disk.error is not None or waits_s >= SLOW_S)
         if is_aside and not self._told_aside:
             _log.warning(
                 "others are in a view that this daemon cannot join before its disk has answered:"
                 " it stands aside, and comes back then"
             )
-        elif self._told_aside and not disk.is_short:
+        elif self._told_aside and not disk.aside:
             _log.info("the disk has answered: this daemon joins the others again")
-        self._told_aside = is_aside or (self._told_aside and disk.is_short)
+        self._told_aside = is_aside or (self._told_aside and disk.aside)
+
+
+def _waits_s(status: Status) -> float:
+    """Return for how long the write that is under way has not been answered; 0 without one."""
+    asked_at = status.disk.asked_at
+    return 0.0 if asked_at is None else status.at - asked_at

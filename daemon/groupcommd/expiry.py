@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from groupcomm.core import DaemonCore
+from groupcomm.core import ClientDismissed
 from groupcomm.session.codes import Code
 from groupcommd.clients import Clients
 from groupcommd.doors import Keeper, TlsDoor
@@ -23,13 +23,11 @@ class Expiry:
     """Of the programs of one daemon.
 
     Args:
-        core: has the sessions.
-        clients: know what each has shown.
+        clients: know whose each is, and what it has shown.
         door: by which they came; None if there is none.
     """
 
-    def __init__(self, core: DaemonCore, clients: Clients, door: TlsDoor | None) -> None:
-        self._desk = core.desk
+    def __init__(self, clients: Clients, door: TlsDoor | None) -> None:
         self._clients = clients
         self._door = door
 
@@ -59,16 +57,19 @@ class Expiry:
         )
 
     def _end_tokens(self, is_over: Callable[[str], bool]) -> bool:
-        any_ended = False
-        for number in list(self._desk.sessions):
-            kind, _, name = self._desk.principal_of(number).partition(":")
+        over = []
+        for number, principal in self._clients.principals():
+            kind, _, name = principal.partition(":")
             if kind == "token" and is_over(name):
-                self._desk.dismiss(number, Code.REJECT_AUTH, _TOKEN)
-                any_ended = True
-        return any_ended
+                over.append(number)
+        return self._dismiss(over, _TOKEN)
 
     def _end_certificates(self, is_over: Callable[[ShownCertificate], bool]) -> bool:
-        over = [number for number, shown in self._clients.certificates().items() if is_over(shown)]
-        for number in over:
-            self._desk.dismiss(number, Code.REJECT_AUTH, _CERTIFICATE)
-        return bool(over)
+        shown = self._clients.certificates()
+        return self._dismiss([n for n, one in shown.items() if is_over(one)], _CERTIFICATE)
+
+    def _dismiss(self, connections: list[int], why: str) -> bool:
+        """Have the next step end sessions; tell whether there are any."""
+        inputs = self._clients.inputs
+        inputs += [ClientDismissed(number, Code.REJECT_AUTH, why) for number in connections]
+        return bool(connections)

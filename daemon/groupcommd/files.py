@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.config.shared import Difference
-from groupcomm.core import DaemonCore
+from groupcomm.core import Status
 from groupcomm.membership.comparison import Other, Verdict
 from groupcommd.config_file import DaemonConfig
 
@@ -44,24 +44,22 @@ class Files:
     """The other configurations, as one daemon knows them.
 
     Args:
-        core: of the daemon.
         config: what it runs with.
     """
 
-    def __init__(self, core: DaemonCore, config: DaemonConfig) -> None:
-        self._core = core
+    def __init__(self, config: DaemonConfig) -> None:
         self._config = config
         self._logged: dict[tuple[str, ...], str] = {}  # by daemons, the text
         self._since: dict[tuple[str, ...], float] = {}
 
-    def statements(self, now: float) -> list[Statement]:
-        """Return what is to be said now."""
-        others = self._core.membership.comparison.others(self._core.view, now)
-        return [self._state(other) for other in others]
+    def statements(self, status: Status) -> list[Statement]:
+        """Return what is to be said."""
+        return [self._state(other, status) for other in status.differing]
 
-    def look(self, now: float) -> None:
+    def look(self, status: Status) -> None:
         """Log what has changed; call it once a second."""
-        statements = {found.other.daemons: found for found in self.statements(now)}
+        now = status.at
+        statements = {found.other.daemons: found for found in self.statements(status)}
         self._since = {daemons: self._since.get(daemons, now) for daemons in statements}
         for daemons, found in statements.items():
             waits = not found.other.differences and now < self._since[daemons] + PATIENCE_S
@@ -79,20 +77,20 @@ class Files:
             _log.info("no daemon that is heard has other settings any more")
         self._logged = {d: text for d, text in self._logged.items() if d in statements}
 
-    def told(self, now: float) -> dict[str, Any]:
+    def told(self, status: Status) -> dict[str, Any]:
         """Return what JSON is to hold of them."""
         return {
             "file": None if self._config.file is None else str(self._config.file),
             "differ": [
                 {**_fields(found.other), "text": found.text, "remedy": found.remedy}
-                for found in self.statements(now)
+                for found in self.statements(status)
             ],
         }
 
     # ---- sentences ----
 
-    def _state(self, other: Other) -> Statement:
-        ours, theirs = self._ours, self._hosts(other.daemons)
+    def _state(self, other: Other, status: Status) -> Statement:
+        ours, theirs = self._ours, self._hosts(other.daemons, status)
         what = _what(other.differences)
         if not other.excludes:
             return Statement(
@@ -133,17 +131,18 @@ class Files:
     def _ours(self) -> str:
         return f"this host's file {self._file}"
 
-    def _hosts(self, daemons: Iterable[str]) -> str:
-        return _list([f"{name} ({self._address_of(name) or 'not listed'})" for name in daemons])
+    def _hosts(self, daemons: Iterable[str], status: Status) -> str:
+        known = [(name, self._address_of(name, status)) for name in daemons]
+        return _list([f"{name} ({address or 'not listed'})" for name, address in known])
 
-    def _address_of(self, name: str) -> str | None:
+    def _address_of(self, name: str, status: Status) -> str | None:
         """Return where a daemon is, as this host's file says, or as the daemon itself does."""
         if name in self._config.addresses:
             return str(self._config.addresses[name])
-        for peer in self._core.membership.peers.values():
-            if peer.name == name and peer.settings is not None:
+        for peer in status.peers:
+            if peer.name == name:
                 ends = f".daemons.{name}"
-                return next((v[0] for k, v in peer.settings.advised if k.endswith(ends)), None)
+                return next((v[0] for k, v in peer.advised if k.endswith(ends)), None)
         return None
 
 

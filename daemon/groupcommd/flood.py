@@ -6,7 +6,6 @@ while junk comes faster than turns are taken, each piece of it would cost a turn
 
 from typing import Final
 
-from groupcomm.core.counters import Counters
 from groupcommd.udp import MAX_READS
 
 MANY_PER_S: Final = 2000
@@ -25,21 +24,22 @@ CALM_S: Final = 10.0
 class Flood:
     """Watches what one daemon rejects.
 
-    Args:
-        counters: of its core.
-
     Attributes:
         is_on: there was too much in the interval before this one.
         over_at: from when on there is none, if none comes; seconds.
     """
 
-    def __init__(self, counters: Counters) -> None:
-        self._counters = counters
-        self._received = self._bad = 0  # as of the last call
+    def __init__(self) -> None:
+        self._received = self._bad = 0  # since the last call of `pause_s`
         self._began = 0.0  # of the present interval
-        self._bad_then = 0
+        self._bad_lately = 0  # in it
         self.is_on = False
         self.over_at = 0.0
+
+    def note(self, received: int, rejected: int) -> None:
+        """Count the datagrams of a turn, and those of them that were rejected."""
+        self._received += received
+        self._bad += rejected
 
     def pause_s(self, now: float) -> float:
         """How long not to read after a turn.
@@ -50,13 +50,14 @@ class Flood:
         Returns:
             0 unless this turn has brought junk alone, all that there was, and there is much of it.
         """
-        received, bad = self._counters.received, self._counters.bad
-        was_junk = bad - self._bad == received - self._received > 0
-        is_all = received - self._received < MAX_READS
-        self._received, self._bad = received, bad
+        received, bad = self._received, self._bad
+        self._received = self._bad = 0
+        self._bad_lately += bad
+        was_junk = bad == received > 0
+        is_all = received < MAX_READS
         if now - self._began >= INTERVAL_S:
-            self.is_on = bad - self._bad_then > MANY_PER_S * (now - self._began)
-            self._began, self._bad_then = now, bad
+            self.is_on = self._bad_lately > MANY_PER_S * (now - self._began)
+            self._began, self._bad_lately = now, 0
             if self.is_on:
                 self.go_on(now)
         return PAUSE_S if self.is_on and was_junk and is_all else 0.0

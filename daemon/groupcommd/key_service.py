@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from groupcomm.core import DaemonCore
+import trio
+
+from groupcomm.core import DaemonCore, Evict, LoadKeys, PromoteKey, RetireKey, Status
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
@@ -21,6 +23,7 @@ from groupcommd.key_file import agreed, change_key_file, read_key_file
 
 KNOWN: Final = "keys, keys reload, keys promote N, keys retire N [without-missing], keys evict NAME"
 
+_NO_KEYS: Final = "this daemon has no key_file: set it, and restart the daemon"
 _ANYWAY: Final = ["without-missing"]
 _log = logging.getLogger("groupcommd")
 
@@ -58,10 +61,12 @@ class KeyService:
         return json.dumps(found, ensure_ascii=False).encode()
 
     def _answer(self, words: list[str], *, allowed: bool) -> dict[str, Any]:
-        keeper = self._core.keeper
         match words[1:]:
             case []:
-                return keeper.told()
+                told = self._core.status(trio.current_time()).keys.told
+                if told is None:
+                    raise ConfigError(_NO_KEYS)
+                return dict(told)
             case _ if not allowed:
                 raise LocalProtocolError(
                     "only the daemon's own user and root change keys: run the command on its host,"
@@ -70,13 +75,13 @@ class KeyService:
             case ["reload"]:
                 self.reload()
             case ["promote", number] if number.isdigit():
-                keeper.promote(int(number))
+                self._core.command(PromoteKey(int(number)))
                 _log.info("all are asked to seal with key %s", number)
             case ["evict", name]:
-                keeper.evict(name)
+                self._core.command(Evict(name))
                 _log.info("all are asked to evict %s", name)
             case ["retire", number, *more] if number.isdigit() and more in ([], _ANYWAY):
-                keeper.retire(int(number), without_missing=bool(more))
+                self._core.command(RetireKey(number=int(number), without_missing=bool(more)))
                 _log.info("all are asked to erase key %s", number)
             case _:
                 raise LocalProtocolError(f"{' '.join(words)[:80]!r}: ask for {KNOWN}")
@@ -90,10 +95,10 @@ class KeyService:
             OSError: one cannot be read.
         """
         if self._path is None:
-            raise ConfigError("this daemon has no key_file: set it, and restart the daemon")
+            raise ConfigError(_NO_KEYS)
         keys = read_key_file(self._path)
         roll = None if self._identities is None else read_roll(self._identities)
-        self._core.keeper.load(keys, roll)
+        self._core.command(LoadKeys(keys, roll))
         _log.info("key file read again: keys %s", ", ".join(map(str, sorted(keys.keys))))
 
     # ---- the key file ----
@@ -135,22 +140,22 @@ class KeyService:
 
     # ---- what is lacking ----
 
-    def look(self) -> str | None:
+    def look(self, status: Status) -> str | None:
         """Now and then: whether others seal with a key that is not here, or have evicted it.
 
         Returns:
             What is lacking, and what to do, if this daemon has never been in a view with others and
             will not be, or was evicted; None if it can go on.
         """
-        keeper, view = self._core.keeper, self._core.view
-        if keeper.is_evicted and keeper.roll_to_store is None:
+        keys, view = status.keys, status.view
+        if keys.evicted:
             return (
                 "this daemon was evicted: the others trust its identity no more; if its host is"
                 " sound again make another with groupcomm identity new, and bring its public key"
                 " to the identities of all hosts"
             )
         self._alone &= view is None or len(view.daemons) == 1
-        lacks = keeper.lacks
+        lacks = keys.lacks
         if lacks is not None:
             name, number = lacks
             text = (
@@ -160,14 +165,14 @@ class KeyService:
             )
             self._warn(number, text)
             return f"{text}; then start this daemon again" if self._alone else None
-        if keeper.lacked is not None and not self._told_lacked:
+        if keys.lacked is not None and not self._told_lacked:
             self._told_lacked = True  # no advice, and no second line: anybody can send such
             _log.warning(
                 "datagrams name a key that is not in %s, such as %d, and are dropped; anybody can"
                 " send such datagrams",
                 self._path,
-                keeper.lacked,
-                extra={"key": keeper.lacked},
+                keys.lacked,
+                extra={"key": keys.lacked},
             )
         return None
 

@@ -13,7 +13,6 @@ from typing import Final
 
 from groupcomm.config.core import Timing
 from groupcomm.membership.neighbours import HEARD_BEACONS
-from groupcomm.membership.peers import Peer
 from groupcommd.addresses import Address
 from groupcommd.socket_filter import Wanted
 from groupcommd.udp import UdpSocket
@@ -56,7 +55,7 @@ class Networks:
                 raise
         self._on = {name: tuple(range(min(len(f), len(own)))) for name, f in others.items()}
         self._fellows = sorted(self._on.keys() - set(far))
-        self._fresh_s = HEARD_BEACONS * timing.beacon_interval_s + timing.longest_delay_s
+        self.fresh_s = HEARD_BEACONS * timing.beacon_interval_s + timing.longest_delay_s
         self._last = 0  # the network of the latest drain
         self._heard: dict[str, list[float]] = {}  # by name, when on which network
         self._ways: dict[str, tuple[int, ...]] = {}  # by name, the networks to use
@@ -78,24 +77,21 @@ class Networks:
         """See `UdpSocket.source_of`."""
         return self._networks[self._last].source_of(index)
 
-    def note(self, peers: Iterable[Peer], me: tuple[int, int], now: float) -> None:
+    def note(self, heard: Iterable[tuple[str, bool, bool]], now: float) -> None:
         """Learn from the core who was heard by the latest drain, after its step at `now`.
 
         Args:
-            peers: that the core knows.
-            me: number and random id by which others say that they hear this daemon.
-            now: seconds, of the step and of `heard_at`.
+            heard: of daemons, see `DaemonCore.heard`; since `fresh_s` before now.
+            now: seconds, of the step.
         """
-        since = now - self._fresh_s
-        for peer in peers:
-            if peer.name is None:
-                continue
-            heard = self._heard.setdefault(peer.name, [-inf] * len(self._networks))
-            if peer.heard_at == now:
-                heard[self._last] = now
-            lately = [network for network, at in enumerate(heard) if at >= since]
-            good = lately and peer.hears(me, since)
-            self._ways[peer.name] = (lately[0],) if good else self._on.get(peer.name, _FIRST)
+        since = now - self.fresh_s
+        for name, is_heard, hears in heard:
+            at_networks = self._heard.setdefault(name, [-inf] * len(self._networks))
+            if is_heard:
+                at_networks[self._last] = now
+            lately = [network for network, at in enumerate(at_networks) if at >= since]
+            good = lately and hears
+            self._ways[name] = (lately[0],) if good else self._on.get(name, _FIRST)
 
     def ways(self, name: str) -> tuple[int, ...]:
         """The networks over which a daemon is sent to; a name that is none is its own."""

@@ -1,27 +1,37 @@
 """The daemon: sockets and a clock around one core.
 
 Tasks only wait. Whatever they wait for, they then call `turn`: it reads all datagrams that have
-come, has the core take one synchronous step, sends what comes of it, and then serves the clients.
-Nothing awaits for each packet.
+come, and has `drive` take one synchronous step of the core. What the step asks for is done by the
+methods of `Service` that `Shell` names, one for each duty. Nothing awaits for each packet.
 """
 
 import enum
 import logging
 import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
 import trio
 
 from groupcomm.config.start import Start
-from groupcomm.core import DaemonCore, RulesChanged
+from groupcomm.core import (
+    DaemonCore,
+    Input,
+    LeaveRequested,
+    Output,
+    Over,
+    ProgramSettings,
+    Status,
+    Store,
+    WallClockRead,
+    drive,
+)
 from groupcomm.core.probe import Probe
-from groupcomm.membership.states import State
 from groupcomm.trace.events import Fail, Left
 from groupcommd.allowances import DOOR_SHARE
 from groupcommd.answers import Answers
-from groupcommd.blocking import Blocking
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.descriptors import room_for_connections
@@ -32,7 +42,6 @@ from groupcommd.files import Files
 from groupcommd.flight import FlightRecorder
 from groupcommd.flood import Flood
 from groupcommd.key_service import KeyService
-from groupcommd.mark_writer import MarkWriter
 from groupcommd.networks import Networks
 from groupcommd.socket_filter import wanted_by
 from groupcommd.sockets import Sockets
@@ -40,12 +49,13 @@ from groupcommd.state_dir import StateDir
 from groupcommd.status import Parts, answer
 from groupcommd.strangers import Strangers
 from groupcommd.trace_file import TraceFile, identity_of, trace_daemon
-from groupcommd.watch import Watch
+from groupcommd.watch import Watch, tell
+from groupcommd.writer import Writer
 
 WALL_INTERVAL_S = 1.0
 """Between looks at the wall clock."""
 
-_RELOADED = frozenset(("limits", "block_s", "quotas", "access"))
+_RELOADED = frozenset(("limits", "quotas", "access"))
 
 LINGER_S = 1.0
 """A daemon that has left waits for its clients to read what is theirs."""
@@ -62,6 +72,10 @@ class End(enum.Enum):
     LOCKED_OUT = enum.auto()  # others seal with a key that it does not have, or have evicted it
 
 
+def _settings_of(config: DaemonConfig) -> ProgramSettings:
+    return ProgramSettings(access=config.access, quotas=config.quotas, limits=config.limits)
+
+
 class Service:
     """One start of a daemon.
 
@@ -74,6 +88,8 @@ class Service:
     Attributes:
         core: of this start.
         clients: their connections, while `run` runs.
+        over: how the core has ended; None while it goes on.
+        leaves: it was told to leave.
         reloads: how often the configuration was read again.
         locked_out: why others would not have it in their view, and what to do; None if they would.
     """
@@ -94,33 +110,31 @@ class Service:
             credentials=config.credentials,
             now=trio.current_time(),
             wall=time.time(),
-            limits=config.limits,
+            settings=_settings_of(config),
             probe=probe,
         )
-        self.core.desk.govern(config.access, config.quotas.groups)
-        self.core.desk.intake.limit(config.quotas)
+        self._start = start
         self._keys = KeyService(self.core, config.key_file, config.identities)
-        self._disk = DiskWatch(self.core.reservation, config.state_dir, config.disk_timeout_s)
-        self._marks = MarkWriter(self.core, state, self._disk, self.turn, self._fail)
+        self._disk = DiskWatch(config.state_dir, config.disk_timeout_s)
+        self._writer = Writer(state, self._keys, self._note_written, self._fail)
         self._udp = sockets.udp
         self._networks = sockets.udp if isinstance(sockets.udp, Networks) else None
         self._sockets = sockets
         self._timer = trio.CancelScope()
         self._scope = trio.CancelScope()
-        self._storing_keys = False
+        self.over: Over | None = None
+        self.leaves = False
         self.locked_out: str | None = None
         self._error: Exception | None = None
         self._end = End.LEFT
-        self._lingers = False
         self.reloads = 0
         self._started = time.monotonic()
-        self._watch = Watch(self.core)
-        self._files = Files(self.core, config)
+        self._watch = Watch()
+        self._files = Files(config)
         self._strangers = Strangers(config)
-        self._flood = Flood(self.core.counters)
-        self._answers = Answers(self.core.desk, self._answer)
+        self._flood = Flood()
+        self._answers = Answers(self._answer, self._principal_of)
         self._wanted = wanted_by(config.core)
-        self._blocking = Blocking(self.core.desk)
 
     async def run(self) -> End:
         """Serve until the daemon has left or must start anew; then its clients are cut off.
@@ -133,13 +147,13 @@ class Service:
                 self._nursery = nursery
                 most, quotas = room_for_connections(), self._config.quotas
                 self.clients = Clients(self.core, nursery, self.turn, quotas, most=most)
-                self._expiry = Expiry(self.core, self.clients, self._sockets.tls_door)
+                self._expiry = Expiry(self.clients, self._sockets.tls_door)
                 for door in self._sockets.doors:
                     door.shrink(most // DOOR_SHARE)
                     nursery.start_soon(self.clients.listen, door)
                 for source in self._udp.sockets:
                     nursery.start_soon(self._receive, source)
-                nursery.start_soon(self._compare_clocks)
+                nursery.start_soon(self._look_around)
                 if self._config.spin:
                     nursery.start_soon(self._spin)
                 await self._keep_time()
@@ -151,14 +165,24 @@ class Service:
 
     def _end_trace(self, trace: TraceFile) -> None:
         left = self._error is None and self._end is End.LEFT
-        identity = identity_of(self.core.start.daemon)
+        identity = identity_of(self._start.daemon)
         trace.record(Left(trace.now, identity) if left else Fail(trace.now, identity))
         trace.close()
 
     def leave(self) -> None:
         """Leave in order; `run` returns once that is done."""
-        self.core.leave()
+        self.leaves = True
+        self._tell(LeaveRequested())
+
+    def _tell(self, event: Input) -> None:
+        """Have the core hear of something now."""
+        self.clients.inputs.append(event)
         self.turn()
+
+    def _note_written(self, answer: Input) -> None:
+        """Have the core hear what became of a write, and the log if its disk is not well."""
+        self._tell(answer)
+        self._disk.look(self.core.status(trio.current_time()))
 
     def reload(self, config: DaemonConfig) -> None:
         """Take over what can change while it runs, and say what cannot.
@@ -178,12 +202,9 @@ class Service:
             self._keys.reload()  # the last thing that may fail
         self._config = attrs.evolve(self._config, **news)
         self.reloads += 1
-        self.core.desk.limits = config.limits
         self.clients.allowances.quotas = config.quotas
-        self.core.desk.intake.limit(config.quotas)
         self._expiry.renew(keeper)
-        self.clients.inputs.append(RulesChanged(config.access, config.quotas.groups))
-        self.turn()
+        self._tell(_settings_of(config))
         _log.info(
             "configuration read again: %s",
             f"new for clients that connect from now on: {', '.join(taken)}"
@@ -245,26 +266,28 @@ class Service:
         while True:
             await trio.lowlevel.checkpoint()
 
-    async def _compare_clocks(self) -> None:
+    async def _look_around(self) -> None:
+        """Once a second look at what steps do not tell: clocks, files, junk, those who are slow."""
         while True:
             await trio.sleep(WALL_INTERVAL_S)
-            self.core.observe_wall(trio.current_time(), time.time())
-            self._watch.look_at_news()
+            now = trio.current_time()
+            self.clients.inputs.append(WallClockRead(now, time.time()))  # the next step will do
             if self._expiry.look():
                 self.turn()
-            self._files.look(trio.current_time())
-            self._watch.look_at_load()
-            self._watch.look_at_ways()
-            self._disk.look(trio.current_time())
-            if self._watch.look_at_junk(self._udp.dropped, trio.current_time()):
-                self._flood.go_on(trio.current_time())
-            elif trio.current_time() >= self._flood.over_at:
-                self._udp.filter(None)
-            self.locked_out = self._keys.look()
+            status = self.core.status(now)
+            self._files.look(status)
+            self._watch.look(status)
+            self._disk.look(status)
+            self._look_at_junk(status)
+            self.locked_out = self._keys.look(status)
             if self.locked_out is not None:
                 self._finish(End.LOCKED_OUT)
-            if self._blocking.cut_off(trio.current_time(), self._config.block_s):
-                self.turn()
+
+    def _look_at_junk(self, status: Status) -> None:
+        if self._watch.look_at_junk(status, self._udp.dropped):
+            self._flood.go_on(status.at)
+        elif status.at >= self._flood.over_at:
+            self._udp.filter(None)
 
     # ---- one turn ----
 
@@ -284,29 +307,12 @@ class Service:
         self._scope.cancel()
 
     def _turn(self) -> None:
-        core, clients = self.core, self.clients
-        datagrams = self._udp.drain()
+        clients = self.clients
+        self._datagrams = self._udp.drain()
         inputs, clients.inputs = clients.inputs, []
-        now = trio.current_time()
-        bad = core.counters.bad
-        transmissions = core.handle(now, datagrams, inputs)
-        self._strangers.note(core.counters.latest, datagrams, self._udp, now)
-        if datagrams:
-            self._udp.learn(clean=core.counters.bad == bad)
-        if self._networks is not None:
-            daemon = core.start.daemon
-            me = (daemon.number, daemon.incarnation.random_id)
-            self._networks.note(core.membership.peers.values(), me, now)
-        self._record()
-        if transmissions:
-            self._udp.send(transmissions)
-        core.deliver()
-        self._record()
-        self._answers.serve(now)
-        clients.serve()
+        drive(self.core, self, trio.current_time(), self._datagrams, inputs)
         if self._due < self._timer.deadline:  # one that has moved away is seen when it comes
             self._timer.deadline = self._due
-        self._look_after()
 
     @property
     def _due(self) -> float:
@@ -318,6 +324,51 @@ class Service:
         if self._trace is not None:
             self._trace.flush()
 
+    # ---- what a step asks for ----
+
+    def store(self, wanted: Sequence[Store]) -> None:
+        """See Shell."""
+        for each in wanted:
+            self._nursery.start_soon(self._writer.write, each)
+
+    def send(self, output: Output) -> bool:
+        """See Shell."""
+        datagrams = self._datagrams
+        if datagrams:
+            self._hear(output, datagrams)
+        if self._networks is not None:  # also of those of whom nothing has come
+            now = trio.current_time()
+            self._networks.note(self.core.heard(now - self._networks.fresh_s), now)
+        self._record()
+        if output.datagrams:
+            self._udp.send(output.datagrams)
+        return True
+
+    def _hear(self, output: Output, datagrams: Sequence[bytes]) -> None:
+        """Learn from what the core made of what has come."""
+        now = trio.current_time()
+        self._flood.note(len(datagrams), output.rejected)
+        if output.dropped:
+            self._strangers.note(output.dropped, datagrams, self._udp, now)
+        self._udp.learn(clean=not output.rejected)
+
+    def serve(self, output: Output) -> None:
+        """See Shell."""
+        self._record()
+        for news in output.news:
+            tell(news)
+        self.clients.serve(output)
+        now = trio.current_time()
+        if output.questions:
+            self._answers.ask(output.questions, now)
+        if self._answers.due <= now:
+            self.clients.feed(self._answers.answer(now))
+
+    def finish(self, over: Over) -> None:
+        """See Shell."""
+        self.over = over
+        self._nursery.start_soon(self._end_outdated if over.adopt else self._linger)
+
     def _answer(self, question: str, principal: str) -> bytes:
         parts = Parts(
             *(self._config, self.core, self.clients, self._udp, self._keys),
@@ -325,50 +376,25 @@ class Service:
         )
         return answer(parts, question, principal)
 
-    def _look_after(self) -> None:
-        """What a step may ask for besides datagrams."""
-        core = self.core
-        self._watch.look_at_token(trio.current_time())
-        if self._watch.state is not core.state or self._watch.view is not core.view:
-            self._watch.look(trio.current_time())
-        if core.state is State.LEFT and not self._lingers:
-            self._lingers = True
-            self._nursery.start_soon(self._linger)
-        if core.adopt is not None and not self._lingers:
-            if not self._stores:  # else the next start would write to the same files
-                self._finish(End.OUTDATED)
-            return
-        self._marks.look(self._nursery)
-        if not self._storing_keys and (core.keeper.to_store or core.keeper.roll_to_store):
-            self._storing_keys = True
-            self._nursery.start_soon(self._store_keys)
+    def _principal_of(self, connection: int) -> str | None:
+        return self.clients.principal_of(connection)
 
-    @property
-    def _stores(self) -> bool:
-        """Whether threads write files of this daemon."""
-        return self._marks.writing or self._storing_keys
-
-    async def _store_keys(self) -> None:
-        """What was agreed about keys and identities is in the files, for the next start."""
-        keeper = self.core.keeper
-        keys, roll = keeper.to_store, keeper.roll_to_store
-        if keys is not None:
-            await self._keys.store(keys)
-            keeper.stored(keys)
-        if roll is not None:
-            await self._keys.store_roll(roll)
-            keeper.stored_roll(roll)
-        self._storing_keys = False
-        self.turn()  # they may have changed once more
+    async def _end_outdated(self) -> None:
+        """End once nothing is being written: the next start writes to the same files."""
+        while self._writer.writes:
+            await trio.sleep(0.01)
+        self._finish(End.OUTDATED)
 
     async def _linger(self) -> None:
+        """End once clients have what is theirs, and files are written; in a second at most."""
         with trio.move_on_after(LINGER_S):
             await self.clients.drain(LINGER_S)
-            while self._stores:
+            while self._writer.writes:
                 await trio.sleep(0.01)
-        if self._stores:
+        if self._writer.writes:
             _log.error("a write to disk is not over: it is given up")
-        self._finish(End.CUT_SHORT if self.core.leaving.unfinished else End.LEFT)
+        assert self.over is not None
+        self._finish(End[self.over.end.name])
 
     def _finish(self, end: End) -> None:
         self._end = end

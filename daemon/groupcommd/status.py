@@ -9,9 +9,8 @@ from typing import Any
 import attrs
 import trio
 
-from groupcomm.core import DaemonCore
-from groupcomm.groups.table import Member
-from groupcomm.membership.peers import Peer
+from groupcomm.core import DaemonCore, Status
+from groupcomm.core.status import DatagramStatus, PeerStatus, RingStatus
 from groupcomm.security.access import Access, Verb
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.clients import Clients
@@ -46,7 +45,7 @@ class Parts:
 def answer(parts: Parts, question: str, principal: str) -> bytes:
     """Answer a principal's question as JSON; one that is none, or not allowed, with an error."""
     word, _, rest = question.partition(" ")
-    access = parts.core.desk.guard.access
+    access = parts.config.access
     verb = Verb.SEE_MEMBERS if word == "members" else Verb.ADMIN
     asks = verb is Verb.ADMIN or access.restricts
     if asks and not (access.may(principal, verb, rest) or may_admin(access, principal)):
@@ -59,11 +58,11 @@ def answer(parts: Parts, question: str, principal: str) -> bytes:
     elif word == "status" and not rest:
         found = status(parts)
     elif word == "groups" and not rest:
-        found = {"groups": groups(parts.core)}
+        found = {"groups": dict(sorted(parts.core.groups().items()))}
     elif word == "configuration" and not rest:
         found = describe(parts.config)
     elif word == "members" and rest:
-        known = members(parts.core, rest)
+        known = parts.core.members(rest)
         names, principals = [m.id.name for m in known], {m.id.name: m.principal for m in known}
         found = {"group": rest, "members": names, "principals": principals}
     elif word == "keys":
@@ -85,98 +84,75 @@ def may_admin(access: Access, principal: str) -> bool:
     return access.may(principal, Verb.ADMIN)
 
 
-def groups(core: DaemonCore) -> dict[str, int]:
-    """How many members each group has, as far as this daemon has delivered."""
-    if core.operation is None or not core.operation.delivery.complete:
-        return {}
-    table = core.operation.delivery.groups.table
-    return {name: len(table.groups[name]) for name in sorted(table.groups)}
-
-
-def members(core: DaemonCore, group: str) -> list[Member]:
-    """The members of a group, in the order in which they joined; empty if there is none."""
-    if core.operation is None or not core.operation.delivery.complete:
-        return []
-    return list(core.operation.delivery.groups.table.groups.get(group, ()))
-
-
 def status(parts: Parts) -> dict[str, Any]:
     """View, ring, sessions and counters."""
-    core, view, now = parts.core, parts.core.view, trio.current_time()
+    found = parts.core.status(trio.current_time())
+    view = found.view
     return {
-        "daemon": core.start.name,
+        "daemon": found.daemon.name,
         "pid": os.getpid(),
         "listens": str(parts.udp.address),
-        "restarts": core.start.incarnation.restarts,
+        "restarts": found.daemon.incarnation.restarts,
         "reloads": parts.reloads,
         "uptime_s": round(time.monotonic() - parts.started, 1),
-        "state": core.state.name.lower(),
+        "state": found.state.name.lower(),
         "view": str(view.id) if view is not None else None,
         "daemons": [daemon.name for daemon in view.daemons] if view is not None else [],
         "rings": [[view.daemons[at].name for at in ring] for ring in view.rings] if view else [],
         "links": [[view.daemons[at].name for at in link] for link in view.links] if view else [],
-        "ways": ways(core),
-        "majority": core.config.has_majority(len(view.daemons)) if view is not None else None,
-        "gathered_for": {reason.name.lower(): n for reason, n in core.membership.reasons.items()},
-        "configured": list(core.config.daemons),
-        "peers": _peers(core, now),
-        "files": parts.files.told(now),
-        "broken": broken(core, now),
-        "strangers": parts.strangers.told(now),
+        "ways": ways(found),
+        "majority": found.majority,
+        "gathered_for": {reason.name.lower(): n for reason, n in found.reasons.items()},
+        "configured": list(found.configured),
+        "peers": _peers(found),
+        "files": parts.files.told(found),
+        "broken": broken(found),
+        "strangers": parts.strangers.told(found.at),
         "clock": {
-            "wall_ahead_s": round(time.time() - core.physical.read(now) / 1e6, 3),
-            "jumps": core.physical.jumps,
+            "wall_ahead_s": round(time.time() - found.clock.reading / 1e6, 3),
+            "jumps": found.clock.jumps,
         },
-        "disk": parts.disk.status(now),
-        "ring": _ring(core),
-        "sessions": _sessions(core, parts.clients),
+        "disk": parts.disk.told(found),
+        "ring": None if found.ring is None else _ring(found.ring),
+        "sessions": _sessions(found, parts.clients),
         "access": {
-            "rules": len(core.desk.guard.access.rules),
-            "refused": dict(core.desk.guard.refused),
-            "foreign": core.desk.guard.foreign,
+            "rules": found.access.rules,
+            "refused": dict(found.access.refused),
+            "foreign": found.access.foreign,
         },
         "connections": len(parts.clients),
         "connections_most": parts.clients.allowances.most,
         "connections_refused": parts.clients.refusals.counts.total(),
         "refused": dict(parts.clients.refusals.counts),
         "principals": parts.clients.allowances.connections(),
-        "messages": {
-            "taken": core.desk.traffic.taken,
-            "taken_bytes": core.desk.traffic.taken_bytes,
-            "delivered": core.desk.traffic.delivered,
-            "delivered_bytes": core.desk.traffic.delivered_bytes,
-        },
-        "datagrams": _datagrams(core, parts.udp),
+        "messages": attrs.asdict(found.traffic),
+        "datagrams": _datagrams(found.datagrams, parts.udp),
     }
 
 
-def ways(core: DaemonCore) -> list[dict[str, Any]]:
+def ways(found: Status) -> list[dict[str, Any]]:
     """Over each link that ends here: how large packets pass, and how large there are."""
-    operation = core.operation
-    if operation is None:
-        return []
     return [
         {
-            "to": operation.view.daemons[at].name,
-            "packet_bytes": link.path.carries - LINK_BYTES,
-            "of_bytes": link.path.most - LINK_BYTES,
-            "narrow": link.path.is_narrow,
+            "to": link.to,
+            "packet_bytes": link.carries_bytes - LINK_BYTES,
+            "of_bytes": link.most_bytes - LINK_BYTES,
+            "narrow": link.narrow,
         }
-        for at, link in operation.links.items()
+        for link in found.links
     ]
 
 
-def _datagrams(core: DaemonCore, udp: UdpSocket | Networks) -> dict[str, Any]:
-    counters = core.counters
+def _datagrams(counts: DatagramStatus, udp: UdpSocket | Networks) -> dict[str, Any]:
     return {
-        "sent": counters.sent,
+        "sent": counts.sent,
         "not_sent": udp.lost,
-        "received": counters.received,
-        "rejected": dict(counters.rejected),
-        "foreign": counters.foreign,
-        "stale": counters.stale,
-        "duplicates": counters.duplicates,
-        "violations": dict(counters.violations),
+        "received": counts.received,
+        "rejected": dict(counts.rejected),
+        "foreign": counts.foreign,
+        "stale": counts.stale,
+        "duplicates": counts.duplicates,
+        "violations": dict(counts.violations),
         "gso": udp.gso,
         "gro": udp.gro,
         "buffer_bytes": udp.buffer_bytes,
@@ -185,15 +161,14 @@ def _datagrams(core: DaemonCore, udp: UdpSocket | Networks) -> dict[str, Any]:
     }
 
 
-def broken(core: DaemonCore, now: float) -> list[dict[str, Any]]:
+def broken(status: Status) -> list[dict[str, Any]]:
     """Return the daemons that have sent what no daemon in order sends, and what is done of it."""
-    known, found = core.membership.peers, []
-    for number, fellow in core.membership.trust.fellows.items():
-        peer = known.get(number)
-        name = (peer.name if peer is not None else None) or f"daemon {number:x}"
-        left_out_s = max(0.0, fellow.until - now)
+    found = []
+    for fellow in status.broken:
+        name, left_out_s = fellow.name, max(0.0, fellow.until - status.at)
         kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(fellow.counts.items()))
-        text = f"{name} has sent {fellow.counts.total()} packets that break the protocol ({kinds})"
+        count = sum(fellow.counts.values())
+        text = f"{name} has sent {count} packets that break the protocol ({kinds})"
         if left_out_s:
             text += f", and is left out for {left_out_s:.0f} s more"
         found.append(
@@ -209,59 +184,48 @@ def broken(core: DaemonCore, now: float) -> list[dict[str, Any]]:
     return sorted(found, key=lambda each: str(each["name"]))
 
 
-def _peers(core: DaemonCore, now: float) -> list[dict[str, Any]]:
+def _peers(status: Status) -> list[dict[str, Any]]:
     """All other daemons that are configured, and those that were heard of, by name."""
-    known = core.membership.peers
-    silent = set(core.config.daemons) - {core.start.name} - {p.name for p in known.values()}
-    found = [_peer(core, peer, now) for peer in known.values() if peer.name is not None]
+    known = {peer.name for peer in status.peers}
+    silent = set(status.configured) - {status.daemon.name} - known
+    found = [_peer(peer, status) for peer in status.peers if peer.name is not None]
     found += [{"name": n, "heard_s": None, "left": False, "clock_ahead_s": None} for n in silent]
     return sorted(found, key=lambda each: str(each["name"]))
 
 
-def _peer(core: DaemonCore, peer: Peer, now: float) -> dict[str, Any]:
+def _peer(peer: PeerStatus, status: Status) -> dict[str, Any]:
     """`clock_ahead_s` compares clocks when it last looked for a view; good to a second or so."""
     ahead_s = None
-    if peer.join is not None:
-        then_s = core.physical.read(now) / 1e6 - (now - peer.join_at)
-        ahead_s = round(peer.join.reading / 1e6 - then_s, 3)
+    if peer.reading is not None:
+        then_s = status.clock.reading / 1e6 - (status.at - peer.joined_at)
+        ahead_s = round(peer.reading / 1e6 - then_s, 3)
     return {
         "name": peer.name,
-        "heard_s": round(now - peer.heard_at, 3) if isfinite(peer.heard_at) else None,
+        "heard_s": round(status.at - peer.heard_at, 3) if isfinite(peer.heard_at) else None,
         "left": peer.left,
         "clock_ahead_s": ahead_s,
     }
 
 
-def _ring(core: DaemonCore) -> dict[str, Any] | None:
-    operation = core.operation
-    if operation is None:
-        return None
-    ring = operation.ring
-    return {
-        "token": ring.state.name.lower(),
-        "hop": ring.away.hop,
-        "held_by_all": ring.everywhere,
-        "held": [stream.held for stream in operation.streams],
-        "frontiers_least": operation.delivery.order.frontiers.least,
-        "token_losses": ring.away.token_losses,
-        "token_retransmissions": ring.away.token_retransmissions,
-        "waiting_bundles": len(core.desk.backlog) + core.desk.subscriptions.holds,
-    }
+def _ring(ring: RingStatus) -> dict[str, Any]:
+    return {**attrs.asdict(ring), "held": list(ring.held)}
 
 
-def _sessions(core: DaemonCore, clients: Clients) -> list[dict[str, Any]]:
+def _sessions(found: Status, clients: Clients) -> list[dict[str, Any]]:
     shown = clients.certificates()
     return [
         {
             "user": session.user,
-            "principal": core.desk.principal_of(number),
-            "connection": number,
-            "certificate": _certificate(shown[number]) if number in shown else None,
+            "principal": session.principal,
+            "connection": session.connection,
+            "certificate": (
+                _certificate(shown[session.connection]) if session.connection in shown else None
+            ),
             "output_bytes": session.output_bytes,
             "backlog_bytes": session.backlog_bytes,
             "dropped": session.dropped,
         }
-        for number, session in core.desk.sessions.items()
+        for session in found.sessions
     ]
 
 

@@ -124,7 +124,7 @@ class Strangers:
 
     def note(
         self,
-        dropped: list[tuple[bytes, str]],
+        dropped: Sequence[tuple[bytes, str]],
         datagrams: Sequence[bytes],
         source: Source,
         now: float,
@@ -132,22 +132,20 @@ class Strangers:
         """Find out who has sent what was dropped in a step.
 
         Args:
-            dropped: some of the datagrams that were dropped, and why; empty afterwards.
+            dropped: some of the datagrams that were dropped, and why.
             datagrams: all that came.
             source: where they came from.
             now: seconds.
         """
-        if not dropped:
+        if now < self._look_at:
             return
-        if now >= self._look_at:
-            self._look_at = now + LOOK_S
-            for datagram, reason in dropped:
-                if reason in CAUSES:
-                    index = next(at for at, each in enumerate(datagrams) if each is datagram)
-                    address = source.source_of(index)
-                    if address is not None:
-                        self._note(reason, address, now)
-        dropped.clear()
+        self._look_at = now + LOOK_S
+        for datagram, reason in dropped:
+            if reason in CAUSES:
+                index = next(at for at, each in enumerate(datagrams) if each is datagram)
+                address = source.source_of(index)
+                if address is not None:
+                    self._note(reason, address, now)
 
     def _note(self, reason: str, address: Address, now: float) -> None:
         key, name = (reason, address), self._names.get(address)

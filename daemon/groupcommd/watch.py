@@ -2,9 +2,7 @@
 
 import logging
 
-from groupcomm.core import DaemonCore
-from groupcomm.membership.states import State
-from groupcomm.ring.ring import State as RingState
+from groupcomm.core import AccessNews, News, ProtocolNews, Status, TokenLate, ViewInstalled
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.flood import MANY_PER_S
 
@@ -17,87 +15,62 @@ JUNK_TOLD_S = 3600.0
 _log = logging.getLogger("groupcommd")
 
 
-class Watch:
-    """Looks at a core after steps, and logs what has changed.
-
-    Attributes:
-        state: of the core, as of the last look.
-        view: the same.
-    """
-
-    def __init__(self, core: DaemonCore) -> None:
-        self._core = core
-        self.state = core.state
-        self.view = core.view
-        self._since = 0.0  # when the last view stopped
-        self._reasons = core.membership.reasons.copy()
-        self._slow: set[int] = set()
-        self._narrow: set[str] = set()  # ways that were told of
-        self._late_after_s = core.config.timing.token_timeout_s / 2
-        self._late = False
-        self._junk = 0  # datagrams, as of the last look
-        self._is_flooded = self._is_told = False
-        self._junk_told_at = -JUNK_TOLD_S
-
-    def look(self, now: float) -> None:
-        """The state or the view has changed."""
-        core = self._core
-        if self.state is State.OPERATIONAL or self._since == 0.0:
-            self._since = now
-        self.state = core.state
-        if core.view is self.view or core.view is None:
-            return
-        known = {d.name for d in self.view.daemons} if self.view is not None else set()
-        names = [daemon.name for daemon in core.view.daemons]
-        reasons = core.membership.reasons - self._reasons
-        self._reasons = core.membership.reasons.copy()
-        self.view = core.view
-        _log.info(
-            "view %s: %s",
-            core.view.id,
-            ", ".join(names),
-            extra={
-                "view": str(core.view.id),
-                "daemons": names,
-                "came": sorted(set(names) - known),
-                "left": sorted(known - set(names)),
-                "cause": [reason.name.lower() for reason in reasons],
-                "took_ms": round((now - self._since) * 1000, 1),
-            },
-        )
-
-    def look_at_token(self, now: float) -> None:
-        """After each step: a token that is late, before it counts as lost."""
-        operation = self._core.operation
-        if operation is None or self._core.state is not State.OPERATIONAL:
-            return
-        silent_s = now - operation.ring.away.heard_at
-        late = silent_s > self._late_after_s and operation.ring.state is RingState.AWAY
-        if late and not self._late:
+def tell(news: News) -> None:
+    """Log what a step has brought."""
+    match news:
+        case ViewInstalled():
+            _tell_view(news)
+        case TokenLate(silent_s=silent_s, timeout_s=timeout_s):
             _log.warning(
                 "the token is late: nothing was heard of it for %.2f s; without it for %g s the"
                 " view ends",
                 silent_s,
-                2 * self._late_after_s,
+                timeout_s,
                 extra={"silent_s": round(silent_s, 3)},
             )
-        self._late = late
+        case AccessNews(text):
+            _log.warning("access: %s", text)
+        case ProtocolNews(text):
+            _log.error("protocol: %s", text)
 
-    def look_at_news(self) -> None:
-        """Log who had to leave a group, whom other daemons let in, and who breaks the protocol."""
-        news = self._core.desk.guard.news
-        while news:
-            _log.warning("access: %s", news.popleft())
-        news = self._core.membership.trust.news
-        while news:
-            _log.error("protocol: %s", news.popleft())
 
-    def look_at_load(self) -> None:
-        """Now and then: clients that do not read."""
-        for number, session in self._core.desk.sessions.items():
+def _tell_view(news: ViewInstalled) -> None:
+    names = [daemon.name for daemon in news.view.daemons]
+    _log.info(
+        "view %s: %s",
+        news.view.id,
+        ", ".join(names),
+        extra={
+            "view": str(news.view.id),
+            "daemons": names,
+            "came": list(news.came),
+            "left": list(news.left),
+            "cause": [reason.name.lower() for reason in news.causes],
+            "took_ms": round(news.took_s * 1000, 1),
+        },
+    )
+
+
+class Watch:
+    """Logs what has changed from one second to the next."""
+
+    def __init__(self) -> None:
+        self._slow: set[int] = set()
+        self._narrow: set[str] = set()  # ways that were told of
+        self._junk = 0  # datagrams, as of the last look
+        self._is_flooded = self._is_told = False
+        self._junk_told_at = -JUNK_TOLD_S
+
+    def look(self, status: Status) -> None:
+        """Tell of programs that do not read, and of links on which large packets are lost."""
+        self._look_at_load(status)
+        self._look_at_links(status)
+
+    def _look_at_load(self, status: Status) -> None:
+        for session in status.sessions:
             slow = session.output_bytes > SLOW_BYTES
-            if slow and number not in self._slow:
-                self._slow.add(number)
+            if slow and session.connection not in self._slow:
+                self._slow.add(session.connection)
                 _log.warning(
                     "client %s does not keep up: %d bytes wait for it",
                     session.user,
@@ -105,18 +78,37 @@ class Watch:
                     extra={"client": session.user, "waiting_bytes": session.output_bytes},
                 )
             elif not slow:
-                self._slow.discard(number)
-        self._slow &= self._core.desk.sessions.keys()
+                self._slow.discard(session.connection)
+        self._slow.intersection_update(session.connection for session in status.sessions)
 
-    def look_at_junk(self, dropped: int, now: float) -> bool:
-        """Once a second: whether there are more bad datagrams than a healthy cluster has.
+    def _look_at_links(self, status: Status) -> None:
+        for link in status.links:
+            name = link.to
+            if link.narrow and name not in self._narrow:
+                self._narrow.add(name)
+                passes, full = link.carries_bytes - LINK_BYTES, link.most_bytes - LINK_BYTES
+                _log.warning(
+                    "on the way to %s packets of more than %d bytes are lost: those of up to %d go"
+                    " in pieces; mend the network, or set packet_bytes of the link to %d",
+                    name,
+                    passes,
+                    full,
+                    passes,
+                    extra={"to": name, "packet_bytes": passes, "of_bytes": full},
+                )
+            elif link.carries_bytes == link.most_bytes and name in self._narrow:
+                self._narrow.discard(name)
+                _log.info("on the way to %s packets of all sizes pass", name, extra={"to": name})
+
+    def look_at_junk(self, status: Status, dropped: int) -> bool:
+        """Return whether there are more bad datagrams than a healthy cluster has.
 
         Args:
-            dropped: by the system, so far.
-            now: seconds.
+            status: of this second.
+            dropped: datagrams, by the system, so far.
         """
-        rejected = self._core.counters.rejected
-        junk = rejected.total() + dropped
+        rejected, now = status.datagrams.rejected, status.at
+        junk = sum(rejected.values()) + dropped
         per_s, self._junk = junk - self._junk, junk
         begins = per_s > MANY_PER_S and not self._is_flooded
         if begins and now >= self._junk_told_at + JUNK_TOLD_S:
@@ -133,26 +125,3 @@ class Watch:
             _log.info("junk: no more of it than usual", extra={"junk_per_s": per_s})
         self._is_flooded = per_s > MANY_PER_S
         return self._is_flooded
-
-    def look_at_ways(self) -> None:
-        """Now and then: links on which large packets are lost."""
-        operation = self._core.operation
-        if operation is None:
-            return
-        for at, link in operation.links.items():
-            name, path = operation.view.daemons[at].name, link.path
-            if path.is_narrow and name not in self._narrow:
-                self._narrow.add(name)
-                passes, full = path.carries - LINK_BYTES, path.most - LINK_BYTES
-                _log.warning(
-                    "on the way to %s packets of more than %d bytes are lost: those of up to %d go"
-                    " in pieces; mend the network, or set packet_bytes of the link to %d",
-                    name,
-                    passes,
-                    full,
-                    passes,
-                    extra={"to": name, "packet_bytes": passes, "of_bytes": full},
-                )
-            elif path.carries == path.most and name in self._narrow:
-                self._narrow.discard(name)
-                _log.info("on the way to %s packets of all sizes pass", name, extra={"to": name})

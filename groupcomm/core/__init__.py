@@ -1,14 +1,72 @@
-"""One whole daemon as a state machine: the only part that a shell drives."""
+"""One whole daemon as a state machine, and the loop of duties by which a shell drives it."""
 
-from groupcomm.core.daemon import DaemonCore, Transmission
-from groupcomm.core.seat import ClientBytes, ClientGone, ClientInput, ClientOpened, RulesChanged
+from groupcomm.core.commands import Command, Evict, LoadKeys, PromoteKey, RetireKey
+from groupcomm.core.daemon import DaemonCore
+from groupcomm.core.drive import Shell, drive
+from groupcomm.core.inputs import (
+    ClientBytes,
+    ClientDismissed,
+    ClientGone,
+    ClientInput,
+    ClientOpened,
+    Input,
+    KeysStored,
+    LeaveRequested,
+    MarkNotStored,
+    MarkStored,
+    ProgramSettings,
+    QuestionAnswered,
+    RollStored,
+    WallClockRead,
+)
+from groupcomm.core.news import AccessNews, News, ProtocolNews, TokenLate, ViewInstalled
+from groupcomm.core.output import (
+    End,
+    Output,
+    Over,
+    Store,
+    StoreKeys,
+    StoreMark,
+    StoreRoll,
+    Transmission,
+)
+from groupcomm.core.status import Status
 
 __all__ = [
+    "AccessNews",
     "ClientBytes",
+    "ClientDismissed",
     "ClientGone",
     "ClientInput",
     "ClientOpened",
+    "Command",
     "DaemonCore",
-    "RulesChanged",
+    "End",
+    "Evict",
+    "Input",
+    "KeysStored",
+    "LeaveRequested",
+    "LoadKeys",
+    "MarkNotStored",
+    "MarkStored",
+    "News",
+    "Output",
+    "Over",
+    "ProgramSettings",
+    "PromoteKey",
+    "ProtocolNews",
+    "QuestionAnswered",
+    "RetireKey",
+    "RollStored",
+    "Shell",
+    "Status",
+    "Store",
+    "StoreKeys",
+    "StoreMark",
+    "StoreRoll",
+    "TokenLate",
     "Transmission",
+    "ViewInstalled",
+    "WallClockRead",
+    "drive",
 ]

@@ -15,7 +15,8 @@ class Counters:
     Attributes:
         received: datagrams, valid or not.
         rejected: of these, by the reason for which they were dropped.
-        latest: the first that were dropped since this was cleared, each with the reason.
+        bad: of these, whatever the reason.
+        latest: the first that were dropped in the present step, each with the reason.
         sent: datagrams; a multicast counts once.
         duplicates: packets that were here already.
         unreliable_duplicates: the same for datagrams outside the streams.
@@ -25,6 +26,7 @@ class Counters:
     """
 
     __slots__ = (
+        "bad",
         "duplicates",
         "foreign",
         "latest",
@@ -38,6 +40,7 @@ class Counters:
 
     def __init__(self) -> None:
         self.received = 0
+        self.bad = 0
         self.rejected: Counter[str] = Counter()
         self.latest: list[tuple[bytes, str]] = []
         self.sent = 0
@@ -57,10 +60,6 @@ class Counters:
     def reject(self, datagram: bytes, reason: str) -> None:
         """Count a datagram that is dropped."""
         self.rejected[reason] += 1
+        self.bad += 1
         if len(self.latest) < MAX_LATEST:
             self.latest.append((datagram, reason))
-
-    @property
-    def bad(self) -> int:
-        """Datagrams that were dropped for what they are, whatever the reason."""
-        return self.rejected.total()

@@ -5,45 +5,52 @@ one deadline come out. It wires the parts together and decides nothing that a pa
 membership says which view is next, an Operation (operation.py) is all there is of one view, the
 desk and the clocks go on from view to view.
 
-One call of `handle` is one step: first everything that has arrived is taken, then membership and
+One call of `step` is one step: first everything that has arrived is taken, then membership and
 the ring act once. Then, with what comes of it on its way, `deliver` gives out everything that can
 be. So the work for a burst is done once, not per datagram, and nobody waits for others' clients.
+
+A shell drives it by core/drive.py, and uses nothing else of it but `deadline`, `next_connection`,
+`pop_output`, `command`, and what it tells: `status`, `groups`, `members` and `heard`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import inf
 
 from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Adoption, Start
+from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation, View
+from groupcomm.core import inputs as given
+from groupcomm.core.commands import Command, Evict, LoadKeys, PromoteKey, RetireKey
 from groupcomm.core.counters import Counters
 from groupcomm.core.desk import Desk
 from groupcomm.core.ending import Ending
 from groupcomm.core.heritage import Heritage
+from groupcomm.core.inputs import Input, ProgramSettings
 from groupcomm.core.keeper import Keeper
 from groupcomm.core.leaving import Leaving
+from groupcomm.core.news import AccessNews, News, ProtocolNews, TokenWatch, ViewHistory
 from groupcomm.core.operation import Operation
+from groupcomm.core.output import End, Output, Over, Transmission
 from groupcomm.core.probe import NoProbe, Probe
-from groupcomm.core.seat import ClientInput
+from groupcomm.core.status import Status, status_of
+from groupcomm.core.storage import Storage
 from groupcomm.core.suites import make_gate
 from groupcomm.errors import BadDatagram, RemoteProtocolError
+from groupcomm.groups.table import Member
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.reservation import reserved_by
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.union import Union
 from groupcomm.security.identity import Credentials
 from groupcomm.security.keys import KeyRing
-from groupcomm.session.daemon import SessionLimits
 from groupcomm.stream.packer import bundle_room
 from groupcomm.stream.ranges import Range
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.control import decode_control_untrusted
 from groupcomm.wire.membership import Past
 from groupcomm.wire.packet import PacketKind, peek_untrusted
-
-Transmission = tuple[str | None, bytes]
-"""A sealed datagram and where it goes: a daemon's name, or None for all others of the site."""
+from groupcomm.wire.raw import Raw
 
 MAX_EARLY = 1024
 """Packets of a view that others have installed already, kept until this daemon has."""
@@ -61,11 +68,11 @@ class DaemonCore:
         credentials: its identity, and the others'; needed with suite 2.
         now: seconds of its monotonic clock.
         wall: seconds of its wall clock.
-        limits: caps on sessions.
+        settings: what holds for programs; else anything is allowed.
         probe: an observer for traces.
 
     Attributes:
-        deadline: call `handle` at this time even if nothing arrives; inf if never.
+        deadline: take a step at this time even if nothing arrives; inf if never.
         desk: the local sessions; the shell takes their output.
         keeper: of the keys.
         counters: what happened so far.
@@ -83,7 +90,7 @@ class DaemonCore:
         keys: KeyRing | None,
         now: float,
         wall: float,
-        limits: SessionLimits | None = None,
+        settings: ProgramSettings | None = None,
         probe: Probe | None = None,
         credentials: Credentials | None = None,
     ) -> None:
@@ -99,10 +106,11 @@ class DaemonCore:
             start.name,
             self._room,
             first_connection=self.reservation.used + config.starts.connection,
-            limits=limits or SessionLimits(),
+            settings=settings or ProgramSettings(),
             probe=self.probe,
         )
         self.keeper = Keeper(self, self._gate, keys)
+        self._storage = Storage(self.reservation, self.keeper)
         self.operation: Operation | None = None
         self._frozen = True  # no view, or it stands still
         self._begun = False  # a view was installed in this step
@@ -110,7 +118,11 @@ class DaemonCore:
         self._operation_due = inf  # when the view has something to do
         self._heritage = Heritage()
         self._early: list[tuple[int, bytes]] = []  # (sender, packet)
-        self._out: list[Transmission] = []
+        self._output = Output([])  # of this step
+        self._out: list[Transmission] = self._output.datagrams
+        self._history = ViewHistory(now)
+        self._token_watch = TokenWatch(config.timing.token_timeout_s)
+        self._is_over = False  # and the shell knows
         self._now = now
         self._pause_s = config.timing.token_timeout_s / 2  # so late a call shows a pause
         self.leaving = Leaving(self, config.leave_timeout_s)
@@ -133,38 +145,63 @@ class DaemonCore:
         """Of the present view, by ring."""
         return [] if self.operation is None else self.operation.streams
 
-    @property
-    def adopt(self) -> Adoption | None:
-        """What others know of its earlier starts: start anew with it on disk, and one more."""
-        return self.membership.adopt
+    # ---- one step ----
 
-    def handle(
-        self, now: float, datagrams: Sequence[bytes], clients: Sequence[ClientInput]
-    ) -> list[Transmission]:
-        """Take everything that has arrived, act once, and return what to send before `deliver`.
+    def step(self, now: float, datagrams: Sequence[bytes], inputs: Sequence[Input]) -> Output:
+        """Take everything that has arrived, act once, and return what the shell has to do.
+
+        What programs are to be told is not known before `deliver`, which completes the output.
 
         Args:
             now: seconds of the monotonic clock, never less than before.
             datagrams: as received; nothing is raised, whatever they hold.
-            clients: what local clients did; whatever bytes they sent, nothing is raised.
+            inputs: what else has happened; whatever bytes clients sent, nothing is raised.
         """
         out: list[Transmission] = []
+        output = self._output = Output(out)
         self._out = out
         paused = now > self.deadline + self._pause_s
         self._now = now
         self._gate.begin(now)
+        counters = self.counters
+        bad = counters.bad
         if paused and self.membership.state is not State.LEFT:
             self.membership.gather(Reason.PAUSED, now)
         for datagram in datagrams:
             self._receive(datagram, drop=paused)
         if self._gate.greet(out):
             self.membership.say_again(now)
-        for event in clients:
-            self.desk.feed(event)
+        for event in inputs:
+            self._accept(event)
         served = self.desk.serve(now)
-        self._step(now, clients=served or bool(clients))
-        self.counters.sent += len(out)
-        return out
+        self._step(now, clients=served or bool(inputs))
+        counters.sent += len(out)
+        if counters.latest:
+            output.dropped, counters.latest = counters.latest, []
+            output.rejected = counters.bad - bad
+        if self.reservation.to_store is not None or self.keeper.unstored:
+            output.store = self._storage.begin()
+        return output
+
+    def _accept(self, event: Input) -> None:
+        """Take one input, in its turn; most are of clients."""
+        match event:
+            case given.ClientBytes():
+                self.desk.feed(event)
+            case given.MarkStored(mark):
+                self._storage.mark_stored(mark, self._now)
+            case given.MarkNotStored(reason):
+                self._storage.mark_not_stored(reason, self._now)
+            case given.KeysStored(keys):
+                self._storage.keys_stored(keys)
+            case given.RollStored(roll):
+                self._storage.roll_stored(roll)
+            case given.WallClockRead(now, wall):
+                self.physical.observe_wall(now, wall)
+            case given.LeaveRequested():
+                self.leave()
+            case _:
+                self.desk.feed(event)
 
     def _step(self, now: float, *, clients: bool) -> None:
         membership = self.membership
@@ -184,32 +221,73 @@ class DaemonCore:
             for destination, packet in membership.flood.out:
                 self.seal_and_send(destination, packet)
             membership.flood.out.clear()
-        self._set_deadline()
 
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
         due = min(self.membership.deadline, self._operation_due, self.leaving.due)
-        due = min(due, self.desk.intake.due, self.desk.names.due)
+        desk = self.desk
+        due = min(due, desk.intake.due, desk.names.due, desk.blocking.due)
         if self.membership.state is not State.LEFT:
             due = min(due, self.reservation.due)
         self.deadline = max(self._now, due)
 
     def deliver(self) -> None:
-        """Give clients what the last step has made deliverable; call it after each `handle`."""
-        operation = self.operation
+        """Give out what the last step has made deliverable, and complete its output."""
+        operation, output = self.operation, self._output
         if operation is not None and not self._frozen:
             operation.deliver()
             self._operation_due = operation.deadline
-        leaves = self.leaving.begun and not self.membership.leaving
-        if leaves and self.leaving.may_go(self._now):
+        if self.leaving.begun and not self.membership.leaving and self.leaving.may_go(self._now):
             self.membership.leave(self._now)
+        self.desk.complete(output)
+        self._tell(output)
         self._set_deadline()
+        if self.keeper.unstored and self._storage.may_begin:
+            self.deadline = self._now  # what was delivered was about keys
+
+    def _tell(self, output: Output) -> None:
+        """Add what there is to say about this daemon: in most steps nothing."""
+        now, membership, operation = self._now, self.membership, self.operation
+        access, protocol = self.desk.guard.news, membership.trust.news
+        news: list[News] = []
+        if self._history.installed is not None:
+            news.append(self._history.tell(membership.reasons, now))
+        if operation is not None and not self._frozen:
+            away = operation.ring.away
+            if self._token_watch.is_late or now > away.heard_at + self._pause_s:
+                news += self._token_watch.look(operation.ring, now)
+        while access:
+            news.append(AccessNews(access.popleft()))
+        while protocol:
+            news.append(ProtocolNews(protocol.popleft()))
+        if news:
+            output.news = news
+        if membership.state is State.LEFT or membership.adopt is not None:
+            output.over = self._tell_end()
+
+    def _tell_end(self) -> Over | None:
+        """Return how this start ends, once; None while it goes on."""
+        membership, leaving = self.membership, self.leaving
+        left = membership.state is State.LEFT
+        if self._is_over:
+            return None
+        self._is_over = True
+        how = End.OUTDATED
+        if left:
+            how = End.CUT_SHORT if leaving.unfinished else End.LEFT
+        return Over(
+            end=how,
+            unfinished=leaving.unfinished,
+            adopt=membership.adopt,
+            keys=self.keeper.keys,
+            roll=self.keeper.roll,
+        )
 
     def _is_freed(self) -> bool:
         """Whether all senders have waited for a client that has read meanwhile."""
         operation = self.operation
         blocked = operation is not None and operation.ring.flow.blocked
-        return blocked and not self.desk.is_blocked()
+        return blocked and not self.desk.blocking
 
     def _operate(self, now: float, *, clients: bool) -> None:
         operation = self.operation
@@ -224,21 +302,16 @@ class DaemonCore:
             if self._frozen:
                 return  # they contradict each other
         if self.desk.limits.block_bytes is not None:
-            operation.ring.flow.blocked = self.desk.is_blocked()
+            operation.ring.flow.blocked = bool(self.desk.blocking)
         operation.step(now, clients=clients)
         self._operation_due = operation.deadline
         if operation.token_lost:
             self.membership.gather(Reason.TOKEN_LOST, now)
 
-    def observe_wall(self, now: float, wall: float) -> None:
-        """Compare the wall clock now and then; jumps change nothing and are counted."""
-        self.physical.observe_wall(now, wall)
-
     def leave(self) -> None:
         """Leave in order: end the sessions, see that all is held everywhere, tell the others.
 
-        `state` is LEFT once that is done, or after `leave_timeout_s`, and `leaving` says what was
-        not done; call `handle` soon, and at its deadlines as usual.
+        `Output.over` says so once that is done, or after `leave_timeout_s`, and what was not done.
         """
         if not self.leaving.begun:
             self.leaving.begun = True
@@ -249,6 +322,71 @@ class DaemonCore:
         """Have the next step look at what waits, and soon."""
         self._touched = True
         self.deadline = self._now
+
+    # ---- besides steps ----
+
+    def next_connection(self) -> int:
+        """Return the number for a client that connects now; never given twice."""
+        return self.desk.open()
+
+    def pop_output(self, connection: int, limit: int) -> list[Raw]:
+        """Return parts of whole frames for a client, until `limit` bytes are reached.
+
+        If they have fewer bytes there is nothing more. If all senders have waited for this client
+        to read and do not any more, `deadline` is now.
+        """
+        session = self.desk.sessions.get(connection)
+        if session is None:
+            return []
+        parts = session.take(limit)
+        operation = self.operation
+        if operation is not None and operation.ring.flow.blocked and not self.desk.blocking:
+            self.deadline = self._now
+        return parts
+
+    def command(self, command: Command) -> None:
+        """Carry out what an operator wishes. Raises LocalProtocolError if it cannot be."""
+        keeper = self.keeper
+        match command:
+            case LoadKeys(keys, roll):
+                keeper.load(keys, roll)
+            case PromoteKey(number):
+                keeper.promote(number)
+            case Evict(name):
+                keeper.evict(name)
+            case RetireKey(number=number, without_missing=anyway):
+                keeper.retire(number, without_missing=anyway)
+
+    def status(self, now: float) -> Status:
+        """Return what there is to tell about this daemon, but for the groups."""
+        return status_of(self, now)
+
+    def groups(self) -> Mapping[str, int]:
+        """Return how many members each group has, as far as this daemon has delivered."""
+        return {name: len(members) for name, members in self._groups.items()}
+
+    def members(self, group: str) -> Sequence[Member]:
+        """Return the members of a group, in the order in which they joined; () if it has none."""
+        return tuple(self._groups.get(group, ()))
+
+    @property
+    def _groups(self) -> Mapping[str, Collection[Member]]:
+        operation = self.operation
+        if operation is None or not operation.delivery.complete:
+            return {}
+        return operation.delivery.groups.table.groups
+
+    def heard(self, since: float) -> Iterator[tuple[str, bool, bool]]:
+        """Yield of each other daemon that is known by name, for those that choose among networks:
+
+        its name, whether a datagram of its came with the last step, and whether it has said since a
+        time that it hears this daemon.
+        """
+        daemon = self.start.daemon
+        me = (daemon.number, daemon.incarnation.random_id)
+        for peer in self.membership.peers.values():
+            if peer.name is not None:
+                yield peer.name, peer.heard_at == self._now, peer.hears(me, since)
 
     # ---- datagrams ----
 
@@ -298,6 +436,8 @@ class DaemonCore:
 
     def freeze(self) -> None:
         """From now on the present view stands still: nothing is numbered or delivered in it."""
+        if not self._frozen:
+            self._history.stop(self._now)
         self._stand_still()
         self._early.clear()
 
@@ -362,6 +502,7 @@ class DaemonCore:
         if self.operation is not None and union is not None:
             self._finish(self.operation, view, fellows)
         self.probe.installed(view)
+        self._history.installed = view
         self.reservation.renew(self._now)
         self._gate.begin_view(view)
         me = view.daemons.index(self.start.daemon)
@@ -394,18 +535,3 @@ class DaemonCore:
             self._heritage.take(old.delivery.groups.table, old.key, old.view.daemons)
         self._heritage.keep(members)
         self.desk.end()
-
-    @property
-    def mark_to_store(self) -> int | None:
-        """Have the disk hold this mark of view counters, then call `stored`; or None."""
-        return self.reservation.to_store
-
-    def stored(self, mark: int, now: float) -> None:
-        """The disk holds this mark, file and folder synced; call `handle` next."""
-        self.reservation.stored(mark, now)
-        self.deadline = min(self.deadline, now)
-
-    def store_failed(self, reason: str, now: float) -> None:
-        """The disk does not hold the mark that it was to store; it is asked again later."""
-        self.reservation.failed(reason, now)
-        self.deadline = min(self.deadline, self.reservation.due)

@@ -10,9 +10,19 @@ from collections.abc import Iterable
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.core.backlog import Backlog
+from groupcomm.core.inputs import (
+    ClientBytes,
+    ClientDismissed,
+    ClientGone,
+    ClientInput,
+    ClientOpened,
+    ProgramSettings,
+    QuestionAnswered,
+)
 from groupcomm.core.intake import Intake
+from groupcomm.core.output import Output
 from groupcomm.core.probe import Probe
-from groupcomm.core.seat import ClientBytes, ClientInput, ClientOpened, RulesChanged, Seat
+from groupcomm.core.seat import Seat
 from groupcomm.core.subscriptions import Subscriptions
 from groupcomm.core.teller import Teller
 from groupcomm.core.user_names import UserNames
@@ -23,7 +33,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.security.access import Access
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import DaemonSession, SessionLimits, State
+from groupcomm.session.daemon import DaemonSession, State
 from groupcomm.session.frames import encode_ordered
 from groupcomm.session.prices import price_of_refusal
 from groupcomm.session.requests import Hello, Query, Request, Submit
@@ -45,9 +55,6 @@ class Desk(Teller):
         intake: what programs have sent, to be looked at in turn.
         names: of users.
         backlog, subscriptions: bundles that want a number, and what they pass before.
-        closed: connections to be closed once their output is taken.
-        limits: of sessions that begin from now on.
-        queries: connections and what they ask about this daemon; the shell answers.
     """
 
     def __init__(
@@ -56,7 +63,7 @@ class Desk(Teller):
         room: int,
         *,
         first_connection: int,
-        limits: SessionLimits,
+        settings: ProgramSettings,
         probe: Probe,
     ) -> None:
         """Begin without a view.
@@ -65,27 +72,31 @@ class Desk(Teller):
             daemon: the name of this daemon.
             room: bytes of a packet that its bundles may fill, in any view.
             first_connection: connection numbers are above it.
-            limits: caps on sessions.
+            settings: what holds for programs.
             probe: an observer for traces.
         """
-        super().__init__()
+        super().__init__(settings.limits)
         self._view: DaemonView | None = None
         self._daemon = daemon
         self._closing = ""  # why nobody is admitted any more
         self._room = room
-        self.limits = limits
         self._probe = probe
         self._last = first_connection
         self.names = UserNames()
-        self._now = 0.0
         self._unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
         self.sessions: dict[int, DaemonSession] = {}
         self.intake = Intake(self._carry_out, self._leave, self._depart)
         self.backlog = Backlog()
         self.subscriptions = Subscriptions(self.backlog)
-        self.closed: list[int] = []
-        self.queries: list[tuple[int, str]] = []
+        self._fed: list[int] = []  # sent something in this step
+        self._held_back: set[int] = set()  # nothing is read from these for now
+        self._backlogged: set[int] = set()  # of these, who has sent more than is numbered
+        self._greeted: list[int] = []
+        self._questions: list[tuple[int, str]] = []
+        self._closed: list[int] = []  # connections to be closed once their output is taken
+        self.guard.govern(settings.access, settings.quotas.groups)
+        self.intake.limit(settings.quotas)
 
     # ---- views ----
 
@@ -154,20 +165,30 @@ class Desk(Teller):
 
     def feed(self, event: ClientInput) -> None:
         """Take one thing that a client did, or what changes for all; bytes wait for their turn."""
-        if isinstance(event, ClientBytes):
-            self._hear(event.connection, event.data)
-        elif isinstance(event, ClientOpened):
-            session = DaemonSession(event.connection, limits=self.limits)
-            self.sessions[event.connection] = session
-            self._seats[event.connection] = Seat(session, event.principal)
-        elif isinstance(event, RulesChanged):
-            self.govern(event.access, event.most_groups)
-        else:
-            self._end(event.connection)
+        match event:
+            case ClientBytes(connection, data):
+                self._fed.append(connection)
+                self._hear(connection, data)
+            case ClientOpened(connection, principal):
+                session = DaemonSession(connection, limits=self.limits)
+                self.sessions[connection] = session
+                self._seats[connection] = Seat(session, principal)
+            case ClientGone(connection):
+                self._end(connection)
+            case QuestionAnswered(connection, answer):
+                self.answer(connection, answer)
+            case ClientDismissed(connection, code, reason):
+                self._dismiss(connection, code, reason)
+            case ProgramSettings():
+                self.limits = event.limits
+                self.intake.limit(event.quotas)
+                self.govern(event.access, event.quotas.groups)
 
     def serve(self, now: float) -> bool:
         """Do what clients have asked for, in turn (see Intake.serve); whether there was any."""
         self._now = now
+        if now >= self.blocking.due:
+            self._cut_off_blocking(now)
         if now >= self.names.due:
             self._refuse_tired(now)
         return self.intake.serve(now)
@@ -178,18 +199,48 @@ class Desk(Teller):
             seat.session.hear(data)
             self.intake.add(seat)
 
+    def complete(self, output: Output) -> None:
+        """Add to the output of a step what it has brought about for clients."""
+        if self.ready:
+            output.ready, self.ready = self.ready, {}
+        if self._fed or self._held_back:
+            output.readable = self._pop_readable()
+        if self._closed:
+            output.ended, self._closed = self._closed, []
+        if self._greeted:
+            output.greeted, self._greeted = self._greeted, []
+        if self._questions:
+            output.questions, self._questions = self._questions, []
+
+    def _pop_readable(self) -> list[int]:
+        """Return from whom more may be read: all of it was looked at, and little has no number."""
+        fed, self._fed = self._fed, []
+        self._held_back.update(fed)
+        found = []
+        looked_at = self._held_back.intersection(self.intake.done)
+        for number in sorted(looked_at.union(fed, self._backlogged)):
+            session = self.sessions.get(number)
+            if session is None or session.reading:
+                self._held_back.discard(number)
+                self._backlogged.discard(number)
+                found.append(number)
+            elif not session.waits:
+                self._backlogged.add(number)
+        return found
+
     def _carry_out(self, seat: Seat, request: Request) -> None:
         if isinstance(request, Submit):
             self._submit(seat, request)
         elif isinstance(request, Query):
             if not seat.gone:
-                self.queries.append((seat.session.connection, request.text))
+                self._questions.append((seat.session.connection, request.text))
         elif isinstance(request, Hello):
             if request.causes:
                 self._causes.wanted.add(seat.session.connection)
             if request.principals:
                 self._principals.add(seat.session.connection)
             seat.takes_refusals = request.refusals
+            self._greeted.append(seat.session.connection)
             self._greet(seat, request.user)
         else:
             self._leave(seat, Code.OK, "the client has left")
@@ -331,11 +382,13 @@ class Desk(Teller):
         seat.session.close(code, reason)
         if not seat.gone:
             self.ready[seat.session.connection] = None
-            self.closed.append(seat.session.connection)
+            self._closed.append(seat.session.connection)
 
     def _end(self, connection: int) -> None:
         self.sessions.pop(connection, None)
         self.ready.pop(connection, None)
+        self._held_back.discard(connection)
+        self._backlogged.discard(connection)
         self._causes.wanted.discard(connection)
         self._principals.discard(connection)
         seat = self._seats.get(connection)
@@ -354,14 +407,17 @@ class Desk(Teller):
         if seat.member is None:
             self._seats.pop(seat.session.connection, None)  # it may have had to go before
 
-    def cut_off(self, connection: int, what: str) -> None:
-        """End the session of a client that is too slow."""
-        seat = self._seats.get(connection)
-        if seat is not None and not seat.leaving:
-            seat.session.close_slow(what)
-            self._leave(seat, Code.CONNECTION_CLOSED, what)
+    def _cut_off_blocking(self, now: float) -> None:
+        """End the sessions of clients for which all senders have waited for too long."""
+        limit_s = self.limits.block_s
+        for connection in self.blocking.late(now, limit_s):
+            seat = self._seats.get(connection)
+            if seat is not None and not seat.leaving:
+                what = f"all senders waited for it for {limit_s:g} s"
+                seat.session.close_slow(what)
+                self._leave(seat, Code.CONNECTION_CLOSED, what)
 
-    def dismiss(self, connection: int, code: int, reason: str) -> None:
+    def _dismiss(self, connection: int, code: int, reason: str) -> None:
         """End the session of a client that may not stay."""
         seat = self._seats.get(connection)
         if seat is not None:

@@ -44,6 +44,9 @@ class Keeper:
         core: around it.
         gate: seals and opens with the keys.
         keys: that it starts with; None without a key file, then nothing is ever said.
+
+    Attributes:
+        unstored: a file does not hold what was agreed: see `to_store`.
     """
 
     def __init__(self, core: Core, gate: Gate, keys: KeyRing | None) -> None:
@@ -53,6 +56,7 @@ class Keeper:
         self._members: Sequence[str] = ()
         self._sealed_since = 0.0  # with the present key
         self._roll_stored = True
+        self.unstored = False
         self._note_evicted()
 
     # ---- what the order tells ----
@@ -83,7 +87,7 @@ class Keeper:
     def _use(self, roll: Roll) -> None:
         if roll is not self._gate.roll:
             self._gate.use_roll(roll)
-            self._roll_stored = False
+            self._roll_stored, self.unstored = False, True
             self._note_evicted()
 
     def _note_evicted(self) -> None:
@@ -94,6 +98,7 @@ class Keeper:
         assert self._rotation is not None
         keys = self._rotation.keys
         self._gate.use(keys)
+        self.unstored |= not self._rotation.stored
         if keys.active != before.active:
             self._sealed_since = self._gate.now
 
@@ -210,39 +215,36 @@ class Keeper:
         """A key that is not here, and that some datagram has named; anybody can name one."""
         return self._gate.lacked
 
-    @property
-    def to_store(self) -> KeyRing | None:
-        """Have the key file hold these, then call `stored`; None if it does."""
+    def to_store(self) -> tuple[KeyRing | None, Roll | None]:
+        """Return what the key file and the identities' file are to hold; None if they do."""
         rotation = self._rotation
-        return None if rotation is None or rotation.stored else rotation.keys
+        keys = None if rotation is None or rotation.stored else rotation.keys
+        return keys, None if self._roll_stored else self._gate.roll
 
     def stored(self, keys: KeyRing) -> None:
         """The key file holds these."""
         if self._rotation is not None and keys is self._rotation.keys:
             self._rotation.stored = True
+        self.unstored = self.to_store() != (None, None)
 
     # ---- identities ----
 
     @property
     def is_evicted(self) -> bool:
-        """Whether the others trust this daemon no more."""
+        """Return whether the others trust this daemon no more, and the file here says so."""
         roll = self._gate.roll
-        return roll is not None and not roll.counts(self._core.start.name)
+        return roll is not None and self._roll_stored and not roll.counts(self._core.start.name)
 
     @property
     def roll(self) -> Roll | None:
         """Whose identities count; None where daemons have none."""
         return self._gate.roll
 
-    @property
-    def roll_to_store(self) -> Roll | None:
-        """Have the identities' file tell of these, then call `stored_roll`; None if it does."""
-        return None if self._roll_stored else self._gate.roll
-
     def stored_roll(self, roll: Roll) -> None:
         """The identities' file tells of these."""
         if roll is self._gate.roll:
             self._roll_stored = True
+        self.unstored = self.to_store() != (None, None)
 
     # ---- what is told ----
 

@@ -1,54 +1,11 @@
-"""Seats: what the desk keeps of each session, and what it is told of the clients."""
-
-from typing import TypeAlias
-
-import attrs
+"""Seats: what the desk keeps of each session."""
 
 from groupcomm.events import MemberId
-from groupcomm.security.access import Access
 from groupcomm.session.daemon import DaemonSession
 from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.raw import Raw
 
 _FRAGMENT = BundleKind.FRAGMENT
-
-
-@attrs.frozen
-class ClientOpened:
-    """A client has connected; its number came from `Desk.open`.
-
-    Attributes:
-        principal: whose session it will be; "" if nobody asked.
-    """
-
-    connection: int
-    principal: str = ""
-
-
-@attrs.frozen
-class ClientBytes:
-    """A client has sent bytes of its stream."""
-
-    connection: int
-    data: bytes
-
-
-@attrs.frozen
-class ClientGone:
-    """A client's stream has ended, whoever ended it."""
-
-    connection: int
-
-
-@attrs.frozen
-class RulesChanged:
-    """Other rules hold for all sessions from now on; see `Desk.govern`."""
-
-    access: Access
-    most_groups: int | None
-
-
-ClientInput: TypeAlias = ClientOpened | ClientBytes | ClientGone | RulesChanged
 
 
 class Seat:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from groupcomm.clocks.stamp import Position
+from groupcomm.core.blocking import Blocking
 from groupcomm.core.guard import Guard, alone
 from groupcomm.core.seat import Seat
 from groupcomm.core.told_causes import ToldCauses
@@ -14,7 +15,7 @@ from groupcomm.core.traffic import Traffic
 from groupcomm.events import GroupView, MemberId, Refused
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import DaemonSession
+from groupcomm.session.daemon import SessionLimits
 from groupcomm.session.frames import (
     encode_abort,
     encode_answer,
@@ -35,15 +36,19 @@ class Teller(ABC):
 
     Attributes:
         ready: connections with new output.
+        blocking: those for which all senders wait.
+        limits: of sessions that begin from now on.
         traffic: counts of what sessions gave and got.
         guard: what they may do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: SessionLimits) -> None:
+        self.limits = limits
+        self._now = 0.0
         self._seats: dict[int, Seat] = {}
         self._causes = ToldCauses()
         self._principals: set[int] = set()  # connections that asked for senders' principals
-        self._blocking: dict[int, DaemonSession] = {}  # perhaps not any more
+        self.blocking = Blocking()
         self.ready: dict[int, None] = {}
         self.traffic = Traffic()
         self.guard = Guard()
@@ -96,13 +101,7 @@ class Teller(ABC):
         if not session.push(*frame, droppable=droppable) and not seat.leaving:
             self._leave(seat, Code.CONNECTION_CLOSED, "the client was too slow")
         if session.blocks:
-            self._blocking[session.connection] = session
-
-    def is_blocked(self) -> bool:
-        """Whether all senders are to wait for a client of this daemon."""
-        if self._blocking:
-            self._blocking = {n: s for n, s in self._blocking.items() if s.blocks}
-        return bool(self._blocking)
+            self.blocking.add(session, self._now, self.limits.block_s)
 
     def show_view(self, connections: Iterable[int], view: GroupView) -> None:
         """Tell sessions of a group view; those that may not see members, of themselves alone."""

@@ -115,6 +115,11 @@ class Peer:
         self.settings: Settings | None = None
         self.kept_waiting_since = inf
 
+    @property
+    def label(self) -> str:
+        """What operators are told that it is called: its name, or its number before it has one."""
+        return self.name or f"daemon {self.number:x}"
+
     def call(self, name: str) -> None:
         """Note its name, as it says; raise ProtocolViolation if its number is of another one."""
         if daemon_number(name) != self.number:

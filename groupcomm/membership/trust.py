@@ -107,7 +107,7 @@ class Trust:
             return False
         fellow = self.fellows.setdefault(peer.number, Fellow())
         fellow.counts[error.reason] += 1
-        name = peer.name or f"daemon {peer.number:x}"
+        name = peer.label
         if fellow.is_to_be_told(now):
             self.news.append(
                 f"{name} has sent what no daemon in order sends ({error}; {fellow.counts.total()}"

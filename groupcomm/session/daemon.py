@@ -56,12 +56,13 @@ _FROM_CLIENTS: Final = frozenset(
 
 @attrs.frozen(kw_only=True)
 class SessionLimits:
-    """What one client may make its daemon keep, in bytes."""
+    """What one client may make its daemon keep, in bytes, and others wait, in seconds."""
 
     unreliable_drop_bytes: int = 4 * 1024 * 1024  # waiting output; UNRELIABLE is dropped above it
     output_cap_bytes: int = 2 * MAX_MESSAGE_BYTES  # one message with its heads, and a window
     backlog_cap_bytes: int = 1024 * 1024  # bundles without a number; what a visit may take
     block_bytes: int | None = None  # waiting output above which all senders wait; None: never
+    block_s: float = 10.0  # a client for which they wait for so long is cut off
 
     def __attrs_post_init__(self) -> None:
         if self.backlog_cap_bytes < 1:

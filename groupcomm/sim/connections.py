@@ -1,6 +1,6 @@
 """The clients' connections of one start of a daemon: pipes, as a shell would serve them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from typing import Final, NamedTuple, Protocol
 
 from groupcomm.core import (
@@ -9,9 +9,9 @@ from groupcomm.core import (
     ClientInput,
     ClientOpened,
     DaemonCore,
-    RulesChanged,
+    Output,
+    QuestionAnswered,
 )
-from groupcomm.core.desk import Desk
 from groupcomm.sim.loop import Loop
 from groupcomm.sim.pipe import Pipe
 
@@ -65,15 +65,16 @@ class Connections:
         self._core = core
         self._feed = feed
         self._open: dict[int, Connection] = {}
-        self._paused: set[int] = set()
+        self._unread: set[int] = set()  # the core has not looked at what they said
+        self._paused: set[int] = set()  # of these, from whom nothing is read
         self._closing: set[int] = set()  # the core is done, output may still wait
 
     def accept(self, client: Program) -> None:
         """A client connects."""
-        number = self._core.desk.open()
+        number = self._core.next_connection()
         up = Pipe(
             self._loop,
-            lambda data: self._feed(ClientBytes(number, data)),
+            lambda data: self._hear(number, data),
             client.flush,
             lambda: self._on_end(number),
         )
@@ -82,6 +83,10 @@ class Connections:
         self._feed(ClientOpened(number, client.principal))
         client.attach(up, down, number)
 
+    def _hear(self, number: int, data: bytes) -> None:
+        self._unread.add(number)
+        self._feed(ClientBytes(number, data))
+
     def _on_end(self, number: int) -> None:
         """The client has closed its end."""
         self._gone(number)
@@ -89,6 +94,7 @@ class Connections:
 
     def _gone(self, number: int) -> None:
         self._open.pop(number).down.break_off()
+        self._unread.discard(number)
         self._paused.discard(number)
         self._closing.discard(number)
 
@@ -97,59 +103,50 @@ class Connections:
         """Whether every client that is still there has read all that it is to get."""
         return not any(connection.client.alive for connection in self._open.values())
 
-    def serve(self, inputs: Sequence[ClientInput]) -> None:
-        """After a step: do for its clients what the core wants; `inputs` are those of the step."""
-        desk = self._core.desk
-        if desk.queries:
-            self._answer_queries(desk)
-        if desk.ready or desk.closed:
-            self._hand_on(desk)
-        if inputs or self._paused:
-            self._pause_and_resume(inputs)
-
-    def _answer_queries(self, desk: Desk) -> None:
-        """Answer what was asked; else a session that waits for it is never read again."""
-        queries, desk.queries = desk.queries, []
-        for number, _ in queries:
-            if number in desk.sessions:
-                desk.answer(number, ANSWER)
-
-    def _hand_on(self, desk: Desk) -> None:
-        ready, desk.ready = desk.ready, {}
-        for number in ready:
+    def serve(self, output: Output) -> None:
+        """After a step: do for its clients what the core wants."""
+        for number, _ in output.questions:  # else a session that waits is never read again
+            self._feed(QuestionAnswered(number, ANSWER))
+        for number in output.ready:
             self._write(number)
-        closed, desk.closed = desk.closed, []
-        for number in closed:
-            connection = self._open.get(number)
-            if connection is not None:
-                connection.up.break_off()
-                self._closing.add(number)
-                self._write(number)
+        for number in output.ended:
+            self._begin_end(number)
+        if self._unread:
+            self._pause_and_resume(output.readable)
+
+    def _begin_end(self, number: int) -> None:
+        connection = self._open.get(number)
+        if connection is not None:
+            connection.up.break_off()
+            self._closing.add(number)
+            self._write(number)
 
     def _write(self, number: int) -> None:
         """Hand a session's output to its connection, as far as there is room."""
         connection = self._open.get(number)
         if connection is None:
             return
-        session, down = self._core.desk.sessions.get(number), connection.down
-        while session is not None and session.output_bytes and (room := down.room()):
-            down.write(b"".join(session.take(room)))
-        if number in self._closing and (session is None or not session.output_bytes):
+        down, is_drained = connection.down, False
+        if down.is_broken:  # it has gone; what it had sent and nobody has read is lost
+            connection.up.break_off()
+            self._on_end(number)
+            return
+        while not is_drained and (room := down.room()):
+            data = b"".join(self._core.pop_output(number, room))
+            is_drained = len(data) < room
+            if data:
+                down.write(data)
+        if number in self._closing and is_drained:
             self._closing.remove(number)
             down.close()
             self._feed(ClientGone(number))
 
-    def _pause_and_resume(self, inputs: Sequence[ClientInput]) -> None:
+    def _pause_and_resume(self, readable: Collection[int]) -> None:
         """Read only from clients whose sessions take more."""
-        sessions = self._core.desk.sessions
-        heard = {event.connection for event in inputs if not isinstance(event, RulesChanged)}
-        for number in sorted(heard | self._paused):
-            session = sessions.get(number)
-            reading = session is None or session.reading
-            if reading == (number in self._paused):
-                self._paused ^= {number}
-                if number in self._open:
-                    self._open[number].up.set_reading(reading)
+        self._unread.difference_update(readable)
+        for number in sorted(self._paused.symmetric_difference(self._unread)):
+            self._open[number].up.set_reading(number in self._paused)
+        self._paused = self._unread.copy()
 
     def break_all(self) -> None:
         """The daemon is gone: every connection ends at once, and what is in it is lost."""

@@ -14,7 +14,7 @@ from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Adoption, Start
 from groupcomm.config.view import DaemonId, Incarnation
-from groupcomm.core import DaemonCore
+from groupcomm.core import DaemonCore, ProgramSettings
 from groupcomm.core.gate import STALE
 from groupcomm.membership.reservation import count_start
 from groupcomm.membership.states import State
@@ -27,6 +27,7 @@ from groupcomm.sim.clock import Clock
 from groupcomm.sim.connections import Program
 from groupcomm.sim.disk import Disk, DiskRecord
 from groupcomm.sim.identities import draw_private, roll_of
+from groupcomm.sim.key_files import KeyFiles
 from groupcomm.sim.loop import SECOND, Loop, random_for
 from groupcomm.sim.network import Network, Put
 from groupcomm.sim.process import STEP_US, End, Process
@@ -255,16 +256,17 @@ class Host:
             credentials=self.credentials,
             now=self.clock.monotonic(now),
             wall=self.clock.wall(now),
-            limits=SessionLimits(
-                unreliable_drop_bytes=settings.session_cap_bytes // 4,
-                output_cap_bytes=settings.session_cap_bytes,
+            settings=ProgramSettings(
+                access=cluster.access,
+                limits=SessionLimits(
+                    unreliable_drop_bytes=settings.session_cap_bytes // 4,
+                    output_cap_bytes=settings.session_cap_bytes,
+                ),
             ),
             probe=probe,
         )
         if self.corrupt is not None:
             self.corrupt(core)
-        if cluster.access.restricts:
-            core.desk.govern(cluster.access, None)
         process = Process(
             self._loop,
             cluster.network,
@@ -273,6 +275,7 @@ class Host:
             core,
             self.clock,
             disk,
+            KeyFiles(self._loop, self),
             incarnation.restarts,
             probe,
             self._ended,
@@ -335,9 +338,9 @@ class Host:
         self.process = None
         self._listen()
         if how is End.OUTDATED:
-            assert process.core.adopt is not None
+            assert process.over is not None
             self.outdated += 1
-            self.boot(process.core.adopt)
+            self.boot(process.over.adopt)
         self.on_end(self, how)
 
     # ---- what daemons and clients do ----

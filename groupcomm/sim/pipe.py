@@ -60,6 +60,11 @@ class Pipe:
         self._was_full = self._was_full or room <= 0
         return max(room, 0)
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether the reader is gone, as a writer to a socket finds out."""
+        return self._broken
+
     def write(self, data: bytes) -> None:
         """Send bytes; a frame that is begun while there is room may be longer than it."""
         assert not self._closing, "written to a closed pipe"

@@ -5,17 +5,34 @@ many datagrams at once. A step that is due does everything that is due then.
 """
 
 import enum
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from math import inf
 from typing import Final
 
-from groupcomm.core import ClientInput, DaemonCore, Transmission
+from groupcomm.core import (
+    DaemonCore,
+    Input,
+    LeaveRequested,
+    MarkNotStored,
+    MarkStored,
+    News,
+    Output,
+    Over,
+    Store,
+    StoreMark,
+    Transmission,
+    WallClockRead,
+    drive,
+)
+from groupcomm.core import End as CoreEnd
 from groupcomm.core.gate import STALE
-from groupcomm.membership.states import State
 from groupcomm.sim.clock import Clock
 from groupcomm.sim.connections import Connections, Program
 from groupcomm.sim.disk import Disk, DiskRecord
+from groupcomm.sim.key_files import KeyFiles
 from groupcomm.sim.loop import SECOND, Loop
 from groupcomm.sim.network import Network
 from groupcomm.sim.path_faults import Forged
@@ -35,6 +52,9 @@ BUFFER_DATAGRAMS: Final = 4000
 
 LINGER_US: Final = 2 * SECOND
 """How long a daemon that has left waits for its clients to read what is theirs."""
+
+MOST_NEWS: Final = 64
+"""Of one daemon's log, the latest that are remembered."""
 
 LINGER_LOOK_US: Final = SECOND // 200
 
@@ -80,6 +100,7 @@ class Process:
         core: the protocol.
         clock: what it reads as time.
         disk: where its marks go.
+        key_files: where its keys go, and who was evicted.
         restarts: what the disk holds as its restart count.
         probe: the core's; its fuse may kill this process in the middle of a step.
         ended: is called once, when it is over.
@@ -90,6 +111,8 @@ class Process:
         sends_left: so many datagrams it still sends, then it is killed; None for no such limit.
         injected: datagrams without a valid seal that were put before it.
         steps: how many it has made.
+        news: what its log would say of late.
+        over: how its core has ended; None while it goes on.
         may_fail: it ends where another one would be a failed run: it lies, and is lied to.
         stale: reasons for which also what a daemon of the cluster has sealed is dropped.
     """
@@ -103,6 +126,7 @@ class Process:
         core: DaemonCore,
         clock: Clock,
         disk: Disk,
+        key_files: KeyFiles,
         restarts: int,
         probe: TraceProbe,
         ended: Callable[["Process", End], None],
@@ -114,6 +138,7 @@ class Process:
         self.core = core
         self.clock = clock
         self.disk = disk
+        self._key_files = key_files
         self.restarts = restarts
         self.probe = probe
         self._ended = ended
@@ -123,18 +148,19 @@ class Process:
         self.sends_left: int | None = None
         self.injected = 0
         self.steps = 0
+        self.news: deque[News] = deque(maxlen=MOST_NEWS)
+        self.over: Over | None = None
         self.may_fail = False
         self.stale = STALE
         self._lookalikes = 0  # forged ones that the core took for replays or its own
         self._forged_replays = 0  # those of them that it took for replays
         self._inbox: list[tuple[int, int, bytes]] = []  # a heap by arrival
         self._count = 0  # of what was put there
-        self._inputs: list[ClientInput] = []
+        self._inputs: list[Input] = []
         self._busy_until = 0
         self._paused_until = 0
         self._step_at = _NEVER
         self._timer = inf  # the deadline that a call is due for, on this daemon's clock
-        self._storing = False
         self._over = False  # it has left, and only serves its clients
         self.connections = Connections(loop, core, self._input)
         loop.at(loop.now + WALL_INTERVAL_US, self._compare_clocks)
@@ -157,7 +183,7 @@ class Process:
         """A client connects."""
         self.connections.accept(client)
 
-    def _input(self, event: ClientInput) -> None:
+    def _input(self, event: Input) -> None:
         if self.alive:
             self._inputs.append(event)
             self.wake()
@@ -239,63 +265,68 @@ class Process:
             self._inputs = []
         if datagrams or inputs or not forged:
             self._handle(datagrams, inputs)
-        self._after_step(inputs)
+        self._after_step()
 
-    def _after_step(self, inputs: list[ClientInput]) -> None:
+    def _after_step(self) -> None:
         inbox = self._inbox
         if self.alive:
-            self.connections.serve(inputs)
             if self.core.deadline < self._timer:
                 self._arm()
             if inbox and inbox[0][0] + WAKE_US < self._step_at:
                 self._wake_at(inbox[0][0] + WAKE_US)
 
-    def _handle(self, datagrams: list[bytes], inputs: list[ClientInput]) -> None:
+    def _handle(self, datagrams: list[bytes], inputs: list[Input]) -> None:
         if not self.alive:
             return
-        core = self.core
         try:
-            now = self.clock.monotonic(self._loop.now)
-            self._send(core.handle(now, datagrams, inputs))
-            if self.sends_left != 0:
-                core.deliver()
+            drive(self.core, self, self.clock.monotonic(self._loop.now), datagrams, inputs)
         except Killed:
             self.end(End.KILLED)
-            return
         except Exception as error:
-            if self.may_fail:
-                self.end(End.KILLED)
-                return
-            raise CoreFailure(self.name, error) from error
-        if (
-            self.sends_left == 0
-            or core.mark_to_store is not None
-            or core.adopt is not None
-            or core.membership.state is State.LEFT
-        ):
-            self._look_after(core)
+            if not self.may_fail:
+                raise CoreFailure(self.name, error) from error
+            self.end(End.KILLED)
 
-    def _send(self, transmissions: list[Transmission]) -> None:
+    # ---- what a step asks for ----
+
+    def store(self, wanted: Sequence[Store]) -> None:
+        """See Shell."""
+        for each in wanted:
+            if isinstance(each, StoreMark):
+                record = DiskRecord(restarts=self.restarts, mark=each.mark)
+                stored = partial(self._input, MarkStored(each.mark))
+                self.disk.write(record, stored, lambda why: self._input(MarkNotStored(why)))
+            else:
+                self._key_files.store(each, self._input)
+
+    def send(self, output: Output) -> bool:
+        """See Shell; the last datagrams of one that is killed may be few."""
+        datagrams = output.datagrams
         if self.sends_left is not None:
-            transmissions = self._last_words(transmissions)
-        for target, datagram in transmissions:
+            datagrams = self._last_words(datagrams)
+        for target, datagram in datagrams:
             if target is None:
                 self._network.multicast(self._index, datagram)
             else:
                 self._network.unicast(self._index, target, datagram)
-
-    def _look_after(self, core: DaemonCore) -> None:
-        """What a step may ask for besides datagrams."""
         if self.sends_left == 0:
             self.end(End.KILLED)
-        elif core.mark_to_store is not None and not self._storing:
-            self._store(core.mark_to_store)
-        elif core.adopt is not None:
+        return self.alive
+
+    def serve(self, output: Output) -> None:
+        """See Shell."""
+        self.news.extend(output.news)
+        self.connections.serve(output)
+
+    def finish(self, over: Over) -> None:
+        """See Shell."""
+        self.over = over
+        if over.end is CoreEnd.OUTDATED:
             self.end(End.OUTDATED)
-        elif core.state is State.LEFT:
-            self._over = True
-            self._step_at = _OVER
-            self._linger(self._loop.now + LINGER_US)
+            return
+        self._over = True
+        self._step_at = _OVER
+        self._linger(self._loop.now + LINGER_US)
 
     def _last_words(self, transmissions: list[Transmission]) -> list[Transmission]:
         assert self.sends_left is not None
@@ -331,28 +362,9 @@ class Process:
         now = self._loop.now
         if not self.alive or self._over:
             return
-        if not self.paused:
-            self.core.observe_wall(self.clock.monotonic(now), self.clock.wall(now))
+        if not self.paused:  # the next step is early enough
+            self._inputs.append(WallClockRead(self.clock.monotonic(now), self.clock.wall(now)))
         self._loop.at(now + WALL_INTERVAL_US, self._compare_clocks)
-
-    # ---- the disk ----
-
-    def _store(self, mark: int) -> None:
-        self._storing = True
-        record = DiskRecord(restarts=self.restarts, mark=mark)
-        self.disk.write(record, lambda: self._stored(mark), self._not_stored)
-
-    def _stored(self, mark: int) -> None:
-        self._storing = False
-        if self.alive:
-            self.core.stored(mark, self.clock.monotonic(self._loop.now))
-            self.wake()
-
-    def _not_stored(self, reason: str) -> None:
-        self._storing = False
-        if self.alive:
-            self.core.store_failed(reason, self.clock.monotonic(self._loop.now))
-            self.wake()
 
     # ---- ends ----
 
@@ -360,13 +372,13 @@ class Process:
         """Leave in order: the core does what has to be done first."""
         if self.alive and not self.leaving:
             self.leaving = True
-            self.core.leave()
-            self.wake()
+            self._input(LeaveRequested())
 
     def _linger(self, until: int) -> None:
         """It has left; its clients may still read what is theirs."""
         if self.alive and (self.connections.all_served or self._loop.now >= until):
-            self.end(End.CUT_SHORT if self.core.leaving.unfinished else End.LEFT)
+            assert self.over is not None
+            self.end(End.CUT_SHORT if self.over.unfinished else End.LEFT)
         elif self.alive:
             self._loop.at(self._loop.now + LINGER_LOOK_US, self._linger, until)
 

@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from groupcomm.core import ClientDismissed
 from groupcomm.errors import AccessRefused, LocalProtocolError
 from groupcomm.events import Message, Refused
 from groupcomm.session.codes import Code
@@ -51,11 +52,13 @@ def reload(daemon: Daemon, folder: Path, old: str, new: str) -> None:
     daemon.service.reload(attrs.evolve(config, unix=daemon.unix))
 
 
-def cut_off(daemon: Daemon) -> None:
-    """End all sessions; their programs may come again."""
-    for number in list(daemon.service.core.desk.sessions):
-        daemon.service.core.desk.dismiss(number, Code.NET_ERROR, "cut off by the test")
-    daemon.service.turn()
+def cut_off(daemon: Daemon, *connections: int) -> None:
+    """End these sessions, or all; their programs may come again."""
+    service = daemon.service
+    numbers = connections or [number for number, _ in service.clients.principals()]
+    why = "cut off by the test"
+    service.clients.feed([ClientDismissed(number, Code.NET_ERROR, why) for number in numbers])
+    service.turn()
 
 
 async def until(connection: Any, is_it: Callable[[Any], bool]) -> Any:
@@ -181,9 +184,7 @@ async def test_filters_that_are_set_while_there_is_no_session_are_those_of_the_n
             return new
 
         monkeypatch.setattr(Sessions, "_connect", connect_meanwhile)
-        desk = daemons["a"].service.core.desk
-        desk.dismiss(ann.member.connection, Code.NET_ERROR, "cut off by the test")
-        daemons["a"].service.turn()
+        cut_off(daemons["a"], ann.member.connection)
         await until_class(ann, Reconnected)
         await ann.join("g")  # filters change with a view
         await ann.multicast("g", b"x" * 1000)

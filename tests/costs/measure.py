@@ -15,7 +15,6 @@ import attrs
 
 from groupcomm.core import DaemonCore
 from groupcomm.level import ServiceLevel
-from groupcomm.session.daemon import DaemonSession
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.loop import SECOND
 from groupcomm.sim.settings import plain_settings
@@ -28,9 +27,9 @@ LEAST_MESSAGES: Final = 60
 LEAST_S: Final = 0.3
 """So much is counted, whichever takes longer."""
 
-_HANDLE: Final = DaemonCore.handle.__code__
+_STEP: Final = DaemonCore.step.__code__
 _ENTRIES: Final[frozenset[CodeType]] = frozenset(
-    (_HANDLE, DaemonCore.deliver.__code__, DaemonSession.take.__code__)
+    (_STEP, DaemonCore.deliver.__code__, DaemonCore.pop_output.__code__)
 )
 """What a daemon calls of its core, at each step."""
 
@@ -89,10 +88,10 @@ class _Counts:
             code = frame.f_code
             if code in _ENTRIES:
                 self._within += 1
-                if code is _HANDLE:
+                if code is _STEP:
                     self.steps += 1
                     come = frame.f_locals
-                    self.idle += not (come["datagrams"] or come["clients"])
+                    self.idle += not (come["datagrams"] or come["inputs"])
             self.calls += self._within > 0
         elif event == "return" and frame.f_code in _ENTRIES:
             self._within -= 1

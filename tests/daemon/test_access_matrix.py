@@ -5,11 +5,12 @@ What programs send is written here byte by byte, as libraries refuse to send nam
 
 import json
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pytest
 
-from groupcomm.core import ClientBytes, ClientOpened, RulesChanged
+from groupcomm.core import ClientBytes, ClientDismissed, ClientOpened, ProgramSettings
 from groupcomm.events import Closed, GroupView, Message, Refused
 from groupcomm.groups.table import GroupTable
 from groupcomm.level import ServiceLevel
@@ -92,7 +93,7 @@ class Stage:
         return self.cluster.cores["a"]
 
     def govern(self, rows: Sequence[Row]) -> None:
-        self.cluster.step("a", [], [RulesChanged(access_of(rows), None)])
+        self.cluster.step("a", [], [ProgramSettings(access=access_of(rows))])
 
     def merge(self) -> None:
         self.cluster.isolate("a", "b")
@@ -118,11 +119,10 @@ class Stage:
 
     def end(self) -> None:
         """All that have asked for something go."""
-        for program in self.cluster.programs[1:]:
-            self.core.desk.dismiss(program.connection, -1, "over")
+        gone = [ClientDismissed(each.connection, -1, "over") for each in self.cluster.programs[1:]]
+        self.cluster.step("a", [], gone)
         self.cluster.run(0.2)
         self.cluster.programs = [self.bob]
-        self.core.desk.closed.clear()
 
 
 def expected(rows: Sequence[Row], verb: Verb, name: bytes) -> bool:
@@ -173,7 +173,8 @@ def check_view(join: Attempt, may_see: bool) -> None:
 def check_questions(stage: Stage, rows: Sequence[Row]) -> None:
     """What a program asks of its daemon; of names that are none there is nothing to tell."""
     nothing: Any = None
-    parts = Parts(nothing, stage.core, nothing, nothing, nothing, nothing, nothing, nothing, 0.0)
+    config: Any = SimpleNamespace(access=access_of(rows))
+    parts = Parts(config, stage.core, nothing, nothing, nothing, nothing, nothing, nothing, 0.0)
 
     def allowed(question: str) -> bool:
         return "refused" not in json.loads(answer(parts, question, ANN))

@@ -1,6 +1,6 @@
 """What is put together for who asks: once a turn, and in a small share of the time."""
 
-from groupcomm.core import ClientBytes
+from groupcomm.core import ClientBytes, ClientGone
 from groupcomm.events import Answer
 from groupcomm.session.frames import encode_query
 from groupcommd.answers import TURN_S, Answers
@@ -22,7 +22,8 @@ class Asked:
         self.made: list[tuple[str, str]] = []
         self.takes_s = takes_s
         self.now = 0.0
-        self.answers = Answers(self.clients.core.desk, self._answer, lambda: self.now)
+        self._principals: dict[int, str] = {}
+        self.answers = Answers(self._answer, self._principals.get, lambda: self.now)
 
     def _answer(self, question: str, principal: str) -> bytes:
         self.now += self.takes_s
@@ -36,8 +37,22 @@ class Asked:
             at = len(self.clients.sessions)
             numbers.append(self.clients.connect(f"u{at}", principal=principal))
         for number in numbers:
+            self._principals[number] = principal
             self.clients.step(ClientBytes(number, encode_query(question)))
         return numbers
+
+    def serve(self, now: float) -> None:
+        """A turn, as of a service."""
+        questions, self.clients.questions = self.clients.questions, []
+        if questions:
+            self.answers.ask(questions, now)
+        if self.answers.due <= now:
+            self.clients.step(*self.answers.answer(now))
+
+    def end(self, number: int) -> None:
+        """A session ends."""
+        del self._principals[number]
+        self.clients.step(ClientGone(number))
 
     def told(self, number: int) -> list[bytes]:
         """The answers of a session."""
@@ -48,7 +63,7 @@ def test_equal_questions_of_a_turn_have_one_answer() -> None:
     asked = Asked()
     ann, bob = asked.ask("status", count=5), asked.ask("status", "unix:bob", count=5)
     other = asked.ask("groups")
-    asked.answers.serve(0.0)
+    asked.serve(0.0)
     assert asked.made == [
         ("status", "unix:ann"),
         ("status", "unix:bob"),
@@ -63,14 +78,14 @@ def test_the_next_turn_puts_together_another_one() -> None:
     asked = Asked()
     for _ in range(2):
         asked.ask("status")
-        asked.answers.serve(asked.now)
+        asked.serve(asked.now)
     assert len(asked.made) == 2
 
 
 def test_what_does_something_is_done_each_time() -> None:
     asked = Asked()
     asked.ask("keys promote 2", count=2)
-    asked.answers.serve(0.0)
+    asked.serve(0.0)
     assert len(asked.made) == 2
 
 
@@ -82,7 +97,7 @@ def test_answers_take_their_share_of_the_time_and_no_more() -> None:
     while asked.answers.due <= 100.0 or not turns:
         turns += 1
         last = asked.now
-        asked.answers.serve(asked.now)
+        asked.serve(asked.now)
         assert len(asked.made) == turns, "one in a turn, as each takes long"
         asked.now = max(asked.now, min(asked.answers.due, 1000.0))
     assert turns == 40
@@ -93,14 +108,14 @@ def test_short_answers_share_a_turn() -> None:
     asked = Asked(takes_s=TURN_S / 10)
     for number in range(8):
         asked.ask(f"members g{number}")
-    asked.answers.serve(0.0)
+    asked.serve(0.0)
     assert len(asked.made) == 8
 
 
 def test_who_has_gone_is_not_answered() -> None:
     asked = Asked()
     (number,) = asked.ask("status")
-    asked.clients.core.desk.sessions.pop(number)
-    asked.answers.serve(0.0)
+    asked.end(number)
+    asked.serve(0.0)
     assert asked.made == []
     assert asked.answers.due == float("inf")

@@ -51,7 +51,7 @@ async def test_who_breaks_the_protocol_is_named_by_all_tools_and_left_out_for_a_
                 lie(daemons)
                 await trio.sleep(0.1)
             assert daemons["a"].members == "a"
-            (found,) = broken(core, trio.current_time())
+            (found,) = broken(core.status(trio.current_time()))
             await trio.sleep(1.0)
             await daemons.settle("ab", 5.0)
             texts = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
@@ -60,7 +60,7 @@ async def test_who_breaks_the_protocol_is_named_by_all_tools_and_left_out_for_a_
         assert texts[1].startswith("protocol: b is left out for 1 s")
         assert found["counts"] == {"sender": FEW}
         assert 0 < found["left_out_s"] <= 1.0
-        (later,) = broken(core, trio.current_time())
+        (later,) = broken(core.status(trio.current_time()))
         assert json.loads(json.dumps(later))["left_out_s"] == 0
         datagrams = {"rejected": {}, "violations": dict(core.counters.violations), "not_sent": 0}
         for state, grade in ((found, Grade.PROBLEM), (later, Grade.WARNING)):

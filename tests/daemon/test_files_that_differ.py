@@ -2,17 +2,19 @@
 
 import logging
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
+import attrs
 import pytest
 
+from groupcomm.config.core import CoreConfig
 from groupcomm.config.shared import Difference
-from groupcomm.core import DaemonCore
+from groupcomm.config.start import Start
+from groupcomm.config.view import Incarnation
+from groupcomm.core import DaemonCore, Status
 from groupcomm.membership.comparison import Other, Verdict
 from groupcommd.addresses import Address
 from groupcommd.config_file import DaemonConfig, read_config
-from groupcommd.files import PATIENCE_S, Files
+from groupcommd.files import PATIENCE_S, Files, Statement
 from groupcommd.strangers import FRESH_S, LOOK_S, MAX_STRANGERS, Strangers
 from tests.campaigns.differing_files import play
 
@@ -53,11 +55,18 @@ def other(verdict: Verdict, *differences: Difference, excludes: bool = True) -> 
 MISSING = Difference("sites.hall.daemons", ("a", "b", "c"), ("b", "c", "d"))
 
 
-def files(config: DaemonConfig, others: list[Other]) -> Files:
-    """What a daemon tells whose core has found these."""
-    comparison = SimpleNamespace(others=lambda view, now: others)
-    membership = SimpleNamespace(comparison=comparison, peers={})
-    return Files(cast(DaemonCore, SimpleNamespace(membership=membership, view=None)), config)
+def status(now: float, *others: Other) -> Status:
+    """What a core tells that has found these."""
+    config = CoreConfig(suite=0, sites=(("a", "b"),))
+    start = Start(name="a", incarnation=Incarnation(1, 7))
+    core = DaemonCore(config, start, keys=None, now=0.0, wall=0.0)
+    return attrs.evolve(core.status(now), differing=others)
+
+
+def stated(config: DaemonConfig, found: Other) -> Statement:
+    """What is said of one that was found."""
+    (statement,) = Files(config).statements(status(0.0, found))
+    return statement
 
 
 @pytest.mark.parametrize(
@@ -71,7 +80,7 @@ def files(config: DaemonConfig, others: list[Other]) -> Files:
 def test_a_statement_names_file_key_and_host(
     config: DaemonConfig, verdict: Verdict, text: str, remedy: str
 ) -> None:
-    (found,) = files(config, [other(verdict, MISSING)]).statements(0.0)
+    found = stated(config, other(verdict, MISSING))
     assert text in found.text
     assert remedy in found.remedy
     assert str(config.file) in found.text
@@ -81,36 +90,32 @@ def test_a_statement_names_file_key_and_host(
 
 def test_settings_are_told_with_both_values_and_not_too_many(config: DaemonConfig) -> None:
     numbers = [Difference(f"timing.t{place}", ("1",), ("2",)) for place in range(9)]
-    (found,) = files(config, [other(Verdict.OPEN, *numbers)]).statements(0.0)
+    found = stated(config, other(Verdict.OPEN, *numbers))
     assert "timing.t4 (here 1, there 2), and 4 more" in found.text
     only = Difference("links.a-b.delay_ms", ("5",), None)
-    (found,) = files(config, [other(Verdict.OPEN, only)]).statements(0.0)
+    found = stated(config, other(Verdict.OPEN, only))
     assert "links.a-b.delay_ms (only here: 5)" in found.text
 
 
 def test_settings_that_only_should_be_equal_part_nobody(config: DaemonConfig) -> None:
-    (found,) = files(config, [other(Verdict.OURS, MISSING, excludes=False)]).statements(0.0)
+    found = stated(config, other(Verdict.OURS, MISSING, excludes=False))
     assert "form views all the same" in found.text
 
 
 def test_the_log_has_a_line_for_each_change_and_one_for_the_end(
     config: DaemonConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    others = [other(Verdict.OPEN)]
-    told = files(config, others)
+    told = Files(config)
     with caplog.at_level(logging.INFO, "groupcommd"):
-        told.look(0.0)
+        told.look(status(0.0, other(Verdict.OPEN)))
         assert caplog.messages == [], "it may still say what differs"
-        told.look(PATIENCE_S)
+        told.look(status(PATIENCE_S, other(Verdict.OPEN)))
         assert "settings that they have not told yet" in caplog.messages[-1]
-        others[:] = [other(Verdict.OPEN, MISSING)]
         for now in range(6, 60):
-            told.look(now)
-        others[:] = [other(Verdict.OURS, MISSING)]
-        told.look(60.0)
-        others.clear()
-        told.look(61.0)
-        told.look(62.0)
+            told.look(status(now, other(Verdict.OPEN, MISSING)))
+        told.look(status(60.0, other(Verdict.OURS, MISSING)))
+        told.look(status(61.0))
+        told.look(status(62.0))
     assert len(caplog.messages) == 4
     assert caplog.messages[-1] == "no daemon that is heard has other settings any more"
 

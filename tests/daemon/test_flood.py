@@ -7,7 +7,6 @@ import pytest
 import trio
 import trio.testing
 
-from groupcomm.core.counters import Counters
 from groupcommd.doors import GRACE_S, Door
 from groupcommd.flood import CALM_S, INTERVAL_S, MANY_PER_S, PAUSE_S, Flood
 from groupcommd.udp import MAX_READS
@@ -15,7 +14,7 @@ from tests.daemon.virtual import virtual_clock
 
 
 class Junk:
-    """A daemon's counters, and what watches them.
+    """What a daemon gets, and what watches it.
 
     Attributes:
         now: seconds.
@@ -23,14 +22,12 @@ class Junk:
     """
 
     def __init__(self) -> None:
-        self._counters = Counters()
-        self.flood = Flood(self._counters)
+        self.flood = Flood()
         self.now = 0.0
 
     def turn(self, junk: int, useful: int = 0) -> float:
         """How long not to read after a turn that has brought so much."""
-        self._counters.received += junk + useful
-        self._counters.rejected["tag"] += junk
+        self.flood.note(junk + useful, junk)
         return self.flood.pause_s(self.now)
 
     def last(self, per_s: float) -> None:

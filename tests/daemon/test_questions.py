@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from groupcomm.core import QuestionAnswered
 from groupcomm.session.frames import encode_hello, encode_query
 from groupcomm_client import connect
 from groupcomm_client.local_cluster import LocalCluster
@@ -34,19 +35,20 @@ class Counted:
     def __init__(self, daemons: Daemons, name: str) -> None:
         self.made = self.most = 0
         answers = daemons[name].service._answers
-        serve = answers.serve
+        answer = answers.answer
 
         def counted(_question: str, _principal: str) -> bytes:
             self.made += 1
             return bytes(2000)
 
-        def served(now: float) -> None:
+        def answered(now: float) -> list[QuestionAnswered]:
             before = self.made
-            serve(now)
+            found = answer(now)
             self.most = max(self.most, self.made - before)
+            return found
 
         answers._answer = counted
-        answers.serve = served  # type: ignore[method-assign]
+        answers.answer = answered  # type: ignore[method-assign]
 
 
 @asynccontextmanager

@@ -6,13 +6,16 @@ import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
+from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
-from groupcomm.membership.reservation import Reservation
+from groupcomm.config.view import Incarnation
+from groupcomm.core import DaemonCore
 from groupcomm_client import connect
 from groupcomm_client.doctor.daemon import Told, check_disk
 from groupcomm_client.doctor.finding import Finding, Grade
@@ -29,22 +32,33 @@ MARK = 10**9
 
 
 class Watched:
-    """A reservation, and what is said of its disk."""
+    """A core, and what is said of its disk."""
 
     def __init__(self) -> None:
-        self.disk = Reservation(0, MARK, lambda now: int(now * 1e6), 0.0)
-        self.watch = DiskWatch(self.disk, FOLDER, TIMEOUT_S)
+        config = CoreConfig(suite=0, sites=(("a",),))
+        start = Start(name="a", incarnation=Incarnation(1, 7), mark=MARK)
+        self._core = DaemonCore(config, start, keys=None, now=0.0, wall=0.0)
+        self.disk = self._core.reservation
+        self._watch = DiskWatch(FOLDER, TIMEOUT_S)
 
     def write(self, begins: float, ends: float) -> None:
         assert self.disk.to_store is None or self.disk.asked_at == begins
         self.disk.may_use(self.disk.mark + 1, begins)
         assert self.disk.to_store is not None
         self.disk.stored(self.disk.to_store, ends)
-        self.watch.look(ends)
+        self.look(ends)
+
+    def look(self, now: float) -> None:
+        """The look of a second."""
+        self._watch.look(self._core.status(now))
+
+    def told(self, now: float) -> dict[str, Any]:
+        """What `status` says."""
+        return self._watch.told(self._core.status(now))
 
     def finding(self, now: float) -> Finding:
         """What the doctor finds."""
-        return check_disk(Told({}, {"disk": self.watch.status(now)}, {}))
+        return check_disk(Told({}, {"disk": self.told(now)}, {}))
 
 
 # ---- what is told ----
@@ -57,7 +71,7 @@ def test_a_disk_that_is_well_is_not_spoken_of(caplog: pytest.LogCaptureFixture) 
         watched.write(second, second + 0.01)
     assert caplog.text == ""
     assert watched.finding(5.0).grade is Grade.OK
-    assert watched.watch.status(5.0) == {
+    assert watched.told(5.0) == {
         "folder": str(FOLDER),
         "write_s": 0.01,
         "slow": False,
@@ -93,11 +107,11 @@ def test_a_disk_that_does_not_answer_is_told_of_while_it_does_not(
     watched = Watched()
     watched.disk.may_use(MARK + 1, 10.0)
     for second in range(10, 15):
-        watched.watch.look(second)
+        watched.look(second)
     assert all("stands aside" in line for line in caplog.messages)
     caplog.clear()
-    watched.watch.look(15.0)
-    watched.watch.look(16.0)
+    watched.look(15.0)
+    watched.look(16.0)
     (line,) = caplog.messages
     assert f"{FOLDER}: the disk has not answered for 5.0 s (disk_timeout_s = 5)" in line
     found = watched.finding(16.0)
@@ -117,7 +131,7 @@ def test_writes_that_fail_are_told_of_once_for_each_reason(
     for reason in ("No space left", "No space left", "Input/output error"):
         watched.disk.step(1000.0)
         watched.disk.failed(f"state_dir {FOLDER} cannot be used: {reason}", 1.0)
-        watched.watch.look(1.0)
+        watched.look(1.0)
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
     assert "No space left" in caplog.messages[0]
     found = watched.finding(1.0)

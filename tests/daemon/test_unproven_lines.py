@@ -5,6 +5,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import trio
 import trio.testing
@@ -74,14 +75,15 @@ async def test_junk_that_goes_on_is_told_again_after_an_hour(
 ) -> None:
     async with virtual_daemons(tmp_path, "a") as daemons:
         watch = daemons["a"].service._watch
-        counters = daemons["a"].service.core.counters
+        core = daemons["a"].service.core
         with caplog.at_level(logging.INFO, "groupcommd"):
             caplog.clear()
             now = 0.0
             while now < 2.5 * JUNK_TOLD_S:
-                counters.rejected["tag"] += MANY_PER_S + 1
-                assert watch.look_at_junk(0, now)
-                assert not watch.look_at_junk(0, now + 1.0)
+                core.counters.rejected["tag"] += MANY_PER_S + 1
+                status = core.status(trio.current_time())
+                assert watch.look_at_junk(attrs.evolve(status, at=now), 0)
+                assert not watch.look_at_junk(attrs.evolve(status, at=now + 1.0), 0)
                 now += 100.0
             warnings = [r for r in caplog.records if r.levelno >= logging.WARNING]
         assert len(warnings) == 3

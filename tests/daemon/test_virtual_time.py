@@ -10,6 +10,7 @@ import trio.testing
 
 from groupcomm.errors import SessionEnded
 from groupcomm.events import DaemonView, Message
+from groupcomm.level import ServiceLevel
 from groupcomm.session.frames import encode_hello
 from groupcomm_client import Connection, connect
 from groupcommd.clients import HELLO_S, LINGER_S
@@ -129,8 +130,34 @@ async def test_a_program_that_holds_all_up_is_cut_off_in_time(
         sessions = daemons["a"].service.core.desk.sessions
         await trio.sleep(29)
         assert [s.too_slow for s in sessions.values()] == [False]
-        await trio.sleep(5)  # a look each second, and what a busy host makes the clock jump
+        await trio.sleep(5)  # one more, and what a busy host makes the clock jump
         assert [s.too_slow for s in sessions.values()] == [True]
         with pytest.raises(SessionEnded, match="all senders waited for it for 30 s"):
             async for _ in slow:
                 pass
+
+
+async def test_whoever_else_holds_all_up_is_cut_off_in_time_too(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    """It began later, and nothing is said to it after the first one has had to go."""
+    limits = 'slow_receivers = "block"\nblock_bytes = 100_000\nblock_s = 30'
+    async with (
+        virtual_daemons(tmp_path, "a", limits) as daemons,
+        connect_to(daemons, "a") as first,
+        connect_to(daemons, "a") as second,
+    ):
+        await first.join("g")
+        await second.join("h")
+        sessions = list(daemons["a"].service.core.desk.sessions.values())
+        async with connect_to(daemons, "a") as sender:
+            await sender.multicast_many("g", [bytes(1000)] * 4000)
+        await trio.sleep(10)
+        async with connect_to(daemons, "a") as sender:  # what is unreliable waits for nobody
+            await sender.multicast_many("h", [bytes(1000)] * 4000, level=ServiceLevel.UNRELIABLE)
+        await trio.sleep(19)
+        assert [s.too_slow for s in sessions] == [False, False]
+        await trio.sleep(5)
+        assert [s.too_slow for s in sessions] == [True, False]
+        await trio.sleep(10)
+        assert [s.too_slow for s in sessions] == [True, True]

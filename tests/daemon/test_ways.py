@@ -5,6 +5,7 @@ from math import inf
 
 import pytest
 
+from groupcomm.core import Status
 from groupcomm.hop.path import CLOSE_BYTES, RAISE_S
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.link import LINK_BYTES
@@ -17,15 +18,20 @@ from tests.simulation.test_narrow_links import narrow, narrow_links
 CHECKSUM_BYTES = 4
 
 
+def told(sites: Sites) -> Status:
+    """What the first daemon tells about itself now."""
+    daemon = sites.cluster.daemons[0]
+    return daemon.core.status(daemon.clock.monotonic(sites.cluster.loop.now))
+
+
 def test_a_link_that_loses_large_packets_is_named_once_and_again_when_it_is_mended(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     largest = HEAD_BYTES + CHECKSUM_BYTES + LINK_BYTES + 1200
     sites = Sites(narrow_links(largest))
     sites.cluster.run(5.0)
-    core = sites.cluster.daemons[0].core
-    watch = Watch(core)
-    found = ways(core)
+    watch = Watch()
+    found = ways(told(sites))
     assert len(found) == 2
     for way in found:
         assert 1200 - CLOSE_BYTES <= way["packet_bytes"] <= 1200
@@ -35,13 +41,13 @@ def test_a_link_that_loses_large_packets_is_named_once_and_again_when_it_is_mend
     assert found[0]["to"] in findings[0].text
     assert f"packet_bytes of the link to {found[0]['packet_bytes']}" in findings[0].remedy
     with caplog.at_level(logging.INFO, logger="groupcommd"):
-        watch.look_at_ways()
-        watch.look_at_ways()
+        watch.look(told(sites))
+        watch.look(told(sites))
         assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
         assert "go in pieces" in caplog.text
         narrow(sites.cluster, inf)
         sites.cluster.run(RAISE_S)
-        watch.look_at_ways()
+        watch.look(told(sites))
         assert [record.levelname for record in caplog.records][2:] == ["INFO", "INFO"]
-    (finding,) = check_ways(Told({}, {"ways": ways(core)}, {}))
+    (finding,) = check_ways(Told({}, {"ways": ways(told(sites))}, {}))
     assert "packets of all sizes pass" in finding.text

@@ -36,7 +36,7 @@ def client_hello() -> bytes:
 
 def said() -> dict[str, bytes]:
     """The first bytes of each kind of peer."""
-    join = sealed_core("a").handle(0.0, [], [])[0][1]
+    join = sealed_core("a").step(0.0, [], []).datagrams[0][1]
     hello, session = list(pieces(SEEDS["daemon.doors.local"][0]))[0::2]
     return {
         "program": hello + session,

@@ -18,7 +18,7 @@ def _datagrams() -> Iterator[bytes]:
     """Joins of a fellow, of one with another key, and of an earlier start of the daemon itself."""
     joins = []
     for core in (sealed_core("a"), sealed_core("c", b"x" * 32), sealed_core("b")):
-        joins += [datagram for _, datagram in core.handle(0.0, [], [])]
+        joins += [datagram for _, datagram in core.step(0.0, [], []).datagrams]
     yield from (_in_pieces([join]) for join in joins)
     yield _in_pieces([join[:255] for join in joins[:6]])
 

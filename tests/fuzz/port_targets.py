@@ -51,14 +51,14 @@ class _Alone:
 
     def __init__(self) -> None:
         self.core = sealed_core("b")
-        self.core.handle(0.0, [], [])
+        self.core.step(0.0, [], [])
         self.inputs = 0
 
     def take(self, datagrams: list[bytes]) -> None:
         """Nothing comes of what is not sealed, or is old; at most it is asked who is there."""
         core = self.core
         dropped = core.counters.rejected.total()
-        out = core.handle(0.0, datagrams, [])
+        out = core.step(0.0, datagrams, []).datagrams
         core.deliver()
         assert core.counters.rejected.total() == dropped + len(datagrams)
         assert core.counters.foreign == core.counters.stale == core.counters.violations.total() == 0
@@ -147,14 +147,13 @@ def _session(first: bytes, rest: _Pieces, principal: str) -> None:
         _host.cache_clear()
     clients = host.clients
     desk = clients.core.desk
-    number = desk.open()
+    number = clients.core.next_connection()
     clients.step(ClientOpened(number, principal), ClientBytes(number, first))
     while data := rest.recv(PLENTY):
         clients.step(ClientBytes(number, data))
     clients.step(ClientGone(number))
-    desk.ready.clear()
-    desk.closed.clear()
-    desk.queries.clear()
+    clients.ended.clear()
+    clients.questions.clear()
     assert not desk.sessions
     assert not desk._seats
 

@@ -17,7 +17,7 @@ UNDER_WAY_US: Final = 200_000
 """What was sent so long ago has arrived, on every path of these tests."""
 
 _SKIPPED: Final = frozenset(
-    {"_gate", "counters", "_counters", "_out", "probe", "_probe", "__weakref__"}
+    {"_gate", "counters", "_counters", "_out", "_output", "probe", "_probe", "__weakref__"}
 )
 """Of a core: the gate may note whom it has asked, and what was dropped is counted."""
 

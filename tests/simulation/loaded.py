@@ -5,14 +5,27 @@ were charged; what comes of it leaves when it is over, and whatever comes meanwh
 send and read as through sockets: a daemon reads one while its session says so, CHUNK_BYTES at once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Final
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.core import ClientBytes, ClientGone, ClientInput, ClientOpened, DaemonCore
+from groupcomm.core import (
+    ClientBytes,
+    ClientGone,
+    ClientInput,
+    ClientOpened,
+    DaemonCore,
+    Input,
+    MarkStored,
+    Output,
+    Over,
+    Store,
+    StoreMark,
+    drive,
+)
 from groupcomm.events import Message
 from groupcomm.membership.states import State
 from groupcomm.session.client import ClientSession
@@ -38,7 +51,7 @@ class Polite:
     """
 
     def __init__(self, core: DaemonCore, user: str) -> None:
-        self.number = core.desk.open()
+        self.number = core.next_connection()
         self.session = ClientSession(user)
         self.delays: list[float] = []
 
@@ -66,7 +79,7 @@ class Rude:
         """What comes of it until the next step."""
         sessions, inputs = daemon.core.desk.sessions, list[ClientInput]()
         if self.streams:  # one is accepted in each round
-            number = daemon.core.desk.open()
+            number = daemon.core.next_connection()
             self.numbers[number] = self.streams.pop()
             inputs.append(ClientOpened(number, self.principal))
         for number, stream in list(self.numbers.items()):
@@ -91,45 +104,63 @@ class Loaded:
         self.busy_until = 0.0
         self.polite: list[Polite] = []
         self.rude: Rude | None = None
-        self.answers = Answers(self.core.desk, self._answer, lambda: self._spent)
+        self.answers = Answers(self._answer, self._principal_of, lambda: self._spent)
         self._spent = 0.0  # on answers
         self._plant = plant
         self._opened: set[int] = set()
+        self._answered: list[Input] = []  # of disk and questions, for the next step
+        self._now = self._done = 0.0
 
     def due(self) -> float:
         """When it makes a step."""
-        if self.rude is not None or any(p.session.pending_bytes for p in self.polite):
+        if (
+            self._answered
+            or self.rude is not None
+            or any(p.session.pending_bytes for p in self.polite)
+        ):
             return self.busy_until
         arrivals = min((at for at, _ in self.inbox), default=inf)
         return max(self.busy_until, min(arrivals, self.core.deadline, self.answers.due))
 
     def step(self, now: float) -> None:
         """Take what is there; what comes of it leaves when that is done."""
-        core, desk = self.core, self.core.desk
         taken = [datagram for at, datagram in self.inbox if at <= now]
         self.inbox = [each for each in self.inbox if each[0] > now]
-        spent = self._spent
-        out = core.handle(now, taken, self._inputs())
-        done = now + STEP_S + UNIT_S * desk.intake.worked
-        for target, datagram in out:
-            self._plant.send(self.name, target, datagram, done)
-        core.deliver()
-        self.answers.serve(now)
-        self.busy_until = done + self._spent - spent
-        if core.mark_to_store is not None:
-            core.stored(core.mark_to_store, now)
-        for program in self.polite:
-            session = desk.sessions.get(program.number)
-            if session is not None:
-                program.read(b"".join(session.take(PLENTY)), done)
-        for number in self.rude.numbers if self.rude is not None else ():
-            if number in desk.sessions:
-                desk.sessions[number].take(PLENTY)
-        desk.ready.clear()
-        desk.closed.clear()
+        spent, self._now = self._spent, now
+        drive(self.core, self, now, taken, self._inputs())
+        self.busy_until = self._done + self._spent - spent
 
-    def _inputs(self) -> list[ClientInput]:
-        inputs: list[ClientInput] = []
+    def store(self, wanted: Sequence[Store]) -> None:
+        """Its disk takes no time."""
+        self._answered += [MarkStored(each.mark) for each in wanted if isinstance(each, StoreMark)]
+
+    def send(self, output: Output) -> bool:
+        """What the step has done takes time, then the datagrams leave."""
+        self._done = self._now + STEP_S + UNIT_S * self.core.desk.intake.worked
+        for target, datagram in output.datagrams:
+            self._plant.send(self.name, target, datagram, self._done)
+        return True
+
+    def serve(self, output: Output) -> None:
+        """Programs read, and questions are answered."""
+        if output.questions:
+            self.answers.ask(output.questions, self._now)
+        if self.answers.due <= self._now:
+            self._answered += self.answers.answer(self._now)
+        for program in self.polite:
+            while parts := self.core.pop_output(program.number, PLENTY):
+                program.read(b"".join(parts), self._done)
+        for number in self.rude.numbers if self.rude is not None else ():
+            self.core.pop_output(number, PLENTY)
+
+    def finish(self, over: Over) -> None:
+        """It is never over."""
+
+    def _principal_of(self, number: int) -> str | None:
+        return self.core.desk.principal_of(number) if number in self.core.desk.sessions else None
+
+    def _inputs(self) -> list[Input]:
+        inputs, self._answered = self._answered, []
         for program in self.polite:
             if program.number not in self._opened:
                 self._opened.add(program.number)

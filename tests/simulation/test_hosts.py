@@ -151,13 +151,13 @@ def test_a_paused_daemon_takes_its_backlog_in_one_step_and_comes_back(timeouts: 
     receiver = traced.member(1, "late")
     process = running(traced.hosts[1])
     steps: list[int] = []
-    handle = process.core.handle
+    step = process.core.step
 
     def counted(now: float, datagrams: list[bytes], inputs: list[object]) -> object:
         steps.append(len(datagrams))
-        return handle(now, datagrams, inputs)  # type: ignore[arg-type]
+        return step(now, datagrams, inputs)  # type: ignore[arg-type]
 
-    process.core.handle = counted  # type: ignore[method-assign, assignment]
+    process.core.step = counted  # type: ignore[method-assign, assignment]
     process.pause(traced.cluster.loop.now + int(timeouts * 0.6 * SECOND))
     for _ in range(20):
         sender.multicast(["g"], b"x")

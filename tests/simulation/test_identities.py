@@ -93,7 +93,9 @@ def test_an_evicted_daemon_reads_nothing_more_and_does_not_come_back() -> None:
         keeper = cluster.daemons[index].core.keeper
         assert not keeper.is_evicted
         assert keeper.told()["identities"]["evicted"]
-        assert keeper.roll_to_store is not None
+        credentials = cluster.daemons[index].credentials
+        assert credentials is not None
+        assert not credentials.roll.counts(gone.name), "the file says so, too"
     begun = len(captured.sent)
     load.run(0.2)
     for _, source, _, datagram in captured.sent[begun:]:

@@ -8,10 +8,11 @@ from typing import Final
 import attrs
 import pytest
 
-from groupcomm.core import RulesChanged
+from groupcomm.core import ProgramSettings
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Event, Message, Refused
 from groupcomm.security.access import Access, Rule, Verb
+from groupcomm.security.quotas import Quotas
 from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
@@ -49,7 +50,9 @@ class Life:
             self.reload(host.index, RULES[0], None)
 
     def reload(self, index: int, rules: Access, most: int | None) -> None:
-        running(self.cluster.daemons[index])._input(RulesChanged(rules, most))
+        running(self.cluster.daemons[index])._input(
+            ProgramSettings(access=rules, quotas=Quotas(groups=most))
+        )
 
     def connect(self) -> None:
         principal, daemon = self.rng.choice(WHO), self.rng.randrange(3)

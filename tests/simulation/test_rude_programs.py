@@ -124,9 +124,9 @@ def test_no_frame_takes_more_work_than_its_price(attack: str) -> None:
         while session.waits:
             called += calls_of(lambda: desk.intake.serve(0.0))
             worked += desk.intake.worked
-            for connection, _ in desk.queries:
+            for connection, _ in desk._questions:
                 desk.answer(connection, b"{}")
-            desk.queries.clear()
+            desk._questions.clear()
             session.take(1 << 20)
         clients.step()
     assert worked > 0

@@ -28,7 +28,7 @@ CLOCK_S: Final = 2.0
 ADMITS_NOBODY: Final = "did not admit"
 """Says a client of a daemon that listens, and has no view or stands still."""
 
-RELOADED: Final = ("core", "multicast", "limits", "block_s")
+RELOADED: Final = ("core", "multicast", "limits")
 """Of a configuration; options of the command line change the rest."""
 
 
@@ -240,7 +240,7 @@ def check_same(config: DaemonConfig, told: Told) -> Finding:
     if config.keys is not None and not told.configuration["sealed"]:
         changed.append("key_file")
     if changed:
-        remedy = "restart it; a SIGHUP is enough for limits and block_s"
+        remedy = "restart it; a SIGHUP is enough for limits"
         return warning(check, f"the daemon runs with other {', '.join(changed)}", remedy)
     return ok(check, "the daemon runs with what the file says")
 

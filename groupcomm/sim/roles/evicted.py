@@ -16,7 +16,16 @@ import attrs
 from groupcomm.config.rekeying import Rekeying
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.core import DaemonCore
+from groupcomm.core import (
+    DaemonCore,
+    Input,
+    MarkStored,
+    Output,
+    Over,
+    Store,
+    StoreMark,
+    drive,
+)
 from groupcomm.core.identity_gate import IdentityGate
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.names import daemon_number
@@ -53,6 +62,7 @@ class Evicted(KeyHolder):
         self._spy: SecretOpener | None = None
         self._puppet: DaemonCore | None = None
         self._inbox: list[bytes] = []
+        self._inputs: list[Input] = []  # of the puppet's next step
         self._kept: deque[bytes] = deque(maxlen=KEPT)  # packets that it could read in its time
         self._settled: dict[str, int] = {}
         self.puppet_said = 0
@@ -92,15 +102,10 @@ class Evicted(KeyHolder):
         self._stage.loop.at(self._stage.loop.now + ORDER_US, self._order)
 
     def _knows(self, host: Host) -> bool:
-        """Whether a daemon runs that knows; what it knows its file tells at once."""
-        process = host.process
-        if process is None or host.credentials is None:
+        """Return whether a daemon runs that knows, and has a file that says so to the next one."""
+        if host.process is None or host.credentials is None:
             return False
-        roll = process.core.keeper.roll
-        if roll is None or roll.counts(self._host.name):
-            return False
-        host.credentials = attrs.evolve(host.credentials, roll=roll)
-        return True
+        return not host.credentials.roll.counts(self._host.name)
 
     def _take_over(self) -> None:
         """The host is the attacker's from now on, with what its daemon has."""
@@ -242,20 +247,33 @@ class Evicted(KeyHolder):
         """Let the daemon on his host do what daemons do; he gives what it says to who knows."""
         if not self._running or self._puppet is None:
             return
-        loop, clock = self._stage.loop, self._host.clock
+        loop = self._stage.loop
         heard, self._inbox = self._inbox, []
-        core = self._puppet
-        said = core.handle(clock.monotonic(loop.now), heard, [])
-        core.deliver()
-        if core.mark_to_store is not None:
-            core.stored(core.mark_to_store, clock.monotonic(loop.now))
-        if core.adopt is not None:
-            adopted = core.adopt
-            again = Incarnation(adopted.restarts + 1, self._rng.getrandbits(64))
-            self._puppet = self._make_puppet(attrs.evolve(core.start, incarnation=again))
-        for target, datagram in said:
+        inputs, self._inputs = self._inputs, []
+        drive(self._puppet, self, self._host.clock.monotonic(loop.now), heard, inputs)
+        loop.at(loop.now + PUPPET_US, self._play)
+
+    def store(self, wanted: Sequence[Store]) -> None:
+        """Write at once; what it knows of evictions it keeps to itself."""
+        self._inputs += [MarkStored(each.mark) for each in wanted if isinstance(each, StoreMark)]
+
+    def send(self, output: Output) -> bool:
+        """Give the datagrams to those that know."""
+        for target, datagram in output.datagrams:
             for host in self._others:
                 if target in (None, host.name):
                     self.puppet_said += 1
                     self._inject(host, datagram)
-        loop.at(loop.now + PUPPET_US, self._play)
+        return True
+
+    def serve(self, output: Output) -> None:
+        """It has no programs."""
+
+    def finish(self, over: Over) -> None:
+        """Begin anew, as others know of later starts."""
+        assert self._puppet is not None
+        if over.adopt is not None:
+            again = Incarnation(over.adopt.restarts + 1, self._rng.getrandbits(64))
+            start = self._puppet.start
+            self._puppet = self._make_puppet(attrs.evolve(start, incarnation=again))
+            self._inputs = []

@@ -1,13 +1,28 @@
 """Some cores on a network that loses nothing but what a test cuts; time passes only in `run`."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.core import ClientBytes, ClientInput, ClientOpened, DaemonCore
+from groupcomm.core import (
+    AccessNews,
+    ClientBytes,
+    ClientOpened,
+    DaemonCore,
+    Input,
+    MarkStored,
+    News,
+    Output,
+    Over,
+    ProtocolNews,
+    Store,
+    StoreMark,
+    Transmission,
+    drive,
+)
 from groupcomm.events import Event
 from groupcomm.membership.states import State
 from groupcomm.session.client import ClientSession
@@ -21,20 +36,67 @@ class Program:
 
     def __init__(self, core: DaemonCore, user: str, *, principals: bool = False) -> None:
         self.core = core
-        self.connection = core.desk.open()
+        self.connection = core.next_connection()
         self.session = ClientSession(user, principals=principals)
         self.events: list[Event] = []
 
-    def say(self) -> list[ClientInput]:
+    def say(self) -> list[Input]:
         """What it has for its daemon."""
         data = self.session.take(PLENTY)
         return [ClientBytes(self.connection, data)] if data else []
 
     def read(self) -> None:
         """Take what its daemon has for it."""
-        session = self.core.desk.sessions.get(self.connection)
-        if session is not None:
-            self.events += self.session.receive(b"".join(session.take(PLENTY)))
+        while parts := self.core.pop_output(self.connection, PLENTY):
+            self.events += self.session.receive(b"".join(parts))
+
+
+class Shell:
+    """Of one daemon of a cluster.
+
+    Attributes:
+        inputs: of its next step.
+        marks: that the disk has not stored yet.
+        news: all that its log would say.
+        over: how it has ended; None while it goes on.
+    """
+
+    def __init__(self, cluster: "Cluster", name: str) -> None:
+        self._cluster = cluster
+        self._name = name
+        self.inputs: list[Input] = []
+        self.marks: list[int] = []
+        self.news: list[News] = []
+        self.over: Over | None = None
+
+    def store(self, wanted: Sequence[Store]) -> None:
+        """Write at once, unless the test does."""
+        self.marks += [each.mark for each in wanted if isinstance(each, StoreMark)]
+        if self._cluster.stores:
+            self.store_now()
+
+    def store_now(self) -> None:
+        """Tell the core that all its marks are on disk."""
+        self.inputs += map(MarkStored, self.marks)
+        self.marks.clear()
+
+    def send(self, output: Output) -> bool:
+        """Have datagrams fly."""
+        self._cluster.send(self._name, output.datagrams)
+        return True
+
+    def serve(self, output: Output) -> None:
+        """Programs read."""
+        self.news += output.news
+        self._cluster.read(self._name)
+
+    def lines(self, kind: type[AccessNews] | type[ProtocolNews]) -> list[str]:
+        """What the log would say of access, or of who breaks the protocol."""
+        return [each.text for each in self.news if isinstance(each, kind)]
+
+    def finish(self, over: Over) -> None:
+        """Remember how it ended."""
+        self.over = over
 
 
 class Cluster:
@@ -42,6 +104,7 @@ class Cluster:
 
     Attributes:
         cores: those that live.
+        shells: of those.
         cut: pairs (from, to) between which everything is lost.
         lost: which datagrams are lost to everybody.
         stores: whether marks are written to disk at once; else the test does it.
@@ -57,6 +120,7 @@ class Cluster:
         )
         self.now = 0.0
         self.cores: dict[str, DaemonCore] = {}
+        self.shells: dict[str, Shell] = {}
         self.cut: set[tuple[str, str]] = set()
         self.lost: Callable[[bytes], bool] = lambda _: False
         self.stores = True
@@ -79,6 +143,7 @@ class Cluster:
         for name in names:
             incarnation = Incarnation(restarts, random_id or ord(name))
             start = Start(name=name, incarnation=incarnation, counter=counter)
+            self.shells[name] = Shell(self, name)
             self.cores[name] = DaemonCore(
                 self.config, start, keys=None, now=self.now, wall=1000 + self.now + ahead_s
             )
@@ -107,19 +172,24 @@ class Cluster:
         self.cut.add((other, one))
         self._flying = [flying for flying in self._flying if flying[1] != one]
 
-    def step(self, name: str, datagrams: list[bytes], clients: list[ClientInput]) -> None:
+    def step(self, name: str, datagrams: list[bytes], clients: Sequence[Input]) -> None:
         """One step of one core, now; what it sends is on its way."""
-        core = self.cores[name]
-        for target, datagram in core.handle(self.now, datagrams, clients):
+        shell = self.shells[name]
+        inputs, shell.inputs = [*shell.inputs, *clients], []
+        drive(self.cores[name], shell, self.now, datagrams, inputs)
+
+    def send(self, name: str, datagrams: Sequence[Transmission]) -> None:
+        """What a daemon sends is on its way."""
+        for target, datagram in datagrams:
             for other in (target,) if target is not None else self._fellows(name):
                 self.log.append((self.now, name, other, datagram))
                 if (name, other) not in self.cut and not self.lost(datagram):
                     self._flying.append((self.now + DELAY_S, other, datagram))
-        core.deliver()
-        if core.mark_to_store is not None and self.stores:
-            core.stored(core.mark_to_store, self.now)
+
+    def read(self, name: str) -> None:
+        """Programs of a daemon read what there is for them."""
         for program in self.programs:
-            if program.core is core:
+            if program.core is self.cores[name]:
                 program.read()
 
     def _fellows(self, name: str) -> list[str]:
@@ -130,7 +200,10 @@ class Cluster:
         """Let time pass."""
         end = self.now + seconds
         while True:
-            said: defaultdict[str, list[ClientInput]] = defaultdict(list)
+            said: defaultdict[str, list[Input]] = defaultdict(list)
+            for name in self.cores:
+                shell = self.shells[name]
+                said[name], shell.inputs = shell.inputs, []
             for program in self.programs:
                 said[program.core.start.name] += program.say()
             due = [core.deadline for core in self.cores.values()]
@@ -142,7 +215,7 @@ class Cluster:
             self.now = at
             self._arrive(said)
 
-    def _arrive(self, said: dict[str, list[ClientInput]]) -> None:
+    def _arrive(self, said: dict[str, list[Input]]) -> None:
         now = self.now
         arrived: defaultdict[str, list[bytes]] = defaultdict(list)
         for at, target, datagram in self._flying:

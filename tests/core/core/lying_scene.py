@@ -6,7 +6,7 @@ Each builder takes what is to be a lie by name.
 from typing import Any
 
 from groupcomm.config.view import Incarnation
-from groupcomm.core import DaemonCore
+from groupcomm.core import DaemonCore, ProtocolNews
 from groupcomm.core.operation import Operation
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
@@ -78,6 +78,10 @@ class Scene:
 
     def index(self, name: str) -> int:
         return [daemon.name for daemon in self.operation.view.daemons].index(name)
+
+    def told(self) -> list[str]:
+        """What the victim's log says of who breaks the protocol."""
+        return self.cluster.shells[self.victim].lines(ProtocolNews)
 
     @property
     def me(self) -> int:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.core import ClientBytes, RulesChanged
+from groupcomm.core import AccessNews, ClientBytes, ProgramSettings
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Cause, Closed, GroupView, Message, Refused
 from groupcomm.groups.announcement import (
@@ -17,6 +17,7 @@ from groupcomm.groups.announcement import (
 )
 from groupcomm.level import ServiceLevel
 from groupcomm.security.access import Access, Rule, Verb
+from groupcomm.security.quotas import Quotas
 from groupcomm.session.codes import Code
 from groupcomm.session.frames import encode_bundle_head, encode_hello
 from groupcomm.wire.bundle import (
@@ -143,7 +144,7 @@ def test_who_may_not_be_a_member_any_more_leaves_and_is_told(pair: Cluster) -> N
         pair.run(0.2)
         news(program)
     news(ann), news(bob)
-    pair.step("a", [], [RulesChanged(rules(("cert:ann", "h", Verb.JOIN)), None)])
+    pair.step("a", [], [ProgramSettings(access=rules(("cert:ann", "h", Verb.JOIN)))])
     pair.run(0.3)
     told, gone = news(ann)
     assert isinstance(told, Refused)
@@ -158,7 +159,7 @@ def test_who_may_not_be_a_member_any_more_leaves_and_is_told(pair: Cluster) -> N
     pair.run(0.3)
     refused, view = news(ann)
     assert (isinstance(refused, Refused), isinstance(view, GroupView)) == (True, True)
-    lines = list(pair.cores["a"].desk.guard.news)
+    lines = pair.shells["a"].lines(AccessNews)
     assert "cert:ann, may not be in 'g' any more" in lines[0]
     assert "cert:bob, is in 'g', which the rules of this daemon forbid" in lines[1]
 
@@ -199,9 +200,10 @@ def test_what_another_daemon_allows_is_noted_and_not_undone(pair: Cluster) -> No
     pair.cores["b"].desk.govern(rules(("cert:bob", "*", Verb.JOIN)), None)
     ann.session.join("g")
     pair.run(0.3)
-    assert (guard.foreign, len(guard.news)) == (1, 1)
-    assert "#ann#a/" in guard.news[0]
-    assert "cert:ann, is in 'g'" in guard.news[0]
+    assert guard.foreign == 1
+    (line,) = pair.shells["b"].lines(AccessNews)
+    assert "#ann#a/" in line
+    assert "cert:ann, is in 'g'" in line
     pair.isolate("a", "b")
     pair.run(3.0)
     pair.cut.clear()
@@ -220,7 +222,7 @@ def test_joins_that_another_daemon_allows_fill_no_log(pair: Cluster) -> None:
         ann.session.join("g")
         ann.session.leave("g")
         pair.run(0.1)
-    assert (guard.foreign, len(guard.news)) == (20, 1)
+    assert (guard.foreign, len(pair.shells["b"].lines(AccessNews))) == (20, 1)
     for number in range(400):
         ann.session.join(f"g{number}")
     pair.run(0.5)
@@ -250,7 +252,7 @@ def test_rules_that_change_while_daemons_are_apart_hold_when_they_meet(pair: Clu
 
 
 def govern(clients: Clients, access: Access, most_groups: int | None = None) -> None:
-    clients.step(RulesChanged(access, most_groups))
+    clients.step(ProgramSettings(access=access, quotas=Quotas(groups=most_groups)))
 
 
 def test_what_was_allowed_is_judged_anew_by_other_rules() -> None:

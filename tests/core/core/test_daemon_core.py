@@ -56,8 +56,8 @@ def test_random_bytes_are_counted_and_dropped(datagrams: list[bytes]) -> None:
     start = Start(name="a", incarnation=Incarnation(1, 1))
     keys = KeyRing({1: bytes(32)}, 1)
     one = DaemonCore(config, start, keys=keys, now=0.0, wall=0.0)
-    one.handle(0.0, [], [])
-    assert one.handle(0.0, datagrams, []) == []
+    one.step(0.0, [], [])
+    assert one.step(0.0, datagrams, []).datagrams == []
     assert one.counters.bad == len(datagrams)
 
 
@@ -70,9 +70,9 @@ def test_a_request_of_a_fellow_is_answered_with_the_token_and_a_replay_is_not() 
     hop = rings[name]._token.hop
     request = TokenRequest(ring=0, daemon="abc".index(other), hop=hop).encode(key_of(holder))
     datagram = sealer(other).seal(request)
-    sent = holder.handle(cluster.now, [datagram], [])
+    sent = holder.step(cluster.now, [datagram], []).datagrams
     assert [target for target, _ in sent] == [other]
-    assert holder.handle(cluster.now, [datagram], []) == [], "a replay"
+    assert holder.step(cluster.now, [datagram], []).datagrams == [], "a replay"
     assert holder.counters.rejected == {"replay": 1}
 
 
@@ -85,7 +85,7 @@ def test_what_is_of_no_view_of_this_daemon_is_not_heard() -> None:
         sealer("z").seal(request.encode(ANOTHER_KEY)),
         sealer("c", restarts=0).seal(request.encode(key_of(core))),
     ]
-    assert core.handle(cluster.now, datagrams, []) == []
+    assert core.step(cluster.now, datagrams, []).datagrams == []
     assert core.counters.foreign == foreign + 3
     assert core.state is State.OPERATIONAL
 
@@ -93,7 +93,7 @@ def test_what_is_of_no_view_of_this_daemon_is_not_heard() -> None:
 def test_a_later_start_of_a_member_ends_the_view() -> None:
     cluster, core = three()
     request = TokenRequest(ring=0, daemon=1, hop=0).encode(key_of(core))
-    core.handle(cluster.now, [sealer("b", restarts=2, random_id=9).seal(request)], [])
+    core.step(cluster.now, [sealer("b", restarts=2, random_id=9).seal(request)], [])
     assert core.state is State.GATHER
     assert core.membership.reasons[Reason.FELLOW_RESTARTED] == 1
 
@@ -106,7 +106,8 @@ def test_a_later_start_of_a_member_ends_the_view() -> None:
 def test_packets_that_break_the_protocol_are_counted_apart(packet: TokenRequest) -> None:
     cluster, core = three()
     bad = core.counters.bad
-    assert core.handle(cluster.now, [sealer("b").seal(packet.encode(key_of(core)))], []) == []
+    datagram = sealer("b").seal(packet.encode(key_of(core)))
+    assert core.step(cluster.now, [datagram], []).datagrams == []
     assert (core.counters.violations, core.counters.bad) == ({"request": 1}, bad)
 
 
@@ -125,7 +126,7 @@ def test_any_control_message_of_a_fellow_is_taken_or_counted(body: bytes, kind: 
             payload=payload,
         )
         datagram = sealer("b", counter=2**41 + len(payload)).seal(packet.encode())
-        core.handle(cluster.now, [datagram], [])
+        core.step(cluster.now, [datagram], [])
     assert core.counters.violations.keys() <= {"control", "kind"}, "a body that is no message"
 
 
@@ -149,8 +150,8 @@ def test_no_view_is_agreed_to_before_the_disk_holds_its_mark() -> None:
         core = cluster.cores[name]
         assert core.state in (State.GATHER, State.COMMIT)
         assert core.view is None
-        assert core.mark_to_store is not None
-        core.stored(core.mark_to_store, cluster.now)
+        assert cluster.shells[name].marks
+        cluster.shells[name].store_now()
     cluster.stores = True
     cluster.run(0.5)
     assert cluster.members("a") == cluster.members("b") == "ab"
@@ -184,7 +185,8 @@ def test_after_a_pause_what_had_come_is_dropped_and_the_view_is_left() -> None:
     late = sealer("b")
     forged = late.seal(request)[:-1] + b"?"
     rejected = core.counters.bad
-    sent = core.handle(later, [late.seal(request), late.seal(violation), forged, b"", b"x"], [])
+    datagrams = [late.seal(request), late.seal(violation), forged, b"", b"x"]
+    sent = core.step(later, datagrams, []).datagrams
     assert core.state is State.GATHER
     assert core.counters.rejected == {"tag": 1, "short": 2}, "each forged one is counted as such"
     assert core.counters.bad == rejected + 3
@@ -196,7 +198,7 @@ def test_after_a_pause_what_had_come_is_dropped_and_the_view_is_left() -> None:
 
 def test_a_step_that_is_a_little_late_is_no_pause() -> None:
     _, core = three()
-    core.handle(core.deadline + core.config.timing.token_timeout_s / 2 - 0.001, [], [])
+    core.step(core.deadline + core.config.timing.token_timeout_s / 2 - 0.001, [], [])
     assert core.membership.reasons[Reason.PAUSED] == 0
 
 
@@ -242,15 +244,15 @@ def test_who_has_left_sends_nothing_whatever_comes_and_however_late() -> None:
     cluster.run(0.05)
     assert core.state is State.LEFT
     assert core.deadline == float("inf")
-    connection = core.desk.open()
+    connection = core.next_connection()
     opened: list[ClientInput] = [
         ClientOpened(connection),
         ClientBytes(connection, encode_hello("u")),
     ]
     join = packet_of("c", join_of("c", 9), restarts=9, random_id=5).raw
     now = [sealer("c").seal(request), sealer("c", 9, 5).seal(join), b""]
-    assert core.handle(cluster.now, [old], opened) == []
-    assert core.handle(cluster.now + 100.0, now, []) == [], "after a pause, too"
+    assert core.step(cluster.now, [old], opened).datagrams == []
+    assert core.step(cluster.now + 100.0, now, []).datagrams == [], "after a pause, too"
     assert core.state is State.LEFT
     assert core.deadline == float("inf")
     assert core.membership.reasons == {Reason.STARTED: 1}
@@ -265,7 +267,9 @@ def test_a_start_with_a_lost_disk_is_told_of_its_restarts() -> None:
     assert cluster.members("a") == "ac"
     cluster.start("b", restarts=1, random_id=99)
     cluster.run(2 * PATIENCE_S)
-    adopt = cluster.cores["b"].adopt
+    over = cluster.shells["b"].over
+    assert over is not None
+    adopt = over.adopt
     assert adopt is not None
     assert adopt.restarts == 7
     assert cluster.members("a") == "ac", "it is not let in as it is"

@@ -80,7 +80,7 @@ def behind_a_busy_holder() -> tuple[Clients, int, int]:
     one, heir = clients.connect("u", principal="p"), clients.start("u", principal="q")
     for number in range(STEP_WORK):
         clients.sessions[one].join(f"g{number}")
-    clients.core.handle(0.0, [], [clients.said(one), clients.said(heir)])
+    clients.step_once(clients.said(one), clients.said(heir))
     assert not clients.core.desk.sessions[one].reading
     return clients, one, heir
 
@@ -100,7 +100,7 @@ def test_a_name_is_refused_once_its_holder_has_turned_out_to_be_there() -> None:
     clients, one, heir = behind_a_busy_holder()
     clients.step()
     assert clients.core.deadline <= PATIENCE_S
-    clients.core.handle(PATIENCE_S, [], [])
+    clients.step_once(now=PATIENCE_S)
     (refused,) = clients.heard(heir)
     assert isinstance(refused, Closed)
     assert refused.code == Code.REJECT_NOT_UNIQUE
@@ -150,7 +150,7 @@ def test_garbage_from_a_client_ends_its_session_and_no_other() -> None:
     clients = Clients()
     one, other = clients.connect("u"), clients.connect("v")
     clients.step(ClientBytes(one, b"\0\0\0\x02\xff\xff"))
-    assert clients.core.desk.closed == [one]
+    assert clients.ended == [one]
     (ended,) = clients.talk(one)
     assert isinstance(ended, Closed)
     assert ended.code != Code.OK
@@ -199,7 +199,7 @@ def test_a_client_that_does_not_read_is_closed_and_loses_what_waited() -> None:
         clients.sessions[sender].multicast(["g"], bytes(900), level=AGREED)
         events += clients.talk(sender)
     assert len(data_of(events)) == 25, "who reads misses nothing"
-    assert clients.core.desk.closed == [slow]
+    assert clients.ended == [slow]
     assert clients.core.desk.sessions[slow].output_bytes < 200, "memory is given back"
     (ended,) = clients.heard(slow)
     assert isinstance(ended, Closed)
@@ -214,15 +214,15 @@ def test_senders_wait_for_a_slow_client_until_it_reads_or_goes(end: str) -> None
     clients, sender, slow = two_members(evolve(LIMITS, block_bytes=3_000))
     desk = clients.core.desk
     for _ in range(5):
-        assert not desk.is_blocked() or desk.sessions[slow].blocks
+        assert not desk.blocking or desk.sessions[slow].blocks
         clients.sessions[sender].multicast(["g"], bytes(900), level=AGREED)
         clients.talk(sender)
-    assert desk.is_blocked()
+    assert desk.blocking
     if end == "reads":
         clients.heard(slow)
     else:
         desk.feed(ClientGone(slow))  # nobody needs to know of it yet: that would have to wait, too
-    assert not desk.is_blocked()
+    assert not desk.blocking
 
 
 def test_senders_go_on_as_soon_as_a_slow_client_has_read() -> None:

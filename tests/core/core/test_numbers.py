@@ -2,8 +2,8 @@
 
 import pytest
 
+from groupcomm.core import ClientOpened
 from groupcomm.core.numbers import highest_used
-from groupcomm.core.seat import ClientOpened
 from groupcomm.membership.outdated import PATIENCE_S
 from groupcomm.membership.proposal import LEAD_US
 from groupcomm.membership.reservation import JUMP_US, SPARE, first_number
@@ -74,6 +74,8 @@ def test_who_is_outdated_is_told_a_number_above_all_of_its_connections() -> None
     cluster.run(2.0)
     cluster.start("a", restarts=3, random_id=77, counter=AHEAD)
     cluster.run(2 * PATIENCE_S)
-    adopt = cluster.cores["a"].adopt
+    over = cluster.shells["a"].over
+    assert over is not None
+    adopt = over.adopt
     assert adopt is not None
     assert (adopt.restarts, adopt.counter > last) == (7, True)

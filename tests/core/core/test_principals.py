@@ -1,6 +1,6 @@
 """User names are somebody's, and who asks is told whose session has sent a message."""
 
-from groupcomm.core import RulesChanged
+from groupcomm.core import ProgramSettings
 from groupcomm.events import Closed, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.security.access import Access, Rule, Verb
@@ -13,7 +13,7 @@ __all__ = ["pair"]
 
 def test_a_program_cannot_be_called_as_another_principal(pair: Cluster) -> None:
     """token:sensor greets as ann; what is sent to ann would come to it, and from it as from ann."""
-    pair.step("a", [], [RulesChanged(Access((Rule(("*",), ("*",), frozenset(Verb)),)), None)])
+    pair.step("a", [], [ProgramSettings(access=Access((Rule(("*",), ("*",), frozenset(Verb)),)))])
     thief = pair.connect("a", "ann", "token:sensor")
     pair.run(0.2)
     (closed,) = news(thief)
@@ -28,11 +28,11 @@ def test_a_program_cannot_be_called_as_another_principal(pair: Cluster) -> None:
 
 def test_a_reload_ends_sessions_whose_names_are_no_longer_theirs(pair: Cluster) -> None:
     given = Rule(("token:boss",), ("*",), frozenset(), names=("line-1",))
-    pair.step("a", [], [RulesChanged(Access((given,)), None)])
+    pair.step("a", [], [ProgramSettings(access=Access((given,)))])
     boss = pair.connect("a", "line-1", "token:boss")
     pair.run(0.2)
     assert not any(isinstance(event, Closed) for event in news(boss))
-    pair.step("a", [], [RulesChanged(Access((Rule(("x",), ("*",), frozenset(Verb)),)), None)])
+    pair.step("a", [], [ProgramSettings(access=Access((Rule(("x",), ("*",), frozenset(Verb)),)))])
     pair.run(0.2)
     (closed,) = [event for event in news(boss) if isinstance(event, Closed)]
     assert (closed.code, "'line-1'" in closed.reason) == (Code.REJECT_NAME, True)

@@ -1,0 +1,135 @@
+"""Inputs of a daemon's core, other than datagrams: what its shell tells it with the next step.
+
+Nothing here is carried out before `DaemonCore.step`; the order of the inputs is kept.
+"""
+
+from typing import TypeAlias
+
+import attrs
+
+from groupcomm.security.access import Access
+from groupcomm.security.identity import Roll
+from groupcomm.security.keys import KeyRing
+from groupcomm.security.quotas import Quotas
+from groupcomm.session.daemon import SessionLimits
+
+
+@attrs.frozen
+class ClientOpened:
+    """A client has connected; its number came from `DaemonCore.next_connection`.
+
+    Attributes:
+        principal: whose session it will be; "" if nobody asked.
+    """
+
+    connection: int
+    principal: str = ""
+
+
+@attrs.frozen
+class ClientBytes:
+    """A client has sent bytes of its stream."""
+
+    connection: int
+    data: bytes
+
+
+@attrs.frozen
+class ClientGone:
+    """A client's stream has ended, whoever ended it."""
+
+    connection: int
+
+
+@attrs.frozen
+class ClientDismissed:
+    """A client may not stay, for a reason that only the shell can know.
+
+    Attributes:
+        code: see groupcomm/session/codes.py.
+        reason: what the client is told.
+    """
+
+    connection: int
+    code: int
+    reason: str
+
+
+@attrs.frozen
+class QuestionAnswered:
+    """The answer to a question of `Output.questions`; for a client that has gone it is dropped."""
+
+    connection: int
+    answer: bytes
+
+
+@attrs.frozen(kw_only=True)
+class ProgramSettings:
+    """What holds for programs, from now on.
+
+    Attributes:
+        access: the rules, for all sessions from now on.
+        quotas: of each principal, from now on.
+        limits: caps on the sessions that begin from now on.
+    """
+
+    access: Access = attrs.field(factory=Access)
+    quotas: Quotas = attrs.field(factory=Quotas)
+    limits: SessionLimits = attrs.field(factory=SessionLimits)
+
+
+@attrs.frozen
+class MarkStored:
+    """The disk holds a mark of `StoreMark`, file and folder synced."""
+
+    mark: int
+
+
+@attrs.frozen
+class MarkNotStored:
+    """The disk does not hold the mark that it was to store, or cannot say whether it does."""
+
+    reason: str
+
+
+@attrs.frozen
+class KeysStored:
+    """The write of `StoreKeys` is over. What failed is the operator's to mend, not the core's."""
+
+    keys: KeyRing
+
+
+@attrs.frozen
+class RollStored:
+    """The write of `StoreRoll` is over, as with `KeysStored`."""
+
+    roll: Roll
+
+
+@attrs.frozen
+class WallClockRead:
+    """The wall clock showed this time, in seconds, when the monotonic clock showed another."""
+
+    now: float
+    wall: float
+
+
+@attrs.frozen
+class LeaveRequested:
+    """The daemon is to leave in order: end the sessions, see that all is held, tell the others."""
+
+
+ClientInput: TypeAlias = (
+    ClientOpened | ClientBytes | ClientGone | ClientDismissed | QuestionAnswered | ProgramSettings
+)
+"""What concerns the sessions."""
+
+Input: TypeAlias = (
+    ClientInput
+    | MarkStored
+    | MarkNotStored
+    | KeysStored
+    | RollStored
+    | WallClockRead
+    | LeaveRequested
+)

@@ -1,0 +1,127 @@
+"""News: what an operator should read about a step, as values; the shell finds the words.
+
+Pure. ``now`` is in seconds.
+"""
+
+from collections import Counter
+from typing import TypeAlias
+
+import attrs
+
+from groupcomm.config.view import View
+from groupcomm.membership.states import Reason
+from groupcomm.ring.ring import Ring
+from groupcomm.ring.ring import State as RingState
+
+
+@attrs.frozen(kw_only=True)
+class ViewInstalled:
+    """A view of the daemons has begun.
+
+    Attributes:
+        view: that one.
+        came: names of daemons that were not in the view before, sorted.
+        left: names of those that were, and are not any more, sorted.
+        causes: why daemons looked for it, as this one has seen it.
+        took_s: since the view before it had stopped, or since this daemon started.
+    """
+
+    view: View
+    came: tuple[str, ...]
+    left: tuple[str, ...]
+    causes: tuple[Reason, ...]
+    took_s: float
+
+
+@attrs.frozen(kw_only=True)
+class TokenLate:
+    """Nothing was heard of the token for a while; without it the view ends.
+
+    Attributes:
+        silent_s: for how long.
+        timeout_s: after how long the view ends.
+    """
+
+    silent_s: float
+    timeout_s: float
+
+
+@attrs.frozen
+class AccessNews:
+    """A member may not be in a group by the rules of this daemon; the text says who and which."""
+
+    text: str
+
+
+@attrs.frozen
+class ProtocolNews:
+    """Another daemon has broken the protocol; the text says who, how, and what comes of it."""
+
+    text: str
+
+
+News: TypeAlias = ViewInstalled | TokenLate | AccessNews | ProtocolNews
+
+
+class ViewHistory:
+    """Which view came before, and since when it stands still.
+
+    Attributes:
+        installed: the view that was installed since the last look; None if none was.
+    """
+
+    __slots__ = ("_reasons", "_stopped_at", "_view", "installed")
+
+    def __init__(self, now: float) -> None:
+        self._view: View | None = None
+        self._stopped_at = now
+        self._reasons: Counter[Reason] = Counter()
+        self.installed: View | None = None
+
+    def stop(self, now: float) -> None:
+        """The view that goes on stands still from now on."""
+        self._stopped_at = now
+
+    def tell(self, reasons: Counter[Reason], now: float) -> ViewInstalled:
+        """Return the news of the view that was installed.
+
+        Args:
+            reasons: how often this daemon has looked for a view so far, by cause.
+            now: seconds.
+        """
+        view, before = self.installed, self._view
+        assert view is not None, "no view was installed"
+        names = {daemon.name for daemon in view.daemons}
+        known = set() if before is None else {daemon.name for daemon in before.daemons}
+        causes = tuple(reasons - self._reasons)
+        self._view, self._reasons, self.installed = view, reasons.copy(), None
+        return ViewInstalled(
+            view=view,
+            came=tuple(sorted(names - known)),
+            left=tuple(sorted(known - names)),
+            causes=causes,
+            took_s=now - self._stopped_at,
+        )
+
+
+class TokenWatch:
+    """Tells once that the token of a view that goes on is late.
+
+    Attributes:
+        is_late: it was at the last look.
+    """
+
+    __slots__ = ("_late_after_s", "is_late")
+
+    def __init__(self, timeout_s: float) -> None:
+        self._late_after_s = timeout_s / 2
+        self.is_late = False
+
+    def look(self, ring: Ring, now: float) -> list[TokenLate]:
+        """Return the news: nothing, unless the token is late and was not at the last look."""
+        silent_s = now - ring.away.heard_at
+        was_late = self.is_late
+        self.is_late = silent_s > self._late_after_s and ring.state is RingState.AWAY
+        if was_late or not self.is_late:
+            return []
+        return [TokenLate(silent_s=silent_s, timeout_s=2 * self._late_after_s)]
