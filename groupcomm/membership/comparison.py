@@ -116,9 +116,7 @@ class Comparison:
     # ---- what this daemon tells ----
 
     def step(self, now: float) -> None:
-        """Tell the own settings if it is time for that."""
-        if now < self.due:
-            return
+        """Tell the own settings; call it at `due`."""
         if not any(self._is_other(peer, now) for peer in self._peers.values()):
             self.due = inf
             return

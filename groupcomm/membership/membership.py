@@ -16,6 +16,7 @@ Membership Protocol", ACM TOCS 13(4), 1995, sections 5 and 6. There a token coll
 
 from collections import Counter
 from math import inf
+from typing import Final
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Adoption, Start
@@ -49,6 +50,9 @@ from groupcomm.wire.membership import (
     Proposal,
     Repair,
 )
+
+QUICK_REPEATS: Final = 4
+"""So many times a commit is said again at the same intervals; from then on they grow."""
 
 
 class Membership:
@@ -103,7 +107,9 @@ class Membership:
         self._own = OwnJoin(start, host, self._neighbours, reservation)
         self._agreement: Agreement | None = None
         self._solitude = Solitude(host)
-        self._sent_at = self._progress_at = self._met_at = -inf
+        self._sent_at = self._repeat_at = self._progress_at = self._met_at = -inf
+        self._said: Commit | None = None  # the own commit that was sent last
+        self._repeats = 0  # how often it was said again
         self._standing = Standing(self._timing, self.flood, self._neighbours, host)
         self._farewell = Farewell()
 
@@ -245,9 +251,14 @@ class Membership:
         if self._hearing.take_news() or gather.news or now >= gather.due or self._own.lacks_mark:
             gather.news = False
             gather.unsaid |= self._own.update()
-            proposal = gather.look(self._start, self._own.latest, self.peers, now)
-            expected = self._neighbours.expected(self.view, gather.started, paused=gather.paused)
-            if proposal and not gather.unsaid and gather.is_complete(expected, now):
+            if self._solitude.alone:  # no view with others before one by itself: see there
+                proposal, is_complete = gather.look(self._start, self._own.latest, {}, now), True
+            else:
+                proposal = gather.look(self._start, self._own.latest, self.peers, now)
+                known = self.view, gather.started
+                expected = self._neighbours.expected(*known, paused=gather.paused)
+                is_complete = not gather.unsaid and gather.is_complete(expected, now)
+            if proposal and is_complete:
                 self._commit(proposal, now)
                 return
         if gather.may_send(self._sent_at, now):
@@ -275,6 +286,8 @@ class Membership:
         check_commit(commit, peer)
         news, peer.commit = commit != peer.commit, commit
         agreement, theirs = self._agreement, commit.proposal
+        if self._solitude.alone:
+            return
         if agreement is None:
             if self._gather.members <= {seat.number for seat in theirs.seats}:
                 self._commit(theirs, now)
@@ -326,9 +339,17 @@ class Membership:
         self.gather(Reason.CONTRADICTED, now)
 
     def _send_commit(self, agreement: Agreement, now: float) -> None:
-        self._sent_at = now
+        """Send the own commit, and say it again soon: ever later while it stays the same.
+
+        A recovery may take seconds. The commits of all, passed on where two do not hear each other,
+        would leave little room on a narrow way for what is being recovered.
+        """
         installed = self.state is State.OPERATIONAL
-        self.flood.send_all(agreement.commit(self._own.attempt, installed=installed))
+        commit = agreement.commit(self._own.attempt, installed=installed)
+        self._repeats = self._repeats + 1 if commit == self._said else 0
+        self._sent_at, self._said = now, commit
+        self._repeat_at = now + self._timing.repeat_s * max(1.0, self._repeats / QUICK_REPEATS)
+        self.flood.send_all(commit)
 
     def _repeat(self, agreement: Agreement, now: float) -> None:
         """Say again what others may not have heard."""
@@ -342,6 +363,7 @@ class Membership:
         agreement = self._agreement
         assert agreement is not None
         recovery, counter = agreement.recovery, agreement.view.id.counter
+        repeat_s = self._timing.repeat_s
         holds_all = not agreement.recovered and recovery.complete
         if holds_all and self._reservation.may_use(counter, now):
             if not recovery.is_sound():
@@ -362,9 +384,10 @@ class Membership:
             self.gather(Reason.ATTEMPT_FAILED, now)
             self._step_gather(now)
             return
-        if now >= self._sent_at + self._timing.repeat_s:
+        if now >= self._repeat_at or (recovery.sends and now >= self._sent_at + repeat_s):
             self._repeat(agreement, now)
-        self.deadline = min(self._sent_at + self._timing.repeat_s, self._progress_at + wait_s)
+        repeat_at = self._sent_at + repeat_s if recovery.sends else self._repeat_at
+        self.deadline = min(repeat_at, self._progress_at + wait_s)
 
     def _install(self, agreement: Agreement, now: float) -> None:
         reading = agreement.correction()
@@ -408,10 +431,11 @@ class Membership:
 
     def step(self, now: float) -> None:
         """Do what the state and the time call for."""
-        if self.leaving:
+        if self._farewell.begun:
             self._say_goodbye(now)
             return
-        self.comparison.step(now)
+        if now >= self.comparison.due:
+            self.comparison.step(now)
         if self.state is State.GATHER:
             self._step_gather(now)
         elif self.state is not State.OPERATIONAL:

@@ -2,7 +2,10 @@
 
 It does where what they say of that view contradicts what is held or was delivered here, and where
 packets that somebody says to hold never come: one that is broken could else keep all from a view
-for ever. To the others it is then as if it had been in another view.
+for ever. It then has a view by itself before it is in one with others. Two daemons that go from one
+view to the next have to deliver the same between (extended virtual synchrony); two that were apart
+do not. Others are bound to nothing by it: as it was never bound, none of them has installed a view
+that it was to come to with them.
 """
 
 from typing import Final
@@ -18,7 +21,7 @@ class Solitude:
     """Of one daemon, from view to view.
 
     Attributes:
-        alone: it comes without fellows.
+        alone: its next view is one by itself.
     """
 
     __slots__ = ("_failures", "_host", "alone")

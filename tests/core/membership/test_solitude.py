@@ -2,17 +2,17 @@
 
 from groupcomm.membership.solitude import MOST_FAILURES
 from groupcomm.membership.states import Reason, State
-from groupcomm.wire.membership import ControlKind
+from groupcomm.wire.membership import Commit, ControlKind
 from tests.core.membership.stage import Stage, in_view
 
 LONG_S = 60.0
 
 
-def withheld() -> Stage:
-    """Return two daemons of one view, of which a says to hold a packet that b never gets."""
-    stage = in_view("ab")
-    stage.daemons["a"].host.held = {1, 2}
-    stage.daemons["b"].host.held = {1}
+def withheld(names: str = "ab") -> Stage:
+    """Return daemons of one view, of which all but b say to hold a packet that b never gets."""
+    stage = in_view(names)
+    for name, daemon in stage.daemons.items():
+        daemon.host.held = {1} if name == "b" else {1, 2}
     stage.drop = {("a", ControlKind.REPAIR)}
     stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
     return stage
@@ -31,6 +31,16 @@ def test_what_never_comes_keeps_nobody_from_a_view_for_ever() -> None:
     assert [daemon.members for daemon in stage.daemons.values()] == ["ab", "ab"]
     assert len(stage.daemons["b"].host.installed) > before
     assert came_with(stage, "b") == 1
+
+
+def test_who_gives_its_fellows_up_has_a_view_by_itself_before_it_is_with_them_again() -> None:
+    """Else two would go from one view to the next, and not together (simulator seed 1201097)."""
+    stage = withheld()
+    before = len(stage.daemons["b"].host.installed)
+    stage.run(LONG_S)
+    first, *_ = stage.daemons["b"].host.installed[before:]
+    assert [daemon.name for daemon in first[0].daemons] == ["b"]
+    assert stage.daemons["b"].members == "ab"
 
 
 def test_also_if_the_other_one_is_first_to_give_each_attempt_up() -> None:
@@ -63,3 +73,18 @@ def test_who_is_bound_to_others_stays_with_them() -> None:
     before = len(stage.daemons["b"].host.installed)
     stage.run(LONG_S)
     assert len(stage.daemons["b"].host.installed) == before
+
+
+def test_a_commit_is_said_ever_more_rarely_while_nothing_changes() -> None:
+    """In a long recovery they took nearly all of a narrow way (simulator seed 1200986)."""
+    stage = withheld("abc")
+    repeat_s, c = stage.config.timing.repeat_s, stage.daemons["c"].machine
+    intervals = said = 0
+    for _ in range(int(2.0 / repeat_s)):
+        before = len(stage.sent)
+        stage.run(repeat_s)
+        intervals += c.state is State.RECOVERED  # it waits for b, whom a is to help
+        to_a = [m for one, two, m in stage.sent[before:] if (one, two) == ("c", "a")]
+        said += sum(isinstance(message, Commit) for message in to_a)
+    assert intervals > 100
+    assert intervals / 4 < said < 0.7 * intervals
