@@ -20,18 +20,17 @@ class Backlog:
 
     Attributes:
         stays: whether a bundle stays in the own ring.
+        size: how many bundles wait. Each step asks several times, so it is counted along.
     """
 
-    __slots__ = ("_parked", "_parked_sessions", "_waiting", "stays")
+    __slots__ = ("_parked", "_parked_sessions", "_waiting", "size", "stays")
 
     def __init__(self, stays: Callable[[Bundle], bool] = stays_never) -> None:
         self._waiting: deque[Bundle] = deque()
         self._parked: deque[Bundle] = deque()
         self._parked_sessions: set[int] = set()
+        self.size = 0
         self.stays = stays
-
-    def __len__(self) -> int:
-        return len(self._waiting) + len(self._parked)
 
     def __iter__(self) -> Iterator[Bundle]:
         yield from self._parked
@@ -40,14 +39,17 @@ class Backlog:
     def append(self, bundle: Bundle) -> None:
         """Add what a session gives next."""
         self._waiting.append(bundle)
+        self.size += 1
 
     def extend(self, bundles: Iterable[Bundle]) -> None:
         """Add several."""
         self._waiting.extend(bundles)
+        self.size = len(self._waiting) + len(self._parked)
 
     def put_back(self, bundles: Iterable[Bundle]) -> None:
         """Put in front what had a number that does not count any more."""
         self._waiting = deque([*bundles, *self.clear()])
+        self.size = len(self._waiting)
 
     def clear(self) -> list[Bundle]:
         """Take all, in an order that is each session's."""
@@ -55,6 +57,7 @@ class Backlog:
         self._parked.clear()
         self._parked_sessions.clear()
         self._waiting.clear()
+        self.size = 0
         return taken
 
     def wants(self, *, far: bool) -> bool:
@@ -77,6 +80,7 @@ class Backlog:
 
     def pop(self, *, far: bool) -> None:
         """Take what `head` has shown."""
+        self.size -= 1
         if far and self._parked:
             self._parked.popleft()
             if not self._parked:

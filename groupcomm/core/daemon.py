@@ -207,7 +207,7 @@ class DaemonCore:
         membership = self.membership
         if clients:
             self.reservation.keep_ahead(self.desk.last - self.config.starts.connection, now)
-        if membership.state is not State.LEFT:
+        if now >= self.reservation.due and membership.state is not State.LEFT:
             self.reservation.step(now)
         due = self._touched or self._begun or now >= self._operation_due or self._is_freed()
         if due or clients:
@@ -305,7 +305,7 @@ class DaemonCore:
             operation.ring.flow.blocked = bool(self.desk.blocking)
         operation.step(now, clients=clients)
         self._operation_due = operation.deadline
-        if operation.token_lost:
+        if operation.ring.away.token_losses:  # nothing was heard of it for a token timeout
             self.membership.gather(Reason.TOKEN_LOST, now)
 
     def leave(self) -> None:
@@ -415,14 +415,14 @@ class DaemonCore:
 
     def _dispatch(self, sender: int, packet: bytes) -> None:
         kind, key = peek_untrusted(packet)
-        operation, coming = self.operation, self.membership.coming
+        operation = self.operation
         if kind == _CONTROL:
             self.membership.on_control(decode_control_untrusted(packet), sender, self._now)
         elif operation is not None and key == operation.key:
             if not self._frozen:
                 self._touched = True
                 operation.receive(kind, packet, sender, self._now)
-        elif coming is not None and key == coming.key:
+        elif (coming := self.membership.coming) is not None and key == coming.key:
             if len(self._early) < MAX_EARLY:
                 self._early.append((sender, packet))
         else:

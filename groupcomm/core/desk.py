@@ -54,6 +54,7 @@ class Desk(Teller):
         sessions: by connection number, until their streams have ended.
         intake: what programs have sent, to be looked at in turn.
         names: of users.
+        unreliable: bundles that need no number, in the order of their submission.
         backlog, subscriptions: bundles that want a number, and what they pass before.
     """
 
@@ -83,7 +84,7 @@ class Desk(Teller):
         self._probe = probe
         self._last = first_connection
         self.names = UserNames()
-        self._unreliable: list[Bundle] = []
+        self.unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
         self.sessions: dict[int, DaemonSession] = {}
         self.intake = Intake(self._carry_out, self._leave, self._depart)
@@ -315,7 +316,7 @@ class Desk(Teller):
         if request.ordered:
             seat.ordered.add(bundle.message)
         if bundle.level == _UNRELIABLE:
-            self._unreliable.append(bundle)
+            self.unreliable.append(bundle)
         else:
             self.subscriptions.admit(bundle)
 
@@ -425,14 +426,9 @@ class Desk(Teller):
 
     # ---- towards the ring ----
 
-    @property
-    def unreliable(self) -> bool:
-        """Whether bundles that need no number wait."""
-        return bool(self._unreliable)
-
     def take_unreliable(self) -> list[Bundle]:
         """Bundles that need no number, in the order of their submission."""
-        taken, self._unreliable = self._unreliable, []
+        taken, self.unreliable = self.unreliable, []
         for bundle in taken:
             seat = self._seats.get(bundle.session)
             if seat is not None:

@@ -7,7 +7,7 @@ another principal's programs waiting for longer than one step of each. Who is in
 has no turn until that is paid, and so has who does not read what its own frames have brought about.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from math import inf
 from typing import Final
@@ -112,7 +112,9 @@ class Intake:
             self._wake(now)
         if not self._turns:
             return False
-        ready, wasted = deque(n for n in self._turns if not self._owes(n, now)), Counter[str]()
+        ready, wasted = deque(self._turns), dict.fromkeys(self._turns, 0)
+        if self._accounts:
+            ready = deque(name for name in self._turns if not self._owes(name, now))
         served = bool(ready)
         while ready and self.worked < STEP_WORK:
             principal = ready.popleft()
@@ -125,7 +127,7 @@ class Intake:
                 self.done.append(seat.session.connection)
             if sessions:
                 self._turns[principal] = sessions  # behind all others
-                if not self._owes(principal, now):
+                if not (self._accounts and self._owes(principal, now)):
                     self.due = now  # if not in this step
                     if wasted[principal] < STEP_WASTE:
                         ready.append(principal)

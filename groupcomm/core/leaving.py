@@ -74,7 +74,7 @@ class Leaving:
         assert operation is not None
         counts = {
             "sessions have not ended everywhere": core.desk.unfinished,
-            "bundles of messages have no number": len(core.desk.backlog),
+            "bundles of messages have no number": core.desk.backlog.size,
             "packets are not held by the whole view": operation.unsettled,
         }
         found = [f"{count} {what}" for what, count in counts.items() if count]

@@ -40,6 +40,7 @@ class Operation:
         clock: of the ring.
         ending: what is left to do with the view once it stands still.
         receive: takes one packet of this view; see Arrivals.
+        safe_waits: tells whether SAFE packets wait between two stamps; see Order.
         deadline: when `step` has something to do.
         key: of the view.
     """
@@ -53,6 +54,7 @@ class Operation:
         self._me = me
         self._around = around
         self._own_ring = view.ring_of[me]
+        self._several = len(view.rings) > 1  # else nothing is ever passed on
         self._probe = around.probe
         self._desk = around.desk
         self.counters = around.counters
@@ -81,6 +83,7 @@ class Operation:
             probe=self._probe,
         )
         self.streams = self.delivery.streams
+        self.safe_waits = self.delivery.order.safe_waits
         self._outside = Outside(
             view,
             me,
@@ -170,14 +173,9 @@ class Operation:
         self.deadline = now
 
     @property
-    def token_lost(self) -> bool:
-        """Whether nothing was heard of the token for a token timeout."""
-        return self.ring.away.token_losses > 0
-
-    @property
     def settled(self) -> bool:
         """Whether everything that was submitted here has a number, and the whole view holds it."""
-        return not self._packer.source and not self.unsettled
+        return not self._packer.source.size and not self.unsettled
 
     @property
     def unsettled(self) -> int:
@@ -195,17 +193,18 @@ class Operation:
         if self._arrivals.changed:
             self._look_for_gaps(now)
         self.ring.step(now)
-        for number, packet in self._withheld.take(self.ring.everywhere):
-            self._pass_on(self._own_ring, number, packet)
-        for destination, packet in self._handover.step(now):
-            self.send(destination, packet)
+        if self._several:
+            for number, packet in self._withheld.take(self.ring.everywhere):
+                self._pass_on(self._own_ring, number, packet)
+            for destination, packet in self._handover.step(now):
+                self.send(destination, packet)
         self.deadline = min(self.ring.deadline, self._handover.deadline)
 
     def deliver(self) -> None:
         """Give clients what can be delivered since the last step."""
-        waiting = len(self._packer.source)
+        waiting = self._packer.source.size
         self.delivery.deliver()
-        if len(self._packer.source) > waiting:
+        if self._packer.source.size > waiting:
             self.deadline = self._now  # a session has ended, a name is free, or a join may go on
 
     def _look_for_gaps(self, now: float) -> None:
@@ -217,7 +216,7 @@ class Operation:
         self._arrivals.changed.clear()
 
     def _pass_on(self, origin: int, number: int, packet: bytes) -> None:
-        if self._handover.pass_on(origin, number, packet):
+        if self._several and self._handover.pass_on(origin, number, packet):
             self.send(RING, packet)
 
     # ---- the host of the ring ----
@@ -231,10 +230,6 @@ class Operation:
     def causes(self) -> Causes:
         """V and A of a packet numbered now."""
         return self.delivery.order.causes
-
-    def safe_waits(self, above: int, upto: int) -> bool:
-        """Whether a SAFE packet waits here with a stamp above the one and not above the other."""
-        return self.delivery.order.safe_waits(above, upto)
 
     @property
     def holds_packets(self) -> bool:
@@ -251,8 +246,8 @@ class Operation:
         self.send(RING, packet.raw)
         if packet.stays:
             self._withheld.add(packet)
-            return
-        self._pass_on(self._own_ring, packet.number, packet.raw)
+        elif self._several:
+            self._pass_on(self._own_ring, packet.number, packet.raw)
 
     def promise(self, value: int, upto: int) -> None:
         """Count a horizon that this daemon has just announced for its ring."""

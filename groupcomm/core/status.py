@@ -316,7 +316,7 @@ def _ring(core: "DaemonCore", operation: "Operation") -> RingStatus:
         frontiers_least=operation.delivery.order.frontiers.least,
         token_losses=ring.away.token_losses,
         token_retransmissions=ring.away.token_retransmissions,
-        waiting_bundles=len(core.desk.backlog) + core.desk.subscriptions.holds,
+        waiting_bundles=core.desk.backlog.size + core.desk.subscriptions.holds,
     )
 
 

@@ -100,7 +100,7 @@ class Teller(ABC):
         self.ready[session.connection] = None
         if not session.push(*frame, droppable=droppable) and not seat.leaving:
             self._leave(seat, Code.CONNECTION_CLOSED, "the client was too slow")
-        if session.blocks:
+        if session.block_bytes is not None and session.blocks:
             self.blocking.add(session, self._now, self.limits.block_s)
 
     def show_view(self, connections: Iterable[int], view: GroupView) -> None:

@@ -156,23 +156,17 @@ class Order:
         while True:
             if self._gated:
                 self._open_gates()
-            packet = self._next_agreed()
-            if packet is None:
+            if not self._agreed:
                 break
+            time, _, packet = self._agreed[0]
+            if time > self.blocks.least or (packet.safe and time > self.frontiers.least):
+                break
+            heappop(self._agreed)
+            if packet.safe:
+                del self._safe[0]
             self._deliver_agreed(packet)
         if self.hurried:
             del self.hurried[: bisect_right(self.hurried, self.frontiers.least)]
-
-    def _next_agreed(self) -> DataPacket | None:
-        if not self._agreed:
-            return None
-        time, _, packet = self._agreed[0]
-        if time > self.blocks.least or (packet.safe and time > self.frontiers.least):
-            return None
-        heappop(self._agreed)
-        if packet.safe:
-            del self._safe[0]
-        return packet
 
     def _deliver_agreed(self, packet: DataPacket) -> None:
         invariants.assert_in_order(packet, self.done, self.blocks.least)

@@ -95,7 +95,7 @@ class Away:
         self._copy = b""  # the token as it was passed on, until it is known to have arrived
         self._copy_to = me
         self._noted_frontier = 0  # the own frontier in the last rest notice
-        self._rest_hop = hop  # hop of the last rest notice
+        self._rest_hop = hop  # of the last rest notice; if it is `hop`, the token rests
         self._rests_with = holder  # who sent it
         self._ask_holder = False  # the next request is the first since then
         self._gap_s = timing.linger_s
@@ -136,7 +136,7 @@ class Away:
         self._ask_holder = False
         self._noted_frontier = own_frontier
         self._repeats.stop()
-        if self._packer.source:
+        if self._packer.source.size:
             self._ask_at_once(now)  # it has not passed here
 
     def kept(self, holder: int, now: float) -> None:
@@ -144,12 +144,12 @@ class Away:
         self._rest_hop = self.hop
         self._rests_with = holder
         self._ask_holder = False
-        if self._packer.source:
+        if self._packer.source.size:
             self._ask_at_once(now)
 
     def moved_on(self) -> None:
         """Something proves that the token that was passed on has arrived."""
-        self._repeats.stop()
+        self._repeats.at = inf
 
     # ---- what is done ----
 
@@ -161,26 +161,25 @@ class Away:
         if now >= self.heard_at + self._timeout_s:
             self.heard_at = now
             self.token_losses += 1
-        missing_at = min(self._missing_deadline(), self._gap_deadline(now))
+        missing_at = self._gap_deadline(now)
+        if self._gaps or self._notices is not None:
+            missing_at = min(missing_at, self._missing_deadline())
         if self._wants_token(missing_at <= now):
             self._ask(now)
         else:
-            self._asking.stop()
+            self._asking.at = inf
         self._set_deadline(missing_at)
 
-    @property
-    def _at_rest(self) -> bool:
-        """Whether the last that was heard of the token is that it rests."""
-        return self._rest_hop == self.hop
-
     def _wants_token(self, something_is_missing: bool) -> bool:
-        waits = bool(self._packer.source)
+        waits = self._packer.source.size > 0
         if something_is_missing or (waits and self._may_number()):
             return True
         if waits:
             return False
         # A token that moves collects frontiers; what it missed shows once it rests.
-        return self._at_rest and self._host.safe_waits(self._noted_frontier, self._host.frontier)
+        if self._rest_hop != self.hop:
+            return False
+        return self._host.safe_waits(self._noted_frontier, self._host.frontier)
 
     def _may_number(self) -> bool:
         """Whether what waits may be numbered, as far as is known without the token."""
@@ -195,9 +194,9 @@ class Away:
         the holder may have changed, and a request is also proof that the token moved on.
         """
         if self._asking.at == inf:
-            if not self._at_rest:
+            if self._rest_hop != self.hop:
                 self._asking.start(now, self._passes_within_s)
-            elif self._packer.source or self._gap_at <= now:
+            elif self._packer.source.size or self._gap_at <= now:
                 self._ask_at_once(now)
             else:
                 self._asking.start(now)  # its holder may have seen the need itself
@@ -227,7 +226,8 @@ class Away:
         one that is kept by who sends on, in a view of one ring, does neither.
         """
         stream = self._stream
-        if self._notices is not None or stream.held == stream.known or not self._at_rest:
+        at_rest = self._rest_hop == self.hop
+        if self._notices is not None or stream.held == stream.known or not at_rest:
             self._gap_at = inf
         elif self._gap_at == inf or self._gap_above != stream.held:
             self._gap_at, self._gap_above = now + self._gap_s, stream.held

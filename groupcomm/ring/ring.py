@@ -412,7 +412,7 @@ class Ring:
             return True
         if any(gaps.deadline <= now for gaps in self._gaps):
             return True
-        if self._is_unsettled() and (now >= self._keeping.settle_at or self._packer.source):
+        if self._is_unsettled() and (now >= self._keeping.settle_at or self._packer.source.size):
             return True
         host = self._host
         written, frontier = token.rows[self._place].frontier, host.frontier
@@ -431,7 +431,7 @@ class Ring:
 
     def _rest_deadline(self, now: float) -> float:
         unsettled = self._is_unsettled()
-        if self._can_number() or (unsettled and self._packer.source):
+        if self._can_number() or (unsettled and self._packer.source.size):
             return now
         deadline = self._announcer.horizon_at
         if (not self._alone and not unsettled) or self._lags():

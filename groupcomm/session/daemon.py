@@ -93,6 +93,7 @@ class DaemonSession:
         connection: its number at this daemon.
         user: the name asked for in the hello; empty before.
         state: how far it is.
+        block_bytes: waiting output above which all senders wait; None: never.
         backlog_bytes: sizes of submitted bundles; the core takes a bundle's size off when it
             numbers or drops it.
         dropped: UNRELIABLE bundles that the client was too slow for.
@@ -111,6 +112,7 @@ class DaemonSession:
         "_replies",
         "_view",
         "backlog_bytes",
+        "block_bytes",
         "bundle_limit",
         "connection",
         "dropped",
@@ -130,6 +132,7 @@ class DaemonSession:
         self.price = WRONG
         self.bundle_limit = 0
         self._limits = limits
+        self.block_bytes = limits.block_bytes
         self._reader = FrameReader(HELLO_FRAME_BYTES)
         self._heard: deque[bytes] = deque()  # nobody has looked at it yet
         self._frames: Iterator[bytes] | None = None  # of what is looked at now
@@ -365,7 +368,7 @@ class DaemonSession:
     @property
     def blocks(self) -> bool:
         """Whether all senders are to wait for this client."""
-        most = self._limits.block_bytes
+        most = self.block_bytes
         return most is not None and self._outbox.size > most and self.state is not State.CLOSED
 
     def close_slow(self, what: str) -> None:

@@ -39,7 +39,9 @@ class Outbox:
         """The parts of whole frames, one at least if any waits, until `limit` is reached."""
         if self.size <= limit:
             parts = [*chain.from_iterable(self._frames)]
-            self.clear()
+            self._frames.clear()
+            self.taken += self.size
+            self.size = 0
             return parts
         parts = []
         taken = 0

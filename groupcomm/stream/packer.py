@@ -26,10 +26,13 @@ Causes = tuple[tuple[int, ...], Stamp]
 
 
 class Source(Protocol):
-    """Where bundles wait that want a number."""
+    """Where bundles wait that want a number.
 
-    def __len__(self) -> int:
-        """How many wait."""
+    Attributes:
+        size: how many wait.
+    """
+
+    size: int
 
     def wants(self, *, far: bool) -> bool:
         """Whether anything may be numbered, of what leaves the ring only if `far`."""

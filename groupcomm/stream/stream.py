@@ -90,5 +90,8 @@ class Stream:
                 return
             self.forgotten += 1
             del packets[self.forgotten]
-            if all(bundle.given for bundle in packet.bundles):
+            for bundle in packet.bundles:
+                if not bundle.given:
+                    break
+            else:
                 packet.bundles = []  # each refers to its packet: a cycle of up to 60 KB

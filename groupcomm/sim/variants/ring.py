@@ -131,7 +131,8 @@ def request_sent_once(right_ask: Right, right_rests: Right) -> tuple[Right, Righ
     """A request for the token is not repeated, though it may be lost."""
 
     def ask(self: Away, now: float) -> None:
-        at_once = self._asking.at == inf and self._at_rest and bool(self._packer.source)
+        at_rest = self._rest_hop == self.hop
+        at_once = self._asking.at == inf and at_rest and self._packer.source.size > 0
         due = at_once or self._asking.at <= now
         right_ask(self, now)
         if due:

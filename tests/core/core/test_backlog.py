@@ -34,7 +34,7 @@ def test_while_others_lag_behind_only_what_stays_goes_on() -> None:
     assert take(backlog, far=False) is None
     assert not backlog.wants(far=False), "nobody asks for the token in vain"
     assert backlog.wants(far=True)
-    assert len(backlog) == 1
+    assert backlog.size == 1
     assert take(backlog, far=True) is loud
 
 
@@ -57,7 +57,7 @@ def test_what_is_put_back_comes_first() -> None:
     backlog.put_back([again])
     assert list(backlog) == [again, parked, waiting]
     assert backlog.clear() == [again, parked, waiting]
-    assert not backlog
+    assert backlog.size == 0
 
 
 STEPS = st.lists(

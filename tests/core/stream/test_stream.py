@@ -212,7 +212,7 @@ def test_a_visit_stops_at_its_budget() -> None:
     source, waiting = packer()
     waiting.extend(bundle(ServiceLevel.FIFO, 1000) for _ in range(10))
     assert len(source.fill(0, 2500, NO_CAUSES)) == 3
-    assert len(waiting) == 7
+    assert waiting.size == 7
 
 
 def test_unreliable_datagrams_are_counted_and_filled() -> None:
