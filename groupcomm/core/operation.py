@@ -99,9 +99,8 @@ class Operation:
         routes = Routes(view, me)
         self._handover = Handover(view, me, routes, self.streams, around.config.timing)
         self.links = self._handover.links
-        entered = routes.entered
-        self._gaps = self._foreign_gaps(entered)
-        self.ring = self._make_ring(entered, now)
+        self._gaps = self._foreign_gaps(routes.entered)
+        self.ring = self._make_ring(routes.entered, now)
         self._arrivals = self._make_arrivals(latest)
         self.receive = self._arrivals.receive
         self._now = now

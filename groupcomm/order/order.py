@@ -156,17 +156,22 @@ class Order:
         while True:
             if self._gated:
                 self._open_gates()
-            if not self._agreed:
+            packet = self._next_agreed() if self._agreed else None
+            if packet is None:
                 break
-            time, _, packet = self._agreed[0]
-            if time > self.blocks.least or (packet.safe and time > self.frontiers.least):
-                break
-            heappop(self._agreed)
-            if packet.safe:
-                del self._safe[0]
             self._deliver_agreed(packet)
         if self.hurried:
             del self.hurried[: bisect_right(self.hurried, self.frontiers.least)]
+
+    def _next_agreed(self) -> DataPacket | None:
+        """Take the lowest agreed packet, if it may be delivered; there is one."""
+        time, _, packet = self._agreed[0]
+        if time > self.blocks.least or (packet.safe and time > self.frontiers.least):
+            return None
+        heappop(self._agreed)
+        if packet.safe:
+            del self._safe[0]
+        return packet
 
     def _deliver_agreed(self, packet: DataPacket) -> None:
         invariants.assert_in_order(packet, self.done, self.blocks.least)
