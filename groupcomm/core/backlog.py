@@ -32,6 +32,9 @@ class Backlog:
         self.size = 0
         self.stays = stays
 
+    def __len__(self) -> int:
+        return self.size
+
     def __iter__(self) -> Iterator[Bundle]:
         yield from self._parked
         yield from self._waiting
