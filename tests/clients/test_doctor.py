@@ -216,7 +216,7 @@ def test_a_file_that_was_changed_since_the_start(tmp_path: Path) -> None:
         text = running.config.read_text()
         changed.write_text("packet_bytes = 9000\n" + text + "block_s = 1\n")
         found = look(changed, "a", running.address("a"))
-    says(found["same file"], WARNING, "other core.packet_limit, block_s", "restart")
+    says(found["same file"], WARNING, "other core.packet_limit, limits.block_s", "restart")
 
 
 # ---- daemons that were set up in different ways ----

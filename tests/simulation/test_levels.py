@@ -288,7 +288,7 @@ def test_a_sender_that_dies_between_fragments_has_sent_nothing(level: ServiceLev
     cluster = Cluster(plain_settings(daemons=2))
     sender, receiver = members_of(cluster, 0, 1)
     sender.multicast(["g"], bytes(2_000_000), level=level)
-    cluster.run(0.001)
+    cluster.run(0.0005)  # its daemon has read a half of it
     sender.crash()
     cluster.run(1.0)
     assert texts(receiver) == []
