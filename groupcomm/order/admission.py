@@ -70,6 +70,9 @@ class Admission:
                 f"packet {number} of ring {ring} is stamped {time}, at or below the horizon"
                 f" {self._blocks.values[ring]} of its ring",
             )
+        last = stream.packets.get(stream.held)
+        if last is not None and time <= last.time:  # of a view that stands still blocks do not tell
+            raise Contradiction("stamp", f"packet {number} has {time}, {stream.held} {last.time}")
         if stream.early:
             self._check_neighbours(stream, number, time)
         for upto, value in self._blocks.pending(ring):

@@ -22,6 +22,7 @@ from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.lies import lie
 from groupcomm.stream.stream import MAX_AHEAD
 from groupcomm.wire.ack import Acknowledgement
+from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.link import LinkPacket
 from groupcomm.wire.membership import (
     Commit,
@@ -276,6 +277,17 @@ def test_stamps_that_do_not_rise_with_the_numbers_contradict_each_other() -> Non
     scene.tell(data(scene, ahead=5, previous=held(scene) + 4))
     scene.tell(data(scene, ahead=3, previous=held(scene) + 2, time=now(scene) + 50))
     assert scene.core.counters.violations == {"stamp": 1}
+
+
+def test_stamps_rise_also_where_packets_come_when_the_view_has_ended() -> None:
+    """Two with one stamp would have one place: it was given twice (Byzantine seed 1400077)."""
+    scene = Scene("abc")
+    delivery, later = scene.operation.delivery, now(scene) + 9
+    one = data(scene, ahead=1, time=later)
+    other = data(scene, ahead=2, previous=held(scene) + 1, time=later)
+    assert delivery.take_recovered(decode_data_untrusted(one))
+    with pytest.raises(Contradiction, match="has"):
+        delivery.take_recovered(decode_data_untrusted(other))
 
 
 def test_packets_behind_a_gap_that_follow_nothing_contradict_what_closes_it() -> None:
