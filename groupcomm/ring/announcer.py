@@ -5,6 +5,7 @@ from math import inf
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.config.core import Timing
 from groupcomm.config.view import RING, View
+from groupcomm.ring.far import tell_after
 from groupcomm.ring.host import Host
 from groupcomm.ring.notices import HeldTold, NoticeSchedule
 from groupcomm.ring.visit import held_by_ring
@@ -20,6 +21,7 @@ class Announcer:
         rest_at: when the next rest notice is due.
         horizon_at: when the next horizon notice is owed, as of the last look; inf with one ring.
         notices: how often horizons are announced.
+        tell_after: so many packets more of a stream than was told are to be told.
     """
 
     __slots__ = (
@@ -35,6 +37,7 @@ class Announcer:
         "horizon_at",
         "notices",
         "rest_at",
+        "tell_after",
     )
 
     def __init__(
@@ -53,6 +56,7 @@ class Announcer:
         self._key = view.key
         self._timing = timing
         self._rings = len(view.rings)
+        self.tell_after = tell_after(view.packet_limit)
         self._held = HeldTold(len(view.rings), timing.rest_interval_s)
         self._clock = clock
         self._host = host
@@ -85,7 +89,10 @@ class Announcer:
             frontier: of the ring, by the token when it was here last.
             now: the time.
         """
-        self._look(frontier, now)
+        if self._rings == 1:
+            return
+        held = [held_by_ring(token, ring) for ring in range(self._rings)]
+        self._look(held, frontier, now)
         if self.horizon_at > now:
             return
         horizon = self._clock.promise(now, above=self.notices.announced)
@@ -95,17 +102,17 @@ class Announcer:
             upto=token.last,
             frontier=frontier,
             unsettled=self._host.holds_packets,
-            held=self._held.tell([held_by_ring(token, r) for r in range(self._rings)], now),
+            held=self._held.tell(held, now),
         )
         self.notices.issued(now, frontier, horizon)
-        self._look(frontier, now)
+        self._look(held, frontier, now)
         self._host.promise(horizon, token.last)
         self._host.announce(notice)
 
-    def _look(self, frontier: int, now: float) -> None:
-        if self._rings > 1:
-            self.horizon_at = self.notices.due_at(
-                now,
-                safe_waits=self._host.safe_waits(self.notices.announced_frontier, frontier),
-                holds_packets=self._host.holds_packets,
-            )
+    def _look(self, held: list[int], frontier: int, now: float) -> None:
+        self.horizon_at = self.notices.due_at(
+            now,
+            safe_waits=self._host.safe_waits(self.notices.announced_frontier, frontier),
+            holds_packets=self._host.holds_packets,
+            holds_more=self._held.lags(held, self.tell_after),
+        )

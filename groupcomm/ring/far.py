@@ -14,11 +14,24 @@ LEAST_BYTES: Final = 1_000_000
 """May always be ahead: enough for 10 Mbit/s over any distance on earth."""
 
 FACTOR: Final = 2
+TELL_PART: Final = 4
+"""A ring tells others that it holds so large a part of what may always be ahead of it."""
+
 SPAN_S: Final = 0.25
 """Over which a rate is measured, at least; longer than notices are apart."""
 
 MEMORY_S: Final = 10.0
 """For so long the best rate counts."""
+
+
+def least_ahead(packet_limit: int) -> int:
+    """How many packets, of so many bytes if they are full, may always be ahead."""
+    return -(-LEAST_BYTES // packet_limit)
+
+
+def tell_after(packet_limit: int) -> int:
+    """So many packets more than a ring has told to hold of another's stream are to be told."""
+    return max(1, least_ahead(packet_limit) // TELL_PART)
 
 
 class FarRing:
@@ -43,7 +56,7 @@ class FarRing:
         """
         self.held = self.whole = held
         self._most = most
-        self._least = min(most, -(-LEAST_BYTES // packet_limit))
+        self._least = min(most, least_ahead(packet_limit))
         self._round_trip_s = round_trip_s
         self.limit = self._least
         self._heard: deque[tuple[float, int]] = deque()  # (when, whole), of the last span

@@ -52,7 +52,9 @@ class NoticeSchedule:
         self.agreed_at = -inf
         self.asked = False
 
-    def due_at(self, now: float, *, safe_waits: bool, holds_packets: bool) -> float:
+    def due_at(
+        self, now: float, *, safe_waits: bool, holds_packets: bool, holds_more: bool
+    ) -> float:
         """The time of the next notice, maybe past; inf if none is owed.
 
         Args:
@@ -60,9 +62,10 @@ class NoticeSchedule:
             safe_waits: whether a SAFE packet waits that the ring's frontier has passed since the
                 last notice.
             holds_packets: whether some packet is not yet forgotten.
+            holds_more: whether senders of another ring soon wait to hear what this one holds.
         """
         timing = self._timing
-        if safe_waits:
+        if safe_waits or holds_more:
             return self.last_at + timing.horizon_interval_min_s
         if self._near:
             if self.foreign_time > self.announced:
@@ -104,6 +107,10 @@ class HeldTold:
         self._all_at = -inf
         self._held = [0] * rings
         self._left = [0] * rings  # in how many notices the number is still to be told
+
+    def lags(self, held: list[int], packets: int) -> bool:
+        """Whether of some stream so many packets more are held than was told."""
+        return any(now - told >= packets for told, now in zip(self._held, held, strict=True))
 
     def tell(self, held: list[int], now: float) -> list[tuple[int, int]]:
         """What the next notice tells of these numbers, by ring: (ring, number), rising."""

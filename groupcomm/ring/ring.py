@@ -410,7 +410,7 @@ class Ring:
         token = self._token
         if self._wanted or (self._lags() and not self.flow.blocked):
             return True
-        if any(gaps.deadline <= now for gaps in self._gaps):
+        if any(gaps.deadline <= now for gaps in self._gaps) or self._holds_more():
             return True
         if self._is_unsettled() and (now >= self._keeping.settle_at or self._packer.source.size):
             return True
@@ -418,6 +418,17 @@ class Ring:
         written, frontier = token.rows[self._place].frontier, host.frontier
         round_is_due = now >= self._round_at and host.holds_packets
         return frontier > written and (round_is_due or host.safe_waits(written, frontier))
+
+    def _holds_more(self) -> bool:
+        """Whether senders of other rings soon wait to hear what this one holds of their streams."""
+        if self._keeping.single or self.flow.blocked:
+            return False
+        told, after = self._token.rows[self._place].held, self._announcer.tell_after
+        return any(
+            stream.held - told[stream.ring] >= after
+            for stream in self._streams
+            if stream is not self._stream
+        )
 
     def _is_unsettled(self) -> bool:
         """Whether others may lack what was numbered here since the token came to rest."""
