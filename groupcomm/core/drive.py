@@ -37,7 +37,7 @@ def drive(
     now: float,
     datagrams: Sequence[bytes],
     inputs: Sequence[Input],
-) -> Output:
+) -> None:
     """Take one step with all that has come, and have the shell do what comes of it.
 
     Args:
@@ -46,17 +46,13 @@ def drive(
         now: seconds of its monotonic clock, never less than before.
         datagrams: as received.
         inputs: what else has happened, in its order.
-
-    Returns:
-        What the step has asked for; all of it is done or begun.
     """
     output = core.step(now, datagrams, inputs)
     if output.store:
         shell.store(output.store)
     if not shell.send(output):
-        return output
+        return
     core.deliver()
     shell.serve(output)
     if output.over is not None:
         shell.finish(output.over)
-    return output
