@@ -1,8 +1,8 @@
 """One whole daemon as a state machine, and the loop of duties by which a shell drives it."""
 
-from groupcomm.core.commands import Command, Evict, LoadKeys, PromoteKey, RetireKey
+from groupcomm.core.commands import Evict, LoadKeys, PromoteKey, RetireKey
 from groupcomm.core.daemon import DaemonCore
-from groupcomm.core.drive import Shell, drive
+from groupcomm.core.drive import drive
 from groupcomm.core.inputs import (
     ClientBytes,
     ClientDismissed,
@@ -39,7 +39,6 @@ __all__ = [
     "ClientGone",
     "ClientInput",
     "ClientOpened",
-    "Command",
     "DaemonCore",
     "End",
     "Evict",
@@ -58,7 +57,6 @@ __all__ = [
     "QuestionAnswered",
     "RetireKey",
     "RollStored",
-    "Shell",
     "Status",
     "Store",
     "StoreKeys",
