@@ -5,7 +5,6 @@ many datagrams at once. A step that is due does everything that is due then.
 """
 
 import enum
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import heappop, heappush
@@ -18,7 +17,6 @@ from groupcomm.core import (
     LeaveRequested,
     MarkNotStored,
     MarkStored,
-    News,
     Output,
     Over,
     Store,
@@ -52,9 +50,6 @@ BUFFER_DATAGRAMS: Final = 4000
 
 LINGER_US: Final = 2 * SECOND
 """How long a daemon that has left waits for its clients to read what is theirs."""
-
-MOST_NEWS: Final = 64
-"""Of one daemon's log, the latest that are remembered."""
 
 LINGER_LOOK_US: Final = SECOND // 200
 
@@ -111,8 +106,7 @@ class Process:
         sends_left: so many datagrams it still sends, then it is killed; None for no such limit.
         injected: datagrams without a valid seal that were put before it.
         steps: how many it has made.
-        news: what its log would say of late.
-        over: how its core has ended; None while it goes on.
+        over: how its core has ended; from then on it only serves its clients. None before.
         may_fail: it ends where another one would be a failed run: it lies, and is lied to.
         stale: reasons for which also what a daemon of the cluster has sealed is dropped.
     """
@@ -148,7 +142,6 @@ class Process:
         self.sends_left: int | None = None
         self.injected = 0
         self.steps = 0
-        self.news: deque[News] = deque(maxlen=MOST_NEWS)
         self.over: Over | None = None
         self.may_fail = False
         self.stale = STALE
@@ -161,7 +154,6 @@ class Process:
         self._paused_until = 0
         self._step_at = _NEVER
         self._timer = inf  # the deadline that a call is due for, on this daemon's clock
-        self._over = False  # it has left, and only serves its clients
         self.connections = Connections(loop, core, self._input)
         loop.at(loop.now + WALL_INTERVAL_US, self._compare_clocks)
         self._arm()
@@ -218,7 +210,7 @@ class Process:
         self._loop.at(at, self._on_timer, deadline)
 
     def _on_timer(self, deadline: float) -> None:
-        if deadline == self._timer and self.alive and not self._over:
+        if deadline == self._timer and self.alive and self.over is None:
             self._timer = inf
             if self.core.deadline > self.clock.monotonic(self._loop.now):
                 self._arm()
@@ -315,7 +307,6 @@ class Process:
 
     def serve(self, output: Output) -> None:
         """See Shell."""
-        self.news.extend(output.news)
         self.connections.serve(output)
 
     def finish(self, over: Over) -> None:
@@ -324,7 +315,6 @@ class Process:
         if over.end is CoreEnd.OUTDATED:
             self.end(End.OUTDATED)
             return
-        self._over = True
         self._step_at = _OVER
         self._linger(self._loop.now + LINGER_US)
 
@@ -360,7 +350,7 @@ class Process:
 
     def _compare_clocks(self, _: None) -> None:
         now = self._loop.now
-        if not self.alive or self._over:
+        if not self.alive or self.over is not None:
             return
         if not self.paused:  # the next step is early enough
             self._inputs.append(WallClockRead(self.clock.monotonic(now), self.clock.wall(now)))
