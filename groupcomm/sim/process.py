@@ -346,7 +346,7 @@ class Process:
         A forged one may carry a counter that makes the core take it for a replay without a look
         at its seal. Those are known here, because forged ones are fed apart from others.
         """
-        return self.core.counters.rejected.total() - self._repeated() + self._lookalikes
+        return self.core.counters.bad - self._repeated() + self._lookalikes
 
     def _compare_clocks(self, _: None) -> None:
         now = self._loop.now
