@@ -150,14 +150,13 @@ class Operation:
         names = tuple(daemon.name for daemon in view.daemons)
         majority = self._around.config.has_majority(len(names))
         own = self.delivery.announcements.whole[self._me]
-        several = len(view.rings) > 1
         self._desk.begin(
             DaemonView(id=view.id, daemons=names, majority=majority),
             self.delivery.groups.table,
             [group for group, _ in own.groups],
-            several=several,
+            several=self._several,
         )
-        self._desk.backlog.stays = self.delivery.wanted.stays if several else stays_never
+        self._desk.backlog.stays = self.delivery.wanted.stays if self._several else stays_never
         self._packer.source = self._desk.backlog
         self._around.keeper.begin(names)
 
@@ -194,7 +193,7 @@ class Operation:
         self.ring.step(now)
         if self._several:
             for number, packet in self._withheld.take(self.ring.everywhere):
-                self._pass_on(self._own_ring, number, packet)
+                self._handover.pass_on(self._own_ring, number, packet)
             for destination, packet in self._handover.step(now):
                 self.send(destination, packet)
         self.deadline = min(self.ring.deadline, self._handover.deadline)
@@ -215,6 +214,7 @@ class Operation:
         self._arrivals.changed.clear()
 
     def _pass_on(self, origin: int, number: int, packet: bytes) -> None:
+        """Send on a packet of any ring that is new here; one of the own ring never goes back."""
         if self._several and self._handover.pass_on(origin, number, packet):
             self.send(RING, packet)
 
@@ -246,7 +246,7 @@ class Operation:
         if packet.stays:
             self._withheld.add(packet)
         elif self._several:
-            self._pass_on(self._own_ring, packet.number, packet.raw)
+            self._handover.pass_on(self._own_ring, packet.number, packet.raw)
 
     def promise(self, value: int, upto: int) -> None:
         """Count a horizon that this daemon has just announced for its ring."""
