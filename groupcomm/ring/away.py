@@ -126,8 +126,10 @@ class Away:
     def came_by(self, hop: int) -> None:
         """The token is here; the own wish for it is fulfilled."""
         self.hop = hop
-        self._repeats.stop()
-        self._asking.stop()
+        if self._repeats.at != inf:  # it comes by often, and a look costs less than a call
+            self._repeats.stop()
+        if self._asking.at != inf:
+            self._asking.stop()
 
     def rests(self, hop: int, holder: int, own_frontier: int, now: float) -> None:
         """The token has come to rest elsewhere, or here."""
@@ -149,7 +151,8 @@ class Away:
 
     def moved_on(self) -> None:
         """Something proves that the token that was passed on has arrived."""
-        self._repeats.at = inf
+        if self._repeats.at != inf:
+            self._repeats.stop()
 
     # ---- what is done ----
 
@@ -166,8 +169,8 @@ class Away:
             missing_at = min(missing_at, self._missing_deadline())
         if self._wants_token(missing_at <= now):
             self._ask(now)
-        else:
-            self._asking.at = inf
+        elif self._asking.at != inf:
+            self._asking.stop()
         self._set_deadline(missing_at)
 
     def _wants_token(self, something_is_missing: bool) -> bool:
