@@ -107,7 +107,7 @@ class Membership:
         self._own = OwnJoin(start, host, self._neighbours, reservation)
         self._agreement: Agreement | None = None
         self._solitude = Solitude(host)
-        self._sent_at = self._repeat_at = self._progress_at = self._met_at = -inf
+        self._sent_at = self._progress_at = self._met_at = -inf
         self._said: Commit | None = None  # the own commit that was sent last
         self._repeats = 0  # how often it was said again
         self._standing = Standing(self._timing, self.flood, self._neighbours, host)
@@ -348,8 +348,14 @@ class Membership:
         commit = agreement.commit(self._own.attempt, installed=installed)
         self._repeats = self._repeats + 1 if commit == self._said else 0
         self._sent_at, self._said = now, commit
-        self._repeat_at = now + self._timing.repeat_s * max(1.0, self._repeats / QUICK_REPEATS)
         self.flood.send_all(commit)
+
+    def _next_repeat(self, agreement: Agreement) -> float:
+        """Return when to say the own commit again: soon, while packets are sent with it."""
+        repeat_s = self._timing.repeat_s
+        if not agreement.recovery.sends:
+            repeat_s *= max(1.0, self._repeats / QUICK_REPEATS)
+        return self._sent_at + repeat_s
 
     def _repeat(self, agreement: Agreement, now: float) -> None:
         """Say again what others may not have heard."""
@@ -363,7 +369,6 @@ class Membership:
         agreement = self._agreement
         assert agreement is not None
         recovery, counter = agreement.recovery, agreement.view.id.counter
-        repeat_s = self._timing.repeat_s
         holds_all = not agreement.recovered and recovery.complete
         if holds_all and self._reservation.may_use(counter, now):
             if not recovery.is_sound():
@@ -384,10 +389,9 @@ class Membership:
             self.gather(Reason.ATTEMPT_FAILED, now)
             self._step_gather(now)
             return
-        if now >= self._repeat_at or (recovery.sends and now >= self._sent_at + repeat_s):
+        if now >= self._next_repeat(agreement):
             self._repeat(agreement, now)
-        repeat_at = self._sent_at + repeat_s if recovery.sends else self._repeat_at
-        self.deadline = min(repeat_at, self._progress_at + wait_s)
+        self.deadline = min(self._next_repeat(agreement), self._progress_at + wait_s)
 
     def _install(self, agreement: Agreement, now: float) -> None:
         reading = agreement.correction()
