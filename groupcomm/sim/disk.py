@@ -6,12 +6,13 @@ not; so may a write that was told to have failed, as the sync of the folder come
 """
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
 import attrs
 
+from groupcomm.core import MarkStored, Store, StoreMark
 from groupcomm.sim.loop import SECOND, Loop
 
 FASTEST_US: Final = SECOND // 10_000
@@ -33,6 +34,11 @@ class DiskRecord:
 
     restarts: int = 0
     mark: int = 0
+
+
+def marks_stored_at_once(wanted: Sequence[Store]) -> list[MarkStored]:
+    """Return what a core hears whose disk takes no time, and keeps nothing but marks."""
+    return [MarkStored(each.mark) for each in wanted if isinstance(each, StoreMark)]
 
 
 class Ailment(enum.Enum):

@@ -19,17 +19,16 @@ from groupcomm.core import (
     ClientOpened,
     DaemonCore,
     Input,
-    MarkStored,
     Output,
     Over,
     Store,
-    StoreMark,
     drive,
 )
 from groupcomm.events import Message
 from groupcomm.membership.states import State
 from groupcomm.session.client import ClientSession
 from groupcomm.session.daemon import State as SessionState
+from groupcomm.sim.disk import marks_stored_at_once
 from groupcommd.answers import Answers
 
 STEP_S: Final = 100e-6
@@ -132,7 +131,7 @@ class Loaded:
 
     def store(self, wanted: Sequence[Store]) -> None:
         """Its disk takes no time."""
-        self._answered += [MarkStored(each.mark) for each in wanted if isinstance(each, StoreMark)]
+        self._answered += marks_stored_at_once(wanted)
 
     def send(self, output: Output) -> bool:
         """What the step has done takes time, then the datagrams leave."""

@@ -16,22 +16,14 @@ import attrs
 from groupcomm.config.rekeying import Rekeying
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.core import (
-    DaemonCore,
-    Input,
-    MarkStored,
-    Output,
-    Over,
-    Store,
-    StoreMark,
-    drive,
-)
+from groupcomm.core import DaemonCore, Input, Output, Over, Store, drive
 from groupcomm.core.identity_gate import IdentityGate
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.names import daemon_number
 from groupcomm.security.channels import CHANNEL_OF, Channel
 from groupcomm.security.identity import Roll
 from groupcomm.security.secret_sealing import SecretOpener
+from groupcomm.sim.disk import marks_stored_at_once
 from groupcomm.sim.host import Host
 from groupcomm.sim.loop import SECOND
 from groupcomm.sim.roles.attack import Seen, Stage
@@ -255,7 +247,7 @@ class Evicted(KeyHolder):
 
     def store(self, wanted: Sequence[Store]) -> None:
         """Write at once; what it knows of evictions it keeps to itself."""
-        self._inputs += [MarkStored(each.mark) for each in wanted if isinstance(each, StoreMark)]
+        self._inputs += marks_stored_at_once(wanted)
 
     def send(self, output: Output) -> bool:
         """Give the datagrams to those that know."""
