@@ -23,7 +23,7 @@ CORE = [path for path in SOURCES if path.is_relative_to(ROOT / "groupcomm")]
 
 CONTRACT = frozenset(
     """
-    command deadline deliver groups heard members next_connection pop_output status step
+    command deadline groups heard members next_connection pop_output status
     """.split()  # noqa: SIM905
 )
 """What the daemon may use of a core, besides `drive`: see groupcomm/core/daemon.py."""
@@ -269,7 +269,9 @@ def test_the_rules_above_bite(module: str, name: str, why: str | None) -> None:
 @pytest.mark.parametrize(
     ("text", "breaches"),
     [
-        ("self._core.step(now, [], [])", 0),
+        ("self._core.status(now)", 0),
+        ("self._core.step(now, [], [])", 1),
+        ("core.deliver()", 1),
         ("parts.core.desk.sessions", 1),
         ("config.core.sites", 0),
         ("core.keeper", 1),
