@@ -133,7 +133,6 @@ class Service:
         self._files = Files(config)
         self._strangers = Strangers(config)
         self._flood = Flood()
-        self._answers = Answers(self._answer, self._principal_of)
         self._wanted = wanted_by(config.core)
 
     async def run(self) -> End:
@@ -147,6 +146,7 @@ class Service:
                 self._nursery = nursery
                 most, quotas = room_for_connections(), self._config.quotas
                 self.clients = Clients(self.core, nursery, self.turn, quotas, most=most)
+                self._answers = Answers(self._answer, self.clients.principal_of)
                 self._expiry = Expiry(self.clients, self._sockets.tls_door)
                 for door in self._sockets.doors:
                     door.shrink(most // DOOR_SHARE)
@@ -375,9 +375,6 @@ class Service:
             *(self._files, self._strangers, self._disk, self._started, self.reloads),
         )
         return answer(parts, question, principal)
-
-    def _principal_of(self, connection: int) -> str | None:
-        return self.clients.principal_of(connection)
 
     async def _end_outdated(self) -> None:
         """End once nothing is being written: the next start writes to the same files."""
