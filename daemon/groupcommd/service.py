@@ -103,12 +103,13 @@ class Service:
         probe: Probe = self._flight
         if config.trace is not None:
             self._trace, probe = trace_daemon(config.trace, start)
+        self._now = trio.current_time()  # of the turn that was taken last
         self.core = DaemonCore(
             config.core,
             start,
             keys=config.keys,
             credentials=config.credentials,
-            now=trio.current_time(),
+            now=self._now,
             wall=time.time(),
             settings=_settings_of(config),
             probe=probe,
@@ -309,8 +310,9 @@ class Service:
     def _turn(self) -> None:
         clients = self.clients
         self._datagrams = self._udp.drain()
+        self._now = trio.current_time()
         inputs, clients.inputs = clients.inputs, []
-        drive(self.core, self, trio.current_time(), self._datagrams, inputs)
+        drive(self.core, self, self._now, self._datagrams, inputs)
         if self._due < self._timer.deadline:  # one that has moved away is seen when it comes
             self._timer.deadline = self._due
 
@@ -337,8 +339,8 @@ class Service:
         if datagrams:
             self._hear(output, datagrams)
         if self._networks is not None:  # also of those of whom nothing has come
-            now = trio.current_time()
-            self._networks.note(self.core.heard(now - self._networks.fresh_s), now)
+            since = self._now - self._networks.fresh_s
+            self._networks.note(self.core.heard(since), self._now)
         self._record()
         if output.datagrams:
             self._udp.send(output.datagrams)
@@ -346,10 +348,9 @@ class Service:
 
     def _hear(self, output: Output, datagrams: Sequence[bytes]) -> None:
         """Learn from what the core made of what has come."""
-        now = trio.current_time()
         self._flood.note(len(datagrams), output.rejected)
         if output.dropped:
-            self._strangers.note(output.dropped, datagrams, self._udp, now)
+            self._strangers.note(output.dropped, datagrams, self._udp, self._now)
         self._udp.learn(clean=not output.rejected)
 
     def serve(self, output: Output) -> None:
@@ -358,11 +359,10 @@ class Service:
         for news in output.news:
             tell(news)
         self.clients.serve(output)
-        now = trio.current_time()
         if output.questions:
-            self._answers.ask(output.questions, now)
-        if self._answers.due <= now:
-            self.clients.feed(self._answers.answer(now))
+            self._answers.ask(output.questions, self._now)
+        if self._answers.due <= self._now:
+            self.clients.feed(self._answers.answer(self._now))
 
     def finish(self, over: Over) -> None:
         """See Shell."""
