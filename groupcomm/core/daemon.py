@@ -267,13 +267,12 @@ class DaemonCore:
 
     def _tell_end(self) -> Over | None:
         """Return how this start ends, once; None while it goes on."""
-        membership, leaving = self.membership, self.leaving
-        left = membership.state is State.LEFT
         if self._is_over:
             return None
         self._is_over = True
+        membership, leaving = self.membership, self.leaving
         how = End.OUTDATED
-        if left:
+        if membership.state is State.LEFT:
             how = End.CUT_SHORT if leaving.unfinished else End.LEFT
         return Over(
             end=how,
