@@ -16,13 +16,13 @@ Membership Protocol", ACM TOCS 13(4), 1995, sections 5 and 6. There a token coll
 
 from collections import Counter
 from math import inf
-from typing import Final
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Adoption, Start
 from groupcomm.config.view import Incarnation, View
 from groupcomm.errors import Contradiction, RemoteProtocolError
 from groupcomm.membership.agreement import Agreement, check_commit, joins_of
+from groupcomm.membership.commit_schedule import CommitSchedule
 from groupcomm.membership.farewell import Farewell
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.gather import Gather
@@ -50,9 +50,6 @@ from groupcomm.wire.membership import (
     Proposal,
     Repair,
 )
-
-QUICK_REPEATS: Final = 4
-"""So many times a commit is said again at the same intervals; from then on they grow."""
 
 
 class Membership:
@@ -107,9 +104,8 @@ class Membership:
         self._own = OwnJoin(start, host, self._neighbours, reservation)
         self._agreement: Agreement | None = None
         self._solitude = Solitude(host)
-        self._sent_at = self._progress_at = self._met_at = -inf
-        self._said: Commit | None = None  # the own commit that was sent last
-        self._repeats = 0  # how often it was said again
+        self._schedule = CommitSchedule(self._timing)
+        self._sent_at = self._repair_at = self._progress_at = self._met_at = -inf
         self._standing = Standing(self._timing, self.flood, self._neighbours, host)
         self._farewell = Farewell()
 
@@ -280,6 +276,7 @@ class Membership:
         self._gather.give_kept(agreement.recovery.take)
         self.state, self._agreement, self._progress_at = State.COMMIT, agreement, now
         self._repeat(agreement, now)
+        self._repair(agreement, now)
         self._step_commit(now)
 
     def _on_commit(self, peer: Peer, commit: Commit, now: float) -> None:
@@ -339,29 +336,22 @@ class Membership:
         self.gather(Reason.CONTRADICTED, now)
 
     def _send_commit(self, agreement: Agreement, now: float) -> None:
-        """Send the own commit, and say it again soon: ever later while it stays the same.
-
-        A recovery may take seconds. The commits of all, passed on where two do not hear each other,
-        would leave little room on a narrow way for what is being recovered.
-        """
+        """Say what this daemon agrees to, and what it lacks."""
         installed = self.state is State.OPERATIONAL
         commit = agreement.commit(self._own.attempt, installed=installed)
-        self._repeats = self._repeats + 1 if commit == self._said else 0
-        self._sent_at, self._said = now, commit
+        self._sent_at = now
+        self._schedule.said(commit, now)
         self.flood.send_all(commit)
-
-    def _next_repeat(self, agreement: Agreement) -> float:
-        """Return when to say the own commit again: soon, while packets are sent with it."""
-        repeat_s = self._timing.repeat_s
-        if not agreement.recovery.sends:
-            repeat_s *= max(1.0, self._repeats / QUICK_REPEATS)
-        return self._sent_at + repeat_s
 
     def _repeat(self, agreement: Agreement, now: float) -> None:
         """Say again what others may not have heard."""
         if None in agreement.commits():
             self.flood.send_all(self._own.latest)
         self._send_commit(agreement, now)
+
+    def _repair(self, agreement: Agreement, now: float) -> None:
+        """Send some of what fellows lack."""
+        self._repair_at = now + self._timing.repeat_s
         for repair, numbers in agreement.next_repairs(now):
             self.flood.send_some(repair, numbers)
 
@@ -389,9 +379,12 @@ class Membership:
             self.gather(Reason.ATTEMPT_FAILED, now)
             self._step_gather(now)
             return
-        if now >= self._next_repeat(agreement):
+        if now >= self._schedule.due:
             self._repeat(agreement, now)
-        self.deadline = min(self._next_repeat(agreement), self._progress_at + wait_s)
+        if recovery.sends and now >= self._repair_at:
+            self._repair(agreement, now)
+        repair_at = self._repair_at if recovery.sends else inf
+        self.deadline = min(self._schedule.due, repair_at, self._progress_at + wait_s)
 
     def _install(self, agreement: Agreement, now: float) -> None:
         reading = agreement.correction()
