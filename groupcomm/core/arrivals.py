@@ -20,6 +20,7 @@ from groupcomm.ring.ring import Ring
 from groupcomm.wire.ack import decode_ack_untrusted
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.headers import decode_headers_untrusted
+from groupcomm.wire.held import decode_held_untrusted
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
 from groupcomm.wire.link import decode_link_untrusted
 from groupcomm.wire.packet import PacketKind
@@ -111,6 +112,7 @@ class Arrivals:
             PacketKind.LINK: self._on_link,
             PacketKind.ACK: self._on_acknowledgement,
             PacketKind.HEADERS: self._on_headers,
+            PacketKind.HELD: self._on_held,
         }
 
     def receive(self, kind: int, packet: bytes, sender: int, now: float) -> None:
@@ -158,6 +160,13 @@ class Arrivals:
         self._ring.on_rest(notice, self._now)
         self._delivery.count(notice.ring, notice.horizon, notice.last)
         self._delivery.reach(notice.ring, min(notice.frontiers))
+
+    def _on_held(self, packet: bytes) -> None:
+        notice = decode_held_untrusted(packet)
+        checks.check_held(notice, self._view)
+        if notice.ring == self._own_ring:  # else of another ring of this site
+            self._plausible.check_held(notice, self._sender)
+            self._ring.on_held(notice)
 
     # ---- messages ----
 

@@ -10,6 +10,7 @@ from groupcomm.config.view import View
 from groupcomm.errors import ProtocolViolation
 from groupcomm.names import MAX_NAME_BYTES, is_private
 from groupcomm.wire.data import DataPacket
+from groupcomm.wire.held import HeldNotice
 from groupcomm.wire.horizon import HorizonNotice
 from groupcomm.wire.request import TokenRequest
 from groupcomm.wire.resend import ResendRequest
@@ -70,6 +71,13 @@ def check_rest(notice: RestNotice, view: View) -> None:
     members = view.rings[notice.ring]
     _require(notice.holder in members, "rest", f"of daemon {notice.holder}")
     _require(len(notice.frontiers) == len(members), "rest", f"{len(notice.frontiers)} frontiers")
+
+
+def check_held(notice: HeldNotice, view: View) -> None:
+    """A held notice is of a daemon of its ring."""
+    _require(notice.ring < len(view.rings), "held", f"of ring {notice.ring}")
+    here = notice.daemon in view.rings[notice.ring]
+    _require(here, "held", f"of daemon {notice.daemon}")
 
 
 def check_request(request: TokenRequest, view: View) -> None:

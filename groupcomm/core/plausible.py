@@ -14,6 +14,7 @@ from groupcomm.errors import Contradiction, ProtocolViolation
 from groupcomm.order.admission import too_far
 from groupcomm.ring.ring import Ring, State
 from groupcomm.stream.stream import MAX_AHEAD
+from groupcomm.wire.held import HeldNotice
 from groupcomm.wire.horizon import HorizonNotice
 from groupcomm.wire.request import TokenRequest
 from groupcomm.wire.resend import ResendRequest
@@ -110,6 +111,16 @@ class Plausible:
         if self._ring.state is not State.AWAY and notice.hop > self._ring.away.hop:
             raise Contradiction("rest", f"hop {notice.hop}, and the token is here")
         self._delivery.order.admission.check_horizon(notice.ring, notice.horizon, notice.last)
+
+    def check_held(self, notice: HeldNotice, sender: int) -> None:
+        """Raise ProtocolViolation if a daemon tells of another one, or of what never was."""
+        if notice.daemon != sender:
+            raise ProtocolViolation("sender", f"daemon {sender} tells of {notice.daemon}")
+        self._latest.check(notice.frontier)
+        stream = self._streams[self._own_ring]
+        if notice.held > stream.held + MAX_AHEAD:
+            raise too_far("held", notice.held, stream)
+        self.check_given(notice.held)
 
     def check_request(self, request: TokenRequest, sender: int) -> None:
         """Raise ProtocolViolation if a daemon asks in the name of another one, or from nowhere."""

@@ -149,6 +149,11 @@ class Away:
         if self._packer.source.size:
             self._ask_at_once(now)
 
+    def told(self, frontier: int) -> None:
+        """All have told, without the token, that they hold what is at or below a time."""
+        if frontier > self._noted_frontier:
+            self._noted_frontier = frontier
+
     def moved_on(self) -> None:
         """Something proves that the token that was passed on has arrived."""
         if self._repeats.at != inf:

@@ -14,6 +14,9 @@ from groupcomm.wire.token import Row
 STEADY: Final = 10
 """Messages follow each other that come within so many times `linger_s`."""
 
+ANSWERS: Final = 4
+"""Who holds a message has told so within so many times `linger_s`, though it may be busy."""
+
 
 class Keeping:
     """Of one daemon.
@@ -62,13 +65,21 @@ class Keeping:
         self._unsettled = last
         self._overdue_at = now + self._interval_s
 
-    def stay(self, now: float) -> None:
-        """The token stays, with what others may lack."""
-        wait_s = STEADY * self._linger_s if self.steady else self._linger_s
+    def stay(self, now: float, *, asks: bool) -> None:
+        """The token stays, with what others may lack; `asks`: they are to tell if they do not."""
+        wait_s = self._linger_s
+        if self.steady:
+            wait_s *= STEADY
+        elif asks:
+            wait_s *= ANSWERS
         if self.single:
             self.settle_at = min(now + wait_s, self._overdue_at)
         else:
             self.settle_at = min(self.settle_at, now + wait_s)
+
+    def settled(self) -> None:
+        """All hold what was numbered: the token need not go round for it."""
+        self.settle_at = inf
 
     def may_stay(self, now: float) -> bool:
         """Whether it may stay at all."""

@@ -25,10 +25,10 @@ from math import inf
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import RING, View
-from groupcomm.level import ServiceLevel
 from groupcomm.ring.announcer import Announcer
 from groupcomm.ring.away import Away
 from groupcomm.ring.flow import Flow
+from groupcomm.ring.holdings import Holdings
 from groupcomm.ring.host import Host
 from groupcomm.ring.keeping import Keeping
 from groupcomm.ring.visit import (
@@ -43,6 +43,7 @@ from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Packer
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket
+from groupcomm.wire.held import HeldNotice
 from groupcomm.wire.request import TokenRequest
 from groupcomm.wire.rest import RestNotice
 from groupcomm.wire.token import Token, request_room
@@ -50,7 +51,6 @@ from groupcomm.wire.token import Token, request_room
 LINGER_PART = 4
 """The token goes at once for more than a part of so many of the window."""
 
-_SAFE = ServiceLevel.SAFE
 _EVER = 2**64
 
 ACCELERATED_PACKETS = 16
@@ -91,6 +91,7 @@ class Ring:
         "_config",
         "_frontier",
         "_gaps",
+        "_holdings",
         "_host",
         "_keeping",
         "_key",
@@ -138,12 +139,12 @@ class Ring:
         self._streams = streams
         self._gaps = gaps  # of foreign streams, but for those that are asked for over a link
         self.entered = entered
-        self._key = view.key
-        self._me = me
+        self._key, self._me = view.key, me
         self._ring = view.ring_of[me]
         self._members = view.rings[self._ring]
         self._place = self._members.index(me)
         self._alone = len(self._members) == 1
+        self._holdings = Holdings(self._members, me)
         self._stream = streams[self._ring]
         self._announcer = Announcer(view, me, config.timing, clock=clock, host=host, now=now)
         self.notices = self._announcer.notices
@@ -222,13 +223,30 @@ class Ring:
         self._keeping.note_packet(now)
         if number > self._shown:
             self.away.moved_on()
+            if packet.asks:
+                self._holdings.asked(packet.daemon, number, packet.time)
             if packet.keeps and number == self._stream.known and self.state is State.AWAY:
                 self.away.kept(packet.daemon, now)
+
+    def on_held(self, notice: HeldNotice) -> None:
+        """A fellow has told what it holds."""
+        self._holdings.heard(notice.daemon, notice.frontier)
+        if self.state is State.AWAY:
+            return
+        row = self._token.rows[self._members.index(notice.daemon)]
+        if notice.held > row.held[self._ring]:
+            row.held[self._ring] = notice.held
+        if notice.frontier > row.frontier:
+            row.frontier = notice.frontier
 
     # ---- one step ----
 
     def step(self, now: float) -> None:
         """Do what the token's place and the time call for; once after all that has arrived."""
+        if self._holdings.owed:
+            self._tell_held()
+        if self._holdings.news:
+            self._hear_held()
         if self.state is State.ARRIVED:
             self._visit(now)
         elif self.state is State.RESTING:
@@ -243,6 +261,37 @@ class Ring:
             self.away.wait(now)
         resting = self.state is State.RESTING
         self.deadline = self._rest_deadline(now) if resting else self.away.deadline
+
+    def _tell_held(self) -> None:
+        """Answer to the ring what is held here, once that is what was asked for."""
+        answer = self._answers()
+        if answer is None:
+            return
+        self._holdings.owed, self._holdings.news = 0, True
+        held, frontier = answer
+        notice = HeldNotice(ring=self._ring, daemon=self._me, held=held, frontier=frontier)
+        self._host.send(RING, notice.encode(self._key))
+
+    def _answers(self) -> tuple[int, int] | None:
+        """Up to which number, and which time, all is held here; None before it is what is asked.
+
+        As in the token it is nothing new while a client is slow: see Flow.
+        """
+        if self._stream.held < self._holdings.owed:
+            return None
+        held = self.flow.to_tell([stream.held for stream in self._streams])
+        return held[self._ring], self._host.frontier
+
+    def _hear_held(self) -> None:
+        """Fellows have told what they hold: it may be what all do."""
+        least = self._holdings.least(self._host.frontier)
+        self._host.ring_frontier(least)
+        self.away.told(least)
+        if self.state is State.RESTING and self._is_unsettled():
+            self.everywhere = held_by_ring(self._token, self._ring)
+            if not self._is_unsettled():
+                self._keeping.settled()
+                self.flow.settled(self._token, self._token.rows[self._place])
 
     def _visit(self, now: float, *, leave: bool = False) -> None:
         token = self._token
@@ -259,9 +308,14 @@ class Ring:
         if token.wanted or self._wanted:
             queue_wishes(token, self._wanted, self._me)
         rests = self._alone or (self._may_rest(token) and not leave)
-        stays = not (rests or leave) and self._may_linger(token, packets, now, rested=rested)
+        stays = asks = False
+        if not (rests or leave):
+            safe = self._is_safe(packets)
+            asks = safe and self._may_ask(packets)
+            here = rested or asks
+            stays = (asks or not safe) and self._may_linger(token, packets, now, rested=here)
         if stays and packets and self._keeping.single:
-            packets[-1].keep()
+            packets[-1].keep(asks=asks)
         early = max(len(packets) - ACCELERATED_PACKETS, 0) or len(packets)
         for packet in packets[:early]:
             self._host.publish(packet)
@@ -269,7 +323,7 @@ class Ring:
         if rests:
             self._rest(now)
         elif stays:
-            self._linger(token, now, rested=rested)
+            self._linger(token, now, rested=rested, asks=asks)
         else:
             self._pass(token, now)
         for packet in packets[early:]:
@@ -335,8 +389,8 @@ class Ring:
         """Whether what was numbered may go to others before the token does.
 
         A lone message is delivered sooner if nobody has to handle the token first, and messages
-        that follow each other share its round. What fills a good part of the window, or is SAFE
-        and waits for frontiers, has the token go at once.
+        that follow each other share its round. What fills a good part of the window has the token
+        go at once; and so has what is SAFE, where daemons are too many to be asked who holds it.
 
         In a view of several rings it goes soon, as headers wait for what the whole ring holds; so
         there only a token that rested already stays.
@@ -347,11 +401,22 @@ class Ring:
             and not token.wanted
             and token.rows[self._place].sent * LINGER_PART < self.flow.window.bytes
             and (rested or (self._keeping.steady and bool(packets)))
-            and not (self._keeping.single and self._host.safe_waits(0, _EVER))
-            and not any(bundle.level == _SAFE for packet in packets for bundle in packet.bundles)
         )
 
-    def _linger(self, token: Token, now: float, *, rested: bool) -> None:
+    def _is_safe(self, packets: list[DataPacket]) -> bool:
+        """Whether SAFE messages wait to hear who holds them."""
+        for packet in packets:
+            if packet.safe:
+                return True
+        return self._keeping.single and self._host.safe_waits(0, _EVER)
+
+    def _may_ask(self, packets: list[DataPacket]) -> bool:
+        """Whether fellows can be asked who holds these, and need not have the token for it."""
+        if not (packets and self._keeping.single and self._holdings.are_told):
+            return False
+        return self._host.frontier >= packets[-1].time
+
+    def _linger(self, token: Token, now: float, *, rested: bool, asks: bool) -> None:
         """Keep a token that has to go round: what others lack of the last packets shows by those
         that follow, and else once it goes.
         """
@@ -359,7 +424,7 @@ class Ring:
             self.state = State.RESTING
             self._round_at = now + self._config.timing.rest_interval_s
             self.away.rests(token.hop, self._me, self._host.frontier, now)
-        self._keeping.stay(now)
+        self._keeping.stay(now, asks=asks)
 
     def _pass(self, token: Token, now: float) -> None:
         self._keeping.settle_at = inf

@@ -28,6 +28,7 @@ _KINDS: Final = {
         PacketKind.REQUEST,
         PacketKind.HORIZON,
         PacketKind.HEADERS,
+        PacketKind.HELD,
     ),
     Channel.HOP: (PacketKind.RESEND, PacketKind.LINK, PacketKind.ACK),
     Channel.CONTROL: (PacketKind.CONTROL,),

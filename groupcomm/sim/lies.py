@@ -20,6 +20,7 @@ from groupcomm.wire.bundle import Bundle, body_payload, decode_body_untrusted, e
 from groupcomm.wire.control import ControlPacket, decode_control_untrusted
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.headers import decode_headers_untrusted
+from groupcomm.wire.held import decode_held_untrusted
 from groupcomm.wire.hello import Hello, decode_hello_untrusted
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
 from groupcomm.wire.link import LinkPacket, Piece, decode_link_untrusted
@@ -71,6 +72,7 @@ _DECODE: Final[dict[int, Callable[[bytes], Any]]] = {
     PacketKind.ACK: decode_ack_untrusted,
     PacketKind.HEADERS: decode_headers_untrusted,
     PacketKind.HELLO: decode_hello_untrusted,
+    PacketKind.HELD: decode_held_untrusted,
 }
 
 

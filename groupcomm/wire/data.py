@@ -7,6 +7,7 @@
     form 2: reference u64                                          as in that packet of the daemon
     form + 16: it stays in its ring; form + 32: the header of one that does
     form + 64: who has numbered it keeps the token until somebody asks for it, or for a while
+    form + 128, with 64: and holds all up to it; who else does is to tell the ring
     bundles, or the headers of bundles: see bundle.py
 """
 
@@ -36,8 +37,9 @@ _BY_REFERENCE: Final = 2
 _STAYS: Final = 16
 _HEADER: Final = 32
 _KEEPS: Final = 64
+_ASKS: Final = 128
 _CAUSES: Final = 15  # of the form
-_FLAGS: Final = frozenset((0, _STAYS, _HEADER, _KEEPS))
+_FLAGS: Final = frozenset((0, _STAYS, _HEADER, _KEEPS, _KEEPS | _ASKS))
 """A packet that stays leaves in a view of several rings; there the token is not kept."""
 
 
@@ -63,6 +65,7 @@ class DataPacket:
         stays: nobody outside of the ring is a recipient of any of the bundles.
         withheld: this is only the header of a packet that stays in its ring.
         keeps: the token was with its daemon when it was sent, and was to stay there.
+        asks: and that holds all up to here; who else does is to tell the ring.
         causal: it has a CAUSAL bundle. This and what follows is the order's own.
         in_agreed_order: it has an AGREED or SAFE bundle.
         safe: it has a SAFE bundle.
@@ -72,6 +75,7 @@ class DataPacket:
 
     __slots__ = (
         "agreed",
+        "asks",
         "bundles",
         "causal",
         "daemon",
@@ -107,6 +111,7 @@ class DataPacket:
         stays: bool = False,
         withheld: bool = False,
         keeps: bool = False,
+        asks: bool = False,
     ) -> None:
         self.ring = ring
         self.number = number
@@ -121,6 +126,7 @@ class DataPacket:
         self.stays = stays
         self.withheld = withheld
         self.keeps = keeps
+        self.asks = asks
         self.causal = False
         self.in_agreed_order = False
         self.safe = False
@@ -143,15 +149,16 @@ class DataPacket:
             form, causes = _BY_REFERENCE, _REFERENCE.pack(self.reference)
         else:
             form, causes = _NO_CAUSES, b""
-        form |= _STAYS * self.stays | _HEADER * self.withheld | _KEEPS * self.keeps
+        form |= _STAYS * self.stays | _HEADER * self.withheld
+        form |= _KEEPS * self.keeps | _ASKS * self.asks
         start = _HEAD.pack(_DATA, key, *head, form) + causes
         return encode_bundles(start, self.bundles, headers=self.withheld)
 
-    def keep(self) -> None:
-        """Say so, after it was encoded: the token stays with its daemon for now."""
-        raw = self.raw
-        self.keeps = True
-        self.raw = b"%b%c%b" % (raw[:_FORM_AT], raw[_FORM_AT] | _KEEPS, raw[_FORM_AT + 1 :])
+    def keep(self, *, asks: bool) -> None:
+        """Say so, after it was encoded: the token stays with its daemon, which may ask."""
+        raw, self.keeps, self.asks = self.raw, True, asks
+        form = raw[_FORM_AT] | _KEEPS | _ASKS * asks
+        self.raw = b"%b%c%b" % (raw[:_FORM_AT], form, raw[_FORM_AT + 1 :])
 
     def header(self) -> bytes:
         """The header of this packet, which stays in its ring: itself without any body.
@@ -215,6 +222,7 @@ def decode_data_untrusted(packet: bytes) -> DataPacket:
         stays=flags & _STAYS != 0,
         withheld=flags & _HEADER != 0,
         keeps=flags & _KEEPS != 0,
+        asks=flags & _ASKS != 0,
     )
     for place, bundle in enumerate(bundles):
         if bundle.level == _UNRELIABLE:

@@ -25,6 +25,7 @@ class PacketKind(enum.IntEnum):
     ACK = 10
     HEADERS = 11
     HELLO = 12
+    HELD = 13
 
 
 def peek_untrusted(packet: bytes) -> tuple[int, bytes]:

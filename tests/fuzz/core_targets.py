@@ -41,6 +41,7 @@ from groupcomm.wire import (
     data,
     destinations,
     headers,
+    held,
     hello,
     horizon,
     introduction,
@@ -246,6 +247,7 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "wire.unreliable.unreliable": _packet(unreliable.decode_unreliable_untrusted),
     "wire.token.token": _packet(token.decode_token_untrusted),
     "wire.rest.rest": _packet(rest.decode_rest_untrusted),
+    "wire.held.held": _packet(held.decode_held_untrusted),
     "wire.request.request": _packet(request.decode_request_untrusted),
     "wire.destinations.user": exact(
         destinations.decode_user_untrusted, lambda user, _: user.encode()

@@ -46,7 +46,13 @@ READ_SHARE: Final = 0.05
 FAR: Final = (2**31, 2**32, 2**63, 2**64 - 2)
 """Counters that no daemon reaches."""
 
-_RING_PACKETS: Final = (PacketKind.TOKEN, PacketKind.DATA, PacketKind.REST, PacketKind.REQUEST)
+_RING_PACKETS: Final = (
+    PacketKind.TOKEN,
+    PacketKind.DATA,
+    PacketKind.REST,
+    PacketKind.REQUEST,
+    PacketKind.HELD,
+)
 _ZERO: Final = bytes(32)
 
 

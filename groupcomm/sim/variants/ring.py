@@ -74,6 +74,18 @@ def hop_in_32_bits(right: Right) -> Right:
     return on_token
 
 
+@known_bug((Ring, "_answers"))
+def held_though_some_is_missing(_right: Right) -> Right:
+    """A daemon says that it holds all up to a packet that asks, whether it holds what is before."""
+
+    def answers(self: Ring) -> tuple[int, int] | None:
+        number = self._holdings.owed
+        packet = self._stream.packets.get(number)
+        return (number, packet.time) if number and packet is not None else None
+
+    return answers
+
+
 @known_bug((HorizonNotice, "encode"))
 def horizon_beyond_clock(right: Right) -> Right:
     """A horizon notice promises five milliseconds more than its issuer's clock."""
@@ -163,6 +175,7 @@ BUGS = (
     far_stamp_ignored,
     forgets_by_own_frontier,
     frontier_is_highest,
+    held_though_some_is_missing,
     hop_in_32_bits,
     horizon_beyond_clock,
     horizon_without_token,

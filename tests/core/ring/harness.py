@@ -16,6 +16,7 @@ from groupcomm.stream.packer import Causes, Packer
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.bundle import BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
+from groupcomm.wire.held import decode_held_untrusted
 from groupcomm.wire.horizon import HorizonNotice, HorizonPacket
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import decode_request_untrusted
@@ -75,6 +76,9 @@ class Daemon:
         return any(above < time <= upto for time in self.safe)
 
     def originate(self, packet: DataPacket) -> None:
+        packet.safe = any(bundle.level == ServiceLevel.SAFE for bundle in packet.bundles)
+        if packet.number == self.own.held + 1:
+            self.frontier = packet.time
         self.own.accept(packet)
 
     def publish(self, packet: DataPacket) -> None:
@@ -120,6 +124,8 @@ class Daemon:
                 self.ring.on_token(decode_token_untrusted(packet), now)
             elif kind == PacketKind.REST:
                 self.ring.on_rest(decode_rest_untrusted(packet), now)
+            elif kind == PacketKind.HELD:
+                self.ring.on_held(decode_held_untrusted(packet))
             elif kind == PacketKind.REQUEST:
                 self.ring.on_request(decode_request_untrusted(packet))
             else:

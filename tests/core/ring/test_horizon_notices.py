@@ -37,7 +37,7 @@ def test_a_frontier_that_safe_waits_for_is_told_at_once() -> None:
     holder.step(1.0)
     holder.ring.notices.agreed_at = 1.0
     sent = holder.step(1.0)
-    holder.safe = [holder.own.packets[1].time]
+    holder.safe = [holder.own.packets[1].time + 5]
     holder.frontier = holder.safe[0]
     sent = holder.step(1.002)
     (packet,) = (raw for _, raw in sent if raw[0] == PacketKind.HORIZON)

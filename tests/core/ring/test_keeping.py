@@ -146,13 +146,13 @@ def test_a_wish_from_before_goes_to_who_has_it_now() -> None:
     assert [(target, packet[0]) for target, packet in asked] == [(1, REQUEST)]
 
 
-def test_it_is_not_kept_while_safe_messages_wait_for_a_round() -> None:
+def test_fellows_are_asked_while_safe_messages_wait() -> None:
     a, b, _ = resting_with_a()
     b.hear(number(a, 1.0), 1.0)
     b.safe = [10**15]
     sent = give(a, b, 1.0)
-    assert kinds(sent) == [DATA, TOKEN]
-    assert not decode_data_untrusted(sent[0][1]).keeps
+    assert kinds(sent) == [DATA]
+    assert decode_data_untrusted(sent[0][1]).asks
 
 
 def test_a_message_behind_silence_of_who_asked_goes_round_at_once() -> None:

@@ -7,7 +7,6 @@ from attrs import evolve
 
 from groupcomm.config.core import CoreConfig, Windows
 from groupcomm.config.view import RING
-from groupcomm.level import ServiceLevel
 from groupcomm.ring.ring import ACCELERATED_PACKETS, State
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.packet import PacketKind
@@ -230,14 +229,10 @@ def test_a_lingering_token_goes_at_once_to_who_asks_for_it() -> None:
     assert kinds(a.step(2e-6)) == [PacketKind.TOKEN]
 
 
-@pytest.mark.parametrize("why", ["much", "safe"])
-def test_the_token_does_not_linger_behind(why: str) -> None:
+def test_the_token_does_not_linger_behind_much() -> None:
     a, _, _ = trio(CoreConfig())
     a.step(0.0)
-    if why == "much":
-        a.submit(count=70, size=1000)
-    else:
-        a.submit(level=ServiceLevel.SAFE)
+    a.submit(count=70, size=1000)
     assert PacketKind.TOKEN in kinds(a.step(1e-6))
 
 

@@ -25,6 +25,7 @@ from groupcomm.wire.bundle import (
 from groupcomm.wire.control import MAX_PARTS, ControlPacket, decode_control_untrusted
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.headers import HeadersPacket, decode_headers_untrusted
+from groupcomm.wire.held import HeldNotice, decode_held_untrusted
 from groupcomm.wire.hello import Hello, decode_hello_untrusted
 from groupcomm.wire.horizon import HorizonNotice, HorizonPacket, decode_horizon_untrusted
 from groupcomm.wire.link import MAX_PIECES, LinkPacket, Piece, decode_link_untrusted
@@ -318,6 +319,12 @@ CODECS: Final = (
             frontiers=U64_LISTS,
         ),
         RestNotice(ring=0, hop=5, holder=1, last=9, horizon=2**50, frontiers=[6, 7]),
+    ),
+    Codec(
+        PacketKind.HELD,
+        decode_held_untrusted,
+        st.builds(HeldNotice, ring=U16, daemon=U16, held=U64, frontier=U64),
+        HeldNotice(ring=0, daemon=1, held=9, frontier=6),
     ),
     Codec(
         PacketKind.REQUEST,
