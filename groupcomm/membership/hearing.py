@@ -128,8 +128,7 @@ class Hearing:
                 peer.said_at = now
             else:
                 peer.told_of_at = now
-                if packet.sequence > peer.told_left:
-                    peer.is_there()
+                peer.is_told_of(packet.sequence, now)
             message = decode_message_untrusted(packet.kind, body)
             if self._neighbours.comparison.admits(peer, message, now):
                 self._take(peer, message, packet.sequence, own, now)

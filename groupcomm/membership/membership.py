@@ -154,9 +154,9 @@ class Membership:
             self._reservation.check(message.counter, now)
             self.adopt = self._outdating.hear(peer, message, now) or self.adopt
         elif isinstance(message, Leave):
-            peer.leave(sequence, own=direct)
+            peer.leave(sequence, now, own=direct)
             self._on_leave(peer, now)
-        elif peer.is_latest(message, sequence, own=direct):
+        elif peer.is_latest(message, sequence, now, own=direct):
             if isinstance(message, Join):
                 self._on_join(peer, message, direct, now)
             elif isinstance(message, Commit):

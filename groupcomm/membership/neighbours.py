@@ -12,7 +12,7 @@ from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation, View
 from groupcomm.membership.comparison import Comparison
 from groupcomm.membership.flood import Flood
-from groupcomm.membership.peers import Peer
+from groupcomm.membership.peers import HEARSAY_S, Peer
 from groupcomm.membership.reservation import SLOW_S, Reservation
 from groupcomm.names import daemon_number
 from groupcomm.wire.membership import Beacon, ControlKind, Join, Outdated
@@ -30,9 +30,6 @@ way, what is needed, and some more."""
 
 FELLOW_WAIT_S = 3.0
 """A disk that would have to be waited for longer is not waited for at all."""
-
-HEARSAY_S = 2.0
-"""What others tell of a daemon is forgotten when for so long nothing new was told."""
 
 HEARD_BEACONS = 3
 """A daemon is heard if anything of its own came within so many beacon intervals."""

@@ -5,12 +5,19 @@ unless the known one still answers: then it is a clone, and ignored.
 """
 
 from math import inf
+from typing import Final
 
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import ProtocolViolation
 from groupcomm.names import daemon_number
 from groupcomm.security.replay import ReplayWindow
 from groupcomm.wire.membership import Beacon, Commit, ControlMessage, Join, Settings
+
+HEARSAY_S: Final = 2.0
+"""What others tell of a daemon is forgotten when for so long nothing new was told. What it has said
+before it left comes within this time."""
+
+_NOTHING: Final = (0, -inf)
 
 Row = frozenset[tuple[int, int]]
 """(number, random id) of daemons."""
@@ -25,14 +32,15 @@ class Peer:
         incarnation: which start this is.
         heard_at: when its own datagrams came last; -inf if never.
         left: it has left in order.
-        told_left: the sequence of the message by which others have said so; -1 if none has.
+        told_left, told_left_at: the sequence of the message by which others have said so, and when;
+            -1 if none has.
         met: this very start was heard; else others have told of it.
         strange: look closer when it is heard next: it was not met, or it is left out.
         told_of_at: when others have last passed on a message of it; -inf if never.
         mentioned_at: the same of parts of messages.
         said_at: when a message of its own came last; -inf if none has.
-        sequences: the highest of its messages, by kind; joins, commits, beacons and links with
-            lower ones are stale.
+        sequences: the highest of its messages, by kind, and when that came; joins, commits,
+            beacons and links with lower ones are stale.
         seen, passed_on: sequences of its messages that were taken, from itself and from others,
             and passed on if they had to be.
         join, join_at: its latest join and when it came.
@@ -78,6 +86,7 @@ class Peer:
         "streak",
         "told_at",
         "told_left",
+        "told_left_at",
         "told_of_at",
     )
 
@@ -98,8 +107,8 @@ class Peer:
         self.told_of_at = self.mentioned_at = self.said_at = -inf
         self.heard_at = -inf
         self.left = False
-        self.told_left = -1
-        self.sequences: dict[tuple[type, bool], int] = {}
+        self.told_left, self.told_left_at = -1, -inf
+        self.sequences: dict[tuple[type, bool], tuple[int, float]] = {}
         self.seen = ReplayWindow()
         self.passed_on = ReplayWindow()
         self.join: Join | None = None
@@ -126,9 +135,9 @@ class Peer:
             raise ProtocolViolation("name", f"daemon {self.number:x} calls itself {name!r}")
         self.name = name
 
-    def leave(self, sequence: int, *, own: bool) -> None:
+    def leave(self, sequence: int, now: float, *, own: bool) -> None:
         """It has left, as it says itself or as others pass on: then it may be heard again."""
-        self.left, self.told_left = True, -1 if own else sequence
+        self.left, self.told_left, self.told_left_at = True, -1 if own else sequence, now
         self.strange |= not own
         self.join = None
 
@@ -136,6 +145,15 @@ class Peer:
         """It is heard, or heard of: that others have said that it has left was not so."""
         if self.told_left >= 0:
             self.left, self.told_left = False, -1
+
+    def is_told_of(self, sequence: int, now: float) -> None:
+        """Others have passed on a message of it that had not come before.
+
+        Who has left says nothing more, and what it said before is not that long on its way: then
+        who has told that it left has lied, whatever the sequence of that was.
+        """
+        if sequence > self.told_left or now > self.told_left_at + HEARSAY_S:
+            self.is_there()
 
     def forget_told(self) -> None:
         """What others have passed on counts for nothing any more."""
@@ -150,18 +168,21 @@ class Peer:
         self.seen = ReplayWindow()
         self.sequences = {key: seq for key, seq in self.sequences.items() if not key[1]}
 
-    def is_latest(self, message: ControlMessage, sequence: int, *, own: bool) -> bool:
+    def is_latest(self, message: ControlMessage, sequence: int, now: float, *, own: bool) -> bool:
         """Whether no later message of its kind has come; if so it counts from now on.
 
-        What others pass on does not count against what it says itself.
+        What others pass on does not count against what it says itself, and after a while not
+        against what others pass on later, either: its sequence may be a lie.
         """
         kind = type(message)
-        latest = self.sequences.get((kind, True), 0)
+        latest, _ = self.sequences.get((kind, True), _NOTHING)
         if not own:
-            latest = max(latest, self.sequences.get((kind, False), 0))
+            told, told_at = self.sequences.get((kind, False), _NOTHING)
+            if now <= told_at + HEARSAY_S:
+                latest = max(latest, told)
         if sequence <= latest:
             return False
-        self.sequences[kind, own] = sequence
+        self.sequences[kind, own] = sequence, now
         return True
 
     def take_join(self, join: Join, now: float) -> bool:
