@@ -36,7 +36,7 @@ from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.solitude import Solitude
 from groupcomm.membership.standing import STEADY_BEACONS, Standing
 from groupcomm.membership.states import Reason, State
-from groupcomm.membership.trouble import Trouble
+from groupcomm.membership.trouble import Trouble, silence_s
 from groupcomm.membership.trust import Trust
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.membership import (
@@ -374,7 +374,7 @@ class Membership:
         if agreement.all_recovered:
             self._install(agreement, now)
             return
-        wait_s = 2 * self._timing.answer_wait_s * self._trouble.stretch
+        wait_s = silence_s(self._timing, self._trouble.stretch)
         if now >= self._progress_at + wait_s:
             self.gather(Reason.ATTEMPT_FAILED, now)
             self._step_gather(now)

@@ -6,11 +6,23 @@ find each other, and attempts that chase each other come to rest.
 
 from math import inf
 
+from groupcomm.config.core import Timing
+
 STEADY_S = 2.0
 """After a view that stood so long the next one is begun as if nothing had ever failed; after one
 that stood for a quarter of it, as if half as much had: it has ended for reasons of its own."""
 
 MOST_FAILURES = 5
+
+
+def silence_s(timing: Timing, stretch: float) -> float:
+    """Seconds without any news after which an attempt is given up."""
+    return 2 * timing.answer_wait_s * stretch
+
+
+def longest_silence_s(timing: Timing) -> float:
+    """The same after many failures."""
+    return silence_s(timing, 1 + MOST_FAILURES / 2)
 
 
 class Trouble:

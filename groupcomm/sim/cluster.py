@@ -21,6 +21,7 @@ from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.rekeying import Rekeying
 from groupcomm.config.view import DaemonId, View
 from groupcomm.membership.states import State
+from groupcomm.membership.trouble import longest_silence_s
 from groupcomm.sim.attacker import Attacker
 from groupcomm.sim.clients import Client
 from groupcomm.sim.configs import is_alike, other_configs
@@ -52,9 +53,6 @@ SETTLE_LIMIT_S = 60.0
 
 AGREE_LIMIT_S = 5.0
 """A core that has not agreed on a view by then never does, or too late."""
-
-ATTEMPTS_LIMIT_S = 2.0
-"""Longer than an attempt lasts whose other daemons have been cut off, with the longest delays."""
 
 BOOT_LIMIT_S = 0.1
 """A daemon whose start was asked for runs by then."""
@@ -299,7 +297,7 @@ class Cluster:
 
         They show in no trace: a view that stands still meanwhile looks like one that lasts.
         """
-        limit = self.loop.now + microseconds(ATTEMPTS_LIMIT_S)
+        limit = self.loop.now + microseconds(1.1 * longest_silence_s(self.config.timing))
         while self.loop.now < limit and any(host.is_forming_since(since) for host in hosts):
             self.run(LOOK_S / 10)
 

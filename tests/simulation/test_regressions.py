@@ -8,6 +8,7 @@ import pytest
 from groupcomm.config.core import CounterStarts
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import Reason, State
+from groupcomm.membership.trouble import MOST_FAILURES
 from groupcomm.security import opening
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.clients import Client
@@ -144,6 +145,25 @@ def test_all_is_well_only_once_attempts_begun_before_are_over(core: tuple[int, .
     cluster.settle()
     late = [e for e in events if isinstance(e, Conf) and e.t >= heal.t + SECOND]
     assert [event.p for event in late if event.p in heal.core] == []
+
+
+def test_an_attempt_after_many_failures_over_long_ways_is_waited_for() -> None:
+    """Simulator seed 3101670, three sites: it outlasted the two seconds granted after Heal."""
+    cluster = Cluster(plain_settings(daemons=3, sites=3, delay_s=0.2))
+    cluster.run(1.0)
+    pairs = [(0, 2), (2, 0), (1, 2), (2, 1)]
+    cluster.network.cut(pairs)
+    cluster.run(3.0)
+    cluster.network.mend(pairs)
+    memberships = [host.core.membership for host in cluster.daemons[:2]]
+    while any(membership.coming is None for membership in memberships):
+        cluster.run(0.001)
+    begun = [membership.gathered_at for membership in memberships]
+    for membership in memberships:
+        membership._trouble.failures = MOST_FAILURES
+    cluster.heal([0, 1])
+    for membership, at in zip(memberships, begun, strict=True):
+        assert membership.state is State.OPERATIONAL or membership.gathered_at > at
 
 
 def test_all_is_well_only_once_what_faults_have_delayed_has_come() -> None:
