@@ -6,7 +6,7 @@ from typing import Final
 import attrs
 import pytest
 
-from groupcomm.level import LEVELS
+from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import HEAD_BYTES, SUITE_AES_GCM
 from groupcomm.sim.cluster import Cluster
@@ -40,6 +40,9 @@ def live(cluster: Cluster) -> None:
     pairs += [(b, a) for a, b in pairs]
     cluster.network.cut(pairs)
     cluster.run(2.0)
+    for client in clients:  # alone with its fellow: in a view of one ring
+        client.multicast([GROUP], bytes(100), level=ServiceLevel.SAFE)
+    cluster.run(0.3)
     cluster.network.mend(pairs)
     cluster.form()
     clients[0].leave(GROUP)

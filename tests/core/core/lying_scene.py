@@ -15,6 +15,7 @@ from groupcomm.ring.ring import State as RingState
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.control import cut_message
 from groupcomm.wire.data import DataPacket
+from groupcomm.wire.held import HeldNotice
 from groupcomm.wire.horizon import HorizonNotice, horizon_packet
 from groupcomm.wire.membership import (
     Beacon,
@@ -202,6 +203,17 @@ def rest(scene: Scene, **lies: Any) -> bytes:
 def request(scene: Scene, **lies: Any) -> bytes:
     right: dict[str, Any] = {"ring": 0, "daemon": scene.you, "hop": scene.operation.ring.away.hop}
     return TokenRequest(**{**right, **lies}).encode(scene.operation.key)
+
+
+def told_held(scene: Scene, **lies: Any) -> bytes:
+    operation = scene.operation
+    right: dict[str, Any] = {
+        "ring": 0,
+        "daemon": scene.you,
+        "held": operation.streams[0].held,
+        "frontier": operation.frontier,
+    }
+    return HeldNotice(**{**right, **lies}).encode(operation.key)
 
 
 def horizon(scene: Scene, **lies: Any) -> bytes:

@@ -49,6 +49,7 @@ from tests.core.core.lying_scene import (
     rest,
     rows,
     token,
+    told_held,
     unreliable,
 )
 
@@ -109,6 +110,10 @@ LIES = [
     ),
     Lie("request in another's name", "sender", lambda s: request(s, daemon=s.me)),
     Lie("request with the last hop of all", "hop", lambda s: request(s, hop=END)),
+    Lie("held in another's name", "sender", lambda s: told_held(s, daemon=s.me)),
+    Lie("held with the last time of all", "time", lambda s: told_held(s, frontier=END)),
+    Lie("held up to what no window allows", "held", lambda s: told_held(s, held=END)),
+    Lie("held by a daemon of no ring", "held", lambda s: told_held(s, daemon=99)),
     Lie("horizon with the last time of all", "time", lambda s: horizon(s, horizon=END)),
     Lie("horizon with a frontier of no clock", "time", lambda s: horizon(s, frontier=END)),
     Lie("horizon up to what no window allows", "horizon", lambda s: horizon(s, upto=END)),
