@@ -149,3 +149,13 @@ def target_of_token(sent: list[tuple[int, bytes]]) -> int:
 def trio(config: CoreConfig | None = None) -> list[Daemon]:
     view = make_view((0, 1, 2))
     return [Daemon(view, me, config) for me in range(3)]
+
+
+def resting_with_a() -> list[Daemon]:
+    """Three daemons of one ring; its token rests with the first, as all have heard."""
+    a, b, c = trio(CoreConfig())
+    rest = a.step(0.0)
+    for other in (b, c):
+        other.hear(rest, 0.0)
+        other.step(0.0)
+    return [a, b, c]

@@ -7,21 +7,12 @@ from groupcomm.ring.ring import State
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.held import decode_held_untrusted
 from groupcomm.wire.packet import PacketKind
-from tests.core.ring.harness import Daemon, kinds, make_view, trio
+from tests.core.ring.harness import Daemon, kinds, make_view, resting_with_a
 
 TIMING = CoreConfig().timing
 DATA, TOKEN, HELD = PacketKind.DATA, PacketKind.TOKEN, PacketKind.HELD
 SAFE = ServiceLevel.SAFE
 Sent = list[tuple[int, bytes]]
-
-
-def resting_with_a() -> list[Daemon]:
-    a, b, c = trio(CoreConfig())
-    rest = a.step(0.0)
-    for other in (b, c):
-        other.hear(rest, 0.0)
-        other.step(0.0)
-    return [a, b, c]
 
 
 def number_safe(daemon: Daemon, now: float) -> tuple[Sent, int]:

@@ -9,20 +9,19 @@ from groupcomm.ring.keeping import STEADY
 from groupcomm.ring.ring import State
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.packet import PacketKind
-from tests.core.ring.harness import Daemon, kinds, make_view, target_of_token, token_in, trio
+from tests.core.ring.harness import (
+    Daemon,
+    kinds,
+    make_view,
+    resting_with_a,
+    target_of_token,
+    token_in,
+    trio,
+)
 
 TIMING = CoreConfig().timing
 DATA, TOKEN, REQUEST = PacketKind.DATA, PacketKind.TOKEN, PacketKind.REQUEST
 Sent = list[tuple[int, bytes]]
-
-
-def resting_with_a() -> list[Daemon]:
-    a, b, c = trio(CoreConfig())
-    rest = a.step(0.0)
-    for other in (b, c):
-        other.hear(rest, 0.0)
-        other.step(0.0)
-    return [a, b, c]
 
 
 def number(daemon: Daemon, now: float) -> Sent:
