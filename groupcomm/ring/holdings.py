@@ -6,8 +6,8 @@ who keeps the token asks with the packet, and each daemon answers to all of the 
 the message has left all of them know. What is lost is collected by the token, as in larger rings,
 where so many answers would cost more than its round.
 
-Source: the acknowledgements of Birman, Schiper, Stephenson, "Lightweight Causal and Atomic Group
-Multicast", ACM TOCS 9(3), 1991, section 5.5 (stability), here of numbers and times.
+That all have it is what Birman, Schiper and Stephenson, "Lightweight Causal and Atomic Group
+Multicast", ACM TOCS 9(3), 1991, call stability. Here a number and a time tell it of a whole stream.
 """
 
 from typing import Final
