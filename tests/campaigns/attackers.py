@@ -9,7 +9,7 @@ views as without the attacker. An eviction brings one of its own, so its runs ju
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Final
 
@@ -19,9 +19,12 @@ from groupcomm.sim.roles.names import EVICTED, FOR_SUITE_2, ROLES
 from groupcomm.sim.settings import Options
 from groupcomm_client.campaign import Totals, replay_command, run_campaign
 
-PLAYED: Final = tuple(
-    (role, suite) for role in ROLES for suite in (1, 2) if suite == 2 or role not in FOR_SUITE_2
-)
+SUITES: Final = (1, 2)
+
+
+def suites_of(role: str) -> tuple[int, ...]:
+    """Return the suites in which a role can be held against."""
+    return (2,) if role in FOR_SUITE_2 else SUITES
 
 
 @attrs.frozen(kw_only=True)
@@ -54,28 +57,40 @@ class Row:
         return f"{told} {len(self.failed):7}"
 
 
-def run_role(role: str, suite: int, seeds: Sequence[int], duration_s: float, workers: int) -> Row:
-    """Run a role with faults, without, and without the role."""
-    quiet = Options(suite=suite, faults="none", duration_s=duration_s)
-    calm = attrs.evolve(quiet, attackers=(role,))
-    rough = attrs.evolve(calm, faults="all")
-    failed: list[str] = []
-    sums: list[Totals] = []
-    for options in (rough, calm, *([] if role == EVICTED else [quiet])):
+@attrs.frozen
+class Campaign:
+    """How the runs of all rows are made."""
+
+    seeds: Sequence[int]
+    duration_s: float
+    workers: int
+
+    def run(self, options: Options) -> tuple[Totals, list[str]]:
+        """Run each seed; return the sums, and commands that repeat the runs that failed."""
         totals = Totals()
-        with closing(run_campaign(seeds, options, workers=workers)) as results:
+        with closing(run_campaign(self.seeds, options, workers=self.workers)) as results:
             for result in results:
                 totals.add(result)
-        failed += [replay_command(each.settings.seed, options) for each in totals.failed]
-        sums.append(totals)
-    return Row(
-        role=role,
-        suite=suite,
-        seeds=sums[0].seeds + sums[1].seeds,
-        views=sums[1].views,
-        without=None if role == EVICTED else sums[2].views,
-        failed=tuple(failed),
-    )
+        return totals, [replay_command(each.settings.seed, options) for each in totals.failed]
+
+    def run_suite(self, suite: int) -> Iterator[Row]:
+        """Run without an attacker, then each role with faults and without faults."""
+        quiet = Options(suite=suite, faults="none", duration_s=self.duration_s)
+        alone, wrong = self.run(quiet)  # what every role is compared with
+        for role in ROLES:
+            if suite not in suites_of(role):
+                continue
+            calm = attrs.evolve(quiet, attackers=(role,))
+            rough_totals, failed = self.run(attrs.evolve(calm, faults="all"))
+            calm_totals, calm_failed = self.run(calm)
+            yield Row(
+                role=role,
+                suite=suite,
+                seeds=rough_totals.seeds + calm_totals.seeds,
+                views=calm_totals.views,
+                without=None if role == EVICTED else alone.views,
+                failed=(*wrong, *failed, *calm_failed),
+            )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,15 +99,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=500, help="of each kind of run")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--duration-s", type=float, default=10.0, help="simulated, of each run")
+    parser.add_argument("--suites", type=int, nargs="+", choices=SUITES, default=SUITES)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     options = parser.parse_args(arguments)
     seeds = range(options.first, options.first + options.seeds)
+    campaign = Campaign(seeds, options.duration_s, options.workers)
     all_well = True
     print("role      suite  seeds  views  without  failed", flush=True)
-    for role, suite in PLAYED:
-        row = run_role(role, suite, seeds, options.duration_s, options.workers)
-        all_well &= row.is_well
-        print("\n".join([str(row), *row.failed]), flush=True)
+    for suite in options.suites:
+        for row in campaign.run_suite(suite):
+            all_well &= row.is_well
+            print("\n".join([str(row), *row.failed]), flush=True)
     return 0 if all_well else 1
 
 
