@@ -275,7 +275,7 @@ class Host:
             core,
             self.clock,
             disk,
-            KeyFiles(self._loop, self),
+            KeyFiles(self._loop, self, random_for(settings.seed, f"key files {name}")),
             incarnation.restarts,
             probe,
             self._ended,
@@ -329,6 +329,7 @@ class Host:
         now, name = self._loop.now, process.name
         self._cluster.record(Left(now, name) if how is End.LEFT else Fail(now, name))
         process.disk.crash()
+        process.key_files.crash()
         self._counter = max(self._counter, process.probe.counter)
         if process is self.clone:
             self.clone = None

@@ -1,6 +1,7 @@
 """The files of keys and identities of a simulated host: what daemons find there as they start."""
 
 from collections.abc import Callable
+from random import Random
 from typing import Final, Protocol
 
 import attrs
@@ -29,23 +30,44 @@ class Machine(Protocol):
 
 
 class KeyFiles:
-    """Changes the files of a host for its daemon, as an operator would."""
+    """Changes the files of a host for one start of its daemon.
 
-    def __init__(self, loop: Loop, host: Machine) -> None:
+    Args:
+        loop: virtual time.
+        host: whose files they are.
+        rng: decides what a crash leaves of a change.
+    """
+
+    def __init__(self, loop: Loop, host: Machine, rng: Random) -> None:
         self._loop = loop
         self._host = host
+        self._rng = rng
+        self._under_way: list[tuple[StoreKeys | StoreRoll, Callable[[Input], None]]] = []
 
     def store(self, wanted: StoreKeys | StoreRoll, done: Callable[[Input], None]) -> None:
         """Change one of the files, then call `done` with the answer."""
-        self._loop.at(self._loop.now + WRITE_US, self._end, (wanted, done))
+        write = (wanted, done)
+        self._under_way.append(write)
+        self._loop.at(self._loop.now + WRITE_US, self._end, write)
+
+    def crash(self) -> None:
+        """End each change under way: it is lost, or lasts although nobody was told."""
+        under_way, self._under_way = self._under_way, []
+        for wanted, _ in under_way:
+            if self._rng.random() < 0.5:
+                self._change(wanted)
 
     def _end(self, write: tuple[StoreKeys | StoreRoll, Callable[[Input], None]]) -> None:
+        if write not in self._under_way:
+            return  # the daemon crashed meanwhile
+        self._under_way.remove(write)
         wanted, done = write
+        self._change(wanted)
+        done(KeysStored(wanted.keys) if isinstance(wanted, StoreKeys) else RollStored(wanted.roll))
+
+    def _change(self, wanted: StoreKeys | StoreRoll) -> None:
         host = self._host
         if isinstance(wanted, StoreKeys):
             host.keys = wanted.keys
-            done(KeysStored(wanted.keys))
-            return
-        if host.credentials is not None and wanted.roll.counts(host.name):  # else none can start
+        elif host.credentials is not None and wanted.roll.counts(host.name):  # else none can start
             host.credentials = attrs.evolve(host.credentials, roll=wanted.roll)
-        done(RollStored(wanted.roll))

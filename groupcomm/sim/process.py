@@ -132,7 +132,7 @@ class Process:
         self.core = core
         self.clock = clock
         self.disk = disk
-        self._key_files = key_files
+        self.key_files = key_files
         self.restarts = restarts
         self.probe = probe
         self._ended = ended
@@ -289,7 +289,7 @@ class Process:
                 stored = partial(self._input, MarkStored(each.mark))
                 self.disk.write(record, stored, lambda why: self._input(MarkNotStored(why)))
             else:
-                self._key_files.store(each, self._input)
+                self.key_files.store(each, self._input)
 
     def send(self, output: Output) -> bool:
         """See Shell; the last datagrams of one that is killed may be few."""

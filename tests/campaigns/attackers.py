@@ -62,6 +62,7 @@ class Campaign:
     """How the runs of all rows are made."""
 
     seeds: Sequence[int]
+    roles: Sequence[str]
     duration_s: float
     workers: int
 
@@ -77,7 +78,7 @@ class Campaign:
         """Run without an attacker, then each role with faults and without faults."""
         quiet = Options(suite=suite, faults="none", duration_s=self.duration_s)
         alone, wrong = self.run(quiet)  # what every role is compared with
-        for role in ROLES:
+        for role in self.roles:
             if suite not in suites_of(role):
                 continue
             calm = attrs.evolve(quiet, attackers=(role,))
@@ -100,10 +101,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--duration-s", type=float, default=10.0, help="simulated, of each run")
     parser.add_argument("--suites", type=int, nargs="+", choices=SUITES, default=SUITES)
+    parser.add_argument("--roles", nargs="+", choices=tuple(ROLES), default=tuple(ROLES))
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     options = parser.parse_args(arguments)
     seeds = range(options.first, options.first + options.seeds)
-    campaign = Campaign(seeds, options.duration_s, options.workers)
+    campaign = Campaign(seeds, options.roles, options.duration_s, options.workers)
     all_well = True
     print("role      suite  seeds  views  without  failed", flush=True)
     for suite in options.suites:

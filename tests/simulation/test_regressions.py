@@ -6,11 +6,13 @@ import attrs
 import pytest
 
 from groupcomm.config.core import CounterStarts
+from groupcomm.core import StoreKeys
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.trouble import MOST_FAILURES
 from groupcomm.security import opening
+from groupcomm.security.keys import KEY_BYTES, KeyRing
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
@@ -226,3 +228,21 @@ def test_two_sites_whose_quick_way_has_gone_find_each_other_on_the_slow_one(dela
     cluster.run(1.0)
     cluster.daemons[3].kill()
     assert cluster.form([0, 1, 2]) < 3.0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_a_dead_daemon_was_writing_changes_no_key_file_later(seed: int) -> None:
+    """Simulator seed 1, suite 2, an evicted daemon: the file was changed after the next start had
+    read it, so the new daemon was taken for one that knew of the eviction.
+    """
+    cluster = Cluster(attrs.evolve(plain_settings(daemons=3), suite=1, seed=seed))
+    host = cluster.daemons[1]
+    assert host.process is not None
+    assert host.keys is not None
+    old, new = host.keys, KeyRing({**host.keys.keys, 2: bytes(KEY_BYTES)}, 1)
+    host.process.key_files.store(StoreKeys(new), lambda _: pytest.fail("it was told of the change"))
+    host.kill()
+    kept = host.keys
+    assert kept in (old, new)
+    cluster.run(1.0)
+    assert host.keys == kept
