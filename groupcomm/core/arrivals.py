@@ -60,6 +60,7 @@ class Arrivals:
         "_plausible",
         "_ring",
         "_sender",
+        "_several",
         "_view",
         "_withheld",
         "changed",
@@ -82,6 +83,7 @@ class Arrivals:
         self._view = view
         self._me = me
         self._own_ring = view.ring_of[me]
+        self._several = len(view.rings) > 1
         self._ring = ring
         self._delivery = delivery
         self._outside = outside
@@ -209,9 +211,10 @@ class Arrivals:
         if not self._delivery.take(packet):
             self._counters.duplicates += 1
             return False
-        self.note_use(packet, self._now)
-        if packet.ring != self._own_ring:
-            self.changed.add(packet.ring)
+        if self._several:
+            self.note_use(packet, self._now)
+            if packet.ring != self._own_ring:
+                self.changed.add(packet.ring)
         return True
 
     def note_use(self, packet: DataPacket, now: float) -> None:

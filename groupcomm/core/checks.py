@@ -75,16 +75,16 @@ def check_rest(notice: RestNotice, view: View) -> None:
 
 def check_held(notice: HeldNotice, view: View) -> None:
     """A held notice is of a daemon of its ring."""
-    _require(notice.ring < len(view.rings), "held", f"of ring {notice.ring}")
-    here = notice.daemon in view.rings[notice.ring]
-    _require(here, "held", f"of daemon {notice.daemon}")
+    ring_of = view.ring_of
+    if notice.daemon >= len(ring_of) or ring_of[notice.daemon] != notice.ring:
+        raise ProtocolViolation("held", f"of daemon {notice.daemon}, ring {notice.ring}")
 
 
 def check_request(request: TokenRequest, view: View) -> None:
     """A token request is of a daemon of its ring."""
-    _require(request.ring < len(view.rings), "request", f"of ring {request.ring}")
-    here = request.daemon in view.rings[request.ring]
-    _require(here, "request", f"of daemon {request.daemon}")
+    ring_of = view.ring_of
+    if request.daemon >= len(ring_of) or ring_of[request.daemon] != request.ring:
+        raise ProtocolViolation("request", f"of daemon {request.daemon}, ring {request.ring}")
 
 
 def check_horizon(notice: HorizonNotice, view: View) -> None:

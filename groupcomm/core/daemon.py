@@ -42,6 +42,7 @@ from groupcomm.membership.membership import Membership
 from groupcomm.membership.reservation import reserved_by
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.union import Union
+from groupcomm.ring.ring import State as RingState
 from groupcomm.security.identity import Credentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.stream.packer import bundle_room
@@ -169,7 +170,8 @@ class DaemonCore:
             self.membership.gather(Reason.PAUSED, now)
         for datagram in datagrams:
             self._receive(datagram, drop=paused)
-        if self._gate.greet(out):
+        gate = self._gate
+        if (gate.hellos or gate.met) and gate.greet(out):
             self.membership.say_again(now)
         for event in inputs:
             self._accept(event)
@@ -253,9 +255,10 @@ class DaemonCore:
         if self._history.installed is not None:
             news.append(self._history.tell(membership.reasons, now))
         if operation is not None and not self._frozen:
-            away = operation.ring.away
-            if self._token_watch.is_late or now > away.heard_at + self._pause_s:
-                news += self._token_watch.look(operation.ring, now)
+            ring = operation.ring
+            silent = ring.state is RingState.AWAY and now > ring.away.heard_at + self._pause_s
+            if silent or self._token_watch.is_late:
+                news += self._token_watch.look(ring, now)
         while access:
             news.append(AccessNews(access.popleft()))
         while protocol:
@@ -406,26 +409,23 @@ class DaemonCore:
 
     def _take(self, sender: int, packet: bytes) -> None:
         """Take a packet of a daemon of the cluster, or count that it breaks the protocol."""
+        operation = self.operation
         try:
-            self._dispatch(sender, packet)
+            kind, key = peek_untrusted(packet)
+            if kind == _CONTROL:
+                self.membership.on_control(decode_control_untrusted(packet), sender, self._now)
+            elif operation is not None and key == operation.key:
+                if not self._frozen:
+                    self._touched = True
+                    operation.receive(kind, packet, sender, self._now)
+            elif (coming := self.membership.coming) is not None and key == coming.key:
+                if len(self._early) < MAX_EARLY:
+                    self._early.append((sender, packet))
+            else:
+                self.counters.foreign += 1
         except RemoteProtocolError as error:
             self.counters.note_violation(error)
             self.membership.on_broken(sender, error, self._now)
-
-    def _dispatch(self, sender: int, packet: bytes) -> None:
-        kind, key = peek_untrusted(packet)
-        operation = self.operation
-        if kind == _CONTROL:
-            self.membership.on_control(decode_control_untrusted(packet), sender, self._now)
-        elif operation is not None and key == operation.key:
-            if not self._frozen:
-                self._touched = True
-                operation.receive(kind, packet, sender, self._now)
-        elif (coming := self.membership.coming) is not None and key == coming.key:
-            if len(self._early) < MAX_EARLY:
-                self._early.append((sender, packet))
-        else:
-            self.counters.foreign += 1
 
     def seal_and_send(self, destination: str | None, packet: bytes) -> None:
         """Send to a daemon, or to all others of the site."""

@@ -223,7 +223,9 @@ class Delivery:
         self._moved = False
         order = self.order
         order.drain()
-        self.groups.settle(order.progress)
+        groups = self.groups
+        if groups.checks or groups.gone:
+            groups.settle(order.progress)
         least = order.frontiers.least
         if self._waits.waiting:
             for bundle in self._waits.take(order.blocks.least, least):

@@ -43,9 +43,12 @@ class Gate(Protocol):
         now: seconds, of the present step.
         lacks: the name of a daemon, and the key that it seals with, as it has proved, and that is
             not here; None if there is no such.
+        hellos, met: what `greet` has to add and to return, if anything.
     """
 
     now: float
+    hellos: list[Outgoing]
+    met: bool
     lacks: tuple[str, int] | None
 
     @property
@@ -123,9 +126,9 @@ class _Nameless:
 
 
 class PlainGate(_Nameless):
-    """Suite 0: whoever can send gets in."""
+    """Suite 0: whoever can send gets in; nobody says hello."""
 
-    __slots__ = ("_numbers", "_sealer", "forget", "lacks", "now", "open_untrusted")
+    __slots__ = ("_numbers", "_sealer", "forget", "hellos", "lacks", "met", "now", "open_untrusted")
 
     def __init__(self, config: CoreConfig, start: Start) -> None:
         own, cluster = start.daemon, cluster_number(config.cluster)
@@ -135,6 +138,8 @@ class PlainGate(_Nameless):
         self.forget = opener.forget
         self._numbers = _Numbers(config.daemons)
         self.now = 0.0
+        self.hellos: list[Outgoing] = []
+        self.met = False
         self.lacks: tuple[str, int] | None = None
 
     @property
@@ -149,7 +154,7 @@ class PlainGate(_Nameless):
         """Nothing depends on time."""
 
     def greet(self, out: list[Outgoing]) -> bool:
-        """There are no hellos."""
+        """Do nothing: there are no hellos."""
         return False
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
@@ -164,15 +169,15 @@ class SealedGate(_Nameless):
     __slots__ = (
         "_erase_at",
         "_hello_bytes",
-        "_hellos",
         "_introductions",
-        "_met",
         "_names",
         "_numbers",
         "_opener",
         "_own",
         "_sealer",
+        "hellos",
         "lacks",
+        "met",
         "now",
     )
 
@@ -187,8 +192,8 @@ class SealedGate(_Nameless):
         self._introductions = Introductions(own.incarnation, self._names, now)
         self.now = now
         self._erase_at = now
-        self._hellos: list[Outgoing] = []
-        self._met = False
+        self.hellos: list[Outgoing] = []
+        self.met = False
         self.lacks: tuple[str, int] | None = None
 
     def _make_sealer(
@@ -242,9 +247,9 @@ class SealedGate(_Nameless):
 
         A challenge alone is no meeting: who replays what is old brings it about.
         """
-        out += self._hellos
-        self._hellos.clear()
-        met, self._met = self._met, False
+        out += self.hellos
+        self.hellos.clear()
+        met, self.met = self.met, False
         return met
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
@@ -282,7 +287,7 @@ class SealedGate(_Nameless):
         if reply.say is not None:
             sender = opened.sender, opened.incarnation
             self._say(sender, self._told(reply.say), opened.key_id)
-        self._met |= reply.trust or reply.say is not None
+        self.met |= reply.trust or reply.say is not None
 
     def _answer(self, opened: Opened, hello: Hello) -> Reply:
         """What comes of a hello; if it is a proof its sender is trusted from now on."""
@@ -311,4 +316,4 @@ class SealedGate(_Nameless):
         """To the configured address of a daemon, wherever what it answers has come from."""
         number, _ = receiver
         datagram = self._sealer.seal_hello(hello.encode(), number, key_id)
-        self._hellos.append((self._names[number], datagram))
+        self.hellos.append((self._names[number], datagram))

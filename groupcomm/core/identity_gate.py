@@ -148,7 +148,7 @@ class IdentityGate(SealedGate):
         if reply.say is not None or news:
             hello = reply.say or Hello(start=opened.incarnation)
             self._say(sender, self._told(hello), opened.key_id)
-        self._met |= self._exchange.has(sender) and not could
+        self.met |= self._exchange.has(sender) and not could
 
     def _check(self, opened: Opened, signature: bytes) -> None:
         """Raise BadDatagram unless its sender has signed it; who forges many is not looked at."""
@@ -170,4 +170,4 @@ class IdentityGate(SealedGate):
         counter = self._sealer.counter(Channel.HELLO) + 1
         packet = said + self._signer.sign(said, number, counter)
         datagram = self._sealer.seal_hello(packet, number, key_id)
-        self._hellos.append((self._names[number], datagram))
+        self.hellos.append((self._names[number], datagram))

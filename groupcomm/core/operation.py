@@ -83,7 +83,8 @@ class Operation:
             probe=self._probe,
         )
         self.streams = self.delivery.streams
-        self.safe_waits = self.delivery.order.safe_waits
+        order = self.delivery.order
+        self.safe_waits, self.blocks = order.safe_waits, order.blocks
         self._outside = Outside(
             view,
             me,
@@ -103,8 +104,7 @@ class Operation:
         self.ring = self._make_ring(routes.entered, now)
         self._arrivals = self._make_arrivals(latest)
         self.receive = self._arrivals.receive
-        self._now = now
-        self.deadline = now
+        self._now = self.deadline = now
 
     def _make_arrivals(self, latest: LatestTime) -> Arrivals:
         return Arrivals(
@@ -221,11 +221,6 @@ class Operation:
     # ---- the host of the ring ----
 
     @property
-    def frontier(self) -> int:
-        """Everything at or below this time is held here, and nothing of it can still come."""
-        return self.delivery.order.blocks.least
-
-    @property
     def causes(self) -> Causes:
         """V and A of a packet numbered now."""
         return self.delivery.order.causes
@@ -238,7 +233,8 @@ class Operation:
     def originate(self, packet: DataPacket) -> None:
         """Take a packet that was numbered just now as received."""
         self.delivery.originate(packet)
-        self._arrivals.note_use(packet, self._now)
+        if self._several:
+            self._arrivals.note_use(packet, self._now)
 
     def publish(self, packet: DataPacket) -> None:
         """Send an originated packet to the ring and, unless it stays, towards every other ring."""

@@ -130,9 +130,9 @@ class Plausible:
 
     def check_given(self, number: int) -> None:
         """Raise Contradiction if a number of the own ring is told that nobody can have given."""
-        most = self._ring.most
-        if most is not None and number > most:
-            raise Contradiction("number", f"{number}, and the token is here with {most}")
+        ring = self._ring
+        if ring.state is not State.AWAY and number > ring.most:
+            raise Contradiction("number", f"{number}, and the token is here with {ring.most}")
 
     # ---- between rings ----
 

@@ -32,18 +32,20 @@ class Groups:
     Attributes:
         table: who is connected and who is where.
         highest: per daemon the highest number of a connection that was seen in the view.
+        checks: own private messages below AGREED that `settle` is to judge, a heap.
+        gone: sessions that were disconnected since the last `settle`.
     """
 
     __slots__ = (
         "_audience",
-        "_checks",
-        "_gone",
         "_ids",
         "_me",
         "_names",
         "_open",
         "_open_unreliable",
         "_view",
+        "checks",
+        "gone",
         "highest",
         "table",
     )
@@ -58,8 +60,8 @@ class Groups:
         self._open = OpenMessages()
         self._open_unreliable = OpenMessages()  # apart: a newer one ends the older ones
         self.highest = [0] * len(view.daemons)
-        self._gone: dict[MemberId, Place] = {}  # disconnected since the last `settle`
-        self._checks: list[tuple[Place, Bundle]] = []  # heap: own private messages below AGREED
+        self.gone: dict[MemberId, Place] = {}
+        self.checks: list[tuple[Place, Bundle]] = []
 
     # ---- the view begins and ends ----
 
@@ -188,14 +190,14 @@ class Groups:
         if bundle.level >= _AGREED:
             self._bounce(bundle)
         else:
-            heappush(self._checks, (_place(bundle), bundle))
+            heappush(self.checks, (_place(bundle), bundle))
 
     def settle(self, progress: int) -> None:
         """The agreed order is delivered up to `progress`: judge the private messages below it."""
-        while self._checks and self._checks[0][0][0] <= progress:
-            self._bounce(heappop(self._checks)[1])
-        if self._gone:
-            self._gone.clear()
+        while self.checks and self.checks[0][0][0] <= progress:
+            self._bounce(heappop(self.checks)[1])
+        if self.gone:
+            self.gone.clear()
 
     def _bounce(self, bundle: Bundle) -> None:
         privates = [group for group in bundle.groups if group[0] == "#"]
@@ -204,7 +206,7 @@ class Groups:
             member = self.table.names.get(name)
             if member is not None and member.id.connection == connection:
                 continue
-            if self._gone.get(MemberId(name, connection), (0, 0, 0)) > place:
+            if self.gone.get(MemberId(name, connection), (0, 0, 0)) > place:
                 continue
             whole = 1 if bundle.kind == _FRAGMENT else bundle.count
             for index in range(whole):
@@ -263,7 +265,7 @@ class Groups:
             if member.daemon == self._me:
                 self._audience.left(group)
         self.table.disconnect(member)
-        self._gone[member.id] = _place(bundle)
+        self.gone[member.id] = _place(bundle)
         self._ids.pop((member.daemon, connection, bundle.user), None)
         if member.daemon == self._me:
             self._audience.disconnected(connection, member.id)

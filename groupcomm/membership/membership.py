@@ -437,6 +437,8 @@ class Membership:
             self._step_gather(now)
         elif self.state is not State.OPERATIONAL:
             self._step_commit(now)
-        elif now >= self.deadline or self._standing.owes_mark:
+        elif now >= self.deadline or (
+            self._reservation.needed > self._standing.told_mark and self._standing.owes_mark
+        ):
             self._step_operational(now)
         self.deadline = min(self.deadline, self.comparison.due)

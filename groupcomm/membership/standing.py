@@ -40,9 +40,9 @@ class Standing:
         "_neighbours",
         "_repeats",
         "_timing",
-        "_told_mark",
         "_view",
         "deadline",
+        "told_mark",
     )
 
     def __init__(self, timing: Timing, flood: Flood, neighbours: Neighbours, host: Host) -> None:
@@ -54,7 +54,7 @@ class Standing:
         self._links: LinkStates | None = None
         self._indices: dict[int, int] = {}
         self._repeats = 0
-        self._told_mark = 0  # in the last beacon
+        self.told_mark = 0  # in the last beacon
         self._beacon_due = inf
         self.deadline = inf
 
@@ -131,14 +131,14 @@ class Standing:
     def owes_mark(self) -> bool:
         """Return whether the disk has reserved what others need, and they were not told."""
         disk = self._neighbours.reservation
-        return self._told_mark < disk.needed <= disk.mark
+        return self.told_mark < disk.needed <= disk.mark
 
     def step(self, now: float) -> bool:
         """Do what it is time for; False if the view cannot stand any longer."""
         neighbours = self._neighbours
         if now >= self._beacon_due or self.owes_mark:
             self._beacon_due = now + self._timing.beacon_interval_s
-            self._told_mark = neighbours.reservation.mark
+            self.told_mark = neighbours.reservation.mark
             self._flood.send_all(neighbours.beacon(self._view, now))
             if self._repeats or (self._links is not None and self._links.own):
                 self._repeats = max(self._repeats - 1, 0)

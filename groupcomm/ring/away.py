@@ -163,7 +163,7 @@ class Away:
 
     def wait(self, now: float) -> None:
         """Repeat, ask, watch: whatever it is time for."""
-        if self._repeats.take(now):
+        if now >= self._repeats.at and self._repeats.take(now):
             self.token_retransmissions += 1
             self._host.send(self._copy_to, self._copy)
         if now >= self.heard_at + self._timeout_s:
@@ -187,7 +187,8 @@ class Away:
         # A token that moves collects frontiers; what it missed shows once it rests.
         if self._rest_hop != self.hop:
             return False
-        return self._host.safe_waits(self._noted_frontier, self._host.frontier)
+        noted, own = self._noted_frontier, self._host.blocks.least
+        return noted < own and self._host.safe_waits(noted, own)
 
     def _may_number(self) -> bool:
         """Whether what waits may be numbered, as far as is known without the token."""

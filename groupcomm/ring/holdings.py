@@ -26,22 +26,24 @@ class Holdings:
     Attributes:
         are_told: the ring is small enough for that.
         owed: the ring is to hear when its stream is held here up to this number; 0 for nothing.
-        news: some daemon has told something since `least` was asked.
+        news: some daemon has told something since `risen` was asked.
     """
 
-    __slots__ = ("_frontiers", "_me", "are_told", "news", "owed")
+    __slots__ = ("_frontiers", "_me", "_told", "are_told", "news", "owed")
 
     def __init__(self, members: tuple[int, ...], me: int) -> None:
         self._me = me
         self.are_told = 1 < len(members) <= MOST_DAEMONS
         self._frontiers = dict.fromkeys(members, 0)
+        self._told = 0  # of the ring, as returned last
         self.owed = 0
         self.news = False
 
     def asked(self, daemon: int, number: int, time: int) -> None:
         """A daemon has numbered a packet, which has this time; it holds all up to there."""
         self.heard(daemon, time)
-        self.owed = max(self.owed, number)
+        if number > self.owed:
+            self.owed = number
 
     def heard(self, daemon: int, frontier: int) -> None:
         """A daemon has told its frontier."""
@@ -49,8 +51,16 @@ class Holdings:
             self._frontiers[daemon] = frontier
             self.news = True
 
-    def least(self, own: int) -> int:
-        """The frontier of the ring, as far as it was told; the own one is `own`."""
+    def risen(self, own: int) -> int:
+        """Return the frontier of the ring, as far as it was told; 0 if it was told before.
+
+        Args:
+            own: the frontier of this daemon.
+        """
         self.news = False
         self._frontiers[self._me] = own
-        return min(self._frontiers.values())
+        least = min(self._frontiers.values())
+        if least <= self._told:
+            return 0
+        self._told = least
+        return least

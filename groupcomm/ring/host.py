@@ -7,12 +7,27 @@ from groupcomm.wire.data import DataPacket
 from groupcomm.wire.horizon import HorizonNotice
 
 
+class Blocks(Protocol):
+    """What can still come, as the order of this daemon knows it.
+
+    Attributes:
+        least: everything at or below this time is held here, and nothing of it can still come: the
+            frontier of this daemon.
+    """
+
+    least: int
+
+
 class Host(Protocol):
-    """The daemon, as its ring sees it."""
+    """The daemon, as its ring sees it.
+
+    Attributes:
+        blocks: one object for the length of the view, as its frontier is read many times a step.
+    """
 
     @property
-    def frontier(self) -> int:
-        """Everything at or below this time is held here, and nothing of it can still come."""
+    def blocks(self) -> Blocks:
+        """Return what can still come."""
 
     @property
     def causes(self) -> Causes:

@@ -87,6 +87,7 @@ class Ring:
     __slots__ = (
         "_alone",
         "_announcer",
+        "_blocks",
         "_clock",
         "_config",
         "_frontier",
@@ -133,7 +134,7 @@ class Ring:
         now: float,
     ) -> None:
         self._config = config
-        self._host = host
+        self._host, self._blocks = host, host.blocks
         self._clock = clock
         self._packer = packer
         self._streams = streams
@@ -182,9 +183,9 @@ class Ring:
     # ---- what arrives ----
 
     @property
-    def most(self) -> int | None:
-        """The last number given in the ring; None while the token is elsewhere."""
-        return None if self.state is State.AWAY else self._token.last
+    def most(self) -> int:
+        """Return the last number given in the ring, while the token is here."""
+        return self._token.last
 
     def on_token(self, token: Token, now: float) -> None:
         """Take a token; a copy of one that was here already changes nothing."""
@@ -248,13 +249,14 @@ class Ring:
         if self._holdings.news:
             self._hear_held()
         if self.state is State.ARRIVED:
-            self._visit(now)
+            self._visit(now, self._budget())
         elif self.state is State.RESTING:
-            if self._can_number() and not self._wanted:
+            budget = self._budget()
+            if budget > 0 and not self._wanted:
                 # Each step may bring more to number: what lingers goes round all the same.
-                self._visit(now, leave=now >= self._keeping.settle_at)
+                self._visit(now, budget, leave=now >= self._keeping.settle_at)
             elif self._must_go_round(now):
-                self._visit(now, leave=not self._alone)
+                self._visit(now, budget, leave=not self._alone)
             else:
                 self._stay(now)
         else:
@@ -280,20 +282,23 @@ class Ring:
         if self._stream.held < self._holdings.owed:
             return None
         held = self.flow.to_tell([stream.held for stream in self._streams])
-        return held[self._ring], self._host.frontier
+        return held[self._ring], self._blocks.least
 
     def _hear_held(self) -> None:
         """Fellows have told what they hold: it may be what all do."""
-        least = self._holdings.least(self._host.frontier)
+        least = self._holdings.risen(self._blocks.least)
+        if not least:
+            return
         self._host.ring_frontier(least)
         self.away.told(least)
         if self.state is State.RESTING and self._is_unsettled():
             self.everywhere = held_by_ring(self._token, self._ring)
-            if not self._is_unsettled():
+            if self.everywhere >= self._token.last:
                 self._keeping.settled()
                 self.flow.settled(self._token, self._token.rows[self._place])
 
-    def _visit(self, now: float, *, leave: bool = False) -> None:
+    def _visit(self, now: float, budget: int, *, leave: bool = False) -> None:
+        """Do what the token is here for; `budget`: see `_budget`."""
         token = self._token
         rested = self.state is State.RESTING
         self._clock.advance(now)
@@ -302,7 +307,7 @@ class Ring:
         shown = max(self._shown, self.away.doubted)
         add_requests(token, self._ring, self._stream.missing(shown), self._room)
         self._ask_foreign(token, now)
-        packets = self._number(token, now)
+        packets = self._number(token, budget, now) if budget > 0 else []
         self._shown = token.last
         self._write_row(token, now)
         if token.wanted or self._wanted:
@@ -319,7 +324,8 @@ class Ring:
         early = max(len(packets) - ACCELERATED_PACKETS, 0) or len(packets)
         for packet in packets[:early]:
             self._host.publish(packet)
-        self._announcer.horizon_if_due(token, self._frontier, now)
+        if not self._keeping.single:
+            self._announcer.horizon_if_due(token, self._frontier, now)
         if rests:
             self._rest(now)
         elif stays:
@@ -346,13 +352,17 @@ class Ring:
         for gaps in self._gaps:
             add_requests(token, gaps.stream.ring, gaps.take_due(now), self._room)
 
-    def _number(self, token: Token, now: float) -> list[DataPacket]:
+    def _budget(self) -> int:
+        """Return how many bytes may be numbered while the token is here; 0 if nothing waits."""
+        waiting, token = self._packer.source, self._token
+        if not waiting.size or not waiting.wants(far=self.flow.may_leave(token.last)):
+            return 0
+        return self.flow.budget(token, token.rows[self._place])
+
+    def _number(self, token: Token, budget: int, now: float) -> list[DataPacket]:
         """Give waiting bundles numbers, within the windows."""
         row = token.rows[self._place]
         far = self.flow.may_leave(token.last)
-        budget = self.flow.budget(token, row) if self._packer.source.wants(far=far) else 0
-        if budget <= 0:
-            return []
         packets = self._packer.fill(token.last, budget, self._host.causes, far=far)
         for packet in packets:
             row.sent += len(packet.raw)
@@ -369,7 +379,7 @@ class Ring:
     def _write_row(self, token: Token, now: float) -> None:
         row = token.rows[self._place]
         self._keeping.note_rows(token.rows, row, self._ring, token.last, now)
-        row.frontier = self._host.frontier
+        row.frontier = self._blocks.least
         row.held = self.flow.to_tell([stream.held for stream in self._streams])
         self._frontier = least_frontier(token)
         self.everywhere = held_by_ring(token, self._ring)
@@ -414,7 +424,7 @@ class Ring:
         """Whether fellows can be asked who holds these, and need not have the token for it."""
         if not (packets and self._keeping.single and self._holdings.are_told):
             return False
-        return self._host.frontier >= packets[-1].time
+        return self._blocks.least >= packets[-1].time
 
     def _linger(self, token: Token, now: float, *, rested: bool, asks: bool) -> None:
         """Keep a token that has to go round: what others lack of the last packets shows by those
@@ -423,7 +433,7 @@ class Ring:
         if not rested:
             self.state = State.RESTING
             self._round_at = now + self._config.timing.rest_interval_s
-            self.away.rests(token.hop, self._me, self._host.frontier, now)
+            self.away.rests(token.hop, self._me, self._blocks.least, now)
         self._keeping.stay(now, asks=asks)
 
     def _pass(self, token: Token, now: float) -> None:
@@ -456,19 +466,15 @@ class Ring:
     def _rest(self, now: float) -> None:
         self.state = State.RESTING
         self.flow.settled(self._token, self._token.rows[self._place])
-        self.away.rests(self._token.hop, self._me, self._host.frontier, now)
+        self.away.rests(self._token.hop, self._me, self._blocks.least, now)
         self._round_at = now + self._config.timing.rest_interval_s
         self._announcer.rest(self._token, now)
 
     def _stay(self, now: float) -> None:
         if now >= self._announcer.rest_at and not self._is_unsettled():
             self._announcer.rest(self._token, now)
-        self._announcer.horizon_if_due(self._token, self._frontier, now)
-
-    def _can_number(self) -> bool:
-        token, flow = self._token, self.flow
-        wants = self._packer.source.wants(far=flow.may_leave(token.last))
-        return wants and flow.budget(token, token.rows[self._place]) > 0
+        if not self._keeping.single:
+            self._announcer.horizon_if_due(self._token, self._frontier, now)
 
     def _must_go_round(self, now: float) -> bool:
         """Whether others need the resting token, or it has to collect what they hold."""
@@ -480,7 +486,7 @@ class Ring:
         if self._is_unsettled() and (now >= self._keeping.settle_at or self._packer.source.size):
             return True
         host = self._host
-        written, frontier = token.rows[self._place].frontier, host.frontier
+        written, frontier = token.rows[self._place].frontier, self._blocks.least
         round_is_due = now >= self._round_at and host.holds_packets
         return frontier > written and (round_is_due or host.safe_waits(written, frontier))
 
@@ -507,12 +513,13 @@ class Ring:
 
     def _rest_deadline(self, now: float) -> float:
         unsettled = self._is_unsettled()
-        if self._can_number() or (unsettled and self._packer.source.size):
+        if self._budget() > 0 or (unsettled and self._packer.source.size):
             return now
         deadline = self._announcer.horizon_at
         if (not self._alone and not unsettled) or self._lags():
             deadline = min(deadline, self._announcer.rest_at)
-        deadline = min([deadline, *(gaps.deadline for gaps in self._gaps)])
+        for gaps in self._gaps:
+            deadline = min(deadline, gaps.deadline)
         written = self._token.rows[self._place].frontier
-        overdue = self._host.holds_packets and self._host.frontier > written
+        overdue = self._blocks.least > written and self._host.holds_packets
         return min(deadline, self._keeping.settle_at, self._round_at if overdue else inf)

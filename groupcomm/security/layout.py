@@ -45,11 +45,9 @@ def fixed_heads(
     return head, b"%b%c%b" % (head[:_SCOPE_AT], FOR_ONE, head[_SCOPE_AT + 1 :])
 
 
-def check_sizes(datagram: bytes) -> None:
-    """Raise BadDatagram for what no daemon sends, before anything is read of it."""
-    size = len(datagram)
-    if not HEAD_BYTES <= size <= MAX_DATAGRAM_BYTES:
-        raise BadDatagram("short" if size < HEAD_BYTES else "long", f"{size} bytes")
+def wrong_size(size: int) -> BadDatagram:
+    """Return the error of a datagram that is too short or too long for any daemon to have sent."""
+    return BadDatagram("short" if size < HEAD_BYTES else "long", f"{size} bytes")
 
 
 class Opened:

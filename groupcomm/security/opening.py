@@ -26,11 +26,12 @@ from groupcomm.security.layout import (
     FIXED_BYTES,
     FOR_ALL,
     HEAD_BYTES,
+    MAX_DATAGRAM_BYTES,
     PURPOSE,
     SUITE_AES_GCM,
     VERSION,
     Opened,
-    check_sizes,
+    wrong_size,
 )
 from groupcomm.security.replay import ReplayWindow
 from groupcomm.security.sealing import NONCE_START, PLACE
@@ -150,13 +151,15 @@ class Opener:
             BadDatagram: with the reason short, long, version, suite, cluster, own, key, channel,
                 replay, epoch, busy, worn or tag. No other exception, whatever the bytes.
         """
-        check_sizes(datagram)
+        size = len(datagram)
+        if not HEAD_BYTES <= size <= MAX_DATAGRAM_BYTES:
+            raise wrong_size(size)
         if datagram[0] != VERSION:
             raise BadDatagram("version", str(datagram[0]))
         if datagram[1] != self.SUITE:
             raise BadDatagram("suite", str(datagram[1]))
-        if len(datagram) < _LEAST:
-            raise BadDatagram("short", f"{len(datagram)} bytes")
+        if size < _LEAST:
+            raise BadDatagram("short", f"{size} bytes")
         _, _, scope, key_id, identity, counter, place, epoch = _SPLIT.unpack_from(datagram)
         peer = self._peers.get(identity)
         if peer is None:
@@ -165,7 +168,7 @@ class Opener:
         if lane is None:
             raise BadDatagram("channel", str(place))
         self._check_key(key_id)
-        if not lane.window.check(counter):
+        if counter <= lane.window.highest and not lane.window.check(counter):
             raise BadDatagram("replay", f"counter {counter}")
         if place == self.SIGNED:
             packet = self._open_unsigned(peer, lane, datagram, scope, key_id, counter, epoch)

@@ -12,12 +12,13 @@ from groupcomm.security.layout import (
     FOR_ALL,
     HEAD,
     HEAD_BYTES,
+    MAX_DATAGRAM_BYTES,
     PURPOSE,
     SUITE_NONE,
     VERSION,
     Opened,
-    check_sizes,
     fixed_heads,
+    wrong_size,
 )
 from groupcomm.security.replay import ReplayWindow
 
@@ -88,7 +89,9 @@ class PlainOpener:
             BadDatagram: with the reason short, long, version, suite, cluster, own, replay, full
                 or tag. No other exception, whatever the bytes.
         """
-        check_sizes(datagram)
+        size = len(datagram)
+        if not HEAD_BYTES <= size <= MAX_DATAGRAM_BYTES:
+            raise wrong_size(size)
         version, suite, scope, peer_key, counter = _SPLIT.unpack_from(datagram)
         if version != VERSION:
             raise BadDatagram("version", str(version))
@@ -96,7 +99,7 @@ class PlainOpener:
             raise BadDatagram("suite", str(suite))
         known = self._peers.get(peer_key)
         peer = known or self._meet(datagram)
-        if not peer.window.check(counter):
+        if counter <= peer.window.highest and not peer.window.check(counter):
             raise BadDatagram("replay", f"counter {counter}")
         packet = self._open(datagram, scope)
         peer.window.accept(counter)

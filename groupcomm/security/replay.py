@@ -13,34 +13,33 @@ class ReplayWindow:
 
     Args:
         floor: this counter and all below it are taken; -1: none is.
+
+    Attributes:
+        highest: the highest counter that was taken; the floor before the first. A counter above it
+            is new, which most are, so callers look at this before they call `check`.
     """
 
-    __slots__ = ("_highest", "_seen")
+    __slots__ = ("_seen", "highest")
 
     def __init__(self, floor: int = -1) -> None:
-        self._highest = floor
+        self.highest = floor
         self._seen = 0 if floor < 0 else _MASK  # bit i: counter highest - i was taken
-
-    @property
-    def highest(self) -> int:
-        """The highest counter that was taken; the floor before the first."""
-        return self._highest
 
     def check(self, counter: int) -> bool:
         """Whether this counter is new; changes nothing."""
-        behind = self._highest - counter
+        behind = self.highest - counter
         if behind < 0:
             return True
         return behind < WINDOW and not self._seen >> behind & 1
 
     def accept(self, counter: int) -> None:
         """Note a counter that `check` called new, once its datagram is known to be authentic."""
-        ahead = counter - self._highest
+        ahead = counter - self.highest
         if ahead <= 0:
             self._seen |= 1 << -ahead
         elif ahead >= WINDOW:
             self._seen = 1
-            self._highest = counter
+            self.highest = counter
         else:
             self._seen = (self._seen << ahead | 1) & _MASK
-            self._highest = counter
+            self.highest = counter

@@ -91,8 +91,9 @@ class Forger:
         ring = operation.view.ring_of[me]
         members = operation.view.rings[ring]
         held = [stream.held for stream in operation.streams]
+        frontier = operation.blocks.least
         rows = [
-            Row(frontier=operation.frontier, sent=0, held=[h + rng.choice((0, 0, 1)) for h in held])
+            Row(frontier=frontier, sent=0, held=[h + rng.choice((0, 0, 1)) for h in held])
             for _ in members
         ]
         requests = [(ring, held[ring] + 1, held[ring] + 1 + self._near())]
@@ -116,7 +117,7 @@ class Forger:
             holder=me,
             last=max(0, operation.streams[ring].held - self._near()),
             horizon=operation.clock.value + self._rng.choice((0, 1, 1000, 10**6)),
-            frontiers=[operation.frontier + self._near() for _ in operation.view.rings[ring]],
+            frontiers=[operation.blocks.least + self._near() for _ in operation.view.rings[ring]],
         ).encode(operation.key)
 
     def _horizon(self, operation: Operation, me: int, bundles: list[Bundle]) -> bytes:
@@ -126,7 +127,7 @@ class Forger:
             ring=stream.ring,
             horizon=operation.clock.value + rng.choice((0, 1, 1000, 10**6)),
             upto=max(0, stream.known + rng.choice((-1, 0, 0, 1, 2))),
-            frontier=operation.frontier + rng.choice((0, 1, 1000, 10**6)),
+            frontier=operation.blocks.least + rng.choice((0, 1, 1000, 10**6)),
             unsettled=rng.random() < 0.5,
             held=[(s.ring, s.known + self._near()) for s in operation.streams],
         )

@@ -125,14 +125,14 @@ def numbers_reused(right_number: Right, right_pass: Right) -> tuple[Right, Right
     """The copy of a token that is sent again lacks the numbers that its sender has given."""
     came_with: dict[Ring, int] = {}
 
-    def number(self: Ring, token: Token, now: float) -> list[DataPacket]:
+    def number(self: Ring, token: Token, budget: int, now: float) -> list[DataPacket]:
         came_with[self] = token.last
-        packets: list[DataPacket] = right_number(self, token, now)
+        packets: list[DataPacket] = right_number(self, token, budget, now)
         return packets
 
     def pass_on(self: Ring, token: Token, now: float) -> None:
         right_pass(self, token, now)
-        token.last = came_with[self]
+        token.last = came_with.pop(self, token.last)
         self.away._copy = token.encode(self._key)
 
     return number, pass_on

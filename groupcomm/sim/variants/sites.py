@@ -39,7 +39,7 @@ def forgotten_by_own_site(right: Right) -> Right:
     def ring_frontier(self: Operation, value: int) -> None:
         right(self, value)
         for stream in self.streams:
-            stream.forget(min(value, self.frontier))
+            stream.forget(min(value, self.blocks.least))
 
     return ring_frontier
 
@@ -49,7 +49,7 @@ def frontier_of_the_teller(right: Right) -> Right:
     """A horizon notice tells the frontier of the daemon that sends it, not of its ring."""
 
     def horizon_if_due(self: Announcer, token: Token, _frontier: int, now: float) -> None:
-        right(self, token, self._host.frontier, now)
+        right(self, token, self._host.blocks.least, now)
 
     return horizon_if_due
 

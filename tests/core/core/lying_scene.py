@@ -211,7 +211,7 @@ def told_held(scene: Scene, **lies: Any) -> bytes:
         "ring": 0,
         "daemon": scene.you,
         "held": operation.streams[0].held,
-        "frontier": operation.frontier,
+        "frontier": operation.blocks.least,
     }
     return HeldNotice(**{**right, **lies}).encode(operation.key)
 

@@ -40,13 +40,19 @@ AT_ONCE = CoreConfig(timing=Timing(linger_s=0.0))
 """The token leaves as soon as there is anything to send."""
 
 
+class UpTo:
+    """What a daemon holds."""
+
+    least = 0
+
+
 class Daemon:
     """One daemon's ring with a host that notes what it is told; `sent` is cleared by `take`."""
 
     def __init__(self, view: View, me: int, config: CoreConfig | None = None) -> None:
         self.sent: list[tuple[int, bytes]] = []
         self.promises: list[tuple[int, int]] = []
-        self.frontier = 0
+        self.blocks = UpTo()
         self.safe: list[int] = []
         self.holds_packets = False
         self.frontiers: list[int] = []
@@ -71,6 +77,14 @@ class Daemon:
             host=self,
             now=0.0,
         )
+
+    @property
+    def frontier(self) -> int:
+        return self.blocks.least
+
+    @frontier.setter
+    def frontier(self, time: int) -> None:
+        self.blocks.least = time
 
     def safe_waits(self, above: int, upto: int) -> bool:
         return any(above < time <= upto for time in self.safe)
