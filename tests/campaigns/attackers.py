@@ -100,7 +100,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seeds", type=int, default=500, help="of each kind of run")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--duration-s", type=float, default=10.0, help="simulated, of each run with faults; half of it without")
+    parser.add_argument(
+        "--duration-s",
+        type=float,
+        default=10.0,
+        help="simulated, of each run with faults; half of it without",
+    )
     parser.add_argument("--suites", type=int, nargs="+", choices=SUITES, default=SUITES)
     parser.add_argument("--roles", nargs="+", choices=tuple(ROLES), default=tuple(ROLES))
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
