@@ -22,7 +22,6 @@ from groupcomm.core.inputs import (
 from groupcomm.core.intake import Intake
 from groupcomm.core.output import Output
 from groupcomm.core.probe import Probe
-from groupcomm.core.seat import Seat
 from groupcomm.core.subscriptions import Subscriptions
 from groupcomm.core.teller import Teller
 from groupcomm.core.user_names import UserNames
@@ -42,6 +41,7 @@ from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle, leave_bund
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
 _FRAGMENT = BundleKind.FRAGMENT
+_OPEN = State.OPEN
 
 RECORD_HEAD_BYTES = 14
 """Of a bundle's record, besides its body, its user's name and its targets."""
@@ -51,7 +51,6 @@ class Desk(Teller):
     """All local sessions.
 
     Attributes:
-        sessions: by connection number, until their streams have ended.
         intake: what programs have sent, to be looked at in turn.
         names: of users.
         unreliable: bundles that need no number, in the order of their submission.
@@ -86,8 +85,7 @@ class Desk(Teller):
         self.names = UserNames()
         self.unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
-        self.sessions: dict[int, DaemonSession] = {}
-        self.intake = Intake(self._carry_out, self._leave, self._depart)
+        self.intake = Intake(self._carry_out, self._end, self._finish)
         self.backlog = Backlog()
         self.subscriptions = Subscriptions(self.backlog)
         self._fed: list[int] = []  # sent something in this step
@@ -108,45 +106,42 @@ class Desk(Teller):
         self._view = view
         self._table = table
         self.subscriptions.begin(groups, several=several)
-        for seat in self._seats.values():
-            if seat.hears:
-                seat.session.announce(view)
-                self.ready[seat.session.connection] = None
+        for session in self.sessions.values():
+            if session.hears:
+                before = session.state
+                self.ready[session.connection] = None
+                if not session.announce(view):
+                    self._cut_off(session, before)
 
     def end_regular(self) -> None:
         """The regular part of the view is over."""
-        for seat in self._seats.values():
-            if seat.hears:
-                seat.session.transition()
-                self.ready[seat.session.connection] = None
+        for session in self.sessions.values():
+            if session.hears:
+                before = session.state
+                self.ready[session.connection] = None
+                if not session.transition():
+                    self._cut_off(session, before)
 
     def end(self) -> None:
         """The view is over: what has a number only in part is to be numbered again as a whole."""
-        for seat in self._seats.values():
-            self.backlog.put_back(seat.take_back())
+        for session in self.sessions.values():
+            self.backlog.put_back(session.take_back())
 
     def close_all(self, reason: str) -> None:
         """End all sessions, and admit no more: this daemon leaves."""
         self._closing = reason
-        for seat in list(self._seats.values()):
-            self._leave(seat, Code.CONNECTION_CLOSED, reason)
-            if seat.member is None:
-                del self._seats[seat.session.connection]
+        for session in list(self.sessions.values()):
+            self._end(session, Code.CONNECTION_CLOSED, reason)
 
     @property
     def unfinished(self) -> int:
         """How many sessions there are for other daemons; one without a user is none yet."""
-        return sum(seat.member is not None for seat in self._seats.values())
+        return sum(session.is_known for session in self.sessions.values())
 
     @property
     def empty(self) -> bool:
         """Whether no session waits for anything any more."""
         return not self.unfinished
-
-    def principal_of(self, connection: int) -> str:
-        """Whose session this is; "" if there is none any more."""
-        seat = self._seats.get(connection)
-        return "" if seat is None else seat.principal
 
     def _principal_at(self, daemon: int, connection: int) -> str:
         known = None if self._table is None else self._table.sessions.get((daemon, connection))
@@ -171,11 +166,10 @@ class Desk(Teller):
                 self._fed.append(connection)
                 self._hear(connection, data)
             case ClientOpened(connection, principal):
-                session = DaemonSession(connection, limits=self.limits)
+                session = DaemonSession(connection, limits=self.limits, principal=principal)
                 self.sessions[connection] = session
-                self._seats[connection] = Seat(session, principal)
             case ClientGone(connection):
-                self._end(connection)
+                self._lose_client(connection)
             case QuestionAnswered(connection, answer):
                 self.answer(connection, answer)
             case ClientDismissed(connection, code, reason):
@@ -195,10 +189,10 @@ class Desk(Teller):
         return self.intake.serve(now)
 
     def _hear(self, connection: int, data: bytes) -> None:
-        seat = self._seats.get(connection)
-        if seat is not None and not (seat.leaving or seat.gone):
-            seat.session.hear(data)
-            self.intake.add(seat)
+        session = self.sessions.get(connection)
+        if session is not None and session.state <= _OPEN:
+            session.hear(data)
+            self.intake.add(session)
 
     def complete(self, output: Output) -> None:
         """Add to the output of a step what it has brought about for clients."""
@@ -229,47 +223,45 @@ class Desk(Teller):
                 self._backlogged.add(number)
         return found
 
-    def _carry_out(self, seat: Seat, request: Request) -> None:
+    def _carry_out(self, session: DaemonSession, request: Request) -> None:
         if isinstance(request, Submit):
-            self._submit(seat, request)
+            self._submit(session, request)
         elif isinstance(request, Query):
-            if not seat.gone:
-                self._questions.append((seat.session.connection, request.text))
+            if session.state is _OPEN:
+                self._questions.append((session.connection, request.text))
         elif isinstance(request, Hello):
             if request.causes:
-                self._causes.wanted.add(seat.session.connection)
+                self._causes.wanted.add(session.connection)
             if request.principals:
-                self._principals.add(seat.session.connection)
-            seat.takes_refusals = request.refusals
-            self._greeted.append(seat.session.connection)
-            self._greet(seat, request.user)
+                self._principals.add(session.connection)
+            session.takes_refusals = request.refusals
+            self._greeted.append(session.connection)
+            self._greet(session, request.user)
         else:
-            self._leave(seat, Code.OK, "the client has left")
+            self._begin_end(session)
 
-    def _greet(self, seat: Seat, user: str) -> None:
+    def _greet(self, session: DaemonSession, user: str) -> None:
         try:
             private_name(user, self._daemon)
         except LocalProtocolError as error:  # each may be short enough, but not both together
             raise SessionError(Code.REJECT_NAME, str(error)) from None
         if self._closing:
             raise SessionError(Code.CONNECTION_CLOSED, self._closing)
-        if why_not := self.guard.why_not_called(seat.principal, user):
+        if why_not := self.guard.why_not_called(session.principal, user):
             raise SessionError(Code.REJECT_NAME, why_not)
-        seat.user = user
         holder = self.names.holder(user)
         if holder is None:
-            self._connect(seat)
+            self._connect(session)
             return
         if self._stays(holder):
-            if self._seats[holder].session.reading:
+            if self.sessions[holder].reading:
                 raise SessionError(Code.REJECT_NOT_UNIQUE, self._name_in_use(user))
-            self.names.doubt(seat.session.connection, self._now)
-        self.names.queue(user, seat.session.connection)
+            self.names.doubt(session.connection, self._now)
+        self.names.queue(user, session.connection)
 
     def _stays(self, holder: int) -> bool:
         """Whether the holder of a name is not about to give it up, for all that is known."""
-        seat = self._seats[holder]
-        return not (seat.leaving or seat.gone)
+        return self.sessions[holder].state <= _OPEN
 
     def _name_in_use(self, user: str) -> str:
         return (
@@ -280,56 +272,54 @@ class Desk(Teller):
     def _refuse_tired(self, now: float) -> None:
         """Refuse who has waited for names whose holders have turned out to be there."""
         for connection in self.names.tired(now):
-            seat = self._seats.get(connection)
-            if seat is None or seat.leaving or seat.member is not None:
+            session = self.sessions.get(connection)
+            if session is None or session.state is not State.GREETED:
                 continue
-            holder = self.names.holder(seat.user)
+            holder = self.names.holder(session.user)
             if holder is not None and self._stays(holder):
-                self._leave(seat, Code.REJECT_NOT_UNIQUE, self._name_in_use(seat.user))
+                self._end(session, Code.REJECT_NOT_UNIQUE, self._name_in_use(session.user))
 
-    def _connect(self, seat: Seat) -> None:
-        connection = seat.session.connection
-        self.names.take(seat.user, connection)
-        seat.member = MemberId(private_name(seat.user, self._daemon), connection)
-        self._order_control(seat, BundleKind.CONNECT)
+    def _connect(self, session: DaemonSession) -> None:
+        self.names.take(session.user, session.connection)
+        session.connect(private_name(session.user, self._daemon))
+        self._order_control(session, BundleKind.CONNECT)
 
-    def _order_control(self, seat: Seat, kind: BundleKind) -> None:
-        bundle = control_bundle(kind, seat.principal if kind == BundleKind.CONNECT else "")
-        bundle.address(seat.session.connection, seat.user, ())
+    def _order_control(self, session: DaemonSession, kind: BundleKind) -> None:
+        bundle = control_bundle(kind, session.principal if kind == BundleKind.CONNECT else "")
+        bundle.address(session.connection, session.user, ())
         self.subscriptions.admit(bundle)
 
-    def _submit(self, seat: Seat, request: Submit) -> None:
+    def _submit(self, session: DaemonSession, request: Submit) -> None:
         bundle = request.bundle
         asks = self.guard.access.restricts or bundle.kind > _FRAGMENT
-        if (asks or seat.refused == bundle.message) and not self._admits(seat, bundle):
+        if (asks or session.refused == bundle.message) and not self._admits(session, bundle):
             return
         if bundle.privates:
             if bundle.index == 0:
                 assert self._table is not None, "a session submits before any view"
-                seat.targets = self._table.targets(bundle.groups)
-            bundle.targets = seat.targets  # later fragments go to whom the first one meant
-        assert seat.member is not None, "a session submits before its hello"
+                session.targets = self._table.targets(bundle.groups)
+            bundle.targets = session.targets  # later fragments go to whom the first one meant
+        assert session.member is not None, "a session submits before its hello"
         whole = 1 if bundle.kind == _FRAGMENT else bundle.count
         last = bundle.message + whole - 1
-        self._probe.accepted(seat.member.name, seat.member.connection, bundle.message, last)
+        self._probe.accepted(session.member.name, session.member.connection, bundle.message, last)
         self.traffic.take(bundle)
         if request.ordered:
-            seat.ordered.add(bundle.message)
+            session.awaited.add(bundle.message)
         if bundle.level == _UNRELIABLE:
             self.unreliable.append(bundle)
         else:
             self.subscriptions.admit(bundle)
 
-    def _admits(self, seat: Seat, bundle: Bundle) -> bool:
+    def _admits(self, session: DaemonSession, bundle: Bundle) -> bool:
         """Whether a bundle is allowed; if not it is dropped, and its session told once."""
-        session = seat.session
-        refused = self.guard.judge(seat, bundle)
+        refused = self.guard.judge(session, bundle)
         if refused is None:
             return True
         session.price = price_of_refusal(bundle, session.price)
         session.backlog_bytes -= bundle.size
         if refused.verb:
-            self.refuse(seat, refused)
+            self.refuse(session, refused)
         return False
 
     # ---- rules ----
@@ -337,10 +327,12 @@ class Desk(Teller):
     def govern(self, access: Access, most_groups: int | None) -> None:
         """These rules hold from now on: who may not be in a group any more has to leave it."""
         self.guard.govern(access, most_groups)
-        for seat in list(self._seats.values()):
-            seat.allowed.clear()
-            if seat.user and (why_not := self.guard.why_not_called(seat.principal, seat.user)):
-                self._leave(seat, Code.REJECT_NAME, why_not)
+        for session in list(self.sessions.values()):
+            session.allowed.clear()
+            if State.NEW < session.state <= State.DRAINING:
+                why_not = self.guard.why_not_called(session.principal, session.user)
+                if why_not:
+                    self._end(session, Code.REJECT_NAME, why_not)
         self.review()
 
     def review(self) -> None:
@@ -354,75 +346,77 @@ class Desk(Teller):
         """A session of any daemon is a member; an own one that may not be has to leave."""
         if self.guard.may_be_in(member.principal, group):
             return
-        seat = self._seats.get(member.id.connection)
-        if seat is None or seat.member != member.id:
+        session = self.sessions.get(member.id.connection)
+        if session is None or session.member != member.id:
             self.guard.note_foreign(member, group)
-        elif not seat.leaving and group not in seat.expelled:
-            self.refuse(seat, self.guard.expel(seat, group))
+        elif session.state <= State.DRAINING and group not in session.expelled:
+            self.refuse(session, self.guard.expel(session, group))
             bundle = leave_bundle(group)
-            bundle.address(member.id.connection, seat.user, ())
+            bundle.address(member.id.connection, session.user, ())
             self.subscriptions.admit(bundle)
 
-    def _leave(self, seat: Seat, code: int, reason: str) -> None:
-        """End a session; what it has submitted stays sent.
+    # ---- ends ----
 
-        One that said goodbye gets all that is ordered before its DISCONNECT, others end at once.
-        """
-        if seat.leaving:
-            return
-        seat.leaving = True
-        seat.session.forget_heard()
-        if seat.member is not None:
-            self._order_control(seat, BundleKind.DISCONNECT)
+    def _end(self, session: DaemonSession, code: int, reason: str) -> None:
+        """End a session at once; what it has submitted stays sent."""
+        if session.state <= State.DRAINING:
+            session.close(code, reason)
+            self._begin_end(session)
+
+    def _begin_end(self, session: DaemonSession) -> None:
+        """Do what the begin of a session's end asks for: others hear of it, if they know it."""
+        session.forget_heard()
+        if session.is_known:
+            self._order_control(session, BundleKind.DISCONNECT)
         else:
-            self.names.unqueue(seat.user, seat.session.connection)
-        if code != Code.OK or seat.member is None:
-            self._close(seat, code, reason)
+            self.names.unqueue(session.user, session.connection)
+        if session.closed and session.has_client:
+            self._shut(session)
 
-    def _close(self, seat: Seat, code: int, reason: str) -> None:
-        seat.session.close(code, reason)
-        if not seat.gone:
-            self.ready[seat.session.connection] = None
-            self._closed.append(seat.session.connection)
+    def _shut(self, session: DaemonSession) -> None:
+        """Have the shell close a connection once its output is taken."""
+        self.ready[session.connection] = None
+        self._closed.append(session.connection)
 
-    def _end(self, connection: int) -> None:
-        self.sessions.pop(connection, None)
+    def _lose_client(self, connection: int) -> None:
+        """Note that a client's stream has ended."""
         self.ready.pop(connection, None)
         self._held_back.discard(connection)
         self._backlogged.discard(connection)
         self._causes.wanted.discard(connection)
         self._principals.discard(connection)
-        seat = self._seats.get(connection)
-        if seat is None:
+        session = self.sessions.get(connection)
+        if session is None:
             return
-        seat.gone = True
-        seat.session.forget_replies()
-        if seat.session.waits:  # what it had sent before counts
-            self.intake.add(seat)
-        else:
-            self._depart(seat)
+        before = session.state
+        session.lose_client()
+        if session.state is State.DRAINING:
+            self.intake.add(session)
+        elif session.state is State.CLOSED:
+            self.names.unqueue(session.user, connection)
+            del self.sessions[connection]
+        elif before <= _OPEN:
+            self._begin_end(session)
 
-    def _depart(self, seat: Seat) -> None:
-        """Nothing of a client is left: neither its stream, nor anything that it has sent."""
-        self._leave(seat, Code.CONNECTION_CLOSED, "the connection was lost")
-        if seat.member is None:
-            self._seats.pop(seat.session.connection, None)  # it may have had to go before
+    def _finish(self, session: DaemonSession) -> None:
+        """End a session whose client is gone, and all whose bytes were looked at."""
+        session.finish()
+        self._begin_end(session)
 
     def _cut_off_blocking(self, now: float) -> None:
         """End the sessions of clients for which all senders have waited for too long."""
         limit_s = self.limits.block_s
         for connection in self.blocking.late(now, limit_s):
-            seat = self._seats.get(connection)
-            if seat is not None and not seat.leaving:
-                what = f"all senders waited for it for {limit_s:g} s"
-                seat.session.close_slow(what)
-                self._leave(seat, Code.CONNECTION_CLOSED, what)
+            session = self.sessions.get(connection)
+            if session is not None and session.state is _OPEN:
+                session.close_slow(f"all senders waited for it for {limit_s:g} s")
+                self._begin_end(session)
 
     def _dismiss(self, connection: int, code: int, reason: str) -> None:
         """End the session of a client that may not stay."""
-        seat = self._seats.get(connection)
-        if seat is not None:
-            self._leave(seat, code, reason)
+        session = self.sessions.get(connection)
+        if session is not None:
+            self._end(session, code, reason)
 
     # ---- towards the ring ----
 
@@ -430,53 +424,58 @@ class Desk(Teller):
         """Bundles that need no number, in the order of their submission."""
         taken, self.unreliable = self.unreliable, []
         for bundle in taken:
-            seat = self._seats.get(bundle.session)
-            if seat is not None:
-                seat.session.backlog_bytes -= bundle.size
+            session = self.sessions.get(bundle.session)
+            if session is not None:
+                session.backlog_bytes -= bundle.size
         return taken
 
     def numbered(self, bundle: Bundle) -> bool:
         """A bundle has its number; True if its session waits for the position."""
-        seat = self._seats.get(bundle.session)
-        if seat is None or not bundle.message:  # only what a client submits has a number
+        session = self.sessions.get(bundle.session)
+        if session is None or not bundle.message:  # only what a client submits has a number
             return False
-        return seat.is_numbered(bundle)
+        return session.is_numbered(bundle)
 
     def tell_position(self, bundle: Bundle, *, transitional: bool = False) -> None:
         """Nothing lower than this bundle can come: tell its session where it stands."""
-        seat = self._seats.get(bundle.session)
-        if seat is not None and bundle.message in seat.ordered:
-            seat.ordered.remove(bundle.message)
+        session = self.sessions.get(bundle.session)
+        if session is not None and bundle.message in session.awaited:
+            session.awaited.remove(bundle.message)
             packet = bundle.packet
             assert self._view is not None
             position = Position(self._view.id, packet.time, packet.ring, bundle.place, 0)
-            self._push(seat, (encode_ordered(bundle.message, position, transitional),))
+            self._push(session, (encode_ordered(bundle.message, position, transitional),))
 
     # ---- the audience of the groups ----
 
     def connected(self, connection: int, member: MemberId) -> None:
         """A local session is known everywhere from here on."""
-        seat = self._seats[connection]
-        seat.welcomed = True
-        if seat.gone or seat.session.state is State.CLOSED:
+        session = self.sessions[connection]
+        if session.closed:
             return
-        limit = self._room - RECORD_HEAD_BYTES - len(seat.user.encode())
+        limit = self._room - RECORD_HEAD_BYTES - len(session.user.encode())
         assert self._view is not None, "a CONNECT is ordered in no view"
-        seat.session.welcome(member.name, limit, self._view)
+        before = session.state
         self.ready[connection] = None
-        early, seat.early = seat.early, []
+        if not session.welcome(limit, self._view):
+            self._cut_off(session, before)
+        early, session.early = session.early, []
         for frame, droppable in early:
-            self._push(seat, frame, droppable)
+            self._push(session, frame, droppable)
 
     def disconnected(self, connection: int, member: MemberId) -> None:
         """A local session has ended for everybody; its name may be used again."""
-        seat = self._seats.pop(connection)
-        self.guard.forget(seat)
-        if seat.session.state is not State.CLOSED:
-            self._close(seat, Code.OK, "the session has ended")
-        follower = self.names.free(seat.user)
+        session = self.sessions[connection]
+        before = session.state
+        session.disconnect()
+        self.guard.forget(session)
+        if before is State.GONE:
+            del self.sessions[connection]
+        elif before is not State.CLOSING:
+            self._shut(session)
+        follower = self.names.free(session.user)
         if follower is not None:
-            self._connect(self._seats[follower])
+            self._connect(self.sessions[follower])
 
     def joined(self, group: str) -> None:
         """A local session's join is ordered."""

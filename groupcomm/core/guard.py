@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
-from groupcomm.core.seat import Seat
 from groupcomm.events import GroupView, MemberId, Refused
 from groupcomm.groups.table import Member
 from groupcomm.level import LEVELS
 from groupcomm.security.access import Access, Verb, own_name
+from groupcomm.session.daemon import DaemonSession
 from groupcomm.wire.bundle import Bundle, BundleKind
 
 MAX_KNOWN: Final = 256
@@ -53,54 +53,56 @@ class Guard:
         self._memberships: Counter[str] = Counter()  # of principals, with those asked for
         self._told: set[tuple[str, str]] = set()
 
-    def judge(self, seat: Seat, bundle: Bundle) -> Refused | None:
+    def judge(self, session: DaemonSession, bundle: Bundle) -> Refused | None:
         """Whether a session may submit a bundle, decided for each of its destinations.
 
         What is dropped without a word has no verb.
         """
         if bundle.kind == _JOIN:
-            return self._judge_join(seat, bundle)
+            return self._judge_join(session, bundle)
         if bundle.kind == _LEAVE:
-            if bundle.groups[0] not in seat.groups:  # else anybody could have others order these
-                return self._drop(seat, bundle)
-            self._forget(seat, bundle.groups[0])
+            if bundle.groups[0] not in session.groups:  # else anybody could have others order these
+                return self._drop(session, bundle)
+            self._forget(session, bundle.groups[0])
             return None
         if bundle.kind == _FRAGMENT and bundle.index:  # as it was decided when it began
-            return self._drop(seat, bundle) if seat.refused == bundle.message else None
-        if bundle.groups in seat.allowed or not self.access.restricts:
+            return self._drop(session, bundle) if session.refused == bundle.message else None
+        if bundle.groups in session.allowed or not self.access.restricts:
             return None
         for name in bundle.groups:
             verb = Verb.UNICAST if name[0] == "#" else Verb.SEND
-            if not self.access.may(seat.principal, verb, name):
-                return self._refuse(seat, bundle, verb, name)
-        if len(seat.allowed) >= MAX_KNOWN:
-            seat.allowed.clear()
-        seat.allowed.add(bundle.groups)
+            if not self.access.may(session.principal, verb, name):
+                return self._refuse(session, bundle, verb, name)
+        if len(session.allowed) >= MAX_KNOWN:
+            session.allowed.clear()
+        session.allowed.add(bundle.groups)
         return None
 
-    def _drop(self, seat: Seat, bundle: Bundle) -> Refused:
+    def _drop(self, session: DaemonSession, bundle: Bundle) -> Refused:
         """A fragment of a message that was refused, or a leave of nothing; nobody is told."""
-        return Refused(number=bundle.message, count=1, verb="", group="", principal=seat.principal)
+        return Refused(
+            number=bundle.message, count=1, verb="", group="", principal=session.principal
+        )
 
-    def _judge_join(self, seat: Seat, bundle: Bundle) -> Refused | None:
+    def _judge_join(self, session: DaemonSession, bundle: Bundle) -> Refused | None:
         (group,) = bundle.groups
-        if not self.access.may(seat.principal, Verb.JOIN, group):
-            return self._refuse(seat, bundle, Verb.JOIN, group)
-        most, already = self.most_groups, group in seat.groups
-        if most is not None and not already and self._memberships[seat.principal] >= most:
-            return self._refuse(seat, bundle, Verb.JOIN, group, quota=True)
+        if not self.access.may(session.principal, Verb.JOIN, group):
+            return self._refuse(session, bundle, Verb.JOIN, group)
+        most, already = self.most_groups, group in session.groups
+        if most is not None and not already and self._memberships[session.principal] >= most:
+            return self._refuse(session, bundle, Verb.JOIN, group, quota=True)
         if not already:
-            seat.groups.add(group)
-            self._memberships[seat.principal] += 1
-        seat.expelled.discard(group)
+            session.groups.add(group)
+            self._memberships[session.principal] += 1
+        session.expelled.discard(group)
         return None
 
     def _refuse(
-        self, seat: Seat, bundle: Bundle, verb: Verb, name: str, *, quota: bool = False
+        self, session: DaemonSession, bundle: Bundle, verb: Verb, name: str, *, quota: bool = False
     ) -> Refused:
         count = 1
         if bundle.kind == _FRAGMENT:
-            seat.refused = bundle.message
+            session.refused = bundle.message
         else:
             count = bundle.count
         self.refused[verb.word] += 1
@@ -109,7 +111,7 @@ class Guard:
             count=count,
             verb=verb.word,
             group=name,
-            principal=seat.principal,
+            principal=session.principal,
             level=LEVELS[bundle.level],
             quota=quota,
         )
@@ -135,14 +137,14 @@ class Guard:
         self.access, self.most_groups = access, most_groups
         self._told.clear()
 
-    def expel(self, seat: Seat, group: str) -> Refused:
+    def expel(self, session: DaemonSession, group: str) -> Refused:
         """A session may not be in a group any more, and has to leave it."""
-        seat.expelled.add(group)
-        self._forget(seat, group)
+        session.expelled.add(group)
+        self._forget(session, group)
         self.refused[Verb.JOIN.word] += 1
-        self.news.append(f"{seat.member}, {seat.principal}, may not be in {group!r} any more")
+        self.news.append(f"{session.member}, {session.principal}, may not be in {group!r} any more")
         return Refused(
-            number=0, count=1, verb=Verb.JOIN.word, group=group, principal=seat.principal
+            number=0, count=1, verb=Verb.JOIN.word, group=group, principal=session.principal
         )
 
     def may_be_in(self, principal: str, group: str) -> bool:
@@ -165,21 +167,21 @@ class Guard:
             " daemon has others"
         )
 
-    def _forget(self, seat: Seat, group: str) -> None:
-        if group in seat.groups:
-            seat.groups.remove(group)
-            self._memberships[seat.principal] -= 1
+    def _forget(self, session: DaemonSession, group: str) -> None:
+        if group in session.groups:
+            session.groups.remove(group)
+            self._memberships[session.principal] -= 1
 
-    def forget(self, seat: Seat) -> None:
+    def forget(self, session: DaemonSession) -> None:
         """A session is over."""
-        self._memberships[seat.principal] -= len(seat.groups)
-        if not self._memberships[seat.principal]:
-            del self._memberships[seat.principal]
+        self._memberships[session.principal] -= len(session.groups)
+        if not self._memberships[session.principal]:
+            del self._memberships[session.principal]
 
-    def may_see(self, seat: Seat, group: str) -> bool:
+    def may_see(self, session: DaemonSession, group: str) -> bool:
         """Whether a session is told who else is in a group."""
         access = self.access
-        return not access.restricts or access.may(seat.principal, Verb.SEE_MEMBERS, group)
+        return not access.restricts or access.may(session.principal, Verb.SEE_MEMBERS, group)
 
 
 def alone(view: GroupView, me: MemberId | None) -> GroupView:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
-from groupcomm.core.seat import Seat
 from groupcomm.errors import BadDatagram, SessionError
 from groupcomm.security.quotas import Account, Quotas
 from groupcomm.session.codes import Code
+from groupcomm.session.daemon import DaemonSession, State
 from groupcomm.session.requests import Request
 
 STEP_WORK: Final = 64
@@ -36,13 +36,15 @@ STALL_EACH_S: Final = 1e-5
 LEAST_WAIT_S: Final = 0.001
 """Less may be nothing to a clock, however often it is waited for."""
 
+_DRAINING: Final = State.DRAINING
+
 
 class Intake:
     """What sessions have sent that nobody has looked at.
 
     Args:
         carry_out: does what a session asks for, or raises SessionError.
-        leave: ends a session, with a code and a reason.
+        end: ends a session, with a code and a reason.
         depart: is told when nothing is left of what came before a client's stream ended.
 
     Attributes:
@@ -57,8 +59,8 @@ class Intake:
         "_accounts",
         "_carry_out",
         "_depart",
+        "_end",
         "_fresh",
-        "_leave",
         "_limited",
         "_look_at",
         "_stalled",
@@ -72,21 +74,21 @@ class Intake:
 
     def __init__(
         self,
-        carry_out: Callable[[Seat, Request], None],
-        leave: Callable[[Seat, int, str], None],
-        depart: Callable[[Seat], None],
+        carry_out: Callable[[DaemonSession, Request], None],
+        end: Callable[[DaemonSession, int, str], None],
+        depart: Callable[[DaemonSession], None],
     ) -> None:
         self._carry_out = carry_out
-        self._leave = leave
+        self._end = end
         self._depart = depart
         self.quotas = Quotas()
         self._limited = False
         self.due = inf
         self.waits = self.worked = 0
         self.done: list[int] = []
-        self._turns: dict[str, dict[int, Seat]] = {}  # of principals, and of their sessions
-        self._fresh: dict[int, Seat] = {}  # stalled since the last step: an answer is read soon
-        self._stalled: dict[int, Seat] = {}
+        self._turns: dict[str, dict[int, DaemonSession]] = {}  # of principals, and theirs
+        self._fresh: dict[int, DaemonSession] = {}  # stalled since the last step: soon read
+        self._stalled: dict[int, DaemonSession] = {}
         self._look_at = 0.0  # at these again
         self._accounts: dict[str, Account] = {}
 
@@ -96,12 +98,12 @@ class Intake:
         self._limited = quotas.limit_rates
         self._accounts.clear()
 
-    def add(self, seat: Seat) -> None:
+    def add(self, session: DaemonSession) -> None:
         """A session has sent something, or its client has gone; it waits for its turn."""
-        number = seat.session.connection
+        number = session.connection
         self._fresh.pop(number, None)
         self._stalled.pop(number, None)
-        self._turns.setdefault(seat.principal, {})[number] = seat
+        self._turns.setdefault(session.principal, {})[number] = session
 
     def serve(self, now: float) -> bool:
         """Do what waits, in turn, as much of it as one step may; whether there was anything."""
@@ -119,12 +121,12 @@ class Intake:
         while ready and self.worked < STEP_WORK:
             principal = ready.popleft()
             sessions = self._turns.pop(principal)
-            seat = sessions.pop(next(iter(sessions)))
-            wasted[principal] += self._look_into(seat, STEP_WASTE - wasted[principal], now)
-            if seat.session.waits:
-                self._queue(seat, sessions, now)
+            session = sessions.pop(next(iter(sessions)))
+            wasted[principal] += self._look_into(session, STEP_WASTE - wasted[principal], now)
+            if session.waits:
+                self._queue(session, sessions, now)
             else:
-                self.done.append(seat.session.connection)
+                self.done.append(session.connection)
             if sessions:
                 self._turns[principal] = sessions  # behind all others
                 if not (self._accounts and self._owes(principal, now)):
@@ -135,14 +137,16 @@ class Intake:
             self.due = now
         return served
 
-    def _queue(self, seat: Seat, sessions: dict[int, Seat], now: float) -> None:
+    def _queue(
+        self, session: DaemonSession, sessions: dict[int, DaemonSession], now: float
+    ) -> None:
         """More of a session waits: behind its principal's others, or until it reads."""
-        number = seat.session.connection
-        if seat.session.stalled:
-            self._fresh[number] = seat
+        number = session.connection
+        if session.stalled:
+            self._fresh[number] = session
             self.due = now  # what it is told may be read within this step
         else:
-            sessions[number] = seat
+            sessions[number] = session
 
     def _wake(self, now: float) -> None:
         """Sessions whose clients have read meanwhile have their turns again."""
@@ -151,29 +155,29 @@ class Intake:
             self._look_at = now + max(STALL_S, STALL_EACH_S * len(self._stalled))
             looked_at |= self._stalled
             self._stalled = {}
-        for number, seat in looked_at.items():
-            if seat.session.stalled:
-                self._stalled[number] = seat
+        for number, session in looked_at.items():
+            if session.stalled:
+                self._stalled[number] = session
             else:
-                self.add(seat)
+                self.add(session)
         if self._stalled:
             self.due = self._look_at
 
-    def _look_into(self, seat: Seat, waste: int, now: float) -> int:
+    def _look_into(self, session: DaemonSession, waste: int, now: float) -> int:
         """Look at frames of a session while it has its turn.
 
         Args:
-            seat: of the session.
+            session: that has its turn.
             waste: units of work that may come to nothing.
             now: of the step.
 
         Returns:
             Units of work that did.
         """
-        session, account = seat.session, self._account(seat.principal, now)
+        account = self._account(session.principal, now)
         wasted, most = 0, min(STEP_WORK, self.worked + SESSION_WORK)
         self.worked += 1  # to look is work, too
-        while self.worked < most and wasted < waste and not session.stalled and self._read(seat):
+        while self.worked < most and wasted < waste and not session.stalled and self._read(session):
             price = session.price
             self.worked += price.work
             wasted += price.wasted
@@ -183,21 +187,21 @@ class Intake:
                     break
         return wasted
 
-    def _read(self, seat: Seat) -> bool:
+    def _read(self, session: DaemonSession) -> bool:
         """Do what the next frame of a session asks for; whether there was one."""
         try:
-            request = seat.session.next_request()
+            request = session.next_request()
             if request is not None:
-                self._carry_out(seat, request)
+                self._carry_out(session, request)
                 return True
         except SessionError as error:
-            self._leave(seat, error.code, str(error))
+            self._end(session, error.code, str(error))
             return True
         except BadDatagram as error:
-            self._leave(seat, Code.NET_ERROR, f"a frame that does not decode: {error}")
+            self._end(session, Code.NET_ERROR, f"a frame that does not decode: {error}")
             return True
-        if seat.gone:
-            self._depart(seat)
+        if session.state is _DRAINING:
+            self._depart(session)
         return False
 
     # ---- quotas ----

@@ -270,7 +270,7 @@ def status_of(core: "DaemonCore", now: float) -> Status:
         disk=_disk(core.reservation),
         ring=None if operation is None else _ring(core, operation),
         links=() if operation is None else _links(operation),
-        sessions=tuple(_session(core, s) for s in core.desk.sessions.values()),
+        sessions=tuple(_session(s) for s in core.desk.sessions.values() if s.has_client),
         access=AccessStatus(
             rules=len(core.desk.guard.access.rules),
             refused=_frozen(core.desk.guard.refused),
@@ -332,11 +332,11 @@ def _links(operation: "Operation") -> tuple[LinkStatus, ...]:
     )
 
 
-def _session(core: "DaemonCore", session: DaemonSession) -> SessionStatus:
+def _session(session: DaemonSession) -> SessionStatus:
     return SessionStatus(
         connection=session.connection,
         user=session.user,
-        principal=core.desk.principal_of(session.connection),
+        principal=session.principal,
         output_bytes=session.output_bytes,
         backlog_bytes=session.backlog_bytes,
         dropped=session.dropped,

@@ -9,13 +9,12 @@ from collections.abc import Iterable
 from groupcomm.clocks.stamp import Position
 from groupcomm.core.blocking import Blocking
 from groupcomm.core.guard import Guard, alone
-from groupcomm.core.seat import Seat
 from groupcomm.core.told_causes import ToldCauses
 from groupcomm.core.traffic import Traffic
 from groupcomm.events import GroupView, MemberId, Refused
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import SessionLimits
+from groupcomm.session.daemon import DaemonSession, SessionLimits, State
 from groupcomm.session.frames import (
     encode_abort,
     encode_answer,
@@ -29,12 +28,18 @@ from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.raw import Raw
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
+_CONNECTING = State.CONNECTING
+_OPEN = State.OPEN
+_WITHDRAWING = State.WITHDRAWING
+_LEAVING = State.LEAVING
 
 
 class Teller(ABC):
     """Speaks to all local sessions.
 
     Attributes:
+        sessions: by connection number: from the begin of a client's stream until no daemon knows
+            the session and that stream has ended.
         ready: connections with new output.
         blocking: those for which all senders wait.
         limits: of sessions that begin from now on.
@@ -45,7 +50,7 @@ class Teller(ABC):
     def __init__(self, limits: SessionLimits) -> None:
         self.limits = limits
         self._now = 0.0
-        self._seats: dict[int, Seat] = {}
+        self.sessions: dict[int, DaemonSession] = {}
         self._causes = ToldCauses()
         self._principals: set[int] = set()  # connections that asked for senders' principals
         self.blocking = Blocking()
@@ -54,8 +59,12 @@ class Teller(ABC):
         self.guard = Guard()
 
     @abstractmethod
-    def _leave(self, seat: Seat, code: int, reason: str) -> None:
-        """End a session."""
+    def _end(self, session: DaemonSession, code: int, reason: str) -> None:
+        """End a session, and tell its client why."""
+
+    @abstractmethod
+    def _begin_end(self, session: DaemonSession) -> None:
+        """Do what the begin of a session's end asks for."""
 
     @abstractmethod
     def _principal_at(self, daemon: int, connection: int) -> str:
@@ -76,32 +85,38 @@ class Teller(ABC):
             if asked:
                 self._push_all(asked, *self._causes.before(frame, bundle))
         for connection in receivers:
-            seat = self._seats.get(connection)
-            if seat is not None:
-                self._push(seat, frame, unreliable)
+            session = self.sessions.get(connection)
+            if session is not None:
+                self._push(session, frame, unreliable)
 
     def _tell_principal(self, receivers: list[int], daemon: int, sender: int) -> None:
         """Tell those that asked whose the next delivery is, unless the last one was, too."""
         principal = self._principal_at(daemon, sender)
         frame = encode_principal(principal)
         for connection in self._principals.intersection(receivers):
-            seat = self._seats.get(connection)
-            if seat is not None and seat.told_principal != principal:
-                seat.told_principal = principal
-                self._push(seat, (frame,))
+            session = self.sessions.get(connection)
+            if session is not None and session.told_principal != principal:
+                session.told_principal = principal
+                self._push(session, (frame,))
 
-    def _push(self, seat: Seat, frame: tuple[Raw, ...], droppable: bool = False) -> None:
-        if seat.gone:
-            return
-        if not seat.welcomed:
-            seat.early.append((frame, droppable))
-            return
-        session = seat.session
-        self.ready[session.connection] = None
-        if not session.push(*frame, droppable=droppable) and not seat.leaving:
-            self._leave(seat, Code.CONNECTION_CLOSED, "the client was too slow")
-        if session.block_bytes is not None and session.blocks:
-            self.blocking.add(session, self._now, self.limits.block_s)
+    def _push(
+        self, session: DaemonSession, frame: tuple[Raw, ...], droppable: bool = False
+    ) -> None:
+        """Tell a session something, if it is to be told anything."""
+        state = session.state
+        if state is _OPEN or state is _LEAVING:
+            self.ready[session.connection] = None
+            if not session.push(*frame, droppable=droppable):
+                self._cut_off(session, state)
+            elif session.block_bytes is not None and session.blocks:
+                self.blocking.add(session, self._now, self.limits.block_s)
+        elif state is _CONNECTING or state is _WITHDRAWING:
+            session.early.append((frame, droppable))
+
+    def _cut_off(self, session: DaemonSession, before: State) -> None:
+        """Do what the end of a session asks for that was too slow in the state before."""
+        if before is _OPEN or before is _CONNECTING:
+            self._begin_end(session)
 
     def show_view(self, connections: Iterable[int], view: GroupView) -> None:
         """Tell sessions of a group view; those that may not see members, of themselves alone."""
@@ -113,20 +128,20 @@ class Teller(ABC):
         """Tell sessions that may not see members; the others."""
         seeing: list[int] = []
         for connection in connections:
-            seat = self._seats.get(connection)
-            if seat is None or self.guard.may_see(seat, view.group):
+            session = self.sessions.get(connection)
+            if session is None or self.guard.may_see(session, view.group):
                 seeing.append(connection)
             else:
-                self._push(seat, (encode_view(alone(view, seat.member)),))
+                self._push(session, (encode_view(alone(view, session.member)),))
         return seeing
 
-    def refuse(self, seat: Seat, refused: Refused) -> None:
+    def refuse(self, session: DaemonSession, refused: Refused) -> None:
         """Tell a session what it may not do; a client that does not understand that is cut off."""
-        if seat.takes_refusals:
-            self._push(seat, (encode_refused(refused),))
-            seat.session.replied()
+        if session.takes_refusals:
+            self._push(session, (encode_refused(refused),))
+            session.replied()
         else:
-            self._leave(seat, Code.ILLEGAL_GROUP, str(refused))
+            self._end(session, Code.ILLEGAL_GROUP, str(refused))
 
     def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
         """Tell sessions that no more fragments of a message will come."""
@@ -138,13 +153,13 @@ class Teller(ABC):
 
     def _push_all(self, connections: Iterable[int], *frame: Raw) -> None:
         for connection in connections:
-            seat = self._seats.get(connection)
-            if seat is not None:
-                self._push(seat, frame)
+            session = self.sessions.get(connection)
+            if session is not None:
+                self._push(session, frame)
 
     def answer(self, connection: int, data: bytes) -> None:
         """Answer the query of a session; the next one is looked at once it has taken the answer."""
-        seat = self._seats.get(connection)
-        if seat is not None:
-            self._push(seat, (encode_answer(data),))
-            seat.session.replied(answer=True)
+        session = self.sessions.get(connection)
+        if session is not None:
+            self._push(session, (encode_answer(data),))
+            session.replied(answer=True)

@@ -1,7 +1,14 @@
-"""The daemon's side of a session: bytes to requests, deliveries to bytes.
+"""Session record: all that a daemon keeps of one session, and the state machine of its life.
 
 Pure and without time. The core carries out the requests and pushes what it delivers; a shell
 moves bytes: it feeds what it reads while `reading` is True, and writes what `take` gives.
+
+The events of its life are methods, and docs/session.md has the table of what each leads to:
+`next_request` (a HELLO, a BYE), `connect` (the user's name is its own), `welcome` (its CONNECT is
+ordered), `close` (it has to end), `push` (its client is too slow), `lose_client` (the client's
+stream has ended), `finish` (all that came before was looked at) and `disconnect` (its DISCONNECT is
+ordered). The core acts on two changes: it orders a CONNECT when the session enters CONNECTING, and
+a DISCONNECT when it leaves CONNECTING, OPEN or DRAINING for a state of its end.
 """
 
 import enum
@@ -43,7 +50,7 @@ from groupcomm.session.prices import WRONG, price_of_bundle, price_of_frame
 from groupcomm.session.replies import Replies
 from groupcomm.session.requests import Bye, Hello, Query, Request, Submit
 from groupcomm.session.view_frame import encode_view
-from groupcomm.wire.bundle import BundleKind, decode_body_untrusted
+from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted
 from groupcomm.wire.raw import Raw
 
 _AGREED: Final = int(ServiceLevel.AGREED)
@@ -76,22 +83,29 @@ class SessionLimits:
             )
 
 
-class State(enum.Enum):
-    """How far a session is."""
+class State(enum.IntEnum):
+    """How far a session is, in the order of its life."""
 
-    NEW = enum.auto()  # nothing but a hello may come
-    GREETED = enum.auto()  # the core is to admit or refuse it
-    OPEN = enum.auto()
-    LEAVING = enum.auto()  # the client said goodbye; what is delivered still goes to it
-    CLOSED = enum.auto()
+    NEW = enum.auto()  # nothing but a HELLO may come
+    GREETED = enum.auto()  # its HELLO has come, and it waits for its name
+    CONNECTING = enum.auto()  # its CONNECT waits for its place in the order; only BYE may come
+    OPEN = enum.auto()  # all daemons know it
+    DRAINING = enum.auto()  # its client is gone; what came before is looked at, nothing is told
+    WITHDRAWING = enum.auto()  # the client said goodbye in CONNECTING; a DISCONNECT follows
+    LEAVING = enum.auto()  # the client said goodbye in OPEN; it is told all until the DISCONNECT
+    CLOSING = enum.auto()  # the client was told the end; the DISCONNECT waits for its place
+    GONE = enum.auto()  # the client is gone, and all was looked at; the same
+    CLOSED = enum.auto()  # no daemon knows it; the client was told the end, and may still read it
 
 
 class DaemonSession:
-    """The daemon's end of one client's connection.
+    """The record of one session at its daemon.
 
     Attributes:
         connection: its number at this daemon.
+        principal: whose it is; "" if nobody knows.
         user: the name asked for in the hello; empty before.
+        member: who it is for everybody, from CONNECTING on.
         state: how far it is.
         block_bytes: waiting output above which all senders wait; None: never.
         backlog_bytes: sizes of submitted bundles; the core takes a bundle's size off when it
@@ -100,6 +114,15 @@ class DaemonSession:
         price: of the frame that `next_request` has looked at last.
         too_slow: it was closed because its output went above the cap.
         bundle_limit: what WELCOME has told; 0 before.
+        early: frames that were delivered before the WELCOME, and whether each may be dropped.
+        takes_refusals: the client understands REFUSED frames.
+        told_principal: of the sender of the last delivery, if the client asks for principals.
+        targets: connections that the private names of its last message mean.
+        awaited: messages whose positions it waits for.
+        numbered: fragments of the message whose last one has no number.
+        allowed, groups, expelled, refused: what access control knows of it: destinations that the
+            rules allow, groups that it has joined or asked to, those that it had to leave, and the
+            message in fragments that was not allowed.
     """
 
     __slots__ = (
@@ -111,20 +134,34 @@ class DaemonSession:
         "_reader",
         "_replies",
         "_view",
+        "allowed",
+        "awaited",
         "backlog_bytes",
         "block_bytes",
         "bundle_limit",
         "connection",
         "dropped",
+        "early",
+        "expelled",
+        "groups",
+        "member",
+        "numbered",
         "price",
+        "principal",
+        "refused",
         "state",
+        "takes_refusals",
+        "targets",
+        "told_principal",
         "too_slow",
         "user",
     )
 
-    def __init__(self, connection: int, *, limits: SessionLimits) -> None:
+    def __init__(self, connection: int, *, limits: SessionLimits, principal: str = "") -> None:
         self.connection = connection
+        self.principal = principal
         self.user = ""
+        self.member: MemberId | None = None
         self.state = State.NEW
         self.backlog_bytes = 0
         self.dropped = 0
@@ -140,11 +177,96 @@ class DaemonSession:
         self._replies = Replies()
         self._view: ViewId | None = None
         self._numbering = Numbering()
+        self.numbered: list[Bundle] = []
+        self.early: list[tuple[tuple[Raw, ...], bool]] = []
+        self.takes_refusals = False
+        self.told_principal: str | None = None
+        self.targets: tuple[int, ...] = ()
+        self.awaited: set[int] = set()
+        self.allowed: set[tuple[str, ...]] = set()
+        self.groups: set[str] = set()
+        self.expelled: set[str] = set()
+        self.refused = 0
+
+    # ---- its life ----
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called; the connection ends once the output is taken."""
-        return self.state is State.CLOSED
+        """Whether nothing more is told; the connection ends once the output is taken."""
+        return self.state >= State.CLOSING
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is a session for other daemons, or about to be one."""
+        return State.CONNECTING <= self.state <= State.GONE
+
+    @property
+    def has_client(self) -> bool:
+        """Whether its client's stream is there."""
+        return self.state is not State.DRAINING and self.state is not State.GONE
+
+    @property
+    def hears(self) -> bool:
+        """Whether it is to be told of views: all daemons know it, and it is told all."""
+        return self.state is State.OPEN or self.state is State.LEAVING
+
+    def connect(self, private_name: str) -> None:
+        """Enter CONNECTING: the name is its own, and its CONNECT is to be ordered."""
+        assert self.state is State.GREETED, self.state
+        self.member = MemberId(private_name, self.connection)
+        self.state = State.CONNECTING
+
+    def welcome(self, bundle_limit: int, view: DaemonView) -> bool:
+        """Admit the client: its CONNECT is ordered; return what `push` does.
+
+        Args:
+            bundle_limit: bytes of a body that fit a packet with the rest of its record; targets
+                count 8 bytes each. MIN_BUNDLE_LIMIT at least.
+            view: of the positions that follow.
+        """
+        assert self.state in (State.CONNECTING, State.WITHDRAWING), self.state
+        assert bundle_limit >= MIN_BUNDLE_LIMIT, bundle_limit
+        assert self.member is not None
+        self.bundle_limit = bundle_limit
+        self._reader.limit = CLIENT_FRAME_BYTES
+        self.state = State.OPEN if self.state is State.CONNECTING else State.LEAVING
+        return self.push(encode_welcome(self.member, bundle_limit)) and self.announce(view)
+
+    def close(self, code: int, reason: str) -> None:
+        """Tell why, behind all that waits, and take nothing more; closing twice is allowed."""
+        if self.state is State.DRAINING:
+            self.finish()
+        elif self.state < State.CLOSING:
+            self.state = State.CLOSING if self.is_known else State.CLOSED
+            self.forget_heard()
+            frame = encode_closed(code, reason)
+            self._outbox.add((frame,), len(frame))
+
+    def close_slow(self, what: str) -> None:
+        """End it because its client is too slow; what waits is not kept, but for the reason."""
+        self.too_slow = True
+        self._outbox.clear()  # it would not be read; other sessions need the memory
+        self.close(Code.CONNECTION_CLOSED, f"too slow: {what}; read faster")
+
+    def lose_client(self) -> None:
+        """Tell nothing more: the client's stream has ended. What it has sent of OPEN counts."""
+        self._replies.forget()
+        if self.state is State.OPEN and self.waits:
+            self.state = State.DRAINING
+        else:
+            self.finish()
+
+    def finish(self) -> None:
+        """Look at nothing more: the client's stream has ended, and what came before was taken."""
+        self.forget_heard()
+        self._outbox.clear()
+        self.state = State.GONE if self.is_known else State.CLOSED
+
+    def disconnect(self) -> None:
+        """Be no session any more: its DISCONNECT is ordered."""
+        self.close(Code.OK, "the session has ended")
+        self.numbered.clear()
+        self.state = State.CLOSED
 
     @property
     def reading(self) -> bool:
@@ -184,17 +306,13 @@ class DaemonSession:
 
     def hear(self, data: bytes) -> None:
         """Keep bytes of the client until `next_request` looks at them."""
-        if self.state is not State.CLOSED:
+        if self.state < State.CLOSING:
             self._heard.append(data)
 
     def forget_heard(self) -> None:
         """Look at nothing more of what was heard: the session is over."""
         self._heard.clear()
         self._frames = None
-
-    def forget_replies(self) -> None:
-        """Wait for replies to be taken no more: the client has gone."""
-        self._replies.forget()
 
     def next_request(self) -> Request | None:
         """Return what the next frame asks for, and set `price`; None if there is no whole frame.
@@ -204,7 +322,7 @@ class DaemonSession:
             SessionError: a request breaks a rule. Either way the session must be closed.
         """
         self.price = WRONG
-        while self.state is not State.CLOSED:
+        while self.state < State.CLOSING:
             if self._frames is None:
                 if not self._heard:
                     return None
@@ -217,17 +335,18 @@ class DaemonSession:
 
     def _on_frame(self, frame: bytes) -> Request:
         kind = frame[0]
-        if kind == _BUNDLE and self.state is State.OPEN:
+        is_open = self.state is State.OPEN or self.state is State.DRAINING
+        if kind == _BUNDLE and is_open:
             return self._on_bundle(frame)
-        if kind == FrameKind.QUERY and self.state is State.OPEN:
+        if kind == FrameKind.QUERY and is_open:
             self.price = price_of_frame(frame)
             self._replies.asked = True
             return Query(decode_query_untrusted(frame))
         if self.state is State.NEW:
             return self._on_hello(frame)
-        if len(frame) == 1 and kind == FrameKind.BYE and self.state is not State.LEAVING:
+        if len(frame) == 1 and kind == FrameKind.BYE and self.state <= State.DRAINING:
             self.price = price_of_frame(frame)
-            self.state = State.LEAVING
+            self._on_bye()
             return Bye()
         raise SessionError(
             Code.ILLEGAL_SESSION, f"a frame of kind {kind} in state {self.state.name}"
@@ -251,6 +370,14 @@ class DaemonSession:
         self.price = price_of_frame(frame)
         return Hello(user, capabilities)
 
+    def _on_bye(self) -> None:
+        if self.state is State.OPEN:
+            self.state = State.LEAVING
+        elif self.state is State.CONNECTING:
+            self.state = State.WITHDRAWING
+        else:
+            self.close(Code.OK, "the client has left")
+
     def _on_bundle(self, frame: bytes) -> Submit:
         if len(frame) < BUNDLE_BODY_OFFSET or frame[1] > 1:
             raise BadDatagram("bundle", "neither ordered nor not")
@@ -272,34 +399,36 @@ class DaemonSession:
         self.backlog_bytes += bundle.size
         return Submit(bundle, ordered)
 
+    # ---- numbers ----
+
+    def is_numbered(self, bundle: Bundle) -> bool:
+        """Note that a bundle of its has its number; True if it waits for the position."""
+        self.backlog_bytes -= bundle.size
+        if bundle.kind == _FRAGMENT:
+            self.numbered.append(bundle)
+            if bundle.index < bundle.count - 1:
+                return False
+            self.numbered.clear()
+        return bundle.message in self.awaited
+
+    def take_back(self) -> list[Bundle]:
+        """Return the bundles of a message that has numbers only in part: it needs others."""
+        bundles, self.numbered = self.numbered, []
+        for bundle in bundles:
+            bundle.given = False
+            self.backlog_bytes += bundle.size
+        return bundles
+
     # ---- output ----
 
-    def welcome(self, private_name: str, bundle_limit: int, view: DaemonView) -> None:
-        """Admit the client.
-
-        Args:
-            private_name: ``#user#daemon``.
-            bundle_limit: bytes of a body that fit a packet with the rest of its record; targets
-                count 8 bytes each. MIN_BUNDLE_LIMIT at least.
-            view: of the positions that follow.
-        """
-        assert self.state in (State.GREETED, State.LEAVING), self.state
-        assert bundle_limit >= MIN_BUNDLE_LIMIT, bundle_limit
-        self.bundle_limit = bundle_limit
-        self._reader.limit = CLIENT_FRAME_BYTES
-        if self.state is State.GREETED:
-            self.state = State.OPEN
-        self.push(encode_welcome(MemberId(private_name, self.connection), bundle_limit))
-        self.announce(view)
-
-    def announce(self, view: DaemonView) -> None:
-        """Positions that follow are of this view; once for each new view of the daemons."""
+    def announce(self, view: DaemonView) -> bool:
+        """Tell of which view the positions are that follow; return what `push` does."""
         self._view = view.id
-        self.push(encode_view_id(view))
+        return self.push(encode_view_id(view))
 
-    def transition(self) -> None:
-        """The regular part of the view that was announced last is over."""
-        self.push(encode_transition())
+    def transition(self) -> bool:
+        """Tell that the view announced last has no regular part any more; return as `push`."""
+        return self.push(encode_transition())
 
     def push(self, *frame: Raw, droppable: bool = False) -> bool:
         """Queue a whole frame, which may be shared with other sessions.
@@ -311,7 +440,7 @@ class DaemonSession:
         Returns:
             Whether the session is still open; it is closed if its client is too slow.
         """
-        if self.state is State.CLOSED:
+        if self.state >= State.CLOSING:
             return False
         size = sum(map(len, frame))
         total = self._outbox.size + size
@@ -352,14 +481,6 @@ class DaemonSession:
         """Tell that the rest of a sender's message will not come; number 0: of any of them."""
         self.push(encode_abort(sender, number))
 
-    def close(self, code: int, reason: str) -> None:
-        """Tell why, behind all that waits, and take nothing more; closing twice is allowed."""
-        if self.state is not State.CLOSED:
-            self.state = State.CLOSED
-            self.forget_heard()
-            frame = encode_closed(code, reason)
-            self._outbox.add((frame,), len(frame))
-
     @property
     def output_bytes(self) -> int:
         """Bytes that wait for `take`."""
@@ -369,13 +490,7 @@ class DaemonSession:
     def blocks(self) -> bool:
         """Whether all senders are to wait for this client."""
         most = self.block_bytes
-        return most is not None and self._outbox.size > most and self.state is not State.CLOSED
-
-    def close_slow(self, what: str) -> None:
-        """End it because its client is too slow; what waits is not kept, but for the reason."""
-        self.too_slow = True
-        self._outbox.clear()  # it would not be read; other sessions need the memory
-        self.close(Code.CONNECTION_CLOSED, f"too slow: {what}; read faster")
+        return most is not None and self._outbox.size > most and self.state < State.CLOSING
 
     def take(self, limit: int) -> list[Raw]:
         """Parts of whole frames for the client, one frame at least, until `limit` is reached."""

@@ -69,7 +69,8 @@ class HostileSession:
         session = self._session
         match request:
             case Hello():
-                session.welcome(_ME.name, _LIMIT, self._view)
+                session.connect(_ME.name)
+                session.welcome(_LIMIT, self._view)
             case Query(text=text):
                 answer = status() if text == "status" else _ANSWERS.get(text.split()[0])
                 session.push(encode_answer(json.dumps(answer or {"error": HOSTILE}).encode()))

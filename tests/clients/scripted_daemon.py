@@ -87,7 +87,8 @@ class ScriptedDaemon:
         match request:
             case Hello():
                 view = DaemonView(id=self._view, daemons=("a", "b"), majority=True)
-                self._session.welcome(ANN.name, BUNDLE_LIMIT, view)
+                self._session.connect(ANN.name)
+                self._session.welcome(BUNDLE_LIMIT, view)
                 self.told.append(view)
             case Query():
                 self._session.push(encode_answer(json.dumps({"asked": request.text}).encode()))

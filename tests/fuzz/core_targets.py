@@ -225,7 +225,8 @@ def _daemon(raw: bytes) -> None:
     session = DaemonSession(1, limits=SessionLimits())
     hello = frames.encode_hello("u")
     session.receive(hello)
-    session.welcome("#u#d1", 1000, _DAEMONS)
+    session.connect("#u#d1")
+    session.welcome(1000, _DAEMONS)
     session.receive(raw)
 
 

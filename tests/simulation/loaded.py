@@ -156,7 +156,8 @@ class Loaded:
         """It is never over."""
 
     def _principal_of(self, number: int) -> str | None:
-        return self.core.desk.principal_of(number) if number in self.core.desk.sessions else None
+        session = self.core.desk.sessions.get(number)
+        return session.principal if session is not None else None
 
     def _inputs(self) -> list[Input]:
         inputs, self._answered = self._answered, []

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from groupcomm.config.view import Incarnation
 from groupcomm.core.guard import Guard
-from groupcomm.core.seat import Seat
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Refused
 from groupcomm.security.access import Access
@@ -17,6 +16,7 @@ from groupcomm.security.opening import Opener
 from groupcomm.security.replay import ReplayWindow
 from groupcomm.security.sealing import Encrypt
 from groupcomm.security.secret_sealing import SecretOpener, SecretSealer
+from groupcomm.session.daemon import DaemonSession
 from groupcomm.sim.variants.bug import Right, known_bug
 from groupcomm.wire.bundle import Bundle, BundleKind
 
@@ -111,17 +111,17 @@ def the_evicted_reads(_: Right) -> Right:
 @known_bug((Guard, "judge"))
 def rules_are_not_asked(_: Right) -> Right:
     """Whatever a session submits is ordered."""
-    return lambda self, seat, bundle: None
+    return lambda self, session, bundle: None
 
 
 @known_bug((Guard, "judge"))
 def leaves_of_nothing_are_ordered(right: Right) -> Right:
     """A session may have everybody order that it leaves a group that it never was in."""
 
-    def judge(self: Guard, seat: Seat, bundle: Bundle) -> Refused | None:
+    def judge(self: Guard, session: DaemonSession, bundle: Bundle) -> Refused | None:
         if bundle.kind == BundleKind.LEAVE:
             return None
-        refused: Refused | None = right(self, seat, bundle)
+        refused: Refused | None = right(self, session, bundle)
         return refused
 
     return judge

@@ -11,7 +11,6 @@ from groupcomm.config.view import Incarnation
 from groupcomm.core.desk import Desk
 from groupcomm.core.guard import Guard
 from groupcomm.core.keeper import Keeper
-from groupcomm.core.seat import Seat
 from groupcomm.groups.table import GroupTable
 from groupcomm.security import opening, sealing
 from groupcomm.security.channels import Channel
@@ -23,6 +22,7 @@ from groupcomm.security.opening import Opener
 from groupcomm.security.quotas import Account
 from groupcomm.security.rotation import Rotation
 from groupcomm.security.secret_sealing import SecretOpener
+from groupcomm.session.daemon import DaemonSession
 from groupcomm.sim.variants.bug import Right, known_bug
 from groupcomm.wire.introduction import NO_WRAP
 from groupcomm.wire.keys import KeyReport
@@ -132,10 +132,10 @@ def judged_once(right: Right) -> Right:
     """What a session was allowed to send it may send for ever, whatever the rules become."""
 
     def govern(self: Desk, *rules: Any) -> None:
-        allowed = {number: set(seat.allowed) for number, seat in self._seats.items()}
+        allowed = {number: set(session.allowed) for number, session in self.sessions.items()}
         right(self, *rules)
-        for number, seat in self._seats.items():
-            seat.allowed |= allowed[number]
+        for number, session in self.sessions.items():
+            session.allowed |= allowed[number]
 
     return govern
 
@@ -167,11 +167,11 @@ def nothing_is_charged(_right: Right) -> Right:
 def charged_for_nothing(right: Right) -> Right:
     """A membership counts for the quota also when the group was left."""
 
-    def forget(self: Guard, seat: Seat, group: str) -> None:
-        counted = group in seat.groups
-        right(self, seat, group)
+    def forget(self: Guard, session: DaemonSession, group: str) -> None:
+        counted = group in session.groups
+        right(self, session, group)
         if counted:
-            self._memberships[seat.principal] += 1
+            self._memberships[session.principal] += 1
 
     return forget
 

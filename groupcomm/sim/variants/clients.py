@@ -1,9 +1,8 @@
 """Wrong ways to hand on what a client is owed: it ends before anybody can miss anything."""
 
 from groupcomm.core.desk import Desk
-from groupcomm.core.seat import Seat
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import DaemonSession
+from groupcomm.session.daemon import DaemonSession, State
 from groupcomm.sim.variants.bug import Right, known_bug
 from groupcomm.wire.raw import Raw
 
@@ -11,16 +10,16 @@ FRAMES_TO_GO = 100
 """So many more are queued for a session that is to be cut off."""
 
 
-@known_bug((Desk, "_leave"))
+@known_bug((Desk, "_begin_end"))
 def desk_loses_the_queue_at_a_goodbye(right: Right) -> Right:
     """What was queued for a client is lost when it says goodbye; what comes then is not."""
 
-    def leave(self: Desk, seat: Seat, code: int, reason: str) -> None:
-        if not seat.leaving and code == Code.OK:
-            seat.session.take(seat.session.output_bytes)
-        right(self, seat, code, reason)
+    def begin_end(self: Desk, session: DaemonSession) -> None:
+        if session.state is State.LEAVING:
+            session.take(session.output_bytes)
+        right(self, session)
 
-    return leave
+    return begin_end
 
 
 @known_bug((DaemonSession, "push"))

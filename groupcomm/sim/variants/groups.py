@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from groupcomm.config.view import View
 from groupcomm.core.desk import Desk
-from groupcomm.core.seat import Seat
 from groupcomm.events import MemberId, Message
 from groupcomm.groups.audience import Audience
 from groupcomm.groups.groups import Groups
 from groupcomm.groups.table import Member
+from groupcomm.session.daemon import DaemonSession
 from groupcomm.session.reassembly import Reassembly
 from groupcomm.session.requests import Submit
 from groupcomm.sim.variants.bug import Right, known_bug
@@ -19,8 +19,8 @@ from groupcomm.wire.bundle import Bundle, BundleKind
 def disconnect_overtakes(right: Right) -> Right:
     """A disconnect is put in front of the messages that its session has sent."""
 
-    def order_control(self: Desk, seat: Seat, kind: BundleKind) -> None:
-        right(self, seat, kind)
+    def order_control(self: Desk, session: DaemonSession, kind: BundleKind) -> None:
+        right(self, session, kind)
         if kind == BundleKind.DISCONNECT:
             *before, last = self.backlog.clear()
             self.backlog.extend([last, *before])
@@ -44,12 +44,12 @@ def ghost_in_group(right: Right) -> Right:
 def join_when_asked(right: Right) -> Right:
     """A join has its effect at the daemon as soon as a client asks for it."""
 
-    def submit(self: Desk, seat: Seat, request: Submit) -> None:
-        right(self, seat, request)
+    def submit(self: Desk, session: DaemonSession, request: Submit) -> None:
+        right(self, session, request)
         bundle = request.bundle
         if bundle.kind == BundleKind.JOIN and self._table is not None:
             local = self._table.local.setdefault(bundle.groups[0], {})
-            local[seat.session.connection] = None
+            local[session.connection] = None
 
     return submit
 

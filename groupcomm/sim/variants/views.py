@@ -200,8 +200,8 @@ def fragments_go_on(_right: Right) -> Right:
     """A message in fragments goes on in the next view where it was, not from its beginning."""
 
     def end(self: Desk) -> None:
-        for seat in self._seats.values():
-            seat.numbered.clear()
+        for session in self.sessions.values():
+            session.numbered.clear()
 
     return end
 
@@ -225,9 +225,9 @@ def credit_lost_with_the_view(right: Right) -> Right:
     def end(self: Desk) -> None:
         right(self)
         for bundle in self.backlog:
-            seat = self._seats.get(bundle.session)
-            if seat is not None:
-                seat.session.backlog_bytes += 64 * 1024
+            session = self.sessions.get(bundle.session)
+            if session is not None:
+                session.backlog_bytes += 64 * 1024
 
     return end
 

@@ -11,7 +11,7 @@ from groupcomm.core.user_names import PATIENCE_S
 from groupcomm.events import Closed, Connected, DaemonView, Event, GroupView, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import SessionLimits
+from groupcomm.session.daemon import SessionLimits, State
 from tests.core.core.clients import Clients
 
 UNRELIABLE, RELIABLE, FIFO, _, AGREED, SAFE = ServiceLevel
@@ -223,6 +223,27 @@ def test_senders_wait_for_a_slow_client_until_it_reads_or_goes(end: str) -> None
     else:
         desk.feed(ClientGone(slow))  # nobody needs to know of it yet: that would have to wait, too
     assert not desk.blocking
+
+
+def blocked_by_a_goodbye() -> tuple[Clients, int]:
+    """All senders wait for a client that does not read and has said goodbye."""
+    clients, sender, slow = two_members(evolve(LIMITS, block_bytes=3_000))
+    desk = clients.core.desk
+    while not desk.blocking:
+        clients.sessions[sender].multicast(["g"], bytes(900), level=AGREED)
+        clients.talk(sender)
+    clients.sessions[slow].close()
+    desk.feed(clients.said(slow))
+    desk.intake.serve(0.0)
+    assert desk.sessions[slow].state is State.LEAVING
+    assert desk.blocking
+    return clients, slow
+
+
+def test_senders_do_not_wait_for_a_client_that_is_gone_after_its_goodbye() -> None:
+    clients, slow = blocked_by_a_goodbye()
+    clients.core.desk.feed(ClientGone(slow))
+    assert not clients.core.desk.blocking
 
 
 def test_senders_go_on_as_soon_as_a_slow_client_has_read() -> None:

@@ -6,12 +6,11 @@ import pytest
 
 from groupcomm.core import ClientBytes, ClientDismissed, ClientGone
 from groupcomm.core.intake import SESSION_WORK, STALL_S, STEP_WORK, Intake
-from groupcomm.core.seat import Seat
 from groupcomm.errors import SessionError
 from groupcomm.level import ServiceLevel
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import DaemonSession, SessionLimits
+from groupcomm.session.daemon import DaemonSession, SessionLimits, State
 from groupcomm.session.frames import (
     FrameKind,
     encode_answer,
@@ -48,42 +47,43 @@ class Room:
         self.done: list[int] = []
         self.ended: list[tuple[int, int]] = []
         self.departed: list[int] = []
-        self.intake = Intake(self._carry_out, self._leave, self._depart)
+        self.intake = Intake(self._carry_out, self._end, self._depart)
         if quotas is not None:
             self.intake.limit(quotas)
-        self.seats: dict[int, Seat] = {}
+        self.sessions: dict[int, DaemonSession] = {}
 
-    def _carry_out(self, seat: Seat, request: Request) -> None:
+    def _carry_out(self, session: DaemonSession, request: Request) -> None:
         if isinstance(request, Query) and request.text == "wrong":
             raise SessionError(Code.ILLEGAL_MESSAGE, "it is wrong")
-        self.done.append(seat.session.connection)
+        self.done.append(session.connection)
         if self._answers:
-            self.answer(seat.session.connection)
+            self.answer(session.connection)
 
-    def _leave(self, seat: Seat, code: int, _reason: str) -> None:
-        self.ended.append((seat.session.connection, code))
-        seat.session.close(code, "")
+    def _end(self, session: DaemonSession, code: int, _reason: str) -> None:
+        self.ended.append((session.connection, code))
+        session.close(code, "")
 
-    def _depart(self, seat: Seat) -> None:
-        self.departed.append(seat.session.connection)
+    def _depart(self, session: DaemonSession) -> None:
+        self.departed.append(session.connection)
 
     def admit(self, number: int, principal: str) -> DaemonSession:
         """A session that is open."""
-        session = DaemonSession(number, limits=SessionLimits())
-        self.seats[number] = Seat(session, principal)
+        session = DaemonSession(number, limits=SessionLimits(), principal=principal)
+        self.sessions[number] = session
         session.receive(encode_hello(f"u{number}"))
-        session.welcome(f"#u{number}#a", 1000, DAEMONS)
+        session.connect(f"#u{number}#a")
+        session.welcome(1000, DAEMONS)
         session.take(1 << 20)
         return session
 
     def say(self, number: int, *texts: str) -> None:
         """A session sends queries, all at once."""
-        self.seats[number].session.hear(b"".join(map(encode_query, texts)))
-        self.intake.add(self.seats[number])
+        self.sessions[number].hear(b"".join(map(encode_query, texts)))
+        self.intake.add(self.sessions[number])
 
     def answer(self, number: int, *, read: bool = True) -> None:
         """Its question is answered, and perhaps the answer read."""
-        session = self.seats[number].session
+        session = self.sessions[number]
         session.push(encode_answer(b"{}"))
         session.replied(answer=True)
         if read:
@@ -158,11 +158,11 @@ def test_one_question_at_a_time_and_the_next_once_its_answer_was_read() -> None:
     room.answer(1, read=False)
     room.intake.serve(STALL_S)
     assert room.done == [1], "the answer was not read"
-    room.seats[1].session.take(1 << 20)
+    room.sessions[1].take(1 << 20)
     room.intake.serve(2 * STALL_S)
     assert room.done == [1, 1]
-    assert room.seats[1].session.output_bytes == 0
-    assert not room.seats[1].session.reading, "its socket is full, not the memory of the daemon"
+    assert room.sessions[1].output_bytes == 0
+    assert not room.sessions[1].reading, "its socket is full, not the memory of the daemon"
 
 
 def test_who_does_not_read_what_is_refused_is_not_listened_to() -> None:
@@ -177,7 +177,7 @@ def test_who_does_not_read_what_is_refused_is_not_listened_to() -> None:
     session.push(b"x")
     session.replied()
     assert session.stalled
-    session.forget_replies()
+    session.lose_client()
     assert not session.stalled, "nobody reads it any more"
 
 
@@ -222,8 +222,8 @@ def test_frames_that_are_wrong_cost_too_and_end_one_session() -> None:
     admitted(room, ["p"] * 5)
     for number in range(4):
         room.say(number, "wrong")
-    room.seats[4].session.hear(b"\xff\xff\xff\xff")
-    room.intake.add(room.seats[4])
+    room.sessions[4].hear(b"\xff\xff\xff\xff")
+    room.intake.add(room.sessions[4])
     for _ in range(6):
         room.intake.serve(0.0)
     assert room.ended == [(number, Code.ILLEGAL_MESSAGE) for number in range(3)], "debt, then"
@@ -239,7 +239,7 @@ def test_what_came_before_the_end_of_a_stream_still_counts() -> None:
         clients.sessions[sender].multicast(["g"], b"", level=AGREED, ordered=True)
     clients.core.desk.feed(clients.said(sender))
     clients.core.desk.feed(ClientGone(sender))
-    assert sender not in clients.core.desk.sessions
+    assert clients.core.desk.sessions[sender].state is State.DRAINING
     taken = clients.core.desk.traffic
     clients.step()
     assert taken.taken == 3 * STEP_WORK

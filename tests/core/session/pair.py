@@ -35,7 +35,8 @@ class Pair:
         self.daemon = DaemonSession(connection, limits=limits or SessionLimits())
         self.time = 0
         self.daemon.receive(self.client.take(PLENTY))
-        self.daemon.welcome("#ann#d1", bundle_limit, DAEMONS)
+        self.daemon.connect("#ann#d1")
+        self.daemon.welcome(bundle_limit, DAEMONS)
         self.opening = self.events()
 
     def submits(self) -> list[Submit]:

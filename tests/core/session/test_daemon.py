@@ -41,6 +41,13 @@ def new_session() -> DaemonSession:
     return DaemonSession(1, limits=SessionLimits())
 
 
+def connecting() -> DaemonSession:
+    session = new_session()
+    session.receive(encode_hello("ann"))
+    session.connect("#ann#d1")
+    return session
+
+
 def bundle_frame(
     kind: int = BundleKind.MESSAGES,
     *,
@@ -95,7 +102,6 @@ def test_a_hello_asks_for_admission_whatever_pieces_it_comes_in() -> None:
         (encode_hello(""), Code.REJECT_NAME),
         (encode_hello("ann") + bundle_frame(), Code.ILLEGAL_SESSION),
         (encode_hello("ann") + encode_hello("ann"), Code.ILLEGAL_SESSION),
-        (encode_hello("ann") + encode_bye() + encode_bye(), Code.ILLEGAL_SESSION),
     ],
 )
 def test_what_is_no_opening_is_refused(data: bytes, code: Code) -> None:
@@ -246,10 +252,17 @@ def test_goodbye_is_the_last_request() -> None:
         daemon.receive(bundle_frame(message=2))
 
 
+def test_goodbye_is_said_once() -> None:
+    for daemon in (Pair().daemon, connecting()):
+        with pytest.raises(SessionError) as caught:
+            daemon.receive(encode_bye() + encode_bye())
+        assert caught.value.code == Code.ILLEGAL_SESSION
+
+
 def test_a_client_that_leaves_at_once_may_still_be_welcomed() -> None:
-    session = new_session()
-    session.receive(encode_hello("ann") + encode_bye())
-    session.welcome("#ann#d1", 1000, DAEMONS)
+    session = connecting()
+    session.receive(encode_bye())
+    session.welcome(1000, DAEMONS)
     assert session.state is State.LEAVING
     with pytest.raises(SessionError):
         session.receive(bundle_frame())
