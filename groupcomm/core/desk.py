@@ -373,6 +373,13 @@ class Desk(Teller):
         if session.closed and session.has_client:
             self._shut(session)
 
+    def _cut_off(self, session: DaemonSession, before: State) -> None:
+        """Do what the end of a session asks for whose client was too slow in the state before."""
+        if before <= _OPEN:
+            self._begin_end(session)
+        else:
+            self._shut(session)  # its DISCONNECT waits already
+
     def _shut(self, session: DaemonSession) -> None:
         """Have the shell close a connection once its output is taken."""
         self.ready[session.connection] = None
@@ -408,9 +415,10 @@ class Desk(Teller):
         limit_s = self.limits.block_s
         for connection in self.blocking.late(now, limit_s):
             session = self.sessions.get(connection)
-            if session is not None and session.state is _OPEN:
+            if session is not None and session.hears:
+                before = session.state
                 session.close_slow(f"all senders waited for it for {limit_s:g} s")
-                self._begin_end(session)
+                self._cut_off(session, before)
 
     def _dismiss(self, connection: int, code: int, reason: str) -> None:
         """End the session of a client that may not stay."""

@@ -63,8 +63,8 @@ class Teller(ABC):
         """End a session, and tell its client why."""
 
     @abstractmethod
-    def _begin_end(self, session: DaemonSession) -> None:
-        """Do what the begin of a session's end asks for."""
+    def _cut_off(self, session: DaemonSession, before: State) -> None:
+        """Do what the end of a session asks for whose client was too slow in the state before."""
 
     @abstractmethod
     def _principal_at(self, daemon: int, connection: int) -> str:
@@ -112,11 +112,6 @@ class Teller(ABC):
                 self.blocking.add(session, self._now, self.limits.block_s)
         elif state is _CONNECTING or state is _WITHDRAWING:
             session.early.append((frame, droppable))
-
-    def _cut_off(self, session: DaemonSession, before: State) -> None:
-        """Do what the end of a session asks for that was too slow in the state before."""
-        if before is _OPEN or before is _CONNECTING:
-            self._begin_end(session)
 
     def show_view(self, connections: Iterable[int], view: GroupView) -> None:
         """Tell sessions of a group view; those that may not see members, of themselves alone."""

@@ -94,7 +94,7 @@ class State(enum.IntEnum):
     WITHDRAWING = enum.auto()  # the client said goodbye in CONNECTING; a DISCONNECT follows
     LEAVING = enum.auto()  # the client said goodbye in OPEN; it is told all until the DISCONNECT
     CLOSING = enum.auto()  # the client was told the end; the DISCONNECT waits for its place
-    GONE = enum.auto()  # the client is gone, and all was looked at; the same
+    GONE = enum.auto()  # the client is gone; the DISCONNECT waits for its place
     CLOSED = enum.auto()  # no daemon knows it; the client was told the end, and may still read it
 
 

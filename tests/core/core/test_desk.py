@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from groupcomm.core import ClientBytes, ClientGone
 from groupcomm.core.intake import STEP_WORK
 from groupcomm.core.user_names import PATIENCE_S
-from groupcomm.events import Closed, Connected, DaemonView, Event, GroupView, Message
+from groupcomm.events import Closed, Connected, DaemonView, Event, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon import SessionLimits, State
@@ -238,6 +238,30 @@ def blocked_by_a_goodbye() -> tuple[Clients, int]:
     assert desk.sessions[slow].state is State.LEAVING
     assert desk.blocking
     return clients, slow
+
+
+def test_a_client_that_reads_nothing_after_its_goodbye_is_cut_off() -> None:
+    clients, slow = blocked_by_a_goodbye()
+    desk = clients.core.desk
+    assert desk.blocking.due == LIMITS.block_s
+    desk.serve(LIMITS.block_s)
+    assert not desk.blocking
+    clients.step()
+    assert clients.ended == [slow], "the shell closes it, whether it reads or not"
+
+
+def test_a_client_that_is_too_slow_after_its_goodbye_is_closed_like_others() -> None:
+    clients, sender, slow = two_members()
+    desk = clients.core.desk
+    clients.sessions[slow].close()
+    desk.feed(clients.said(slow))
+    desk.intake.serve(0.0)
+    while not desk.sessions[slow].closed:
+        assert desk.sessions[slow].state is State.LEAVING
+        desk.abort([slow], MemberId("#u#a", sender), 1)
+    clients.step(ClientBytes(sender, b""))
+    assert clients.ended == [slow]
+    assert connected(clients) == [sender]
 
 
 def test_senders_do_not_wait_for_a_client_that_is_gone_after_its_goodbye() -> None:
