@@ -20,7 +20,7 @@ from groupcomm.session.codes import Code
 from groupcomm.session.frames import encode_closed
 from groupcomm.wire.raw import Raw
 from groupcommd.allowances import Allowances
-from groupcommd.connection import Connection
+from groupcommd.connection import Connection, State
 from groupcommd.descriptors import MAX_CONNECTIONS
 from groupcommd.doors import Door, Guest, Refusals, Refused, say_last
 from groupcommd.shown_certificate import ShownCertificate
@@ -86,7 +86,7 @@ class Clients:
         self._core = core
         self._nursery = nursery
         self._turn = turn
-        self._open: dict[int, Connection] = {}
+        self._open: dict[int, Connection] = {}  # those that the core knows
         self.inputs: list[Input] = []
         self.refusals = Refusals()
         self.allowances = Allowances(quotas or Quotas(), most)
@@ -160,21 +160,21 @@ class Clients:
 
     async def _serve(self, accepted: socket.socket, door: Door) -> None:
         """Handle one connection from its begin to its end."""
-        number, scope = self._core.next_connection(), trio.CancelScope()
-        if door.enter(number, scope):
+        connection = Connection(self._core.next_connection(), trio.CancelScope())
+        if door.enter(connection):
             self.refusals.note("half-open", "too many others had not said who they are, either")
         try:
-            with scope:
+            with connection.scope:
                 with trio.move_on_after(HELLO_S) as patience:
                     guest = await door.admit(accepted)
-                    connection = self._open_session(number, guest, scope)
+                    self._open_session(connection, guest)
                     if guest.first:
                         await self._let_look(connection, patience)
                     await self._read_hello(connection, patience)
                 if patience.cancelled_caught:
                     self.refusals.note("slow", f"it has not said who it is in {HELLO_S:g} s")
                     return
-                door.leave(number)
+                door.leave(connection)
                 await self._read(connection)
         except Refused as refused:
             self.refusals.note(refused.why, str(refused))
@@ -182,15 +182,15 @@ class Clients:
             if error.errno in _NO_ROOM:
                 self.refusals.note("no room", f"no room for it: {error.strerror}")
         except Exception:
-            _log.exception("connection %d ends: an error of this daemon", number)
+            _log.exception("connection %d ends: an error of this daemon", connection.number)
         finally:
-            door.leave(number)
+            door.leave(connection)
             self._accepted -= 1
             trio.lowlevel.notify_closing(accepted)
             accepted.close()
-            self._close_session(number)
+            self._close_session(connection)
 
-    def _open_session(self, number: int, guest: Guest, scope: trio.CancelScope) -> Connection:
+    def _open_session(self, connection: Connection, guest: Guest) -> None:
         """The core hears of a client from here on.
 
         Raises:
@@ -200,27 +200,29 @@ class Clients:
             with suppress(OSError):
                 guest.socket.send(encode_closed(Code.REJECT_QUOTA, text))
             raise Refused("quota", text)
-        connection = self._open[number] = Connection(number, guest, scope)
+        number = connection.number
+        connection.admit(guest)
+        self._open[number] = connection
         self.inputs.append(ClientOpened(number, guest.principal))
         if guest.first:
             connection.readable = False
             self.feed([ClientBytes(number, guest.first)])
         _log.debug("connection %d is of %s", number, guest.principal)
-        return connection
 
-    def _close_session(self, number: int) -> None:
-        connection = self._open.pop(number, None)
-        if connection is not None:
+    def _close_session(self, connection: Connection) -> None:
+        before, connection.state = connection.state, State.CLOSED
+        if before is not State.ADMITTING:
+            del self._open[connection.number]
             self.allowances.close(connection.principal)
-            self.inputs.append(ClientGone(number))
-            if not connection.is_greeting:  # else the next turn is early enough
+            self.inputs.append(ClientGone(connection.number))
+            if before is not State.GREETING:  # else the next turn is early enough
                 self._unfed.set()
 
     # ---- read ----
 
     async def _read_hello(self, connection: Connection, patience: trio.CancelScope) -> None:
         """Read until it has said hello."""
-        while connection.is_greeting:
+        while connection.state is State.GREETING:
             more = await self._read_once(connection)
             await self._let_look(connection, patience)
             if not more:
@@ -241,7 +243,7 @@ class Clients:
 
     async def _until_looked_at(self, connection: Connection) -> None:
         """Wait until the core has looked at all that was read, and takes more."""
-        if not connection.readable and not connection.closing:
+        if not connection.readable:
             connection.resumed = trio.Event()
             await connection.resumed.wait()
 
@@ -254,7 +256,7 @@ class Clients:
                 size = min(left, READ_BYTES)
                 data = connection.socket.recv(size)
                 more = bool(data)
-                if more and not connection.closing:  # what comes after the end is nobody's
+                if more and connection.state is not State.CLOSING:  # else it is nobody's
                     self.inputs.append(ClientBytes(connection.number, data))
                     connection.readable = False
                 if len(data) < size:
@@ -301,45 +303,37 @@ class Clients:
         connections = self._open
         for number in output.greeted:
             if number in connections:
-                connections[number].is_greeting = False
+                connections[number].greet()
         for number in output.ready:
             connection = connections.get(number)
-            if connection is not None:
-                connection.drained = False
-                if not connection.writing:
-                    self._write(connection)
+            if connection is not None and not connection.writing:
+                self._write(connection)
         for number in output.ended:
-            if number in connections:
-                self._begin_end(connections[number])
+            connection = connections.get(number)
+            if connection is not None:
+                connection.begin_end(LINGER_S)
+                self._shut_if_written(connection)
         for number in output.readable:
             if number in connections:
                 connections[number].read_on()
 
-    def _begin_end(self, connection: Connection) -> None:
-        """The core is done with a client: it gets what is its own, and some time to take it."""
-        connection.closing, connection.is_greeting = True, False
-        connection.scope.deadline = trio.current_time() + LINGER_S
-        connection.read_on()
-        self._shut_if_written(connection)
-
     def _shut_if_written(self, connection: Connection) -> None:
         """Tell a client that nothing follows; its task ends once the client closes its end, too."""
-        if connection.closing and connection.drained and not connection.writing:
+        if connection.state is State.CLOSING and not (connection.pending or connection.writing):
             with suppress(OSError):
                 connection.socket.shutdown(socket.SHUT_WR)
 
     def _write(self, connection: Connection) -> None:
         """Write as much as the socket takes; a task does the rest."""
+        is_drained = False  # the core has nothing more
         try:
-            while True:
+            while connection.pending or not is_drained:
                 if not connection.pending:
-                    if connection.drained:
-                        break
                     parts = self._core.pop_output(connection.number, WRITE_BYTES)
-                    connection.pending = parts
-                    connection.drained = sum(map(len, parts)) < WRITE_BYTES
+                    is_drained = sum(map(len, parts)) < WRITE_BYTES
                     if not parts:
                         break
+                    connection.pending = parts
                 sent = connection.socket.sendmsg(connection.pending[:MAX_PARTS])
                 connection.pending = _behind(connection.pending, sent)
         except BlockingIOError:
@@ -351,7 +345,7 @@ class Clients:
 
     async def _write_later(self, connection: Connection) -> None:
         with suppress(OSError, trio.ClosedResourceError):
-            while connection.number in self._open:
+            while connection.state is not State.CLOSED:
                 await trio.lowlevel.wait_writable(connection.socket)
                 self._write(connection)
                 if self._core.deadline <= trio.current_time():

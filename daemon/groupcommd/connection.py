@@ -1,10 +1,32 @@
-"""One client's connection, as its daemon's shell sees it."""
+"""One client's connection, as its daemon's shell sees it: one state from accept to close.
+
+    ADMITTING --> GREETING --> OPEN --> CLOSING --> CLOSED
+
+Any state may be followed by CLOSED, as the client or this daemon may break the connection off, and
+GREETING by CLOSING. Until it is OPEN a connection is half-open (see `groupcommd.doors.Door`).
+"""
+
+import enum
+from typing import TYPE_CHECKING
 
 import trio
 
 from groupcomm.wire.raw import Raw
-from groupcommd.doors import Guest
-from groupcommd.tls_socket import AnySocket
+
+if TYPE_CHECKING:
+    from groupcommd.doors import Guest
+    from groupcommd.shown_certificate import ShownCertificate
+    from groupcommd.tls_socket import AnySocket
+
+
+class State(enum.Enum):
+    """How far a connection is."""
+
+    ADMITTING = enum.auto()  # the listener finds out whose it is; the core does not know it
+    GREETING = enum.auto()  # the core has a session for it, and no HELLO
+    OPEN = enum.auto()
+    CLOSING = enum.auto()  # the core has ended the session; what is pending is still written
+    CLOSED = enum.auto()  # the core was told that it has ended
 
 
 class Connection:
@@ -12,23 +34,19 @@ class Connection:
 
     Attributes:
         number: of its session.
-        socket: non-blocking.
         scope: cancels the task that reads it.
+        since: when it was accepted.
+        state: how far it is.
+        socket: non-blocking; set by `admit`, as are the two that follow.
         principal: whose it is.
         shown: the certificate by which it came; None if it came otherwise.
-        is_greeting: it has not said who it is, as far as the core knows.
         readable: the core has looked at all that was read, and takes more.
-        resumed: is set once it is readable, or closing; None if nobody waits for that.
+        resumed: is set once it is readable; None if nobody waits for that.
         pending: parts of what the core had for it, not yet written.
-        drained: the core has nothing more for it.
         writing: a task waits until its socket takes more.
-        closing: the core is done with it; what is pending is still written.
     """
 
     __slots__ = (
-        "closing",
-        "drained",
-        "is_greeting",
         "number",
         "pending",
         "principal",
@@ -36,23 +54,45 @@ class Connection:
         "resumed",
         "scope",
         "shown",
+        "since",
         "socket",
+        "state",
         "writing",
     )
 
-    def __init__(self, number: int, guest: Guest, scope: trio.CancelScope) -> None:
+    socket: "AnySocket"
+    principal: str
+    shown: "ShownCertificate | None"
+
+    def __init__(self, number: int, scope: trio.CancelScope) -> None:
         self.number = number
-        self.socket: AnySocket = guest.socket
         self.scope = scope
-        self.principal = guest.principal
-        self.shown = guest.shown
-        self.is_greeting = self.readable = self.drained = True
+        self.since = trio.current_time()
+        self.state = State.ADMITTING
+        self.readable = True
         self.resumed: trio.Event | None = None
         self.pending: list[Raw] = []
-        self.writing = self.closing = False
+        self.writing = False
+
+    def admit(self, guest: "Guest") -> None:
+        """Enter GREETING: it is known whose it is."""
+        assert self.state is State.ADMITTING, self.state
+        self.socket, self.principal, self.shown = guest.socket, guest.principal, guest.shown
+        self.state = State.GREETING
+
+    def greet(self) -> None:
+        """Enter OPEN: the core has its HELLO."""
+        if self.state is State.GREETING:
+            self.state = State.OPEN
+
+    def begin_end(self, linger_s: float) -> None:
+        """Enter CLOSING: the core is done with it; it has so long to take what is its own."""
+        self.state = State.CLOSING
+        self.scope.deadline = trio.current_time() + linger_s
+        self.read_on()
 
     def read_on(self) -> None:
-        """More may be read from it."""
+        """Have more read from it."""
         self.readable = True
         if self.resumed is not None:
             self.resumed.set()

@@ -30,6 +30,7 @@ from groupcomm.session.frames import (
     decode_hello_untrusted,
     encode_closed,
 )
+from groupcommd.connection import Connection
 from groupcommd.local_users import Admits, tcp_user, unix_user
 from groupcommd.revocation_file import Revocations, read_revocations
 from groupcommd.shown_certificate import ShownCertificate
@@ -131,8 +132,7 @@ class Door:
         identify: whose a connection is, or Refused.
 
     Attributes:
-        half_open: those that have not said hello, by connection number, the oldest first: how to
-            cut each off, and since when it is there.
+        half_open: connections that have not said hello, by number, the oldest first.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Door:
         identify: Callable[[socket.socket], str] = _identify_unix,
     ) -> None:
         self.listener = listener
-        self.half_open: dict[int, tuple[trio.CancelScope, float]] = {}
+        self.half_open: dict[int, Connection] = {}
         self._left = trio.lowlevel.ParkingLot()
         self._cut_at = -inf  # when somebody was cut off for another one
         self._most = most
@@ -163,26 +163,26 @@ class Door:
         They are cut off one by one, so that what goes on beside is not kept waiting.
         """
         while len(self.half_open) >= self._most:
-            _, since = next(iter(self.half_open.values()))
-            at = max(since + GRACE_S, self._cut_at + GRACE_S / self._most)
+            oldest = next(iter(self.half_open.values()))
+            at = max(oldest.since + GRACE_S, self._cut_at + GRACE_S / self._most)
             if trio.current_time() >= at:
                 return
             with trio.move_on_at(at):
                 await self._left.park()
 
-    def enter(self, number: int, scope: trio.CancelScope) -> bool:
-        """One more is half-open; whether the oldest had to go for it."""
-        self.half_open[number] = scope, trio.current_time()
+    def enter(self, connection: Connection) -> bool:
+        """Add one more that is half-open; return whether the oldest had to go for it."""
+        self.half_open[connection.number] = connection
         if len(self.half_open) <= self._most:
             return False
-        oldest, _ = self.half_open.pop(next(iter(self.half_open)))
-        oldest.cancel()
+        oldest = self.half_open.pop(next(iter(self.half_open)))
+        oldest.scope.cancel()
         self._cut_at = trio.current_time()
         return True
 
-    def leave(self, number: int) -> None:
-        """It has said hello, or has gone."""
-        if self.half_open.pop(number, None) is not None:
+    def leave(self, connection: Connection) -> None:
+        """Remove one that has said hello, or has gone."""
+        if self.half_open.pop(connection.number, None) is not None:
             self._left.unpark_all()
 
     async def admit(self, accepted: socket.socket) -> Guest:

@@ -7,6 +7,7 @@ import pytest
 import trio
 import trio.testing
 
+from groupcommd.connection import Connection
 from groupcommd.doors import GRACE_S, Door
 from groupcommd.flood import CALM_S, INTERVAL_S, MANY_PER_S, PAUSE_S, Flood
 from groupcommd.udp import MAX_READS
@@ -68,22 +69,26 @@ def autojump_clock() -> trio.testing.MockClock:
     return virtual_clock()
 
 
+def connection(number: int) -> Connection:
+    return Connection(number, trio.CancelScope())
+
+
 @pytest.fixture
 async def door(autojump_clock: trio.testing.MockClock) -> AsyncIterator[Door]:
     """It has room for two, and they are there."""
     with socket.socket() as listener:
         made = Door(listener, 2, lambda _: "unix:x")
         for number in (1, 2):
-            assert not made.enter(number, trio.CancelScope())
+            assert not made.enter(connection(number))
         yield made
 
 
 async def test_nobody_is_cut_off_before_its_time(door: Door) -> None:
-    began, (oldest, _) = trio.current_time(), door.half_open[1]
+    began, oldest = trio.current_time(), door.half_open[1]
     await door.room()
     assert GRACE_S <= trio.current_time() - began < GRACE_S + 0.1
-    assert door.enter(3, trio.CancelScope())
-    assert oldest.cancel_called
+    assert door.enter(connection(3))
+    assert oldest.scope.cancel_called
     assert list(door.half_open) == [2, 3]
     began = trio.current_time()
     await door.room()
@@ -97,6 +102,6 @@ async def test_whoever_says_hello_makes_room_at_once(door: Door) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(door.room)
         await trio.sleep(GRACE_S / 5)
-        door.leave(2)
+        door.leave(door.half_open[2])
     assert trio.current_time() - began < GRACE_S / 2
-    assert not door.enter(3, trio.CancelScope())
+    assert not door.enter(connection(3))
