@@ -350,6 +350,7 @@ class Clients:
                 self._write(connection)
                 if self._core.deadline <= trio.current_time():
                     self._turn()  # senders have waited for it
+                    self._write(connection)  # what they sent: nobody else writes meanwhile
                 if not connection.pending:
                     break
         connection.writing = False
