@@ -79,7 +79,7 @@ class BlockingConnection(Facts):
         """
         with self._lock:
             self.conversation.check_open()
-            if (group in self.conversation.asked) != join:
+            if self.conversation.has_asked(group) != join:
                 if join:
                     self.conversation.join(group)
                 else:

@@ -9,6 +9,7 @@ from groupcomm.errors import SessionEnded
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Conversation
 from groupcomm_client.credentials import Credentials, StrPath
+from groupcomm_client.end_to_end.credentials import GroupSecret
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop, TrioLoop
 from groupcomm_client.targets import TLS, default_address, not_admitted, open_socket
@@ -105,13 +106,25 @@ async def open_connection(
     principals: bool = False,
     filters: Sequence[Factory] | None = None,
     credentials: Credentials | None = None,
+    secrets: dict[str, GroupSecret] | None = None,
 ) -> _Made:
-    """A connection that was admitted; `connect` says what may be given and raised."""
+    """Return a connection that was admitted; `connect` says what may be given and raised.
+
+    Args:
+        loop: its program's.
+        address, user, timeout_s, trace, causes, principals, filters, credentials: see `connect`.
+        secrets: of groups, by name, as in `Conversation`.
+    """
     where = address or default_address()
     credentials = credentials or Credentials.of()
     token = credentials.token_for(tls=where.startswith(TLS))
     conversation = Conversation(
-        user, trace, causes=causes, principals=principals, token=token, filters=filters
+        *(user, trace),
+        causes=causes,
+        principals=principals,
+        token=token,
+        filters=filters,
+        secrets=secrets,
     )
     connection: _Made | None = None
 

@@ -69,7 +69,6 @@ class Conversation(FilteredSession):
         view: the daemons' view that the events taken last belong to.
         closed: why nothing follows; None while something may.
         events: what has come and was not taken yet.
-        asked: what it will be a member of once all that it has asked for is answered.
         unasked: something waits to be written that no caller has just sent; the shell writes it.
         alarm: set by the shell; called when `patience_s` may have become less while it waits.
     """
@@ -83,6 +82,7 @@ class Conversation(FilteredSession):
         principals: bool = False,
         token: str = "",
         filters: Sequence[Factory] | None = None,
+        secrets: dict[str, GroupSecret] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin it; nothing has been said yet.
@@ -94,6 +94,8 @@ class Conversation(FilteredSession):
             principals: ask to be told whose sessions messages come from.
             token: proves who this is; "" for none.
             filters: make the filters that all messages go through; None for the default ones.
+            secrets: of groups that the program joined last with one, by name; kept up to date.
+                None for a program whose first session it is.
             clock: of the filters.
 
         Raises:
@@ -103,13 +105,15 @@ class Conversation(FilteredSession):
             user or random_user(), causes=causes, principals=principals, token=token
         )
         super().__init__(session, factories.default() if filters is None else filters, clock)
+        self._secrets = {} if secrets is None else secrets
+        if self._secrets:
+            self._sealing = Sealing(self, clock, self._secrets)
         self._trace_folder = trace
         self._trace_file: TraceFile | None = None
         self._greeted = 0
         self._seen_back = 0
         self._views_waiting = 0  # among the events
         self.view: DaemonView | None = None
-        self.asked: set[str] = set()
 
     # ---- what is known ----
 
@@ -137,9 +141,8 @@ class Conversation(FilteredSession):
         """Ask to become a member; the first view is the answer."""
         self.check_open()
         number = self._session.join(group)
-        self.asked.add(group)
         if secret is not None and self._sealing is None:
-            self._sealing = Sealing(self, self._clock)
+            self._sealing = Sealing(self, self._clock, self._secrets)
         if self._sealing is not None:
             self._sealing.join(group, secret)
         return self._asked_to("join", group, number)
@@ -148,13 +151,16 @@ class Conversation(FilteredSession):
         """Ask to be a member no longer; a view without this session is the answer."""
         self.check_open()
         number = self._session.leave(group)
-        self.asked.discard(group)
         return self._asked_to("leave", group, number)
 
     def _asked_to(self, what: str, group: str, number: int) -> Pending[GroupView]:
         if self._trace is not None:
             self._trace.asked(what, group, number)
         return self._requests.change(group, number, join=what == "join")
+
+    def has_asked(self, group: str) -> bool:
+        """Return whether it is a member once all that it has asked for is answered."""
+        return group in self._session.memberships.asked
 
     def may_send(self, groups: str | Sequence[str]) -> bool:
         """Whether a message can go out now; if not, it can once its group has a key.
@@ -166,7 +172,7 @@ class Conversation(FilteredSession):
             return True
         self.check_open()
         names = (groups,) if isinstance(groups, str) else groups
-        return self._sealing.may_send(names, self.asked)
+        return self._sealing.may_send(names, self._session.memberships.asked)
 
     def rekey(self, group: str) -> Ready:
         """Ask for another key of a group with a secret.
@@ -342,15 +348,9 @@ class Conversation(FilteredSession):
         if event.number:
             self._seen_back = max(self._seen_back, event.number + event.count - 1)
             self._requests.refused(event)
-        if event.verb == "join":
-            self.asked.discard(event.group)
 
     def _note_members(self, view: GroupView) -> None:
-        joined = self.member in view.members
-        if joined:
-            self._groups[view.group] = view
-        else:
-            self._groups.pop(view.group, None)
+        joined = self._session.memberships.show(view, self.member)
         if view.own:
             self._seen_back = max(self._seen_back, self._requests.changed(view, joined=joined))
 

@@ -61,7 +61,6 @@ class FilteredSession:
         self._session = session
         self._requests = Requests()
         self._trace: SessionTrace | None = None  # begins once the session has its identity
-        self._groups: dict[str, GroupView] = {}
         self._last_sent = 0
         self.member = MemberId("", 0)
         self.closed: Closed | None = None
@@ -75,7 +74,7 @@ class FilteredSession:
     @property
     def groups(self) -> dict[str, GroupView]:
         """The latest views of the groups that it is a member of, by name."""
-        return self._groups
+        return self._session.memberships.views
 
     @property
     def is_open(self) -> bool:

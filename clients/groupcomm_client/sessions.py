@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import attrs
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.errors import AccessRefused, CannotConnect, LocalProtocolError, SessionEnded
+from groupcomm.errors import AccessRefused, CannotConnect, SessionEnded
 from groupcomm.events import DaemonView, GroupView, MemberId, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
@@ -106,8 +106,9 @@ class Sessions:
     """Sessions of one user, each opened when the one before has ended.
 
     Attributes:
-        groups: that each of them joins, in this order, with their secrets.
-        secret: groups that were joined with a secret last, though perhaps they are joined no more.
+        groups: that each session joins that is opened from now on, in this order.
+        secrets: of groups that were joined with one last, by name, though perhaps they are joined
+            no more; all sessions share them.
         told: events of sessions that have ended, and what stands between the sessions; to be given
             before those of the present one.
         closed: no other session is to follow.
@@ -126,8 +127,8 @@ class Sessions:
         credentials: Credentials | None = None,
         filters: Sequence[Factory] | None = None,
     ) -> None:
-        self.groups: dict[str, GroupSecret | None] = {}
-        self.secret: set[str] = set()
+        self.groups: dict[str, None] = {}
+        self.secrets: dict[str, GroupSecret] = {}
         self.told: deque[Received | Reconnected] = deque()
         self._loop = loop
         self._address = address
@@ -197,9 +198,9 @@ class Sessions:
     async def _connect_and_join(self) -> Session:
         new = await self._connect(ADMISSION_S)
         try:
-            for group, secret in list(self.groups.items()):
+            for group in list(self.groups):
                 try:
-                    await new.join(group, secret=secret)
+                    await new.join(group, secret=self.secrets.get(group))
                 except AccessRefused:  # not any more; its events tell so
                     self.groups.pop(group, None)  # the program may have left it meanwhile
             self._check_open()
@@ -208,25 +209,13 @@ class Sessions:
             raise
         return new
 
-    def keep_secret(self, group: str, secret: GroupSecret | None) -> None:
-        """A group is joined with a secret, or without one."""
+    def keep(self, group: str, secret: GroupSecret | None) -> None:
+        """Have later sessions join a group, with a secret or without one."""
+        self.groups[group] = None
         if secret is None:
-            self.secret.discard(group)
+            self.secrets.pop(group, None)
         else:
-            self.secret.add(group)
-
-    def check_secret(self, groups: str | Sequence[str]) -> None:
-        """A session knows of the secrets of its own groups only; so before it is given a message:
-
-        Raises:
-            LocalProtocolError: one of its groups has a secret, and is joined no more.
-        """
-        for group in (groups,) if isinstance(groups, str) else groups:
-            if group in self.secret and group not in self.groups:
-                raise LocalProtocolError(
-                    f"{group!r} was joined with a secret, and is joined no more: join it again to"
-                    " send to it"
-                )
+            self.secrets[group] = secret
 
     def _check_open(self) -> None:
         """Raise SessionEnded if a program has closed it, in another task or thread."""
@@ -244,4 +233,5 @@ class Sessions:
             principals=self._principals,
             credentials=self._credentials,
             filters=self.filters,
+            secrets=self.secrets,
         )

@@ -114,8 +114,7 @@ class StayingConnection:
         known = group in self._sessions.groups
         session = self._sessions.current  # first: one that comes later joins the group, too
         if not known:
-            self._sessions.groups[group] = secret
-            self._sessions.keep_secret(group, secret)
+            self._sessions.keep(group, secret)
         while True:
             try:
                 await session.join(group, secret=secret)
@@ -206,7 +205,6 @@ class StayingConnection:
         """
         session = self._sessions.current
         while True:
-            self._sessions.check_secret(groups)
             try:
                 return await session.multicast(groups, data, ordered=ordered, **options)
             except OrderUnknown:

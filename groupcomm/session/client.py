@@ -34,6 +34,7 @@ from groupcomm.session.frames import (
     encode_query,
 )
 from groupcomm.session.inbox import Inbox
+from groupcomm.session.memberships import Memberships
 from groupcomm.session.refused_frame import decode_refused_untrusted
 from groupcomm.session.view_frame import decode_view_untrusted
 from groupcomm.wire.bundle import (
@@ -72,6 +73,7 @@ class ClientSession:
     Attributes:
         user: its name; the private name is ``#user#daemon``.
         state: calls other than `receive` and `take` need OPEN.
+        memberships: its groups.
         only_messages: whether the last `receive` told of messages, none of them sealed, and of
             nothing else.
     """
@@ -79,9 +81,9 @@ class ClientSession:
     __slots__ = (
         "_bundler",
         "_inbox",
-        "_joined",
         "_number",
         "_reader",
+        "memberships",
         "only_messages",
         "state",
         "user",
@@ -114,7 +116,7 @@ class ClientSession:
         self.state = State.GREETING
         self.only_messages = False
         self._number = start_message
-        self._joined: set[str] = set()  # groups, as far as this session has asked
+        self.memberships = Memberships()
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._bundler = Bundler()
         self._inbox = Inbox(reassembly_cap_bytes)
@@ -261,11 +263,10 @@ class ClientSession:
         if self.state is not State.OPEN:
             raise self._not_open()
         check_group(group)
-        if kind == BundleKind.JOIN and group in self._joined:
-            raise LocalProtocolError(f"this session has joined {group!r} already; leave it first")
-        if kind == BundleKind.LEAVE and group not in self._joined:
-            raise LocalProtocolError(f"this session has not joined {group!r}")
-        self._joined ^= {group}
+        if kind == BundleKind.JOIN:
+            self.memberships.join(group)
+        else:
+            self.memberships.leave(group)
         self._number += 1
         body = encode_body(kind, _AGREED, 0, self._number, (group,), b"")
         self._bundler.add_frame(encode_bundle_head(len(body), False) + body)
@@ -375,7 +376,7 @@ class ClientSession:
             return decode_undeliverable_untrusted(frame, self._inbox.announced)
         refused = decode_refused_untrusted(frame)
         if refused.verb == Verb.JOIN.word:
-            self._joined.discard(refused.group)
+            self.memberships.refuse(refused.group)
         return refused
 
     def _on_welcome(self, frame: bytes, events: list[Event]) -> None:

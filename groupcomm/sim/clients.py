@@ -3,9 +3,9 @@
 Whatever a program asks for and gets is recorded, so that the oracles can judge it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from groupcomm.events import Closed, Connected, Event, GroupView
+from groupcomm.events import Closed, Connected, Event, GroupView, MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.session.client import ClientSession
@@ -35,8 +35,6 @@ class Client:
         identity: its identity in traces.
         connected: the daemon has admitted it.
         alive: it has not left, crashed or been closed.
-        groups: what it is a member of, as its last views say.
-        asked: what it will be a member of once all that it has asked for is answered.
         told: how many events it was told.
         contexts: what it makes of the causes; None if it does not ask for them.
         events: all it was told, unless `on_event` was replaced.
@@ -65,15 +63,24 @@ class Client:
         self.name = private_name(user, daemon_name)
         self.principal = ""
         self.identity = ""
+        self._member = MemberId("", 0)
         self.connected = False
         self.alive = False
-        self.groups: set[str] = set()
-        self.asked: set[str] = set()
         self.told = 0
         self.contexts = Contexts() if causes else None
         self.events: list[Event] = []
         self.on_event: Callable[[Event], None] = self.events.append
         self.on_end: Callable[[], None] = lambda: None
+
+    @property
+    def groups(self) -> Collection[str]:
+        """The groups that it is a member of, as its last views say."""
+        return self._session.memberships.views.keys() if self.alive else ()
+
+    @property
+    def asked(self) -> Collection[str]:
+        """The groups that it is a member of once all that it has asked for is answered."""
+        return self._session.memberships.asked
 
     # ---- what a program does ----
 
@@ -108,7 +115,6 @@ class Client:
     def join(self, group: str) -> int:
         """Ask to become a member; the view that says so comes as an event."""
         number = self._session.join(group)
-        self.asked.add(group)
         self._trace.asked("join", group, number)
         self.flush()
         return number
@@ -116,7 +122,6 @@ class Client:
     def leave(self, group: str) -> int:
         """Ask to be no member any more."""
         number = self._session.leave(group)
-        self.asked.discard(group)
         self._trace.asked("leave", group, number)
         self.flush()
         return number
@@ -151,7 +156,8 @@ class Client:
     def attach(self, up: Pipe, down: Pipe, connection: int) -> None:
         """The connection is there: say hello."""
         self._up, self._down = up, down
-        self.identity = self._trace.identity = f"{self.name}/{connection}"
+        self._member = MemberId(self.name, connection)
+        self.identity = self._trace.identity = str(self._member)
         self.alive = True
         self._trace.asked("connect")
         self.flush()
@@ -183,7 +189,6 @@ class Client:
 
     def _end(self) -> None:
         self.connected = self.alive = False
-        self.groups.clear()
         assert self._down is not None
         self._down.break_off()
         self.on_end()
@@ -192,12 +197,9 @@ class Client:
         """Keep what this program must remember of an event."""
         match event:
             case Connected(member=member):
-                assert str(member) == self.identity, f"the daemon calls {self.identity} {member}"
+                assert member == self._member, f"the daemon calls {self.identity} {member}"
                 self.connected = True
             case Closed():
                 self.connected = False
             case GroupView():
-                if self.identity in map(str, event.members):
-                    self.groups.add(event.group)
-                else:
-                    self.groups.discard(event.group)
+                self._session.memberships.show(event, self._member)

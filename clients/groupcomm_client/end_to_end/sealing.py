@@ -66,16 +66,22 @@ class Sealing:
     Args:
         session: both ends.
         clock: seconds, never falls.
+        secrets: of the groups that were joined last with one, by name; kept up to date, and given
+            to the program's next session.
         random: `os.urandom` but in tests.
     """
 
     def __init__(
-        self, session: Session, clock: Callable[[], float], random: Random = os.urandom
+        self,
+        session: Session,
+        clock: Callable[[], float],
+        secrets: dict[str, GroupSecret],
+        random: Random = os.urandom,
     ) -> None:
         self._session = session
         self._clock = clock
         self._random = random
-        self._credentials: dict[str, GroupSecret] = {}
+        self._credentials = secrets
         self._agreements: dict[str, Agreement] = {}
         self._todo: deque[tuple[Agreement, Action]] = deque()
         self._unsealed: dict[str, list[tuple[Outgoing, bytes]]] = {}
@@ -119,13 +125,14 @@ class Sealing:
             LocalProtocolError: it must not go out.
         """
         groups = tuple(groups)
+        for group in groups:
+            if group in self._credentials and group not in asked:
+                raise LocalProtocolError(
+                    f"{group!r} was joined with a secret and left: join it again to send to it"
+                )
         if not self.concerns(groups):
             return True
         agreement = self._agreements.get(groups[0])
-        if groups[0] not in asked:
-            raise LocalProtocolError(
-                f"{groups[0]!r} was joined with a secret and left: join it again to send to it"
-            )
         if agreement is None:
             return False
         if agreement.state is State.REFUSED:

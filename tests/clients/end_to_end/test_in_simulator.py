@@ -28,7 +28,7 @@ class SecretProgram:
         self._judge = judge
         self._seat = seat
         self._loop = judge.crowd.cluster.loop
-        self.sealing = Sealing(self, self._now, judge.random.randbytes)
+        self.sealing = Sealing(self, self._now, {}, judge.random.randbytes)
         self.sealing.join(GROUP, SECRET)
 
     def _now(self) -> float:

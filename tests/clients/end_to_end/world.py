@@ -64,7 +64,7 @@ class Program:
         self.view: GroupView | None = None
         self.delivered: set[int] = set()
         self.secrets: dict[bytes, GroupKey] = {}  # every key that it ever had
-        self.sealing = Sealing(self, lambda: world.now, world.random.randbytes)
+        self.sealing = Sealing(self, lambda: world.now, {}, world.random.randbytes)
         self.sealing.join(GROUP, credentials)
         self._world = world
         self._number = 0
