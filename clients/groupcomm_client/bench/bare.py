@@ -23,6 +23,7 @@ from groupcomm_client.bench.content import read_timed, timed
 from groupcomm_client.bench.plan import Plan
 from groupcomm_client.local_cluster import free_ports
 
+MODULE: Final = "groupcomm_client.bench.bare"
 READ_BYTES: Final = 60_000
 """What is read at once goes on in one datagram."""
 
@@ -102,16 +103,19 @@ def connect_relay(path: str) -> socket.socket:
     return connection
 
 
-def relay_command(paths: list[str], ports: list[int], index: int) -> list[str]:
-    """Command line of a relay.
+def relay_command(
+    paths: list[str], ports: list[int], index: int, module: str = MODULE
+) -> list[str]:
+    """Return the command line of a relay.
 
     Args:
         paths: unix sockets of all relays.
         ports: UDP ports of all relays.
         index: which one this is.
+        module: is run.
     """
     words = ["relay", paths[index], str(index), json.dumps(ports)]
-    return [sys.executable, "-m", "groupcomm_client.bench.bare", *words]
+    return [sys.executable, "-m", module, *words]
 
 
 async def _send(path: str, rate: float, count: int, size: int) -> None:
@@ -140,22 +144,27 @@ async def _receive(path: str, count: int, size: int) -> None:
         print(json.dumps(delays), flush=True)
 
 
-async def floor_us(plan: Plan) -> list[float]:
+async def floor_us(plan: Plan, relays: str = MODULE, programs: str = MODULE) -> list[float]:
     """One-way delays of a plan's messages through bare relays, microseconds, sorted.
 
     As many relays as the plan has daemons, with one receiver at each; unix sockets always.
+
+    Args:
+        plan: of the run.
+        relays: the module that is run as relays.
+        programs: the module that is run as the sender and the receivers.
 
     Raises:
         GroupCommError: messages were lost.
     """
     count = max(1, int(plan.rate * plan.duration_s))
-    command = [sys.executable, "-m", "groupcomm_client.bench.bare"]
+    command = [sys.executable, "-m", programs]
     ports = free_ports(HOST, plan.daemons)
     with TemporaryDirectory(prefix="groupcomm-") as folder:
         paths = [str(Path(folder) / f"{index}.sock") for index in range(plan.daemons)]
         async with AsyncExitStack() as stack:
             for index in range(plan.daemons):
-                relay = subprocess.Popen(relay_command(paths, ports, index))
+                relay = subprocess.Popen(relay_command(paths, ports, index, relays))
                 stack.callback(_end, relay)
             with trio.fail_after(_START_S):
                 while not all(map(os.path.exists, paths)):
