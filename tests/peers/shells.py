@@ -3,7 +3,8 @@
     python -m tests.peers.shells --daemons 1 --rounds 5
     python -m tests.peers.shells --ours old=../main --ours debian=.,/usr/bin/python3.11
 
-Prints medians of all rounds, and medians of the ratios of single rounds to relays with trio.
+Prints medians of all rounds, and medians of the ratios of single rounds to relays with trio; with
+`--relays none` to the first of ours.
 """
 
 import argparse
@@ -76,11 +77,12 @@ def measure_blocking(plan: Plan) -> Measured:
 
 
 def table(found: Mapping[str, Sequence[Measured]]) -> str:
-    """Return medians, and ratios to the relays with trio."""
+    """Return medians, and ratios to the relays with trio, or to the first if there are none."""
     lines = [f"{'':<36}{'p50 us':>9}{'p99 us':>9}{'daemons':>9}{'ratio':>8}  of single rounds"]
+    first = next(iter(found.values()))
     for name, rounds in found.items():
         middle = [statistics.median(values) for values in zip(*rounds, strict=True)]
-        pairs = zip(rounds, found.get(BASE, rounds), strict=True)
+        pairs = zip(rounds, found.get(BASE, first), strict=True)
         ratios = [each[0] / base[0] for each, base in pairs]
         shown = " ".join(f"{ratio:.2f}" for ratio in ratios)
         figures = f"{middle[0]:>9,.0f}{middle[1]:>9,.0f}{middle[2]:>9.2f}"

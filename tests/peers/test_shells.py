@@ -33,3 +33,8 @@ def test_options_name_checkouts_and_interpreters() -> None:
     options = options_of(words)
     assert options.ours == ["old=../main,python3.13"]
     assert (options.rate, options.options) == (2000.0, ["--level", "safe"])
+
+
+def test_without_relays_a_ratio_is_that_to_the_first_of_ours() -> None:
+    *_, line = table({"old": [(100.0, 0.0, 0.0)], "new": [(80.0, 0.0, 0.0)]}).splitlines()
+    assert line.split()[-2:] == ["0.80", "0.80"]
