@@ -46,10 +46,10 @@ class Stopwatch:
         self.delays: list[float] = []
         self._sent: dict[bytes, tuple[int, int]] = {}
         self._members = [self.cluster.connect(f"user{at}", at) for at in range(DAEMONS)]
-        self.cluster.run(1.0)
+        self.cluster.run(0.3)
         for member in self._members:
             member.join("g")
-        self.cluster.run(1.0)
+        self.cluster.run(0.5)
         for member in self._members:
             member.on_event = partial(self._on_event, member)
 
@@ -74,7 +74,7 @@ def delays_of(level: ServiceLevel, messages: int, seed: int) -> list[float]:
     for _ in range(messages):
         watch.send(rng.randrange(DAEMONS), level)
         watch.cluster.run(rng.uniform(0.0, 2 * INTERVAL_S))
-    watch.cluster.run(2.0)
+    watch.cluster.run(0.5)
     assert len(watch.delays) == 6 * messages, "each reaches the six members of the other rings"
     return sorted(watch.delays)
 

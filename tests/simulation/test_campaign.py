@@ -20,7 +20,7 @@ def test_no_property_is_violated(first: int) -> None:
 
 
 def test_the_workload_is_heavy_enough_to_mean_something() -> None:
-    options = Options(faults="none", daemons=5, sites=1)
+    options = Options(faults="none", daemons=5, sites=1, duration_s=4.0)
     results = list(run_campaign(range(1, 6), options, workers=1))
     sent = sum(result.sent for result in results)
     seconds = sum(result.settings.duration_s for result in results)

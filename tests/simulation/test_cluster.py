@@ -21,10 +21,10 @@ def members(cluster: Cluster, count: int, group: str = "g") -> list[Client]:
     clients = [
         cluster.connect(f"user{number}", number % len(cluster.daemons)) for number in range(count)
     ]
-    cluster.run(3.0)
+    while not all(client.connected for client in clients):
+        cluster.run(0.1)
     for client in clients:
         client.join(group)
-    cluster.run(3.0)
     while not all(any(isinstance(e, GroupView) for e in client.events) for client in clients):
         cluster.run(0.1)
     return clients

@@ -12,11 +12,12 @@ from groupcomm_client.campaign import Totals, run_campaign
 
 SHORT = Options(duration_s=1.0)
 
-HASH_OF_SEED = """
+HASHES_OF_SEEDS = """
 import sys
 from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
-print(run_seed(int(sys.argv[1]), Options(duration_s=1.0)).trace_hash)
+for seed in sys.argv[1:]:
+    print(run_seed(int(seed), Options(duration_s=1.0)).trace_hash)
 """
 
 
@@ -42,19 +43,18 @@ def test_other_seeds_give_other_traces() -> None:
     assert len({run_seed(seed, SHORT).trace_hash for seed in range(1, 6)}) == 5
 
 
-@pytest.mark.parametrize("seed", [3, 4])
-def test_the_trace_does_not_depend_on_the_hash_seed_of_python(seed: int) -> None:
+def test_the_trace_does_not_depend_on_the_hash_seed_of_python() -> None:
     hashes = {
         subprocess.run(
-            [sys.executable, "-c", HASH_OF_SEED, str(seed)],
+            [sys.executable, "-c", HASHES_OF_SEEDS, "3", "4"],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,
             text=True,
             check=True,
-        ).stdout.strip()
+        ).stdout
         for hash_seed in ("1", "2")
     }
-    assert hashes == {run_seed(seed, SHORT).trace_hash}
+    assert hashes == {"".join(f"{run_seed(seed, SHORT).trace_hash}\n" for seed in (3, 4))}
 
 
 def test_many_workers_find_what_one_finds_in_the_same_order() -> None:
@@ -62,7 +62,7 @@ def test_many_workers_find_what_one_finds_in_the_same_order() -> None:
     sums = []
     for workers in (1, 2):
         totals = Totals()
-        for result in run_campaign(range(1, 7), options, workers=workers):
+        for result in run_campaign(range(1, 5), options, workers=workers):
             totals.add(result)
         sums.append((totals.trace_hash(), totals.events, totals.deliveries, totals.simulated_s))
     assert sums[0] == sums[1]

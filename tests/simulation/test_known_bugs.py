@@ -25,6 +25,7 @@ from groupcomm.sim.settings import Options, plain_settings
 from groupcomm.sim.variants.bug import SITES, KnownBug, Right, known_bug, site_bug
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket
+from tests.simulation.judged import with_few_notices
 from tests.simulation.soak import MISSED, UNHUNTED
 
 PAGE = Path(__file__).parents[2] / "docs" / "known-bugs.md"
@@ -94,7 +95,7 @@ def test_a_bug_that_does_not_fit_the_core_any_more_is_noticed() -> None:
 def play_a_partition(sites: int) -> None:
     """Run four daemons that send at every level before, during and after a partition."""
     hosts = range(4)
-    cluster = Cluster(plain_settings(daemons=len(hosts), sites=sites))
+    cluster = Cluster(with_few_notices(plain_settings(daemons=len(hosts), sites=sites)))
     cluster.run(0.7)
     clients = [cluster.connect(f"user{host}", host) for host in hosts]
     cluster.run(0.1)
@@ -104,10 +105,9 @@ def play_a_partition(sites: int) -> None:
     halves = [(a, b) for a, b in itertools.permutations(hosts, 2) if (a < 2) != (b < 2)]
     for change in (lambda _: None, cluster.network.cut, cluster.network.mend):
         change(halves)
-        for run_s in (0.1, 0.4):
-            for client, level in itertools.product(clients, ServiceLevel):
-                client.multicast(["g"], bytes(2000), level=level)
-            cluster.run(run_s)
+        for client, level in itertools.product(clients, ServiceLevel):
+            client.multicast(["g"], bytes(2000), level=level)
+        cluster.run(0.5)
 
 
 def test_names_are_sorted_and_differ_and_sentences_end() -> None:

@@ -63,10 +63,10 @@ def three_rings(clock_error_s: float = 0.001) -> Cluster:
 
 def members_of(cluster: Cluster, *daemons: int) -> list[Client]:
     clients = [cluster.connect(f"user{place}", daemon) for place, daemon in enumerate(daemons)]
-    cluster.run(1.0)
+    cluster.run(0.3)
     for client in clients:
         client.join("g")
-    cluster.run(2.0)
+    cluster.run(0.7)
     return clients
 
 
@@ -258,7 +258,7 @@ def test_what_is_caused_over_a_telephone_comes_after_its_cause(
         told = asks if cause is Ordered else listens
         calls.append(Telephone(told, cause, answers, str(turn)))
         asks.multicast(["g"], f"{turn}?".encode(), level=level, ordered=True)
-        cluster.run(0.5)
+        cluster.run(0.25)
     expected = [f"{turn}{sign}" for turn in range(len(calls)) for sign in "?!"]
     assert [texts(client) for client in clients] == [expected] * 3
     assert not all(call.heard_before for call in calls), "else CAUSAL would do"

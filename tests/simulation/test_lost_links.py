@@ -8,7 +8,7 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.links import Link
 from groupcomm.sim.settings import plain_settings
-from tests.simulation.judged import Judged
+from tests.simulation.judged import Judged, with_few_notices
 
 DELAY_S = 0.02
 
@@ -22,12 +22,10 @@ class Sites:
 
     def __init__(self, links: Sequence[Link] | None = None) -> None:
         settings = plain_settings(daemons=6, sites=3, delay_s=DELAY_S, links=links)
-        self.judged = Judged(settings)
+        self.judged = Judged(with_few_notices(settings))
         self.cluster = self.judged.cluster
         self.members = self.judged.connect(6)
-        for member in self.members:
-            member.join("g")
-        self.cluster.run(1.0)
+        self.judged.join("g", self.members)
         self.sent: list[str] = []
 
     @property
@@ -62,7 +60,7 @@ def test_a_way_around_a_lost_link_is_found_and_nobody_leaves_the_view() -> None:
     before = sites.views
     sites.talk(0.5)
     sites.cut(0, 2)
-    sites.talk(2.0)
+    sites.talk(1.2)
     assert sites.views == before
     assert len(texts(sites.members[2])) > 60, "they did not wait for the link to come back"
     sites.cluster.network.mend([(0, 2), (2, 0)])
@@ -78,7 +76,7 @@ def test_a_link_that_flaps_costs_no_view_either() -> None:
         sites.cut(0, 4)
         sites.talk(0.9)
         sites.cluster.network.mend([(0, 4), (4, 0)])
-        sites.talk(0.9)
+        sites.talk(0.4)
     assert sites.views == before
     sites.finish()
 
@@ -87,7 +85,7 @@ def test_a_link_that_leads_one_way_is_not_used() -> None:
     sites = Sites()
     before = sites.views
     sites.cluster.network.cut([(4, 2)])
-    sites.talk(2.0)
+    sites.talk(1.2)
     assert sites.views == before
     sites.finish()
 

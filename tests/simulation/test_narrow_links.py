@@ -13,7 +13,7 @@ from tests.simulation.test_lost_links import DELAY_S, Sites, texts
 LARGEST_BYTES = 1211
 """Of a datagram without the heads of UDP and IPv6: what fits the 1,280 bytes of RFC 8200."""
 
-LARGE = b"x" * 20_000
+LARGE = b"x" * 8_000
 """A message of many full packets."""
 
 LEVELS = (ServiceLevel.FIFO, ServiceLevel.CAUSAL, ServiceLevel.AGREED, ServiceLevel.SAFE)

@@ -34,12 +34,12 @@ class Load:
         self.sent = 0
 
     def run(self, seconds: float) -> None:
-        """A message of each program every two milliseconds."""
-        for _ in range(int(seconds * 500)):
+        """A message of each program every five milliseconds."""
+        for _ in range(int(seconds * 200)):
             for client in self.clients:
                 client.multicast([GROUP], b"%d" % self.sent)
                 self.sent += 1
-            self.cluster.run(0.002)
+            self.cluster.run(0.005)
 
 
 def messages(client: Client) -> list[bytes]:

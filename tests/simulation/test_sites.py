@@ -3,7 +3,7 @@
 All is judged by the oracles; load goes on while links break, gateways die and parts meet again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
@@ -14,7 +14,7 @@ from groupcomm.sim.links import TOPOLOGIES, Link, SitePair, chain, equal_links
 from groupcomm.sim.loop import SECOND
 from groupcomm.sim.partitions import between
 from groupcomm.sim.settings import plain_settings
-from tests.simulation.judged import Judged
+from tests.simulation.judged import Judged, with_few_notices
 
 SIZES = (2, 1, 3, 1)
 SITES = (0, 0, 1, 2, 2, 2, 3)
@@ -37,13 +37,11 @@ class Busy:
         links: tuple[Link, ...] | None = None,
     ) -> None:
         links = equal_links(len(SIZES), 0.02, topology) if links is None else links
-        self.judged = Judged(plain_settings(daemons=SIZES, links=links))
+        self.judged = Judged(with_few_notices(plain_settings(daemons=SIZES, links=links)))
         self.cluster = self.judged.cluster
         self.members = self.judged.connect(len(SITES))
         self._rng = Random(1)
-        for member in self.members:
-            member.join("g")
-        self.cluster.run(0.5)
+        self.judged.join("g", self.members)
         self.cluster.loop.at(self.cluster.loop.now, self._send)
         self.going = True
 
@@ -62,6 +60,12 @@ class Busy:
     def mend(self, sides: list[int]) -> None:
         """Take that back."""
         self.cluster.network.mend(between(sides))
+
+    def part(self, *parts: Sequence[int]) -> None:
+        """Let time pass until each part has a view of its own."""
+        for part in parts:
+            self.cluster.form(part, limit_s=1.5)
+        assert all(map(self.cluster.agree, parts))
 
     def finish(self) -> None:
         """Everything sent has come, in order, and all are in one view."""
@@ -82,7 +86,7 @@ def test_one_view_and_one_order_in_every_topology(topology: str) -> None:
     assert rings == [(0, 0), (1,), (2, 2, 2), (3,)]
     joined = {(SITES[a], SITES[b]) for a, b in busy.cluster.view.links}
     assert joined == TOPOLOGIES[topology](len(SIZES)), "a link of the view for each that there is"
-    busy.cluster.run(1.0)
+    busy.cluster.run(0.5)
     busy.finish()
 
 
@@ -90,8 +94,7 @@ def test_a_chain_that_breaks_in_the_middle_has_two_views_and_one_again() -> None
     busy = Busy()
     sides = [0, 0, 0, 1, 1, 1, 1]
     busy.cut(sides)
-    busy.cluster.run(1.5)
-    assert all(busy.cluster.agree(side) for side in MIDDLE)
+    busy.part(*MIDDLE)
     busy.mend(sides)
     busy.cluster.form()
     busy.finish()
@@ -101,8 +104,7 @@ def test_three_parts_meet_again_at_once_under_load() -> None:
     busy = Busy()
     sides = [0, 0, 1, 2, 2, 2, 2]
     busy.cut(sides)
-    busy.cluster.run(1.5)
-    assert all(busy.cluster.agree(side) for side in ((0, 1), (2,), (3, 4, 5, 6)))
+    busy.part((0, 1), (2,), (3, 4, 5, 6))
     busy.mend(sides)
     busy.cluster.form()
     busy.finish()
@@ -112,11 +114,11 @@ def test_a_site_split_inside_stays_in_one_view_while_others_hear_both_halves() -
     busy = Busy()
     pairs = [(3, 4), (4, 3), (3, 5), (5, 3)]
     busy.cluster.network.cut(pairs)
-    busy.cluster.run(1.5)
+    busy.cluster.run(1.0)
     busy.cluster.form()
     assert [3] in [list(ring) for ring in busy.cluster.view.rings]
     busy.cluster.network.mend(pairs)
-    busy.cluster.run(1.0)
+    busy.cluster.run(0.5)
     busy.finish()
 
 
@@ -151,5 +153,5 @@ def test_lossy_narrow_and_jumpy_links_only_make_it_slower() -> None:
         for pair in sorted(chain(len(SIZES)))
     )
     busy = Busy(links=links)
-    busy.cluster.run(1.0)
+    busy.cluster.run(0.5)
     busy.finish()

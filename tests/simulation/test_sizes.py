@@ -22,27 +22,25 @@ def messages(client: Client) -> list[Message]:
 def test_clusters_of_every_size_agree(daemons: int) -> None:
     judged = Judged(plain_settings(daemons=daemons))
     members = judged.connect(daemons)
-    for member in members:
-        member.join("g")
-    judged.cluster.run(1.0)
+    judged.join("g", members)
     rng = Random(daemons)
-    for count in range(36):
+    for count in range(18):
         rng.choice(members).multicast(["g"], b"data", level=LEVELS[count % 6])
-        judged.cluster.run(0.05)
+        judged.cluster.run(0.03)
     judged.finish()
     agreed = [
         [event.position for event in messages(member) if event.level >= ServiceLevel.AGREED]
         for member in members
     ]
     assert agreed == [agreed[0]] * daemons
-    assert len(agreed[0]) == 12
+    assert len(agreed[0]) == 6
 
 
 def test_a_thousand_groups_and_a_thousand_members() -> None:
     judged = Judged(plain_settings(daemons=5))
     members = judged.connect(1000)
     for number, member in enumerate(members):
-        for place in range(5):
+        for place in range(2):
             member.join(f"group{(7 * number + 131 * place) % 1000}")
     judged.cluster.run(3.0)
     operation = judged.cluster.daemons[0].core.operation

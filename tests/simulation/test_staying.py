@@ -10,7 +10,7 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.links import Link
 from groupcomm.sim.settings import plain_settings
-from tests.simulation.judged import Judged
+from tests.simulation.judged import Judged, with_few_notices
 
 SIZES = (2, 2, 2)
 MARK = b"only for the inside "
@@ -23,7 +23,7 @@ class Watched:
     def __init__(self, faults: Faults | None = None, seed: int = 1) -> None:
         links = [Link(sites=(0, 1), delay_s=0.02), Link(sites=(1, 2), delay_s=0.02)]
         settings = plain_settings(daemons=SIZES, links=links, seed=seed, faults=faults)
-        self.judged = Judged(settings)
+        self.judged = Judged(with_few_notices(settings))
         self.cluster = self.judged.cluster
         self.clients = self.judged.connect(sum(SIZES))
         self.crossed = 0

@@ -135,6 +135,8 @@ def test_deliveries_that_do_not_wait_for_their_causes_are_found(
     monkeypatch.setattr(Order, "_has_causes", lambda order, packet: True)
     violations: list[str] = []
     for seed in range(1, 3):
+        if violations:
+            break
         for client in play(seed, 3).clients:
             assert client.contexts is not None
             violations += client.contexts.violations

@@ -94,7 +94,7 @@ def test_forty_crashes_and_a_new_view_at_the_survivors_in_time() -> None:
     assert sorted(delays)[38] <= CRASH_BOUND_S + LOOK_S
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", range(1, 4))
 def test_a_daemon_that_leaves_is_gone_at_once_and_nothing_of_it_is_lost(seed: int) -> None:
     watched = Watched(4, seed=seed)
     cluster, rng = watched.cluster, Random(seed)
@@ -141,10 +141,9 @@ def test_a_healed_partition_merges_when_idle(parts: tuple[tuple[int, ...], ...],
     assert cluster.form() <= MERGE_BOUND_S
 
 
-@pytest.mark.parametrize("seed", range(1, 3))
-def test_a_healed_partition_merges_under_full_load(seed: int) -> None:
+def test_a_healed_partition_merges_under_full_load() -> None:
     """A megabyte a second from each of five, at all levels; a merge waits for no idle moment."""
-    watched = Watched(5, seed=seed)
+    watched = Watched(5)
     cluster = watched.cluster
     stop = watched.load(every_s=0.02, burst=20, size=1000)
     cluster.network.cut(between((0, 1), (2, 3, 4)))
@@ -155,9 +154,8 @@ def test_a_healed_partition_merges_under_full_load(seed: int) -> None:
     stop()
 
 
-@pytest.mark.parametrize("seed", range(1, 3))
-def test_three_parts_of_nine_merge_at_once_under_load(seed: int) -> None:
-    watched = Watched(9, seed=seed)
+def test_three_parts_of_nine_merge_at_once_under_load() -> None:
+    watched = Watched(9)
     cluster = watched.cluster
     stop = watched.load(every_s=0.1, burst=3, size=300)
     parts = ((0, 3, 6), (1, 4, 7), (2, 5, 8))
@@ -190,9 +188,8 @@ def test_nobody_is_excluded_who_stalls_for_less_than_half_a_timeout(
     assert watched.views() == before
 
 
-@pytest.mark.parametrize("seed", range(1, 3))
-def test_two_that_never_hear_each_other_settle_with_one_that_hears_both(seed: int) -> None:
-    watched = Watched(3, seed=seed)
+def test_two_that_never_hear_each_other_settle_with_one_that_hears_both() -> None:
+    watched = Watched(3)
     cluster = watched.cluster
     cluster.network.cut([(0, 2), (2, 0)])
     cluster.run(5.0)
@@ -201,9 +198,8 @@ def test_two_that_never_hear_each_other_settle_with_one_that_hears_both(seed: in
     assert watched.views() - before <= 3
 
 
-@pytest.mark.parametrize("seed", range(1, 3))
-def test_a_path_that_is_deaf_one_way_settles(seed: int) -> None:
-    watched = Watched(4, seed=seed)
+def test_a_path_that_is_deaf_one_way_settles() -> None:
+    watched = Watched(4)
     cluster = watched.cluster
     cluster.network.cut([(1, 3)])
     cluster.run(5.0)
