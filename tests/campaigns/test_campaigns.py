@@ -22,7 +22,7 @@ def test_what_was_acknowledged_is_in_the_store(capsys: pytest.CaptureFixture[str
     found = json.loads(shown.out)
     assert (status, found["violations"]) == (0, []), shown.err
     assert found["acknowledged"] > 50
-    assert found["digests_compared"] > 2
+    assert found["digests_compared"] >= 2, "no view was told of by all three"
 
 
 def test_what_a_recorder_has_acknowledged_is_in_its_log(capsys: pytest.CaptureFixture[str]) -> None:
