@@ -1,6 +1,7 @@
 """Settings of all tests."""
 
 import functools
+import gc
 import logging
 import os
 import signal
@@ -25,6 +26,12 @@ load_profiles()
 # processes that tests start: those that are to be interrupted would never end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Have the collector of cycles not look again and again at all that was imported."""
+    gc.collect()
+    gc.freeze()
 
 
 class Folders(LoadScopeScheduling):  # type: ignore[misc]
