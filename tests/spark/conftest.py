@@ -8,9 +8,12 @@ from pyspark.sql import SparkSession
 from groupcomm_spark.session import QUIET, open_session
 
 FEW_ROWS = {
-    "spark.sql.shuffle.partitions": "2",
-    # To compile well takes longer than all of these tests need.
-    "spark.driver.extraJavaOptions": f"{QUIET} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "1",
+    # To compile well takes longer than all of these tests need: neither Spark compiles queries,
+    # nor Java what it runs often; nor does Java verify the classes of Spark.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.driver.extraJavaOptions": f"{QUIET} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
 }
 
 

@@ -21,7 +21,7 @@ CHANGES: dict[str, Callable[[Rows], None]] = {
     **{name: change for name, (change, _) in FAULTS.items()},
     **ALLOWED,
 }
-MESSAGES = 1200
+MESSAGES = 900
 
 
 def pair(number: int, name: str) -> dict[str, pa.Table]:

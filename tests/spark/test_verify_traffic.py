@@ -37,7 +37,7 @@ REAL = [
 """Faults that can be made in logs without knowing what is in them."""
 
 
-COUNT = 12
+COUNT = 6
 """Messages of a sender at each level, in each of four parts of a history."""
 
 
