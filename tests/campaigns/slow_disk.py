@@ -34,6 +34,7 @@ VICTIM: Final = 4
 """The daemon that is killed and started again."""
 
 LOOK_S: Final = 0.001
+BACK_LOOK_S: Final = 0.01
 PATIENCE_S: Final = 60.0
 WORKS_S: Final = 30.0
 """So long all daemons are in one view before one is killed."""
@@ -80,7 +81,7 @@ class OneDisk:
             host.boot()
         start_s = self._wait(self._others_agree)
         self._heal()
-        self._wait(self._all_agree)
+        self._wait(self._all_agree, BACK_LOOK_S)
         self._spoil()
         self._cluster.run(WORKS_S)
         self._hosts[VICTIM].kill()
@@ -90,7 +91,7 @@ class OneDisk:
         began = self._cluster.loop.now
         self._hosts[VICTIM].boot()
         again_s = self._wait(self._others_agree)
-        back_s = again_s + self._wait(self._all_agree)
+        back_s = again_s + self._wait(self._all_agree, BACK_LOOK_S)
         self._cluster.run(PATIENCE_S - (self._cluster.loop.now - began) / SECOND)
         return Measured(
             write_s=self._write_s,
@@ -113,13 +114,13 @@ class OneDisk:
         if self._hosts[SICK].process is None:
             self._hosts[SICK].disk.recover()
 
-    def _wait(self, there: Callable[[], bool]) -> float:
+    def _wait(self, there: Callable[[], bool], look_s: float = LOOK_S) -> float:
         began = self._cluster.loop.now
         while not there():
             waited_s = (self._cluster.loop.now - began) / SECOND
             if waited_s >= PATIENCE_S:
                 return inf
-            self._cluster.run(LOOK_S)
+            self._cluster.run(look_s)
         return (self._cluster.loop.now - began) / SECOND
 
     def _all_agree(self) -> bool:

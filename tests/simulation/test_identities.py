@@ -21,13 +21,14 @@ from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.settings import Options, plain_settings
 from groupcomm_client.campaign import run_campaign
 from tests.simulation.captured import Captured, give, running
+from tests.simulation.judged import with_few_notices
 from tests.simulation.test_rotation import Load, messages
 
 QUICK: Final = Rekeying(lifetime_s=0.2)
 
 
 def cluster_with_identities(daemons: int = 3, sites: int = 1) -> Cluster:
-    settings = plain_settings(daemons=daemons, sites=sites, delay_s=0.01)
+    settings = with_few_notices(plain_settings(daemons=daemons, sites=sites, delay_s=0.01))
     cluster = Cluster(attrs.evolve(settings, suite=2), start=False)
     cluster.config = attrs.evolve(cluster.config, rekeying=QUICK)
     cluster.start()

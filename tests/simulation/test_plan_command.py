@@ -22,7 +22,7 @@ daemons = 2
 daemons = 1
 [[links]]
 between = ["a", "b"]
-delay_ms = 10
+delay_ms = 30
 bandwidth_mbit = 10
 [[loads]]
 group = "g"
@@ -48,7 +48,7 @@ def test_tables_for_people(file: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert titles == ["Delays from multicast to delivery", "Links", "Daemons", "Cost"]
     safe = [line.split() for line in lines if line.strip().startswith("SAFE")]
     assert [words[1:3] for words in safe] == [["a", "a"], ["a", "b"]]
-    assert 10 <= float(safe[1][4]) <= float(safe[1][5]) <= float(safe[1][6]) < 100
+    assert 30 <= float(safe[1][4]) <= float(safe[1][5]) <= float(safe[1][6]) < 100
     assert [line.split("  ")[1] for line in lines if " > " in line] == ["a > b", "b > a"]
     assert sum(line.startswith(("  a 1", "  a 2", "  b 1")) for line in lines) == 3
 

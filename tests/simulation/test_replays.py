@@ -14,6 +14,7 @@ from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.host import Host
 from groupcomm.sim.settings import plain_settings
 from tests.simulation.captured import Captured, Effect, give, running, sealed_cluster
+from tests.simulation.judged import with_few_notices
 
 GROUP = "g"
 CHANNELS = set(Channel)
@@ -50,7 +51,7 @@ def busy(cluster: Cluster) -> None:
 @pytest.mark.parametrize(("sites", "suite"), [(1, 1), (2, 1), (2, 2)])
 def test_nothing_is_taken_twice(sites: int, suite: int) -> None:
     """At once, a second later, in the next view, after a restart of the receiver, of the sender."""
-    settings = plain_settings(daemons=4, sites=sites, delay_s=0.01)
+    settings = with_few_notices(plain_settings(daemons=4, sites=sites, delay_s=0.01))
     cluster = sealed_cluster(
         settings, Rekeying(epoch_s=0.7, lifetime_s=0.1), suite=suite, start=False
     )

@@ -13,6 +13,7 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from tests.simulation.captured import Captured, give, running, sealed_cluster
+from tests.simulation.judged import with_few_notices
 
 OLD: Final = bytes(range(32))  # what the simulator's hosts have
 NEW: Final = b"n" * 32
@@ -65,7 +66,7 @@ def command(cluster: Cluster, index: int, verb: str, number: int, **options: boo
 
 @pytest.mark.parametrize(("sites", "suite"), [(1, 1), (2, 1), (2, 2)])
 def test_a_rotation_under_load_changes_no_view_and_loses_nothing(sites: int, suite: int) -> None:
-    settings = plain_settings(daemons=4, sites=sites, delay_s=0.01)
+    settings = with_few_notices(plain_settings(daemons=4, sites=sites, delay_s=0.01))
     cluster = sealed_cluster(settings, QUICK, suite=suite)
     load, captured, view = Load(cluster), Captured(cluster), cluster.view
     load.run(0.2)

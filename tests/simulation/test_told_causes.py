@@ -95,7 +95,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 def play(seed: int, sites: int) -> Cluster:
     """Faults and much load, then peace."""
-    settings = draw_settings(seed, Options(sites=sites, faults=FAULTS, duration_s=6.0))
+    settings = draw_settings(seed, Options(sites=sites, faults=FAULTS, duration_s=4.0))
     cluster = Asking(settings, start=False)
     workload = make_workload(cluster)
     workload.interval_us //= 10
