@@ -35,7 +35,7 @@ ROUNDS = 24
 BROKEN = 6
 """So many of them are broken in each way."""
 
-COMPARED = 3
+COMPARED = 2
 """So many of those go to the slow judge, too."""
 
 KINDS = sorted(MUTATIONS | CHANGE_MUTATIONS)

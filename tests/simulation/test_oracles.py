@@ -31,7 +31,7 @@ VALID = 160
 BROKEN = 6
 """So many of them are broken in each way."""
 
-COMPARED = 3
+COMPARED = 2
 """So many of those go to the slow judge, too."""
 
 MAY_BE_HARMLESS = {

@@ -77,12 +77,12 @@ def test_large_messages_stay_too_and_one_who_joins_between_gets_whole_ones_only(
         watched.clients[1].multicast(["g"], body, level=ServiceLevel.AGREED)
     watched.cluster.run(0.002)
     watched.clients[2].join("g")
-    for _ in range(40):
+    for _ in range(20):
         watched.cluster.run(0.005)
         watched.clients[0].multicast(["g"], body, level=ServiceLevel.RELIABLE)
         watched.clients[1].multicast(["g"], body, level=ServiceLevel.FIFO)
     watched.judged.finish()
-    assert 0 < len(watched.got(2)) < len(watched.got(0)) == 100
+    assert 0 < len(watched.got(2)) < len(watched.got(0)) == 60
     assert all(data == body for data in watched.got(2))
 
 
@@ -166,7 +166,7 @@ def test_a_narrow_link_that_is_full_holds_up_only_what_crosses_it() -> None:
         client.join(group)
     cluster.run(1.0)
     sent = 0
-    for _ in range(400):
+    for _ in range(200):
         while loud.connected and loud.writable:
             loud.multicast(["all"], bytes(1000))
             loud.flush()
@@ -175,4 +175,4 @@ def test_a_narrow_link_that_is_full_holds_up_only_what_crosses_it() -> None:
             sent += 1
         cluster.run(0.005)
     got = sum(isinstance(event, Message) for event in inside.events)
-    assert got > 0.9 * sent > 0.9 * 390
+    assert got > 0.9 * sent > 0.9 * 190

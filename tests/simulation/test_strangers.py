@@ -15,6 +15,7 @@ from groupcomm.wire.control import decode_control_untrusted
 from groupcomm.wire.membership import ControlKind
 from groupcomm.wire.packet import PacketKind
 from tests.simulation.captured import Captured, give, running, sealed_cluster
+from tests.simulation.judged import with_few_notices
 
 KEY_ID: Final = slice(3, 5)
 CLUSTER: Final = slice(5, 13)
@@ -53,7 +54,8 @@ def live(cluster: Cluster) -> None:
 
 def strangers(suite: int, key: KeyRing | None = None, name: str | None = None) -> list[bytes]:
     """All that such a cluster of daemons with the same names has sent, each datagram once."""
-    settings = attrs.evolve(plain_settings(daemons=4, sites=2), suite=suite, seed=77)
+    settings = with_few_notices(plain_settings(daemons=4, sites=2))
+    settings = attrs.evolve(settings, suite=suite, seed=77)
     cluster = Cluster(settings, start=False)
     if name is not None:
         cluster.config = attrs.evolve(cluster.config, cluster=name)
@@ -76,7 +78,7 @@ def renamed(cluster: Cluster, place: slice) -> Callable[[bytes], bytes]:
 @pytest.fixture(scope="module")
 def ours() -> Cluster:
     """Four daemons with keys, at two sites, in one view."""
-    cluster = sealed_cluster(plain_settings(daemons=4, sites=2))
+    cluster = sealed_cluster(with_few_notices(plain_settings(daemons=4, sites=2)))
     cluster.run(1.0)
     return cluster
 
