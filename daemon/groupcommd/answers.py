@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import Final
 
-from groupcomm.core import QuestionAnswered
+from groupcomm.engine import QuestionAnswered
 
 SHARE: Final = 0.1
 """Of the time, for putting answers together."""

@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from groupcomm.config.start import Adoption
-from groupcomm.core import Over
+from groupcomm.engine import Over
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import DaemonConfig, read_config, through_relay

@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from groupcomm.core import ClientBytes, ClientGone, ClientOpened, DaemonCore, Input, Output
+from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, DaemonCore, Input, Output
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.codes import Code
 from groupcomm.session.frames import encode_closed

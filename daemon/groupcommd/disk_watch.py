@@ -4,8 +4,8 @@ import logging
 from pathlib import Path
 from typing import Any, Final
 
-from groupcomm.core import Status
-from groupcomm.core.status import DiskStatus
+from groupcomm.engine import Status
+from groupcomm.engine.status import DiskStatus
 
 SLOW_S: Final = 0.2
 """Writes that take longer are told of: a disk that is well takes a tenth of that."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from groupcomm.core import ClientDismissed
+from groupcomm.engine import ClientDismissed
 from groupcomm.session.codes import Code
 from groupcommd.clients import Clients
 from groupcommd.doors import Keeper, TlsDoor

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.config.shared import Difference
-from groupcomm.core import Status
+from groupcomm.engine import Status
 from groupcomm.membership.comparison import Other, Verdict
 from groupcommd.config_file import DaemonConfig
 

@@ -14,7 +14,7 @@ REMEMBERED: Final = 8192
 
 
 class FlightRecorder:
-    """Implements `groupcomm.core.probe.Probe`: an entry for each call, the oldest are dropped."""
+    """Implements `groupcomm.engine.probe.Probe`: an entry for each call, the oldest are dropped."""
 
     def __init__(self) -> None:
         self._events: deque[tuple[Any, ...]] = deque(maxlen=REMEMBERED)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import trio
 
-from groupcomm.core import DaemonCore, Evict, LoadKeys, PromoteKey, RetireKey, Status
+from groupcomm.engine import DaemonCore, Evict, LoadKeys, PromoteKey, RetireKey, Status
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing

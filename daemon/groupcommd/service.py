@@ -16,7 +16,7 @@ import attrs
 import trio
 
 from groupcomm.config.start import Start
-from groupcomm.core import (
+from groupcomm.engine import (
     DaemonCore,
     Input,
     LeaveRequested,
@@ -28,7 +28,7 @@ from groupcomm.core import (
     WallClockRead,
     drive,
 )
-from groupcomm.core.probe import Probe
+from groupcomm.engine.probe import Probe
 from groupcomm.trace.events import Fail, Left
 from groupcommd.allowances import DOOR_SHARE
 from groupcommd.answers import Answers

@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 import trio
 
-from groupcomm.core import DaemonCore, Status
-from groupcomm.core.status import DatagramStatus, PeerStatus, RingStatus
+from groupcomm.engine import DaemonCore, Status
+from groupcomm.engine.status import DatagramStatus, PeerStatus, RingStatus
 from groupcomm.security.access import Access, Verb
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.clients import Clients

@@ -2,7 +2,7 @@
 
 import logging
 
-from groupcomm.core import AccessNews, News, ProtocolNews, Status, TokenLate, ViewInstalled
+from groupcomm.engine import AccessNews, News, ProtocolNews, Status, TokenLate, ViewInstalled
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.flood import MANY_PER_S
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import trio
 
-from groupcomm.core import (
+from groupcomm.engine import (
     Input,
     KeysStored,
     MarkNotStored,

@@ -1,6 +1,7 @@
 """Prices: what each frame of a client costs its daemon, and its principal's quota.
 
-Every kind of frame has one, and a step does so much work for clients and no more (core/intake.py).
+Every kind of frame has a price, and a step does a bounded amount of work for clients
+(engine/intake.py).
 A unit of work is about what it takes to accept a small bundle, 6 microseconds; the other prices are
 what was measured, or what a frame makes other daemons do, in that unit.
 """

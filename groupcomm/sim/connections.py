@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple, Protocol
 
-from groupcomm.core import (
+from groupcomm.engine import (
     ClientBytes,
     ClientGone,
     ClientInput,

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import attrs
 
-from groupcomm.core import MarkStored, Store, StoreMark
+from groupcomm.engine import MarkStored, Store, StoreMark
 from groupcomm.sim.loop import SECOND, Loop
 
 FASTEST_US: Final = SECOND // 10_000

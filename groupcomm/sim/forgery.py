@@ -10,8 +10,8 @@ from random import Random
 from typing import Final
 
 from groupcomm.clocks.stamp import Stamp
-from groupcomm.core import DaemonCore
-from groupcomm.core.operation import Operation
+from groupcomm.engine import DaemonCore
+from groupcomm.engine.operation import Operation
 from groupcomm.errors import BadDatagram
 from groupcomm.sim.lies import lie
 from groupcomm.wire.bundle import Bundle

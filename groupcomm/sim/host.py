@@ -14,8 +14,8 @@ from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Adoption, Start
 from groupcomm.config.view import DaemonId, Incarnation
-from groupcomm.core import DaemonCore, ProgramSettings
-from groupcomm.core.gate import STALE
+from groupcomm.engine import DaemonCore, ProgramSettings
+from groupcomm.engine.gate import STALE
 from groupcomm.membership.reservation import count_start
 from groupcomm.membership.states import State
 from groupcomm.security.access import Access

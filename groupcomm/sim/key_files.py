@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 import attrs
 
-from groupcomm.core import Input, KeysStored, RollStored, StoreKeys, StoreRoll
+from groupcomm.engine import Input, KeysStored, RollStored, StoreKeys, StoreRoll
 from groupcomm.security.identity import Credentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.sim.loop import SECOND, Loop

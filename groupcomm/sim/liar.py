@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from groupcomm.core import DaemonCore
+from groupcomm.engine import DaemonCore
 from groupcomm.security.channels import CHANNEL_OF
 from groupcomm.sim.forgery import Forger
 from groupcomm.sim.lies import change, draw_number, lie, of_view

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Final
 
-from groupcomm.core import (
+from groupcomm.engine import (
     DaemonCore,
     Input,
     LeaveRequested,
@@ -25,8 +25,8 @@ from groupcomm.core import (
     WallClockRead,
     drive,
 )
-from groupcomm.core import End as CoreEnd
-from groupcomm.core.gate import STALE
+from groupcomm.engine import End as CoreEnd
+from groupcomm.engine.gate import STALE
 from groupcomm.sim.clock import Clock
 from groupcomm.sim.connections import Connections, Program
 from groupcomm.sim.disk import Disk, DiskRecord

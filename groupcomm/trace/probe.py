@@ -67,7 +67,7 @@ def view_text(view: ViewId) -> str:
 
 
 class TraceProbe:
-    """Implements `groupcomm.core.probe.Probe` for one start of a daemon.
+    """Implements `groupcomm.engine.probe.Probe` for one start of a daemon.
 
     Args:
         clock: gives the events their times.

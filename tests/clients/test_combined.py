@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from groupcomm.core import ClientDismissed
+from groupcomm.engine import ClientDismissed
 from groupcomm.errors import AccessRefused, LocalProtocolError
 from groupcomm.events import Message, Refused
 from groupcomm.session.codes import Code

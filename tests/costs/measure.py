@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import attrs
 
-from groupcomm.core import DaemonCore
+from groupcomm.engine import DaemonCore
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.loop import SECOND

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from groupcomm.core import ClientBytes, ClientDismissed, ClientOpened, ProgramSettings
+from groupcomm.engine import ClientBytes, ClientDismissed, ClientOpened, ProgramSettings
 from groupcomm.events import Closed, GroupView, Message, Refused
 from groupcomm.groups.table import GroupTable
 from groupcomm.level import ServiceLevel
@@ -18,7 +18,7 @@ from groupcomm.security.access import Verb
 from groupcomm.session.frames import encode_bundle_head
 from groupcomm.wire.bundle import BundleKind, encode_body
 from groupcommd.status import Parts, answer
-from tests.core.core.cluster import Cluster, Program
+from tests.core.engine.cluster import Cluster, Program
 from tests.core.security.test_access import Row, access_of, reference
 from tests.core.wire.payloads import encode_messages
 

@@ -1,10 +1,10 @@
 """What is put together for who asks: once a turn, and in a small share of the time."""
 
-from groupcomm.core import ClientBytes, ClientGone
+from groupcomm.engine import ClientBytes, ClientGone
 from groupcomm.events import Answer
 from groupcomm.session.frames import encode_query
 from groupcommd.answers import TURN_S, Answers
-from tests.core.core.clients import Clients
+from tests.core.engine.clients import Clients
 
 MOST_SHARE = 0.1
 

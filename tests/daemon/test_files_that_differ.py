@@ -10,7 +10,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.shared import Difference
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.core import DaemonCore, Status
+from groupcomm.engine import DaemonCore, Status
 from groupcomm.membership.comparison import Other, Verdict
 from groupcommd.addresses import Address
 from groupcommd.config_file import DaemonConfig, read_config

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from groupcomm.config.core import Timing
-from groupcomm.core import DaemonCore
+from groupcomm.engine import DaemonCore
 from groupcomm.membership.states import State
 from groupcomm_client.local_cluster import START_S, LocalDaemon, free_ports
 from groupcommd.addresses import Address
@@ -18,7 +18,7 @@ from groupcommd.config_file import read_config
 from groupcommd.networks import Networks
 from groupcommd.service import Service
 from groupcommd.sockets import Sockets
-from tests.core.core.cluster import Cluster
+from tests.core.engine.cluster import Cluster
 from tests.daemon.virtual import QuickState, virtual_clock
 
 HOSTS = ("127.71.3.1", "127.71.3.2")

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from groupcomm.core import QuestionAnswered
+from groupcomm.engine import QuestionAnswered
 from groupcomm.session.frames import encode_hello, encode_query
 from groupcomm_client import connect
 from groupcomm_client.local_cluster import LocalCluster

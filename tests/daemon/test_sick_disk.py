@@ -16,7 +16,7 @@ import trio.testing
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.core import DaemonCore
+from groupcomm.engine import DaemonCore
 from groupcomm_client import connect
 from groupcomm_client.doctor.daemon import Told, check_disk
 from groupcomm_client.doctor.finding import Finding, Grade

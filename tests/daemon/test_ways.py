@@ -5,7 +5,7 @@ from math import inf
 
 import pytest
 
-from groupcomm.core import Status
+from groupcomm.engine import Status
 from groupcomm.hop.path import CLOSE_BYTES, RAISE_S
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.link import LINK_BYTES

@@ -8,7 +8,7 @@ from typing import cast
 
 import trio
 
-from groupcomm.core import DaemonCore, Input, Output
+from groupcomm.engine import DaemonCore, Input, Output
 from groupcomm.wire.raw import Raw
 from groupcommd.clients import Clients
 from groupcommd.doors import Door

@@ -18,7 +18,7 @@ from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.core.gate import PlainGate
+from groupcomm.engine.gate import PlainGate
 from groupcomm.errors import BadDatagram
 from groupcomm.events import DaemonView
 from groupcomm.groups.announcement import Announcements, cut_announcement

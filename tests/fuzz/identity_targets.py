@@ -7,8 +7,8 @@ from typing import Final
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.core.gate import Outgoing
-from groupcomm.core.identity_gate import IdentityGate
+from groupcomm.engine.gate import Outgoing
+from groupcomm.engine.identity_gate import IdentityGate
 from groupcomm.errors import BadDatagram
 from groupcomm.security.channels import Channel
 from groupcomm.security.exchange import _Peer

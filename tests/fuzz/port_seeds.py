@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from groupcomm.level import ServiceLevel
 from groupcomm.session.client import ClientSession
 from groupcomm.session.frames import encode_bye, encode_hello, encode_query
-from tests.core.core.clients import PLENTY, Clients
+from tests.core.engine.clients import PLENTY, Clients
 from tests.fuzz.port_targets import TOKEN, sealed_core
 
 

@@ -12,12 +12,12 @@ from typing import Any, Final, cast
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.core import ClientBytes, ClientGone, ClientOpened, DaemonCore
+from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, DaemonCore
 from groupcomm.security.keys import KeyRing
 from groupcomm.session.frames import HELLO_FRAME_BYTES
 from groupcommd.doors import Guest, Keeper, Refused, TlsDoor, _read_frame
 from groupcommd.tls_socket import TlsSocket
-from tests.core.core.clients import PLENTY, Clients
+from tests.core.engine.clients import PLENTY, Clients
 from tests.fuzz.checks import Target
 
 TOKEN: Final = "sensor:right"

@@ -6,7 +6,7 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.config.rekeying import Rekeying
-from groupcomm.core.gate import STALE
+from groupcomm.engine.gate import STALE
 from groupcomm.security.layout import SUITE_AES_GCM
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.host import Host

@@ -12,7 +12,7 @@ from typing import Final
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.core import (
+from groupcomm.engine import (
     ClientBytes,
     ClientGone,
     ClientInput,

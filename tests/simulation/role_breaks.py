@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from groupcomm.config.view import Incarnation
-from groupcomm.core.guard import Guard
+from groupcomm.engine.guard import Guard
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Refused
 from groupcomm.security.access import Access

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from groupcomm.config.view import Incarnation
-from groupcomm.core.desk import Desk
-from groupcomm.core.guard import Guard
-from groupcomm.core.keeper import Keeper
+from groupcomm.engine.desk import Desk
+from groupcomm.engine.guard import Guard
+from groupcomm.engine.keeper import Keeper
 from groupcomm.groups.table import GroupTable
 from groupcomm.security import opening, sealing
 from groupcomm.security.channels import Channel

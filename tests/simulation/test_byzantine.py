@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from groupcomm.core.plausible import Plausible
+from groupcomm.engine.plausible import Plausible
 from groupcomm.order.admission import Admission
 from groupcomm.sim.byzantine import Byzantine
 from groupcomm.sim.cluster import Cluster

@@ -9,7 +9,7 @@ import pytest
 
 from groupcomm.config.rekeying import Rekeying
 from groupcomm.config.view import Incarnation
-from groupcomm.core.identity_gate import IdentityGate
+from groupcomm.engine.identity_gate import IdentityGate
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.names import cluster_number
 from groupcomm.security.channels import Channel

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from groupcomm.config.core import CounterStarts
-from groupcomm.core import StoreKeys
+from groupcomm.engine import StoreKeys
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.states import Reason, State

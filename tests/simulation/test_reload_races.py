@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 import pytest
 
-from groupcomm.core import ProgramSettings
+from groupcomm.engine import ProgramSettings
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Event, Message, Refused
 from groupcomm.security.access import Access, Rule, Verb

@@ -11,14 +11,14 @@ from types import FrameType
 
 import pytest
 
-from groupcomm.core import ClientBytes
-from groupcomm.core import intake as intake_module
+from groupcomm.engine import ClientBytes
+from groupcomm.engine import intake as intake_module
 from groupcomm.security.access import Access, Rule, Verb
 from groupcomm.session.daemon import _FROM_CLIENTS
 from groupcomm.session.frames import FrameKind
 from groupcomm.session.prices import BUNDLE_PRICES, FRAME_PRICES, WRONG
 from groupcomm.wire.bundle import BundleKind
-from tests.core.core.clients import Clients
+from tests.core.engine.clients import Clients
 from tests.simulation.loaded import Plant, Polite, Rude
 from tests.simulation.rude_frames import (
     AGREED,

@@ -8,8 +8,8 @@ import pytest
 
 from groupcomm.security.layout import SUITE_AES_GCM
 from groupcomm.sim.variants.bug import KnownBug
-from tests.core.core import test_access_control as access
-from tests.core.core import test_identity_gate as gates
+from tests.core.engine import test_access_control as access
+from tests.core.engine import test_identity_gate as gates
 from tests.core.security import test_exchange, test_hello, test_quotas, test_rotation
 from tests.simulation import test_replays as replays
 from tests.simulation import test_rotation as rotations

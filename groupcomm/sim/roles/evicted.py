@@ -16,8 +16,8 @@ import attrs
 from groupcomm.config.rekeying import Rekeying
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.core import DaemonCore, Input, Output, Over, Store, drive
-from groupcomm.core.identity_gate import IdentityGate
+from groupcomm.engine import DaemonCore, Input, Output, Over, Store, drive
+from groupcomm.engine.identity_gate import IdentityGate
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.names import daemon_number
 from groupcomm.security.channels import CHANNEL_OF, Channel

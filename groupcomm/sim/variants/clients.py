@@ -1,6 +1,6 @@
 """Wrong ways to hand on what a client is owed: it ends before anybody can miss anything."""
 
-from groupcomm.core.desk import Desk
+from groupcomm.engine.desk import Desk
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon import DaemonSession, State
 from groupcomm.sim.variants.bug import Right, known_bug

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from groupcomm.config.view import View
-from groupcomm.core.desk import Desk
+from groupcomm.engine.desk import Desk
 from groupcomm.events import MemberId, Message
 from groupcomm.groups.audience import Audience
 from groupcomm.groups.groups import Groups

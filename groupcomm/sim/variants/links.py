@@ -3,7 +3,7 @@
 from typing import Any
 
 from groupcomm.config.view import RING
-from groupcomm.core.delivery import Delivery
+from groupcomm.engine.delivery import Delivery
 from groupcomm.hop.handover import Handover
 from groupcomm.hop.link import Link
 from groupcomm.hop.queue import Queued

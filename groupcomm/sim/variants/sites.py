@@ -5,8 +5,8 @@ from typing import Any
 from msgspec import structs
 
 from groupcomm.config.view import View
-from groupcomm.core.arrivals import Arrivals
-from groupcomm.core.operation import Operation
+from groupcomm.engine.arrivals import Arrivals
+from groupcomm.engine.operation import Operation
 from groupcomm.membership.link_states import LinkStates
 from groupcomm.membership.neighbours import Neighbours
 from groupcomm.membership.recovery import Recovery

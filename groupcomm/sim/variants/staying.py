@@ -2,9 +2,9 @@
 
 from typing import Any, cast
 
-from groupcomm.core.delivery import Delivery
-from groupcomm.core.subscriptions import Subscriptions
-from groupcomm.core.withheld import Withheld
+from groupcomm.engine.delivery import Delivery
+from groupcomm.engine.subscriptions import Subscriptions
+from groupcomm.engine.withheld import Withheld
 from groupcomm.groups.reach import Reach
 from groupcomm.sim.variants.bug import Right, site_bug
 from groupcomm.stream.packer import Packer, Source

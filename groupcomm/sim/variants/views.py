@@ -5,11 +5,11 @@ from typing import Any
 import attrs
 
 from groupcomm.config.view import View
-from groupcomm.core.daemon import DaemonCore
-from groupcomm.core.delivery import Delivery
-from groupcomm.core.desk import Desk
-from groupcomm.core.ending import Ending
-from groupcomm.core.heritage import Heritage
+from groupcomm.engine.daemon import DaemonCore
+from groupcomm.engine.delivery import Delivery
+from groupcomm.engine.desk import Desk
+from groupcomm.engine.ending import Ending
+from groupcomm.engine.heritage import Heritage
 from groupcomm.groups.announcement import Announcement, Announcements
 from groupcomm.membership import agreement as agreement_module
 from groupcomm.membership import gather as gather_module

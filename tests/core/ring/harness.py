@@ -7,7 +7,7 @@ from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.clocks.stamp import Stamp, ViewId
 from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
-from groupcomm.core.backlog import Backlog
+from groupcomm.engine.backlog import Backlog
 from groupcomm.hop.routes import Routes
 from groupcomm.level import ServiceLevel
 from groupcomm.ring.ring import Ring

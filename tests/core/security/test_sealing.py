@@ -10,7 +10,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.rekeying import Rekeying
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.core.suites import make_gate
+from groupcomm.engine.suites import make_gate
 from groupcomm.errors import ConfigError
 from groupcomm.security import sealing
 from groupcomm.security.channels import Channel

@@ -9,7 +9,7 @@ from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.clocks.stamp import Stamp, ViewId
 from groupcomm.config.view import DaemonId, Incarnation, View
-from groupcomm.core.backlog import Backlog
+from groupcomm.engine.backlog import Backlog
 from groupcomm.level import ServiceLevel
 from groupcomm.stream.gaps import MAX_GAPS, Gaps
 from groupcomm.stream.packer import ROOM_RINGS, Packer, bundle_room

@@ -1,0 +1,321 @@
+"""From packets to local clients: streams, order, groups and desk of one daemon, wired together.
+
+What is received or numbered goes in by `take`, horizons and frontiers by `count` and `reach`;
+`deliver` then gives out all that has become deliverable, once per step. Nothing is given out before
+the announcements of all daemons are here: it would meet groups that are not known yet.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from groupcomm.clocks.latest import LatestTime
+from groupcomm.clocks.ring_clock import RingClock
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.config.core import CounterStarts
+from groupcomm.config.view import View
+from groupcomm.engine.desk import Desk
+from groupcomm.engine.numbers import highest_used
+from groupcomm.engine.probe import Probe
+from groupcomm.engine.waits import OrderedWaits
+from groupcomm.errors import Contradiction, ProtocolViolation
+from groupcomm.groups.announcement import Announcements
+from groupcomm.groups.groups import Groups
+from groupcomm.groups.reach import Reach
+from groupcomm.order.order import Order
+from groupcomm.security.replay import ReplayWindow
+from groupcomm.stream.stream import Stream
+from groupcomm.wire.bundle import Bundle, BundleKind
+from groupcomm.wire.data import DataPacket
+from groupcomm.wire.unreliable import UnreliablePacket
+
+_STATE = BundleKind.STATE
+_SUBSCRIBE = BundleKind.SUBSCRIBE
+_KEYS = BundleKind.KEYS
+
+MOST_UNRELIABLE: Final = 2**32
+"""Datagrams outside the streams between two that come from one daemon: years of them."""
+
+
+class Delivery:
+    """The deliveries of one daemon in one view.
+
+    Args:
+        view: the view.
+        me: index of this daemon.
+        starts: where counters start.
+        clock: of the ring.
+        desk: the local sessions.
+        begun: is called when all announcements are here, before anything is given out.
+        latest: the latest time that can be true.
+        probe: an observer for traces.
+
+    Attributes:
+        streams: by ring.
+        announcements: with what the daemons have come into the view.
+        complete: they are all here.
+        order: what may be given out.
+        groups: to whom.
+        wanted: which daemons want what.
+        holds_packets: whether any packet, of any stream, is not yet forgotten here.
+    """
+
+    __slots__ = (
+        "_begun",
+        "_clock",
+        "_desk",
+        "_early",
+        "_first_connection",
+        "_keys",
+        "_latest",
+        "_moved",
+        "_probe",
+        "_ring_of",
+        "_unreliable_seen",
+        "_waits",
+        "announcements",
+        "complete",
+        "groups",
+        "holds_packets",
+        "order",
+        "streams",
+        "wanted",
+    )
+
+    def __init__(
+        self,
+        view: View,
+        me: int,
+        starts: CounterStarts,
+        *,
+        clock: RingClock,
+        desk: Desk,
+        begun: Callable[[], None],
+        keys: Callable[[int, Bundle], None],
+        latest: LatestTime,
+        probe: Probe,
+    ) -> None:
+        self.streams = [Stream(ring, starts.stream) for ring in range(len(view.rings))]
+        self.order = Order(
+            self.streams,
+            len(view.daemons),
+            clock=view.clock,
+            release=self._release,
+            counted=probe.counted,
+        )
+        self.groups = Groups(view, me, desk)
+        self.wanted = Reach(view, me)
+        self.announcements = Announcements([daemon.name for daemon in view.daemons])
+        self.complete = False
+        self._begun = begun
+        self._keys = keys
+        self._latest = latest
+        self._early: list[Bundle] = []  # given out by the order before all is announced
+        self.holds_packets = False
+        self._ring_of = view.ring_of
+        self._clock = clock
+        self._desk = desk
+        self._probe = probe
+        self._waits = OrderedWaits()
+        self._unreliable_seen = [ReplayWindow(starts.unreliable) for _ in view.daemons]
+        self._moved = False  # something came that may make something deliverable
+        self._first_connection = view.id.counter + starts.connection  # of one who connects now
+
+    @property
+    def highest_connection(self) -> int:
+        """The highest number of a connection that was seen in the view."""
+        return highest_used(self.groups.highest, self._first_connection)
+
+    # ---- what comes ----
+
+    def take_recovered(self, packet: DataPacket) -> bool:
+        """Enter a packet that a fellow sent after the view has ended, and that is not here yet.
+
+        Raises:
+            ProtocolViolation: it does not fit what is here.
+        """
+        self._latest.check(packet.time)
+        self.order.admission.check_stamp(packet)
+        self.streams[packet.ring].accept(packet)
+        self.order.classify(packet)
+        self._probe.held(packet.ring, packet.number, packet.time)
+        return True
+
+    def take(self, packet: DataPacket) -> bool:
+        """Enter a packet that was received; False if it is here already.
+
+        Raises:
+            ProtocolViolation: it does not fit what is here.
+        """
+        if self.is_here(packet):
+            return False
+        self._latest.check(packet.time)
+        self.order.admission.check(packet)
+        self._enter(packet)
+        return True
+
+    def can_be(self, time: int) -> bool:
+        """Whether this can be a time of this view."""
+        try:
+            self._latest.check(time)
+        except ProtocolViolation:
+            return False
+        return True
+
+    def is_here(self, packet: DataPacket) -> bool:
+        """Whether a number was received before; Contradiction if it was of another packet.
+
+        The header of a packet that stays elsewhere is as good as the packet.
+        """
+        stream = self.streams[packet.ring]
+        known = stream.packets.get(packet.number)
+        if known is not None and known.raw != packet.raw and known.withheld == packet.withheld:
+            raise Contradiction("content", f"packet {packet.number} of ring {packet.ring}, twice")
+        return known is not None or packet.number <= stream.held
+
+    def _enter(self, packet: DataPacket) -> None:
+        stream = self.streams[packet.ring]
+        held_before = stream.held
+        stream.accept(packet)
+        self._moved = self.holds_packets = True
+        self._clock.follow(packet.time)
+        self._probe.held(packet.ring, packet.number, packet.time)
+        self.order.accept(packet, held_before)
+
+    def originate(self, packet: DataPacket) -> None:
+        """Take a packet that was numbered here, and note whose senders wait for its position."""
+        self._probe.stamped(packet.ring, packet.number, packet.time)
+        self._enter(packet)
+        for bundle in packet.bundles:
+            if self._desk.numbered(bundle) or bundle.kind == _SUBSCRIBE:
+                self._waits.add(bundle)
+
+    def count(self, ring: int, value: int, upto: int) -> None:
+        """Take a horizon of a ring."""
+        self._clock.follow(value)
+        if self.order.blocks.announce(ring, value, upto, self.streams[ring].held):
+            self._moved = True
+
+    def reach(self, ring: int, frontier: int) -> None:
+        """Take a frontier of a ring."""
+        if self.order.frontiers.raise_to(ring, frontier):
+            self._moved = True
+
+    def is_new(self, packet: UnreliablePacket) -> bool:
+        """Whether this datagram outside the streams comes for the first time.
+
+        Raises:
+            ProtocolViolation: its daemon cannot have sent so many.
+        """
+        window = self._unreliable_seen[packet.daemon]
+        if packet.counter > window.highest + MOST_UNRELIABLE:
+            raise ProtocolViolation("counter", f"{packet.counter}, after {window.highest}")
+        if not window.check(packet.counter):
+            return False
+        window.accept(packet.counter)
+        return True
+
+    # ---- what goes ----
+
+    def deliver(self) -> None:
+        """Give out what packets, blocks or frontiers have made deliverable since the last time."""
+        if not self._moved or not self.complete:
+            return
+        self._moved = False
+        order = self.order
+        order.drain()
+        groups = self.groups
+        if groups.checks or groups.gone:
+            groups.settle(order.progress)
+        least = order.frontiers.least
+        if self._waits.waiting:
+            for bundle in self._waits.take(order.blocks.least, least):
+                self._end_wait(bundle)
+        self.holds_packets = False
+        for stream in self.streams:
+            if stream.packets:
+                stream.forget(least)
+                self.holds_packets |= bool(stream.packets)
+
+    def _end_wait(self, bundle: Bundle) -> None:
+        if bundle.kind == _SUBSCRIBE:
+            self._desk.subscriptions.known(bundle.groups[0])
+        else:
+            self._desk.tell_position(bundle)
+
+    def _release(self, bundle: Bundle) -> None:
+        if bundle.kind == _STATE:
+            self.hear(bundle)
+        elif self.complete:
+            self.release(bundle)
+        else:
+            self._early.append(bundle)
+
+    def hear(self, bundle: Bundle) -> None:
+        """Take a part of a daemon's announcement."""
+        self.announcements.take(bundle.packet.daemon, bundle)
+        if self.announcements.complete and not self.complete:
+            self._complete()
+
+    def _complete(self) -> None:
+        self.complete = True
+        self._moved = True
+        self.wanted.begin(self.announcements.whole)
+        self._begun()
+        self.groups.begin(self.announcements)
+        self._desk.review()  # a merge brings members whom other daemons have let in
+        early, self._early = self._early, []
+        for bundle in early:
+            self.release(bundle)
+
+    def release(self, bundle: Bundle) -> None:
+        """Give one bundle to its recipients, whatever its level asks for."""
+        packet: DataPacket = bundle.packet
+        if bundle.kind >= _SUBSCRIBE:
+            self._note_subscription(packet, bundle)
+            return
+        sender = self.groups.sender(bundle)
+        self._probe.released(
+            packet.ring, packet.number, packet.time, bundle.place, bundle, sender.name
+        )
+        self.groups.release(bundle)
+
+    def _note_subscription(self, packet: DataPacket, bundle: Bundle) -> None:
+        if bundle.kind == _KEYS:
+            self._keys(packet.daemon, bundle)
+            return
+        (group,) = bundle.groups
+        if bundle.kind == _SUBSCRIBE:
+            self.wanted.subscribe(packet.daemon, group)
+            self.order.hurry(packet.time)
+        else:
+            self.wanted.unsubscribe(packet.daemon, group)
+
+    def release_unreliable(self, packet: UnreliablePacket) -> None:
+        """Give out a datagram outside the streams; before all is announced it is lost."""
+        for bundle in packet.bundles if self.complete else ():
+            bundle.packet = packet
+            sender = self.groups.sender(bundle)
+            self._probe.released(self._ring_of[packet.daemon], 0, 0, 0, bundle, sender.name)
+            self.groups.release_unreliable(bundle)
+        packet.bundles = []  # each refers to its packet, which is of no further use
+
+    # ---- when the view is over ----
+
+    def tell_positions(self, boundary: Stamp | None) -> list[Bundle]:
+        """Tell senders where their messages stand in the regular part, of those that wait for it.
+
+        Args:
+            boundary: where the transitional part begins; None if there is none.
+
+        Returns:
+            What is transitional, to be told once that has been delivered.
+        """
+        regular, transitional = self._waits.take_rest(boundary)
+        for bundle in regular:
+            self._desk.tell_position(bundle)
+        return transitional
+
+    def tell_transitional(self, bundles: list[Bundle]) -> None:
+        """Tell senders where these messages stand: in a view that has ended before."""
+        for bundle in bundles:
+            self._desk.tell_position(bundle, transitional=True)

@@ -1,0 +1,83 @@
+"""Leaving: how a daemon ends in order, and anyhow where that takes too long.
+
+Pure. ``now`` is in seconds. A daemon has left in order once all its sessions have ended for
+everybody, what they sent has numbers, and the whole view holds it; then it tells the others. That
+needs a view that goes on. Between two views, or with a fellow that does not answer, nobody can say
+how long it takes. So after ``leave_timeout_s`` the daemon tells the others as far as they hear it,
+and has left: for them as if it had been killed, but that they need not wait for a timeout.
+"""
+
+from math import inf
+from typing import Protocol
+
+from groupcomm.engine.desk import Desk
+from groupcomm.engine.operation import Operation
+from groupcomm.membership.states import State
+
+
+class Leaver(Protocol):
+    """The daemon that leaves."""
+
+    desk: Desk
+    operation: Operation | None
+
+    @property
+    def state(self) -> State:
+        """How far it is on the way from view to view."""
+
+
+class Leaving:
+    """The end of one start of a daemon.
+
+    Attributes:
+        begun: it was told to leave.
+        due: when it leaves anyhow; inf before it was told to, and when it has gone.
+        unfinished: what could not be done in time; empty if it left in order.
+    """
+
+    __slots__ = ("_core", "_timeout_s", "begun", "due", "unfinished")
+
+    def __init__(self, core: Leaver, timeout_s: float) -> None:
+        self._core = core
+        self._timeout_s = timeout_s
+        self.begun = False
+        self.due = inf
+        self.unfinished = ""
+
+    def may_go(self, now: float) -> bool:
+        """Return whether the others can be told now; call it after each step once it has begun."""
+        if self.due == inf:
+            self.due = now + self._timeout_s
+        if not self._is_settled():
+            if now < self.due:
+                return False
+            self.unfinished = self._what_is_left()
+        self.due = inf
+        return True
+
+    def _is_settled(self) -> bool:
+        """Return whether nothing of this daemon would be missing anywhere.
+
+        What fellows number is theirs: while they send, the last of it is never held everywhere.
+        Without a view nothing was ever taken from a program, so there is nothing to hand over.
+        """
+        operation = self._core.operation
+        if operation is None:
+            return True
+        between = self._core.state is not State.OPERATIONAL
+        return (
+            self._core.desk.empty and operation.settled and (between or operation.delivery.complete)
+        )
+
+    def _what_is_left(self) -> str:
+        core, operation = self._core, self._core.operation
+        assert operation is not None
+        counts = {
+            "sessions have not ended everywhere": core.desk.unfinished,
+            "bundles of messages have no number": core.desk.backlog.size,
+            "packets are not held by the whole view": operation.unsettled,
+        }
+        found = [f"{count} {what}" for what, count in counts.items() if count]
+        if core.state is not State.OPERATIONAL:
+            found.append(f"the daemon was looking for a view ({core.state.name.lower()})")
+        return ", ".join(found) or "the view was not complete"

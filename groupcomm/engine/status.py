@@ -1,0 +1,375 @@
+"""Status: what a core tells about itself, as one frozen value; for status pages, logs, metrics.
+
+Times are seconds of the monotonic clock that steps are given, counts are since this start.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import attrs
+
+from groupcomm.config.view import DaemonId, View
+from groupcomm.membership.comparison import Other
+from groupcomm.membership.peers import Peer
+from groupcomm.membership.reservation import Reservation
+from groupcomm.membership.states import Reason, State
+from groupcomm.session.daemon import DaemonSession
+
+if TYPE_CHECKING:
+    from groupcomm.engine.daemon import DaemonCore
+    from groupcomm.engine.keeper import Keeper
+    from groupcomm.engine.operation import Operation
+
+Counts: TypeAlias = Mapping[str, int]
+
+
+@attrs.frozen(kw_only=True)
+class PeerStatus:
+    """Another daemon, in its latest start.
+
+    Attributes:
+        name: as it says, or as it is listed; None if neither.
+        heard_at: when its own datagrams came last; -inf if never.
+        left: it has left in order.
+        reading: physical time when its latest join was sent, microseconds; None without one.
+        joined_at: when that join came.
+        advised: settings that it has told; key and values.
+    """
+
+    name: str | None
+    heard_at: float
+    left: bool
+    reading: int | None
+    joined_at: float
+    advised: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@attrs.frozen(kw_only=True)
+class BrokenStatus:
+    """A daemon that has broken the protocol.
+
+    Attributes:
+        name: of it, or its number if it has told no name.
+        counts: of what it has sent, by kind.
+        until: it is left out before this time.
+    """
+
+    name: str
+    counts: Counts
+    until: float
+
+
+@attrs.frozen(kw_only=True)
+class ClockStatus:
+    """Physical time.
+
+    Attributes:
+        reading: now, microseconds.
+        jumps: of the wall clock, that were seen.
+    """
+
+    reading: int
+    jumps: int
+
+
+@attrs.frozen(kw_only=True)
+class DiskStatus:
+    """The disk that marks of view counters are written to.
+
+    Attributes:
+        write_s: how long writes take, the longest of late.
+        asked_at: since when the write that is under way is asked for; None without one.
+        error: why the last write failed; None if it did not.
+        aside: others are in a view that needs a mark which the disk does not hold yet.
+    """
+
+    write_s: float
+    asked_at: float | None
+    error: str | None
+    aside: bool
+
+
+@attrs.frozen(kw_only=True)
+class RingStatus:
+    """The ring of the present view.
+
+    Attributes:
+        token: the state of the ring, lower case.
+        hop: how often the token was passed on.
+        held_by_all: packets of the ring up to this number are at all its daemons.
+        held: numbers of packets up to which all are here, by ring of the view.
+        frontiers_least: everything at or below this stamp is at all daemons of the view.
+        token_losses, token_retransmissions: counts.
+        waiting_bundles: what has no number yet.
+    """
+
+    token: str
+    hop: int
+    held_by_all: int
+    held: tuple[int, ...]
+    frontiers_least: int
+    token_losses: int
+    token_retransmissions: int
+    waiting_bundles: int
+
+
+@attrs.frozen(kw_only=True)
+class LinkStatus:
+    """A link of the present view that ends here; bytes are of datagrams before sealing.
+
+    Attributes:
+        to: name of the daemon at the other end.
+        carries_bytes: how large datagrams pass.
+        most_bytes: how large there are.
+        narrow: large ones are lost.
+    """
+
+    to: str
+    carries_bytes: int
+    most_bytes: int
+    narrow: bool
+
+
+@attrs.frozen(kw_only=True)
+class SessionStatus:
+    """One program's session.
+
+    Attributes:
+        output_bytes: wait to be read by it.
+        backlog_bytes: wait for a number.
+        dropped: UNRELIABLE messages, as it did not keep up.
+    """
+
+    connection: int
+    user: str
+    principal: str
+    output_bytes: int
+    backlog_bytes: int
+    dropped: int
+
+
+@attrs.frozen(kw_only=True)
+class AccessStatus:
+    """What rules and quotas have refused.
+
+    Attributes:
+        rules: how many hold.
+        refused: how often, by verb.
+        foreign: joins at other daemons that these rules would have refused.
+    """
+
+    rules: int
+    refused: Counts
+    foreign: int
+
+
+@attrs.frozen(kw_only=True)
+class TrafficStatus:
+    """Messages of local sessions and for them, and bytes of their bodies; see engine/traffic.py."""
+
+    taken: int
+    taken_bytes: int
+    delivered: int
+    delivered_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class DatagramStatus:
+    """Datagrams of the core; see engine/counters.py."""
+
+    sent: int
+    received: int
+    rejected: Counts
+    foreign: int
+    stale: int
+    duplicates: int
+    violations: Counts
+
+
+@attrs.frozen(kw_only=True)
+class KeyStatus:
+    """Keys and identities.
+
+    Attributes:
+        lacks: the name of a daemon and the key that it seals with, as it has proved, and that is
+            not here; None if there is none.
+        lacked: a key that is not here and that some datagram has named; anybody can name one.
+        evicted: the others trust this daemon's identity no more, and the file says so.
+        told: the keys here and at all members, without secrets; None without a key file.
+    """
+
+    lacks: tuple[str, int] | None
+    lacked: int | None
+    evicted: bool
+    told: Mapping[str, Any] | None
+
+
+@attrs.frozen(kw_only=True)
+class Status:
+    """All that a core tells about itself at one time.
+
+    Attributes:
+        at: that time.
+        daemon: which start this is.
+        state: how far it is on the way from view to view.
+        view: the regular view that was installed last; None before the first.
+        majority: whether that has most daemons; None without one.
+        reasons: how often it has looked for a view, by cause.
+        configured: names of all daemons.
+        peers: those that are known, whether configured or not.
+        differing: configurations that differ from this daemon's.
+        ring, links: of the present view; None and () without one.
+    """
+
+    at: float
+    daemon: DaemonId
+    state: State
+    view: View | None
+    majority: bool | None
+    reasons: Mapping[Reason, int]
+    configured: tuple[str, ...]
+    peers: tuple[PeerStatus, ...]
+    differing: tuple[Other, ...]
+    broken: tuple[BrokenStatus, ...]
+    clock: ClockStatus
+    disk: DiskStatus
+    ring: RingStatus | None
+    links: tuple[LinkStatus, ...]
+    sessions: tuple[SessionStatus, ...]
+    access: AccessStatus
+    traffic: TrafficStatus
+    datagrams: DatagramStatus
+    keys: KeyStatus
+
+
+def status_of(core: "DaemonCore", now: float) -> Status:
+    """Return what there is to tell about a core at a time."""
+    membership, view, operation = core.membership, core.membership.view, core.operation
+    known = membership.peers
+    majority = None if view is None else core.config.has_majority(len(view.daemons))
+    return Status(
+        at=now,
+        daemon=core.start.daemon,
+        state=membership.state,
+        view=view,
+        majority=majority,
+        reasons=MappingProxyType(dict(membership.reasons)),
+        configured=tuple(core.config.daemons),
+        peers=tuple(map(_peer, known.values())),
+        differing=tuple(membership.comparison.others(view, now)),
+        broken=tuple(
+            BrokenStatus(
+                name=known[number].label if number in known else f"daemon {number:x}",
+                counts=_frozen(fellow.counts),
+                until=fellow.until,
+            )
+            for number, fellow in membership.trust.fellows.items()
+        ),
+        clock=ClockStatus(reading=core.physical.read(now), jumps=core.physical.jumps),
+        disk=_disk(core.reservation),
+        ring=None if operation is None else _ring(core, operation),
+        links=() if operation is None else _links(operation),
+        sessions=tuple(_session(s) for s in core.desk.sessions.values() if s.has_client),
+        access=AccessStatus(
+            rules=len(core.desk.guard.access.rules),
+            refused=_frozen(core.desk.guard.refused),
+            foreign=core.desk.guard.foreign,
+        ),
+        traffic=_traffic(core),
+        datagrams=_datagrams(core),
+        keys=_keys(core.keeper),
+    )
+
+
+def _frozen(counts: Mapping[str, int]) -> Counts:
+    return MappingProxyType(dict(counts))
+
+
+def _peer(peer: Peer) -> PeerStatus:
+    return PeerStatus(
+        name=peer.name,
+        heard_at=peer.heard_at,
+        left=peer.left,
+        reading=None if peer.join is None else peer.join.reading,
+        joined_at=peer.join_at,
+        advised=() if peer.settings is None else peer.settings.advised,
+    )
+
+
+def _disk(reservation: Reservation) -> DiskStatus:
+    return DiskStatus(
+        write_s=reservation.write_s,
+        asked_at=None if reservation.to_store is None else reservation.asked_at,
+        error=reservation.error,
+        aside=reservation.is_short,
+    )
+
+
+def _ring(core: "DaemonCore", operation: "Operation") -> RingStatus:
+    ring = operation.ring
+    return RingStatus(
+        token=ring.state.name.lower(),
+        hop=ring.away.hop,
+        held_by_all=ring.everywhere,
+        held=tuple(stream.held for stream in operation.streams),
+        frontiers_least=operation.delivery.order.frontiers.least,
+        token_losses=ring.away.token_losses,
+        token_retransmissions=ring.away.token_retransmissions,
+        waiting_bundles=core.desk.backlog.size + core.desk.subscriptions.holds,
+    )
+
+
+def _links(operation: "Operation") -> tuple[LinkStatus, ...]:
+    return tuple(
+        LinkStatus(
+            to=operation.view.daemons[at].name,
+            carries_bytes=link.path.carries,
+            most_bytes=link.path.most,
+            narrow=link.path.is_narrow,
+        )
+        for at, link in operation.links.items()
+    )
+
+
+def _session(session: DaemonSession) -> SessionStatus:
+    return SessionStatus(
+        connection=session.connection,
+        user=session.user,
+        principal=session.principal,
+        output_bytes=session.output_bytes,
+        backlog_bytes=session.backlog_bytes,
+        dropped=session.dropped,
+    )
+
+
+def _traffic(core: "DaemonCore") -> TrafficStatus:
+    traffic = core.desk.traffic
+    return TrafficStatus(
+        taken=traffic.taken,
+        taken_bytes=traffic.taken_bytes,
+        delivered=traffic.delivered,
+        delivered_bytes=traffic.delivered_bytes,
+    )
+
+
+def _datagrams(core: "DaemonCore") -> DatagramStatus:
+    counters = core.counters
+    return DatagramStatus(
+        sent=counters.sent,
+        received=counters.received,
+        rejected=_frozen(counters.rejected),
+        foreign=counters.foreign,
+        stale=counters.stale,
+        duplicates=counters.duplicates,
+        violations=_frozen(counters.violations),
+    )
+
+
+def _keys(keeper: "Keeper") -> KeyStatus:
+    return KeyStatus(
+        lacks=keeper.lacks,
+        lacked=keeper.lacked,
+        evicted=keeper.is_evicted,
+        told=keeper.told() if keeper.keys is not None else None,
+    )

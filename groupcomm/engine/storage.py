@@ -1,0 +1,67 @@
+"""Storage: what of a core is to be on disk, one write of a kind at a time.
+
+Pure. A disk may take seconds: while a write is under way a newer wish waits, and no wish is said
+twice. The parts that want something stored wait for it where they have to.
+"""
+
+from groupcomm.engine.keeper import Keeper
+from groupcomm.engine.output import Store, StoreKeys, StoreMark, StoreRoll
+from groupcomm.membership.reservation import Reservation
+from groupcomm.security.identity import Roll
+from groupcomm.security.keys import KeyRing
+
+
+class Storage:
+    """The writes of one start of a daemon.
+
+    Args:
+        reservation: wants marks of view counters.
+        keeper: wants keys and identities.
+    """
+
+    __slots__ = ("_keeper", "_keys", "_mark", "_reservation", "_roll")
+
+    def __init__(self, reservation: Reservation, keeper: Keeper) -> None:
+        self._reservation = reservation
+        self._keeper = keeper
+        self._mark = self._keys = self._roll = False  # a write is under way
+
+    @property
+    def may_begin(self) -> bool:
+        """Return whether no write of keys or identities is under way."""
+        return not (self._keys or self._roll)
+
+    def begin(self) -> list[Store]:
+        """Return the writes that begin now."""
+        found: list[Store] = []
+        mark, keys, roll = self._reservation.to_store, *self._keeper.to_store()
+        if mark is not None and not self._mark:
+            self._mark = True
+            found.append(StoreMark(mark))
+        if keys is not None and not self._keys:
+            self._keys = True
+            found.append(StoreKeys(keys))
+        if roll is not None and not self._roll:
+            self._roll = True
+            found.append(StoreRoll(roll))
+        return found
+
+    def mark_stored(self, mark: int, now: float) -> None:
+        """The disk holds a mark."""
+        self._mark = False
+        self._reservation.stored(mark, now)
+
+    def mark_not_stored(self, reason: str, now: float) -> None:
+        """The disk does not hold the mark; it is asked again later."""
+        self._mark = False
+        self._reservation.failed(reason, now)
+
+    def keys_stored(self, keys: KeyRing) -> None:
+        """The key file holds these keys."""
+        self._keys = False
+        self._keeper.stored(keys)
+
+    def roll_stored(self, roll: Roll) -> None:
+        """The identities' file tells of these."""
+        self._roll = False
+        self._keeper.stored_roll(roll)

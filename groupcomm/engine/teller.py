@@ -1,0 +1,160 @@
+"""The teller: what this daemon's sessions are told, by the half of the desk that speaks.
+
+Pure. Frames are encoded once for all who get them; what comes before a session's WELCOME waits.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.engine.blocking import Blocking
+from groupcomm.engine.guard import Guard, alone
+from groupcomm.engine.told_causes import ToldCauses
+from groupcomm.engine.traffic import Traffic
+from groupcomm.events import GroupView, MemberId, Refused
+from groupcomm.level import ServiceLevel
+from groupcomm.session.codes import Code
+from groupcomm.session.daemon import DaemonSession, SessionLimits, State
+from groupcomm.session.frames import (
+    encode_abort,
+    encode_answer,
+    encode_delivery,
+    encode_undeliverable,
+)
+from groupcomm.session.principal_frame import encode_principal
+from groupcomm.session.refused_frame import encode_refused
+from groupcomm.session.view_frame import encode_view
+from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.raw import Raw
+
+_UNRELIABLE = ServiceLevel.UNRELIABLE
+_CONNECTING = State.CONNECTING
+_OPEN = State.OPEN
+_WITHDRAWING = State.WITHDRAWING
+_LEAVING = State.LEAVING
+
+
+class Teller(ABC):
+    """Speaks to all local sessions.
+
+    Attributes:
+        sessions: by connection number: from the begin of a client's stream until no daemon knows
+            the session and that stream has ended.
+        ready: connections with new output.
+        blocking: those for which all senders wait.
+        limits: of sessions that begin from now on.
+        traffic: counts of what sessions gave and got.
+        guard: what they may do.
+    """
+
+    def __init__(self, limits: SessionLimits) -> None:
+        self.limits = limits
+        self._now = 0.0
+        self.sessions: dict[int, DaemonSession] = {}
+        self._causes = ToldCauses()
+        self._principals: set[int] = set()  # connections that asked for senders' principals
+        self.blocking = Blocking()
+        self.ready: dict[int, None] = {}
+        self.traffic = Traffic()
+        self.guard = Guard()
+
+    @abstractmethod
+    def _end(self, session: DaemonSession, code: int, reason: str) -> None:
+        """End a session, and tell its client why."""
+
+    @abstractmethod
+    def _cut_off(self, session: DaemonSession, before: State) -> None:
+        """Do what the end of a session asks for whose client was too slow in the state before."""
+
+    @abstractmethod
+    def _principal_at(self, daemon: int, connection: int) -> str:
+        """Return whose session one of any daemon of the view is; "" while nobody knows."""
+
+    def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
+        """Hand a bundle to sessions; encoded once for all of them."""
+        unreliable = bundle.level == _UNRELIABLE
+        packet = bundle.packet
+        parts = None if unreliable else (packet.time, packet.ring, bundle.place)
+        frame = encode_delivery(sender.name, sender.connection, parts, bundle.body)
+        receivers = list(connections)
+        self.traffic.deliver(bundle, len(receivers))
+        if self._principals:
+            self._tell_principal(receivers, packet.daemon, sender.connection)
+        if self._causes.wanted and not unreliable:
+            receivers, asked = self._causes.split(receivers)
+            if asked:
+                self._push_all(asked, *self._causes.before(frame, bundle))
+        for connection in receivers:
+            session = self.sessions.get(connection)
+            if session is not None:
+                self._push(session, frame, unreliable)
+
+    def _tell_principal(self, receivers: list[int], daemon: int, sender: int) -> None:
+        """Tell those that asked whose the next delivery is, unless the last one was, too."""
+        principal = self._principal_at(daemon, sender)
+        frame = encode_principal(principal)
+        for connection in self._principals.intersection(receivers):
+            session = self.sessions.get(connection)
+            if session is not None and session.told_principal != principal:
+                session.told_principal = principal
+                self._push(session, (frame,))
+
+    def _push(
+        self, session: DaemonSession, frame: tuple[Raw, ...], droppable: bool = False
+    ) -> None:
+        """Tell a session something, if it is to be told anything."""
+        state = session.state
+        if state is _OPEN or state is _LEAVING:
+            self.ready[session.connection] = None
+            if not session.push(*frame, droppable=droppable):
+                self._cut_off(session, state)
+            elif session.block_bytes is not None and session.blocks:
+                self.blocking.add(session, self._now, self.limits.block_s)
+        elif state is _CONNECTING or state is _WITHDRAWING:
+            session.early.append((frame, droppable))
+
+    def show_view(self, connections: Iterable[int], view: GroupView) -> None:
+        """Tell sessions of a group view; those that may not see members, of themselves alone."""
+        if self.guard.access.restricts:
+            connections = self._show_blind(connections, view)
+        self._push_all(connections, encode_view(view))
+
+    def _show_blind(self, connections: Iterable[int], view: GroupView) -> list[int]:
+        """Tell sessions that may not see members; the others."""
+        seeing: list[int] = []
+        for connection in connections:
+            session = self.sessions.get(connection)
+            if session is None or self.guard.may_see(session, view.group):
+                seeing.append(connection)
+            else:
+                self._push(session, (encode_view(alone(view, session.member)),))
+        return seeing
+
+    def refuse(self, session: DaemonSession, refused: Refused) -> None:
+        """Tell a session what it may not do; a client that does not understand that is cut off."""
+        if session.takes_refusals:
+            self._push(session, (encode_refused(refused),))
+            session.replied()
+        else:
+            self._end(session, Code.ILLEGAL_GROUP, str(refused))
+
+    def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
+        """Tell sessions that no more fragments of a message will come."""
+        self._push_all(connections, encode_abort(sender, message))
+
+    def bounce(self, connection: int, message: int, target: str, position: Position) -> None:
+        """Tell a sender that its private message came too late for the target."""
+        self._push_all([connection], encode_undeliverable(message, target, position))
+
+    def _push_all(self, connections: Iterable[int], *frame: Raw) -> None:
+        for connection in connections:
+            session = self.sessions.get(connection)
+            if session is not None:
+                self._push(session, frame)
+
+    def answer(self, connection: int, data: bytes) -> None:
+        """Answer the query of a session; the next one is looked at once it has taken the answer."""
+        session = self.sessions.get(connection)
+        if session is not None:
+            self._push(session, (encode_answer(data),))
+            session.replied(answer=True)

@@ -1,0 +1,235 @@
+"""Some cores on a network that loses nothing but what a test cuts; time passes only in `run`."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from math import inf
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.start import Start
+from groupcomm.config.view import Incarnation
+from groupcomm.engine import (
+    AccessNews,
+    ClientBytes,
+    ClientOpened,
+    DaemonCore,
+    Input,
+    MarkStored,
+    News,
+    Output,
+    Over,
+    ProtocolNews,
+    Store,
+    StoreMark,
+    Transmission,
+    drive,
+)
+from groupcomm.events import Event
+from groupcomm.membership.states import State
+from groupcomm.session.client import ClientSession
+
+PLENTY = 1 << 30
+DELAY_S = 0.0005
+
+
+class Program:
+    """A client of one core, that has read all it was told."""
+
+    def __init__(self, core: DaemonCore, user: str, *, principals: bool = False) -> None:
+        self.core = core
+        self.connection = core.next_connection()
+        self.session = ClientSession(user, principals=principals)
+        self.events: list[Event] = []
+
+    def say(self) -> list[Input]:
+        """What it has for its daemon."""
+        data = self.session.take(PLENTY)
+        return [ClientBytes(self.connection, data)] if data else []
+
+    def read(self) -> None:
+        """Take what its daemon has for it."""
+        while parts := self.core.pop_output(self.connection, PLENTY):
+            self.events += self.session.receive(b"".join(parts))
+
+
+class Shell:
+    """Of one daemon of a cluster.
+
+    Attributes:
+        inputs: of its next step.
+        marks: that the disk has not stored yet.
+        news: all that its log would say.
+        over: how it has ended; None while it goes on.
+    """
+
+    def __init__(self, cluster: "Cluster", name: str) -> None:
+        self._cluster = cluster
+        self._name = name
+        self.inputs: list[Input] = []
+        self.marks: list[int] = []
+        self.news: list[News] = []
+        self.over: Over | None = None
+
+    def store(self, wanted: Sequence[Store]) -> None:
+        """Write at once, unless the test does."""
+        self.marks += [each.mark for each in wanted if isinstance(each, StoreMark)]
+        if self._cluster.stores:
+            self.store_now()
+
+    def store_now(self) -> None:
+        """Tell the core that all its marks are on disk."""
+        self.inputs += map(MarkStored, self.marks)
+        self.marks.clear()
+
+    def send(self, output: Output) -> bool:
+        """Have datagrams fly."""
+        self._cluster.send(self._name, output.datagrams)
+        return True
+
+    def serve(self, output: Output) -> None:
+        """Programs read."""
+        self.news += output.news
+        self._cluster.read(self._name)
+
+    def lines(self, kind: type[AccessNews] | type[ProtocolNews]) -> list[str]:
+        """What the log would say of access, or of who breaks the protocol."""
+        return [each.text for each in self.news if isinstance(each, kind)]
+
+    def finish(self, over: Over) -> None:
+        """Remember how it ended."""
+        self.over = over
+
+
+class Cluster:
+    """Cores by name, all of them in the same cluster.
+
+    Attributes:
+        cores: those that live.
+        shells: of those.
+        cut: pairs (from, to) between which everything is lost.
+        lost: which datagrams are lost to everybody.
+        stores: whether marks are written to disk at once; else the test does it.
+        log: (time, sender, target, datagram) of all that was sent.
+    """
+
+    def __init__(self, *sites: str, **settings: object) -> None:
+        """One letter of `sites` a daemon, one word a site."""
+        self.config = CoreConfig(
+            suite=0,
+            sites=tuple(map(tuple, sites)),
+            **settings,  # type: ignore[arg-type]  # whatever a test wants to change
+        )
+        self.now = 0.0
+        self.cores: dict[str, DaemonCore] = {}
+        self.shells: dict[str, Shell] = {}
+        self.cut: set[tuple[str, str]] = set()
+        self.lost: Callable[[bytes], bool] = lambda _: False
+        self.stores = True
+        self.programs: list[Program] = []
+        self.log: list[tuple[float, str, str, bytes]] = []
+        self._flying: list[tuple[float, str, bytes]] = []
+
+    def start(
+        self,
+        names: str,
+        restarts: int = 1,
+        random_id: int = 0,
+        counter: int = 0,
+        ahead_s: float = 0.0,
+    ) -> None:
+        """Start daemons, those that ran before anew; `counter` is the mark on their disks.
+
+        Their wall clocks are `ahead_s` ahead of the others'.
+        """
+        for name in names:
+            incarnation = Incarnation(restarts, random_id or ord(name))
+            start = Start(name=name, incarnation=incarnation, counter=counter)
+            self.shells[name] = Shell(self, name)
+            self.cores[name] = DaemonCore(
+                self.config, start, keys=None, now=self.now, wall=1000 + self.now + ahead_s
+            )
+
+    def connect(
+        self, name: str, user: str, principal: str = "", *, principals: bool = False
+    ) -> Program:
+        """A client that is admitted."""
+        program = Program(self.cores[name], user, principals=principals)
+        self.programs.append(program)
+        self.step(name, [], [ClientOpened(program.connection, principal)])
+        self.run(0.1)
+        return program
+
+    def isolate(self, *islands: str) -> None:
+        """Only those of one word hear each other from now on."""
+        self.cut = {
+            (one, other)
+            for one in self.config.daemons
+            for other in self.config.daemons
+            if not any(one in island and other in island for island in islands)
+        }
+
+    def deafen(self, one: str, other: str) -> None:
+        """From now on `one` does not hear `other`, nor what is on its way already."""
+        self.cut.add((other, one))
+        self._flying = [flying for flying in self._flying if flying[1] != one]
+
+    def step(self, name: str, datagrams: list[bytes], clients: Sequence[Input]) -> None:
+        """One step of one core, now; what it sends is on its way."""
+        shell = self.shells[name]
+        inputs, shell.inputs = [*shell.inputs, *clients], []
+        drive(self.cores[name], shell, self.now, datagrams, inputs)
+
+    def send(self, name: str, datagrams: Sequence[Transmission]) -> None:
+        """What a daemon sends is on its way."""
+        for target, datagram in datagrams:
+            for other in (target,) if target is not None else self._fellows(name):
+                self.log.append((self.now, name, other, datagram))
+                if (name, other) not in self.cut and not self.lost(datagram):
+                    self._flying.append((self.now + DELAY_S, other, datagram))
+
+    def read(self, name: str) -> None:
+        """Programs of a daemon read what there is for them."""
+        for program in self.programs:
+            if program.core is self.cores[name]:
+                program.read()
+
+    def _fellows(self, name: str) -> list[str]:
+        site = next(site for site in self.config.sites if name in site)
+        return [other for other in site if other != name]
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        end = self.now + seconds
+        while True:
+            said: defaultdict[str, list[Input]] = defaultdict(list)
+            for name in self.cores:
+                shell = self.shells[name]
+                said[name], shell.inputs = shell.inputs, []
+            for program in self.programs:
+                said[program.core.start.name] += program.say()
+            due = [core.deadline for core in self.cores.values()]
+            due += [at for at, _, _ in self._flying]
+            at = self.now if any(said.values()) else max(self.now, min(due, default=inf))
+            if at > end:
+                self.now = end
+                return
+            self.now = at
+            self._arrive(said)
+
+    def _arrive(self, said: dict[str, list[Input]]) -> None:
+        now = self.now
+        arrived: defaultdict[str, list[bytes]] = defaultdict(list)
+        for at, target, datagram in self._flying:
+            if at <= now:
+                arrived[target].append(datagram)
+        self._flying = [flying for flying in self._flying if flying[0] > now]
+        for name, core in list(self.cores.items()):
+            inputs = said.get(name, [])
+            if name in arrived or inputs or core.deadline <= now:
+                self.step(name, arrived[name], inputs)
+
+    def members(self, name: str) -> str:
+        """The daemons of a core's view, if it is in one."""
+        core = self.cores[name]
+        if core.state is not State.OPERATIONAL or core.view is None:
+            return ""
+        return "".join(daemon.name for daemon in core.view.daemons)
