@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from groupcomm.host.tls_socket import AnySocket
 from groupcomm_client.aio_stream import AioStream
 from groupcomm_client.connecting import ADMISSION_S, open_connection
 from groupcomm_client.connection import Connection
@@ -26,7 +27,6 @@ from groupcomm_client.credentials import Credentials, StrPath
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Step, Target, targets_of
 from groupcomm_client.staying import StayingConnection
-from groupcommd.tls_socket import AnySocket
 
 
 class AsyncioLoop:

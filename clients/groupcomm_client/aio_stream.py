@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
+from groupcomm.host.tls_socket import AnySocket
 from groupcomm_client.conversation import Conversation, Ready
 from groupcomm_client.gathering import Gathering
 from groupcomm_client.stream import read_some, write_some
-from groupcommd.tls_socket import AnySocket
 
 
 class AioStream(Gathering):

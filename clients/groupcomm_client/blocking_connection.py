@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from groupcomm.errors import LocalProtocolError, SessionEnded
 from groupcomm.events import GroupView, Ordered
+from groupcomm.host.tls_socket import AnySocket
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
 from groupcomm.session.parts import in_parts
@@ -17,7 +18,6 @@ from groupcomm_client.end_to_end.credentials import GroupSecret
 from groupcomm_client.facts import Facts
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.patience import move_on_after
-from groupcommd.tls_socket import AnySocket
 
 
 class BlockingConnection(Facts):

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from groupcomm.events import GroupView, Ordered
+from groupcomm.host.tls_socket import AnySocket
 from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking_connection import BlockingConnection
 from groupcomm_client.conversation import Conversation, Received
@@ -26,7 +27,6 @@ from groupcomm_client.patience import (
     seconds_left,
     wait_for_socket,
 )
-from groupcommd.tls_socket import AnySocket
 
 _Value = TypeVar("_Value")
 

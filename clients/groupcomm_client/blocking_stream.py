@@ -10,6 +10,7 @@ import socket
 import threading
 from contextlib import suppress
 
+from groupcomm.host.tls_socket import AnySocket
 from groupcomm_client.conversation import Conversation, Ready
 from groupcomm_client.patience import (
     check_time,
@@ -19,7 +20,6 @@ from groupcomm_client.patience import (
     wait_for_socket,
 )
 from groupcomm_client.stream import read_some, write_some
-from groupcommd.tls_socket import AnySocket
 
 
 class BlockingStream:

@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from groupcomm.errors import ConfigError
-from groupcommd.private_files import make_private_folder, open_private, write_new
+from groupcomm.host.private_files import make_private_folder, open_private, write_new
+from groupcomm.host.shown_certificate import PROGRAM, PROGRAM_NAME
 from groupcommd.revocation_file import Revocations, check_principal, revoke
-from groupcommd.shown_certificate import PROGRAM, PROGRAM_NAME
 
 REVOKED: Final = "revoked.toml"
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from groupcomm.errors import SessionEnded
+from groupcomm.host.tls_socket import TlsSocket
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Conversation
 from groupcomm_client.credentials import Credentials, StrPath
@@ -13,7 +14,6 @@ from groupcomm_client.end_to_end.credentials import GroupSecret
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop, TrioLoop
 from groupcomm_client.targets import TLS, default_address, not_admitted, open_socket
-from groupcommd.tls_socket import TlsSocket
 
 ADMISSION_S: Final = 10.0
 """Longer than any view change: being admitted is ordered among all daemons."""

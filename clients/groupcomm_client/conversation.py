@@ -28,6 +28,7 @@ from groupcomm.events import (
     Transition,
     Undeliverable,
 )
+from groupcomm.host.trace_file import TraceFile, now_us, trace_session
 from groupcomm.level import ServiceLevel
 from groupcomm.session.client import ClientSession, State
 from groupcomm_client.end_to_end.credentials import GroupSecret
@@ -36,7 +37,6 @@ from groupcomm_client.filtered import FilteredSession, Received
 from groupcomm_client.filters import factories
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.pending import Pending
-from groupcommd.trace_file import TraceFile, now_us, trace_session
 
 __all__ = ["Conversation", "Ready", "Received", "random_user"]
 

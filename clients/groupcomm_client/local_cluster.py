@@ -16,10 +16,10 @@ from typing import Any, Self
 import trio
 
 from groupcomm.errors import GroupCommError
+from groupcomm.host.addresses import DEFAULT_HOST
+from groupcomm.host.key_file import write_key_file
+from groupcomm.host.private_files import write_new
 from groupcomm_client.warm_start import ForkedProcess, start_warm
-from groupcommd.addresses import DEFAULT_HOST
-from groupcommd.key_file import write_key_file
-from groupcommd.private_files import write_new
 
 START_S = 15.0
 LEAVE_S = 10.0

@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeVar
 
 import trio
 
+from groupcomm.host.tls_socket import AnySocket
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Conversation
 from groupcomm_client.stream import SessionStream
-from groupcommd.tls_socket import AnySocket
 
 Step = Callable[[], Awaitable[object]]
 """Something to be done, and to be waited for."""

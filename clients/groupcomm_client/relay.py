@@ -16,13 +16,13 @@ import attrs
 import trio
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.addresses import Address
+from groupcomm.host.trace_file import now_us
 from groupcomm.sim.bottleneck import Bottleneck
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.loop import SECOND, Loop, microseconds, random_for
 from groupcomm.sim.network import Path, Put
 from groupcomm.sim.path_faults import PathFaults
-from groupcommd.addresses import Address
-from groupcommd.trace_file import now_us
 
 READ_BYTES: Final = 65_536
 MAX_READS: Final = 64

@@ -11,9 +11,9 @@ from typing import Final
 
 import trio
 
+from groupcomm.host.tls_socket import AnySocket
 from groupcomm_client.conversation import Conversation, Ready
 from groupcomm_client.gathering import Gathering
-from groupcommd.tls_socket import AnySocket
 
 READ_BYTES: Final = 65_536
 MAX_READS: Final = 4

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from groupcomm.errors import CannotConnect
-from groupcomm_client.credentials import Credentials
-from groupcomm_client.loops import Loop, Target
-from groupcommd.addresses import (
+from groupcomm.host.addresses import (
     DEFAULT_PORT,
     SOCKET_NAME,
     TLS_PORT,
     runtime_folders,
 )
-from groupcommd.tls_socket import AnySocket, TlsSocket, Wants
+from groupcomm.host.tls_socket import AnySocket, TlsSocket, Wants
+from groupcomm_client.credentials import Credentials
+from groupcomm_client.loops import Loop, Target
 
 TLS: Final = "tls://"
 ADDRESS_VARIABLE: Final = "GROUPCOMM_ADDRESS"

@@ -7,11 +7,11 @@ from typing import Final, TypeAlias
 import attrs
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.addresses import DEFAULT_HOST, Address, parse_address
+from groupcomm.host.private_files import ENTER_BY
 from groupcomm.security.access import VERBS, Access, Rule, Verb
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon import SessionLimits
-from groupcommd.addresses import DEFAULT_HOST, Address, parse_address
-from groupcommd.private_files import ENTER_BY
 from groupcommd.tls import TlsConfig
 
 Texts: TypeAlias = tuple[str, ...]

@@ -15,6 +15,7 @@ from typing import Final
 import trio
 
 from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, DaemonCore, Input, Output
+from groupcomm.host.shown_certificate import ShownCertificate
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.codes import Code
 from groupcomm.session.frames import encode_closed
@@ -23,7 +24,6 @@ from groupcommd.allowances import Allowances
 from groupcommd.connection import Connection, State
 from groupcommd.descriptors import MAX_CONNECTIONS
 from groupcommd.doors import Door, Guest, Refusals, Refused, say_last
-from groupcommd.shown_certificate import ShownCertificate
 
 HELLO_S: Final = 5.0
 """A client that has not said who it is after so long is cut off."""

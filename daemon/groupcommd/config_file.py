@@ -18,12 +18,7 @@ from cattrs.v import format_exception
 from groupcomm.config.core import CoreConfig, Setting, Windows
 from groupcomm.config.presets import PRESETS
 from groupcomm.errors import ConfigError
-from groupcomm.security.access import Access
-from groupcomm.security.identity import Credentials, Roll
-from groupcomm.security.keys import KeyRing
-from groupcomm.security.quotas import Quotas
-from groupcomm.session.daemon import SessionLimits
-from groupcommd.addresses import (
+from groupcomm.host.addresses import (
     DEFAULT_HOST,
     DEFAULT_PORT,
     SOCKET_NAME,
@@ -32,6 +27,12 @@ from groupcommd.addresses import (
     runtime_folder,
     state_folder,
 )
+from groupcomm.host.private_files import open_unwritable
+from groupcomm.security.access import Access
+from groupcomm.security.identity import Credentials, Roll
+from groupcomm.security.keys import KeyRing
+from groupcomm.security.quotas import Quotas
+from groupcomm.session.daemon import SessionLimits
 from groupcommd.client_tables import (
     ClientsTable,
     RuleTable,
@@ -41,7 +42,6 @@ from groupcommd.client_tables import (
     read_tcp,
     read_tls,
 )
-from groupcommd.private_files import open_unwritable
 from groupcommd.protection import Written, read_protection
 from groupcommd.site_tables import (
     DEFAULT_PACKET_BYTES,

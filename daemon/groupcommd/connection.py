@@ -14,9 +14,9 @@ import trio
 from groupcomm.wire.raw import Raw
 
 if TYPE_CHECKING:
+    from groupcomm.host.shown_certificate import ShownCertificate
+    from groupcomm.host.tls_socket import AnySocket
     from groupcommd.doors import Guest
-    from groupcommd.shown_certificate import ShownCertificate
-    from groupcommd.tls_socket import AnySocket
 
 
 class State(enum.Enum):

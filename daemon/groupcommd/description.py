@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import attrs
 
+from groupcomm.host.addresses import Address
 from groupcomm.security.layout import SUITE_NONE
-from groupcommd.addresses import Address
 from groupcommd.config_file import DaemonConfig
 
 _LEFT_OUT: Final = frozenset(("keys", "identity", "roll", "starts"))

@@ -22,6 +22,8 @@ import attrs
 import trio
 
 from groupcomm.errors import BadDatagram, ConfigError, GroupCommError
+from groupcomm.host.shown_certificate import ShownCertificate
+from groupcomm.host.tls_socket import AnySocket, TlsSocket, Wants
 from groupcomm.session.codes import Code
 from groupcomm.session.frame_reader import FrameReader
 from groupcomm.session.frames import (
@@ -33,9 +35,7 @@ from groupcomm.session.frames import (
 from groupcommd.connection import Connection
 from groupcommd.local_users import Admits, tcp_user, unix_user
 from groupcommd.revocation_file import Revocations, read_revocations
-from groupcommd.shown_certificate import ShownCertificate
 from groupcommd.tls import TlsConfig, server_context
-from groupcommd.tls_socket import AnySocket, TlsSocket, Wants
 from groupcommd.token_file import TokenBook
 
 MAX_GREETING: Final = 512

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from groupcomm.engine import ClientDismissed
+from groupcomm.host.shown_certificate import ShownCertificate
 from groupcomm.session.codes import Code
 from groupcommd.clients import Clients
 from groupcommd.doors import Keeper, TlsDoor
-from groupcommd.shown_certificate import ShownCertificate
 
 _TOKEN: Final = "its token was revoked or has expired"
 _CERTIFICATE: Final = "its certificate was revoked or has ended, or its authority is gone"

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.config.view import DaemonId, View
+from groupcomm.host.private_files import write_private
 from groupcomm.wire.bundle import Bundle
-from groupcommd.private_files import write_private
 
 REMEMBERED: Final = 8192
 

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from groupcomm.errors import ConfigError, LocalProtocolError
-from groupcomm.names import check_daemon
-from groupcomm.security.identity import IDENTITY_BYTES, Roll, public_of
-from groupcommd.private_files import (
+from groupcomm.host.private_files import (
     open_private,
     open_unwritable,
     rewrite_private,
     write_new,
 )
+from groupcomm.names import check_daemon
+from groupcomm.security.identity import IDENTITY_BYTES, Roll, public_of
 
 _PRIVATE_COMMENT: Final = "# The identity of one daemon: it stays on its host."
 _ROLL_COMMENT: Final = "# Public keys of the daemons of a groupcomm cluster: each host has a copy."

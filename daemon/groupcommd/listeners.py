@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
-from groupcommd.addresses import Address
-from groupcommd.private_files import ENTER_BY, folder_fault, make_private_folder
+from groupcomm.host.addresses import Address
+from groupcomm.host.private_files import ENTER_BY, folder_fault, make_private_folder
 
 BACKLOG: Final = 1024
 MAX_PATH_BYTES: Final = 107

@@ -12,8 +12,8 @@ from math import inf
 from typing import Final
 
 from groupcomm.config.core import Timing
+from groupcomm.host.addresses import Address
 from groupcomm.membership.neighbours import HEARD_BEACONS
-from groupcommd.addresses import Address
 from groupcommd.socket_filter import Wanted
 from groupcommd.udp import UdpSocket
 

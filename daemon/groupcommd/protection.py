@@ -10,12 +10,12 @@ from urllib.parse import quote
 import attrs
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.addresses import state_folder
+from groupcomm.host.key_file import make_common_key, read_key_file
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_AES_GCM, SUITE_IDENTITIES, SUITE_NONE
-from groupcommd.addresses import state_folder
 from groupcommd.identity_file import read_identity, read_roll
-from groupcommd.key_file import make_common_key, read_key_file
 
 
 @attrs.frozen(kw_only=True)

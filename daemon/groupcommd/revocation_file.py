@@ -15,9 +15,9 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.private_files import open_unwritable, rewrite_private
+from groupcomm.host.shown_certificate import ShownCertificate
 from groupcomm.security.access import MAX_PRINCIPAL_BYTES
-from groupcommd.private_files import open_unwritable, rewrite_private
-from groupcommd.shown_certificate import ShownCertificate
 
 SERIAL: Final = re.compile(r"[0-9a-fA-F]{1,64}")
 _COMMENT: Final = "# Certificates that count no more: written by groupcomm certs revoke."

@@ -29,6 +29,7 @@ from groupcomm.engine import (
     drive,
 )
 from groupcomm.engine.probe import Probe
+from groupcomm.host.trace_file import TraceFile, identity_of, trace_daemon
 from groupcomm.trace.events import Fail, Left
 from groupcommd.allowances import DOOR_SHARE
 from groupcommd.answers import Answers
@@ -48,7 +49,6 @@ from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
 from groupcommd.status import Parts, answer
 from groupcommd.strangers import Strangers
-from groupcommd.trace_file import TraceFile, identity_of, trace_daemon
 from groupcommd.watch import Watch, tell
 from groupcommd.writer import Writer
 

@@ -9,8 +9,8 @@ import attrs
 from groupcomm.config.core import Setting
 from groupcomm.config.ways import shortest_ways
 from groupcomm.errors import ConfigError, LocalProtocolError
+from groupcomm.host.addresses import Address, parse_address
 from groupcomm.names import check_daemon
-from groupcommd.addresses import Address, parse_address
 
 DEFAULT_PACKET_BYTES: Final = 1340
 """With seal and headers it passes the internet, tunnels included."""

@@ -10,13 +10,13 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from groupcomm.errors import ConfigError
-from groupcommd.addresses import Address
+from groupcomm.host.addresses import Address
+from groupcomm.host.private_files import write_private
 from groupcommd.config_file import DaemonConfig
 from groupcommd.doors import Door, TlsDoor, loopback_door, read_keeper, unix_door
 from groupcommd.listeners import close_unix, listen_tcp, listen_unix
 from groupcommd.local_users import admission, check_tcp_users
 from groupcommd.networks import Networks
-from groupcommd.private_files import write_private
 from groupcommd.udp import UdpSocket
 
 _Socket = TypeVar("_Socket")

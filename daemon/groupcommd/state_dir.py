@@ -20,8 +20,8 @@ import attrs
 from groupcomm.config.start import Adoption, Start
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import ConfigError, GroupCommError
+from groupcomm.host.private_files import make_private_folder, open_unwritable
 from groupcomm.membership.reservation import count_start
-from groupcommd.private_files import make_private_folder, open_unwritable
 
 _RECORD: Final = "state.json"
 _NEXT: Final = "state.json.new"

@@ -11,6 +11,7 @@ import trio
 
 from groupcomm.engine import DaemonCore, Status
 from groupcomm.engine.status import DatagramStatus, PeerStatus, RingStatus
+from groupcomm.host.shown_certificate import ShownCertificate
 from groupcomm.security.access import Access, Verb
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.clients import Clients
@@ -21,7 +22,6 @@ from groupcommd.doors import owners
 from groupcommd.files import Files
 from groupcommd.key_service import KeyService, may_change_keys
 from groupcommd.networks import Networks
-from groupcommd.shown_certificate import ShownCertificate
 from groupcommd.strangers import Strangers
 from groupcommd.udp import UdpSocket
 

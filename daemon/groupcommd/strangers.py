@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from groupcommd.addresses import Address
+from groupcomm.host.addresses import Address
 from groupcommd.config_file import DaemonConfig
 
 MAX_STRANGERS: Final = 32

@@ -6,8 +6,8 @@ from pathlib import Path
 import attrs
 
 from groupcomm.errors import ConfigError
-from groupcommd.addresses import Address
-from groupcommd.private_files import open_private, open_unwritable
+from groupcomm.host.addresses import Address
+from groupcomm.host.private_files import open_private, open_unwritable
 
 
 @attrs.frozen(kw_only=True)

@@ -20,8 +20,8 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.private_files import open_private, rewrite_private
 from groupcommd.descriptors import is_exhausted
-from groupcommd.private_files import open_private, rewrite_private
 
 SECRET_BYTES: Final = 32
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")

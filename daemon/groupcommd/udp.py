@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Final
 
-from groupcommd.addresses import Address
+from groupcomm.host.addresses import Address
 from groupcommd.socket_filter import Wanted, attach, detach, program
 
 SOL_UDP: Final = 17

@@ -2,8 +2,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from groupcomm.host.key_file import write_key_file
 from groupcomm_client.local_cluster import LocalCluster
-from groupcommd.key_file import write_key_file
 
 ROOT = Path(__file__).parents[2]
 

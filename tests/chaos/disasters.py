@@ -7,8 +7,8 @@ from typing import Final, Protocol
 import attrs
 import trio
 
+from groupcomm.host.trace_file import now_us
 from groupcomm.sim.faults import Faults
-from groupcommd.trace_file import now_us
 from tests.chaos.stage import Stage
 
 TOKEN_TIMEOUT_S: Final = 0.6

@@ -18,9 +18,9 @@ import trio
 
 from groupcomm.errors import GroupCommError
 from groupcomm.events import DaemonView, GroupView, Message
+from groupcomm.host.trace_file import now_us
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import Connection, connect
-from groupcommd.trace_file import now_us
 
 GROUPS = ("red", "green", "blue")
 ORDERED = (ServiceLevel.AGREED, ServiceLevel.SAFE)

@@ -6,9 +6,9 @@ from typing import Final
 
 import trio
 
+from groupcomm.host.trace_file import now_us
 from groupcomm_client.relay import Line
 from groupcomm_client.topology import BYTES_PER_S, Topology
-from groupcommd.trace_file import now_us
 from tests.chaos.disasters import (
     DISASTERS,
     TOKEN_TIMEOUT_S,

@@ -16,12 +16,12 @@ from groupcomm.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
 from groupcomm.algorithms.vector import Vector
 from groupcomm.algorithms.vector_session import VectorSession
 from groupcomm.errors import CannotConnect, ConfigError, LocalProtocolError, SessionEnded
+from groupcomm.host.trace_file import now_us
 from groupcomm.trace.events import decode_event_untrusted
 from groupcomm.trace.steps import Buffered, Given
 from groupcomm_client import direct
 from groupcomm_client.cli import main
 from groupcomm_client.direct import Cause, DirectPeer, MemberJoined, MemberLeft, Timing
-from groupcommd.trace_file import now_us
 
 NAMES = ("ann", "bob", "cid")
 PATIENCE_S = 30

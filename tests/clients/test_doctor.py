@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from groupcomm.host.key_file import write_key_file
 from groupcomm_client.commands.doctor import examine
 from groupcomm_client.doctor.daemon import ask_daemon, check_datagrams
 from groupcomm_client.doctor.finding import Finding, Grade
@@ -18,7 +19,6 @@ from groupcomm_client.doctor.host import check_buffers, check_clock
 from groupcomm_client.local_cluster import LocalCluster, LocalDaemon, free_ports
 from groupcomm_client.running_cluster import RunningCluster
 from groupcommd.config_file import read_addresses
-from groupcommd.key_file import write_key_file
 from groupcommd.udp import BUFFER_BYTES
 from tests.clients.shell import Shell
 

@@ -10,10 +10,10 @@ import pytest
 import trio
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.addresses import Address
 from groupcomm.sim.faults import Faults
 from groupcomm_client.commands.relay import Orders
 from groupcomm_client.relay import BUFFER_BYTES, Line, Pair, Relay
-from groupcommd.addresses import Address
 
 COUNT = 200
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import trio
 
+from groupcomm.host.key_file import write_key_file
 from groupcomm_client.cli import main
 from groupcomm_client.local_cluster import LocalCluster
-from groupcommd.key_file import write_key_file
 
 
 def make_hosts(

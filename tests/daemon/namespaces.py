@@ -17,9 +17,9 @@ import trio
 
 from groupcomm.errors import GroupCommError
 from groupcomm.events import Message
+from groupcomm.host.key_file import write_key_file
 from groupcomm_client import connect
 from groupcomm_client.local_cluster import START_S, LocalDaemon
-from groupcommd.key_file import write_key_file
 from tests.peers.nodes import Node, open_nodes
 
 MTU = 1420

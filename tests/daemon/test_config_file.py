@@ -7,9 +7,9 @@ import trio
 
 from groupcomm.config.presets import PRESETS
 from groupcomm.errors import ConfigError
-from groupcommd.addresses import Address, parse_address
+from groupcomm.host.addresses import Address, parse_address
+from groupcomm.host.key_file import make_common_key, read_key_file, write_key_file
 from groupcommd.config_file import DaemonConfig, read_config, read_sites
-from groupcommd.key_file import make_common_key, read_key_file, write_key_file
 
 TWO = """
 cluster = "plant"

@@ -9,9 +9,8 @@ import pytest
 
 from groupcomm.config.start import Adoption
 from groupcomm.errors import ConfigError
-from groupcomm.security.keys import KeyRing
-from groupcommd import private_files
-from groupcommd.key_file import (
+from groupcomm.host import private_files
+from groupcomm.host.key_file import (
     add_from,
     add_key,
     agreed,
@@ -19,6 +18,7 @@ from groupcommd.key_file import (
     read_key_file,
     write_key_file,
 )
+from groupcomm.security.keys import KeyRing
 from groupcommd.state_dir import StateDir, StateError
 
 # ---- keys ----

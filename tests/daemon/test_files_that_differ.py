@@ -11,8 +11,8 @@ from groupcomm.config.shared import Difference
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
 from groupcomm.engine import DaemonCore, Status
+from groupcomm.host.addresses import Address
 from groupcomm.membership.comparison import Other, Verdict
-from groupcommd.addresses import Address
 from groupcommd.config_file import DaemonConfig, read_config
 from groupcommd.files import PATIENCE_S, Files, Statement
 from groupcommd.strangers import FRESH_S, LOOK_S, MAX_STRANGERS, Strangers

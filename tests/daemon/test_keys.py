@@ -9,10 +9,10 @@ from typing import Any
 import trio
 
 from groupcomm.events import DaemonView, Message
+from groupcomm.host.key_file import read_key_file, write_key_file
 from groupcomm_client import connect
 from groupcomm_client.certificates import issue, make_authority
 from groupcomm_client.local_cluster import LocalCluster
-from groupcommd.key_file import read_key_file, write_key_file
 from groupcommd.token_file import add_token
 from tests.daemon.hosts import command, make_hosts, run
 

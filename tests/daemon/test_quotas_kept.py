@@ -14,12 +14,12 @@ import trio.testing
 
 from groupcomm.errors import LocalProtocolError, SessionEnded
 from groupcomm.events import Message
+from groupcomm.host.key_file import write_key_file
 from groupcomm.session.codes import Code
 from groupcomm_client import Connection, connect
 from groupcomm_client.certificates import issue, make_authority
 from groupcommd.clients import HELLO_S, MAX_TURNED_AWAY
 from groupcommd.config_file import read_config
-from groupcommd.key_file import write_key_file
 from groupcommd.service import WALL_INTERVAL_S
 from groupcommd.token_file import add_token, remove_token
 from tests.daemon.virtual import virtual_clock, virtual_daemons

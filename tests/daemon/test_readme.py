@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from groupcomm.host.key_file import write_key_file
 from groupcomm_client.running_cluster import RunningCluster
 from groupcommd.config_file import read_config
-from groupcommd.key_file import write_key_file
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 

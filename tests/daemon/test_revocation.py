@@ -12,6 +12,7 @@ import trio
 from cryptography import x509
 
 from groupcomm.errors import ConfigError, SessionEnded
+from groupcomm.host.tls_socket import AnySocket
 from groupcomm.session.codes import Code
 from groupcomm.session.frames import encode_hello
 from groupcomm_client import cli
@@ -25,7 +26,6 @@ from groupcommd import expiry
 from groupcommd.config_file import read_config
 from groupcommd.revocation_file import Revocations, read_revocations, revoke
 from groupcommd.service import Service
-from groupcommd.tls_socket import AnySocket
 from tests.daemon.signed import sign
 from tests.daemon.virtual import Daemons, virtual_clock, virtual_daemons
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.events import Message
+from groupcomm.host.addresses import SOCKET_NAME
 from groupcomm_client.blocking import connect
-from groupcommd.addresses import SOCKET_NAME
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
 PATIENCE_S: Final = 20.0

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from groupcomm.host.addresses import Address
 from groupcomm.security.layout import SUITE_AES_GCM, SUITE_NONE
-from groupcommd.addresses import Address
 from groupcommd.socket_filter import MAX_JUMP, PASSED_OF, Wanted, attach, program
 from groupcommd.udp import MAX_SOURCES, UdpSocket
 from tests.core.security.daemons import ALICE, BOB, CAROL, CLUSTER, sealer

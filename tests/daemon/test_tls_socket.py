@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groupcomm.host.addresses import Address
+from groupcomm.host.tls_socket import TlsSocket, Wants
 from groupcomm_client.certificates import issue, make_authority
 from groupcomm_client.credentials import Credentials
-from groupcommd.addresses import Address
 from groupcommd.tls import TlsConfig, server_context
-from groupcommd.tls_socket import TlsSocket, Wants
 
 Contexts = tuple[ssl.SSLContext, ssl.SSLContext]
 

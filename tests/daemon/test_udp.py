@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from groupcommd.addresses import Address
+from groupcomm.host.addresses import Address
 from groupcommd.udp import UdpSocket
 
 LOOPBACK = Address("127.0.0.1", 0)

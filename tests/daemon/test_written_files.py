@@ -9,16 +9,16 @@ import attrs
 import pytest
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.addresses import Address
+from groupcomm.host.private_files import make_private_folder, write_new, write_private
+from groupcomm.host.trace_file import TraceFile
 from groupcomm_client.blocking import connect
 from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_log.writer import LogWriter
-from groupcommd.addresses import Address
 from groupcommd.config_file import read_config
 from groupcommd.flight import FlightRecorder
-from groupcommd.private_files import make_private_folder, write_new, write_private
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
-from groupcommd.trace_file import TraceFile
 from tests.clients.shell import NO_PAUSES
 from tests.daemon.nobody import as_nobody, can_be_nobody, open_folder
 from tests.log.make import append, crash

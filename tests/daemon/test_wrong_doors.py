@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import pytest
 
+from groupcomm.host.key_file import write_key_file
 from groupcomm.session.frames import encode_hello
 from groupcomm_client.blocking import connect
 from groupcomm_client.certificates import issue, make_authority
 from groupcomm_client.running_cluster import RunningCluster
-from groupcommd.key_file import write_key_file
 from groupcommd.token_file import add_token
 from tests.clients.shell import NO_PAUSES
 from tests.fuzz.port_targets import pieces, sealed_core

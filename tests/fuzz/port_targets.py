@@ -13,10 +13,10 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
 from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, DaemonCore
+from groupcomm.host.tls_socket import TlsSocket
 from groupcomm.security.keys import KeyRing
 from groupcomm.session.frames import HELLO_FRAME_BYTES
 from groupcommd.doors import Guest, Keeper, Refused, TlsDoor, _read_frame
-from groupcommd.tls_socket import TlsSocket
 from tests.core.engine.clients import PLENTY, Clients
 from tests.fuzz.checks import Target
 

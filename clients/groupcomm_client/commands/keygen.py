@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from groupcommd.key_file import write_key_file
+from groupcomm.host.key_file import write_key_file
 
 NAME: Final = "keygen"
 HELP: Final = "make a key file for a cluster, readable by its owner only"

@@ -11,8 +11,8 @@ from typing import Any, Final
 import trio
 
 from groupcomm.errors import CannotConnect, GroupCommError
+from groupcomm.host.key_file import add_from, add_key, change_key_file, read_key_file
 from groupcomm_client.commands.shared import add_connection_options, connect_as_told
-from groupcommd.key_file import add_from, add_key, change_key_file, read_key_file
 
 NAME: Final = "keys"
 HELP: Final = "change the secrets of a cluster while it works"

@@ -14,9 +14,9 @@ from groupcomm.algorithms.direct.peer import Make, Peer
 from groupcomm.algorithms.direct.settings import Timing
 from groupcomm.algorithms.vector_session import VectorSession
 from groupcomm.errors import CannotConnect, ConfigError, SessionEnded
+from groupcomm.host.addresses import Address, parse_address
+from groupcomm.host.trace_file import TraceFile
 from groupcomm_client.direct.peer import DirectPeer
-from groupcommd.addresses import Address, parse_address
-from groupcommd.trace_file import TraceFile
 
 WELCOME_S: Final = 10.0
 """A latecomer must be welcome within it."""

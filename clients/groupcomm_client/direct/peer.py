@@ -23,11 +23,11 @@ from groupcomm.algorithms.direct.events import (
 from groupcomm.algorithms.direct.peer import Peer, State
 from groupcomm.algorithms.process import Message
 from groupcomm.errors import ConfigError, SessionEnded
+from groupcomm.host.addresses import Address, parse_address
+from groupcomm.host.trace_file import TraceFile, now_us
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.loop import SECOND, Loop
 from groupcomm.sim.peer_paths import Way, Ways
-from groupcommd.addresses import Address, parse_address
-from groupcommd.trace_file import TraceFile, now_us
 
 READ_BYTES: Final = 65_536
 MAX_READS: Final = 64

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.private_files import ENTER_BY
 from groupcomm.security.rotation import fingerprint_of
 from groupcomm_client.doctor.finding import Finding, ok, problem, warning
 from groupcommd.config_file import DaemonConfig, read_config
-from groupcommd.private_files import ENTER_BY
 from groupcommd.udp import BUFFER_BYTES
 
 WRITTEN_AT_S: Final = 1_735_689_600

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from groupcomm.errors import ConfigError
 from groupcomm.events import MemberId
-from groupcommd.key_file import read_key_file
+from groupcomm.host.key_file import read_key_file
 
 KEY_BYTES: Final = 32
 _PROOF_BYTES: Final = KEY_BYTES + 64

@@ -10,6 +10,7 @@ from pathlib import Path as FolderPath
 from urllib.parse import quote
 
 from groupcomm.events import Message
+from groupcomm.host.trace_file import TraceFile
 from groupcomm.trace.steps import AlgorithmStep, StepTrace
 from groupcomm_client.filters.roles import (
     Filter,
@@ -21,7 +22,6 @@ from groupcomm_client.filters.roles import (
     ReceiveFilter,
     SystemEvent,
 )
-from groupcommd.trace_file import TraceFile
 
 
 class _Recorder(Manager):

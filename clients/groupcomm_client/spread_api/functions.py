@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from groupcomm.errors import AccessRefused, CannotConnect, LocalProtocolError, SessionError
+from groupcomm.host.addresses import DEFAULT_PORT
 from groupcomm.names import check_group
 from groupcomm_client.blocking import open_connection
 from groupcomm_client.connecting import ADMISSION_S
@@ -35,7 +36,6 @@ from groupcomm_client.spread_api.mailbox import (
     group_id,
     membership_info,
 )
-from groupcommd.addresses import DEFAULT_PORT
 
 VERSION: Final = (0, 1, 0)
 """Of this package; the interface is that of Spread 4 and 5."""

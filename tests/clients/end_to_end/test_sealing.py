@@ -9,6 +9,7 @@ import pytest
 
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.events import MemberId, Message
+from groupcomm.host.key_file import write_key_file
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.session.inbox import SEALED
 from groupcomm_client.commands.shared import tell
@@ -23,7 +24,6 @@ from groupcomm_client.end_to_end import (
 )
 from groupcomm_client.end_to_end.frames import Kind, kind_of
 from groupcomm_client.recording.columns import Taken, to_rows
-from groupcommd.key_file import write_key_file
 from tests.clients.end_to_end.world import GROUP, Program, World
 
 SECRET = SharedSecret(b"s" * 32)

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
+from groupcomm.host.shown_certificate import ShownCertificate, read_shown
 from groupcomm.wire.raw import Raw
-from groupcommd.shown_certificate import ShownCertificate, read_shown
 
 _RECORD_BYTES: Final = 16_384
 _RECORD_HEAD_BYTES: Final = 32

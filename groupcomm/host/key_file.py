@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
-from groupcomm.security.keys import KEY_BYTES, KeyRing
-from groupcommd.private_files import (
+from groupcomm.host.private_files import (
     make_private_folder,
     open_private,
     rewrite_private,
     write_new,
 )
+from groupcomm.security.keys import KEY_BYTES, KeyRing
 
 _FIRST: Final = 1
 _COMMENT: Final = "# The secret of a groupcomm cluster: give every daemon a copy, and nobody else."

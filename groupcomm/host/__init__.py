@@ -1,0 +1,1 @@
+"""This host: addresses, private files and sockets, as daemons and clients both use them."""
