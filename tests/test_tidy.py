@@ -80,12 +80,16 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 SHELLS_MAY_IMPORT = {
     "groupcommd": frozenset({"groupcomm", "groupcommd"}),
-    "groupcomm_client": frozenset(
-        {"groupcomm", "groupcomm_client", "groupcomm_log", "groupcomm_spark", "groupcommd"}
+    "groupcomm_client": frozenset({"groupcomm", "groupcomm_client", "groupcomm_log"}),
+    "groupcomm_tools": frozenset(
+        {
+            *("groupcomm", "groupcommd"),
+            *("groupcomm_client", "groupcomm_tools", "groupcomm_log", "groupcomm_spark"),
+        }
     ),
     "groupcomm_log": frozenset({"groupcomm_log"}),
     "groupcomm_spark": frozenset(
-        {"groupcomm", "groupcomm_client", "groupcomm_log", "groupcomm_spark"}
+        {"groupcomm", "groupcomm_client", "groupcomm_tools", "groupcomm_log", "groupcomm_spark"}
     ),
     "pyspark_groupcomm": frozenset({"groupcomm_spark"}),
 }

@@ -40,7 +40,7 @@ def test_every_module_is_in_it_and_what_pages_are_made_of(wheel: zipfile.ZipFile
         for kind in ("py", "js", "css", "html")
         for path in folder.rglob(f"*.{kind}")
     }
-    assert "groupcomm_client/view/page.html" in expected
+    assert "groupcomm_tools/view/page.html" in expected
     assert expected <= set(wheel.namelist())
 
 
@@ -58,7 +58,7 @@ def test_commands_exist(wheel: zipfile.ZipFile) -> None:
     entry_points = configparser.ConfigParser()
     entry_points.read_string(dist_info(wheel, "entry_points.txt"))
     scripts = dict(entry_points["console_scripts"])
-    assert scripts["groupcomm"] == "groupcomm_client.cli:main"
+    assert scripts["groupcomm"] == "groupcomm_tools.cli:main"
     for target in scripts.values():
         module, function = target.split(":")
         path = f"{module.replace('.', '/')}.py"

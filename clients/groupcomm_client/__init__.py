@@ -1,4 +1,4 @@
-"""A program's side of groupcomm: clients and the `groupcomm` command."""
+"""A program's side of groupcomm: connections, and what is built on them."""
 
 from groupcomm.level import ServiceLevel
 from groupcomm_client.connecting import connect

@@ -2,7 +2,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 
 CHAT = Path(__file__).with_name("chat.py")
 

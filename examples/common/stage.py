@@ -14,8 +14,8 @@ import trio
 
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.sim.faults import Faults
-from groupcomm_client.local_cluster import LocalCluster
-from groupcomm_client.relay import Line, Relay
+from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.relay import Line, Relay
 from groupcommd.config_file import read_addresses
 
 ROOT: Final = Path(__file__).parents[2]

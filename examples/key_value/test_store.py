@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 
 STORE = Path(__file__).with_name("store.py")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import trio
 
 from groupcomm_client import connect
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 
 LEADER = Path(__file__).with_name("leader.py")
 

@@ -19,7 +19,7 @@ from groupcomm_client.coordination.driving import driving
 from groupcomm_client.coordination.mutex import FORMS, Mutex
 from groupcomm_client.coordination.mutex.form import Form, Send
 from groupcomm_client.coordination.mutex.mutex import make_form
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 
 DAEMONS = ("alfa", "bravo", "charlie")
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 
 HERE = Path(__file__).parent
 LIMIT_S = 60

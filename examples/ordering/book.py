@@ -12,8 +12,8 @@ from typing import Final
 from examples.ordering.chapter import STORIES
 from examples.ordering.story import Run, Story
 from groupcomm.algorithms.process import Order
-from groupcomm_client.view.build import make_diagram
-from groupcomm_client.view.figure import figure_of
+from groupcomm_tools.view.build import make_diagram
+from groupcomm_tools.view.figure import figure_of
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 CHAPTER: Final = "ordering.md"

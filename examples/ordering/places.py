@@ -23,7 +23,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client import connect
 from groupcomm_client.connection import Connection
 from groupcomm_client.filters import causal
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 
 DAEMONS: Final = ("alfa", "bravo", "charlie")
 GROUP: Final = "places"

@@ -18,11 +18,11 @@ from examples.vehicle.runs import Setup, run_once
 from groupcomm.errors import GroupCommError
 from groupcomm.events import Message
 from groupcomm_client import connect
-from groupcomm_client.cli import main as groupcomm
-from groupcomm_client.lines import lines_of
-from groupcomm_client.recording.beside import recorded
 from groupcomm_log.reader import LogReader
 from groupcomm_spark.telemetry.kinds import read_kinds
+from groupcomm_tools.cli import main as groupcomm
+from groupcomm_tools.lines import lines_of
+from groupcomm_tools.recording.beside import recorded
 
 KINDS: Final = Path(__file__).parents[1] / "vehicle" / "telemetry.toml"
 ALARMS: Final = "alarms"
@@ -52,7 +52,7 @@ async def play_demo(folder: Path) -> None:
     Raises:
         StageFailed: it has.
     """
-    command = [sys.executable, "-m", "groupcomm_client.cli", "demo", "--record", str(folder)]
+    command = [sys.executable, "-m", "groupcomm_tools.cli", "demo", "--record", str(folder)]
     done = await trio.run_process(command, check=False)
     if done.returncode:
         raise StageFailed(f"the demo ended with status {done.returncode}")
@@ -111,7 +111,7 @@ class Watch:
     async def running(self, address: str) -> AsyncIterator[None]:
         """While the block runs, and until its last windows are told."""
         command = [
-            *(sys.executable, "-m", "groupcomm_client.cli", "spark", "telemetry", str(self.log)),
+            *(sys.executable, "-m", "groupcomm_tools.cli", "spark", "telemetry", str(self.log)),
             *("--kinds", str(KINDS), "--to", ALARMS, "--address", address, "--json"),
         ]
         async with trio.open_nursery() as nursery:

@@ -3,7 +3,7 @@ import sys
 from pathlib import Path
 
 from groupcomm.host.key_file import write_key_file
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from groupcomm.sim.plan.measure import measure
-from groupcomm_client.commands.simulate_plan import read_plan
-from groupcomm_client.plan.figures import figures_of
+from groupcomm_tools.commands.simulate_plan import read_plan
+from groupcomm_tools.plan.figures import figures_of
 
 
 @pytest.mark.parametrize("name", ["sites.toml", "growth.toml"])

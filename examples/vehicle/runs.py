@@ -14,7 +14,7 @@ import trio
 from examples.common.stage import Network, Program, open_daemons, program
 from examples.vehicle.measure import Figures, Heard, figures
 from examples.vehicle.table import BULK_MAP, LATE, Kind, Load, choose
-from groupcomm_client.local_cluster import LocalCluster, LocalDaemon
+from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 
 WARM_UP_S: Final = 1.0
 SAME, OTHER = "same daemon", "other daemon"

@@ -10,9 +10,9 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from groupcomm_client.traces import trace_events
-from groupcomm_client.view.build import make_diagram
-from groupcomm_client.view.page import make_page
+from groupcomm_tools.traces import trace_events
+from groupcomm_tools.view.build import make_diagram
+from groupcomm_tools.view.page import make_page
 from tests.browser.chromium import missing, open_browser
 from tests.clients.view.traces import traffic
 

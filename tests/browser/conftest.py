@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from groupcomm.trace.events import TraceEvent
-from groupcomm_client.view.build import make_diagram
-from groupcomm_client.view.page import make_page
+from groupcomm_tools.view.build import make_diagram
+from groupcomm_tools.view.page import make_page
 from tests.browser.chromium import missing, open_browser
 
 if TYPE_CHECKING:

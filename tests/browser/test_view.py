@@ -17,9 +17,9 @@ from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.trace.events import Send, TraceEvent
 from groupcomm.trace.steps import Given, StampedReceived, StampedSent
 from groupcomm_client import Connection, connect
-from groupcomm_client.cli import main
-from groupcomm_client.local_cluster import LocalCluster
-from groupcomm_client.view.build import make_diagram
+from groupcomm_tools.cli import main
+from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.view.build import make_diagram
 from tests.algorithms.schedules import late_cause
 from tests.browser.conftest import Show, View, write_page
 from tests.clients.view.traces import buggy, parted, random_run, traffic

@@ -17,7 +17,7 @@ import attrs
 
 from groupcomm.sim.roles.names import EVICTED, FOR_SUITE_2, ROLES
 from groupcomm.sim.settings import Options
-from groupcomm_client.campaign import Totals, replay_command, run_campaign
+from groupcomm_tools.campaign import Totals, replay_command, run_campaign
 
 SUITES: Final = (1, 2)
 

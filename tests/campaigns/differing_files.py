@@ -21,7 +21,7 @@ import trio
 from groupcomm.errors import GroupCommError
 from groupcomm.events import Message
 from groupcomm_client import connect
-from groupcomm_client.local_cluster import LocalCluster, LocalDaemon
+from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 from tests.daemon.hosts import run as command
 
 NAMES: Final = "abc"

@@ -25,10 +25,10 @@ import attrs
 import trio
 
 from groupcomm_client import connect
-from groupcomm_client.bench.figures import Figures
-from groupcomm_client.bench.plan import Plan
-from groupcomm_client.bench.runs import cpu_s, measure
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.bench.figures import Figures
+from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.bench.runs import cpu_s, measure
+from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd.config_file import read_addresses
 from tests.campaigns.junk_made import Address, capture, write_captured
 from tests.campaigns.programs import PATIENCE_S, Program, until

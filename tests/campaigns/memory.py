@@ -26,7 +26,7 @@ import trio
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import connect
 from groupcomm_client.connection import Connection
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 
 SITES: Final = {"north": ("a", "b"), "south": ("c", "d")}
 LASTING: Final = ("a", "b", "d")

@@ -18,7 +18,7 @@ from typing import Any, Final
 import trio
 
 from groupcomm_client.coordination.mutex import FORMS
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 from tests.campaigns.programs import Program, until
 
 DAEMONS: Final = ("alfa", "bravo", "charlie")

@@ -23,12 +23,12 @@ import trio
 
 from groupcomm.level import ServiceLevel
 from groupcomm_client import connect
-from groupcomm_client.local_cluster import LocalCluster
 from groupcomm_log.check import look_at
 from groupcomm_log.diff import compare
 from groupcomm_log.errors import LogError
 from groupcomm_log.reader import BEGIN, LogReader
 from groupcomm_log.schema import GAP, MESSAGE, Offset
+from groupcomm_tools.local_cluster import LocalCluster
 from tests.campaigns.programs import Program, until
 
 NAMES: Final = ("alfa", "bravo")
@@ -63,7 +63,7 @@ async def send(address: str, rate: float, seed: int) -> None:
 def recorder(address: str, log: Path) -> Program:
     """It is not started yet."""
     options = ["record", GROUP, "--to", str(log), "--address", address, "--json", *SIZES]
-    return Program("groupcomm_client.cli", options)
+    return Program("groupcomm_tools.cli", options)
 
 
 def acknowledged(program: Program) -> Offset:

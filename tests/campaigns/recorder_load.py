@@ -19,9 +19,9 @@ from typing import Any
 
 import trio
 
-from groupcomm_client.bench.plan import GROUP
-from groupcomm_client.local_cluster import LocalCluster
 from groupcomm_log.check import look_at
+from groupcomm_tools.bench.plan import GROUP
+from groupcomm_tools.local_cluster import LocalCluster
 from tests.campaigns.programs import Program, until
 from tests.campaigns.recorder import holes
 
@@ -39,7 +39,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
             await cluster.settle(names)
             addresses = [str(cluster[name].unix) for name in names]
             recorder = Program(
-                "groupcomm_client.cli",
+                "groupcomm_tools.cli",
                 ["record", GROUP, "--to", str(log), "--address", addresses[-1], "--json"],
             )
             await recorder.start(nursery)
@@ -59,7 +59,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
 
 async def bench(addresses: list[str], options: argparse.Namespace) -> dict[str, Any]:
     """Run the load; its figures."""
-    command = [sys.executable, "-m", "groupcomm_client.cli", "bench", "--json"]
+    command = [sys.executable, "-m", "groupcomm_tools.cli", "bench", "--json"]
     for address in addresses:
         command += ["--connect", address]
     command += ["--rate", str(options.rate), "--duration-s", str(options.duration_s)]

@@ -22,8 +22,8 @@ from typing import Any, Final
 
 import trio
 
-from groupcomm_client.bench.tls import over_tls
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.bench.tls import over_tls
+from groupcomm_tools.local_cluster import LocalCluster
 from tests.campaigns.junk import NAMES, Phase, Round, Stage, burners, summary, tell
 from tests.campaigns.programs import Program
 from tests.simulation.rude_frames import ATTACKS

@@ -12,8 +12,8 @@ from typing import Final
 import attrs
 import pyspark
 
-from groupcomm_client.local_cluster import free_ports
 from groupcomm_spark.java import find_java
+from groupcomm_tools.local_cluster import free_ports
 
 HOST: Final = "127.0.0.1"
 

@@ -30,10 +30,10 @@ from groupcomm_client.committed import Batch, CommittedStream, Incomplete
 from groupcomm_client.committed.log import CommittedLog
 from groupcomm_client.committed.markers import TYPE, is_publisher
 from groupcomm_client.committed.stream import Given
-from groupcomm_client.local_cluster import LocalCluster
 from groupcomm_log.errors import LogError
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import MESSAGE
+from groupcomm_tools.local_cluster import LocalCluster
 from tests.campaigns.programs import DidNotHappen, Program, until
 from tests.campaigns.spark_cluster import EXECUTOR, PYTHON, SparkCluster, below, spark_cluster
 from tests.campaigns.spark_program import TAIL
@@ -66,7 +66,7 @@ class Campaign:
         self.spark = spark
         self.recorders = {
             group: Program(
-                "groupcomm_client.cli",
+                "groupcomm_tools.cli",
                 ["record", group, "--to", str(self.logs[group]), "--address", address, *SEAL],
             )
             for group, address in zip((IN, OUT), self.addresses.values(), strict=True)

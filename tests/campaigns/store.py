@@ -20,8 +20,8 @@ from typing import Any, Final
 import trio
 
 from groupcomm.errors import GroupCommError
-from groupcomm_client.local_cluster import LocalCluster
-from groupcomm_client.relay import Relay
+from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.relay import Relay
 from groupcommd.config_file import read_addresses
 from tests.campaigns.programs import Program, until
 

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from groupcomm.security.channels import Channel
-from groupcomm_client.bench.plan import Plan
+from groupcomm_tools.bench.plan import Plan
 from tests.campaigns import junk
 from tests.campaigns.junk import PHASES, Phase, Round, judge
 from tests.campaigns.junk_made import KINDS

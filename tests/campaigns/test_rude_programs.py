@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from groupcomm_client.bench.plan import Plan
+from groupcomm_tools.bench.plan import Plan
 from tests.campaigns import rude_programs
 from tests.campaigns.junk import Round
 from tests.campaigns.rude_programs import PHASES, judge, page

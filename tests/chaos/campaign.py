@@ -22,8 +22,8 @@ import attrs
 import trio
 
 from groupcomm.errors import GroupCommError
-from groupcomm_client.relay import Line
-from groupcomm_client.topology import Topology
+from groupcomm_tools.relay import Line
+from groupcomm_tools.topology import Topology
 from tests.chaos.disasters import DISASTERS, Disaster, Outcome
 from tests.chaos.programs import Load
 from tests.chaos.sites import MAX_DAEMONS, SITES_IN_TURN, describe, draw_topology
@@ -143,7 +143,7 @@ class Campaign:
         """Have the oracles judge a round's traces; whether everything holds."""
         started = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-m", "groupcomm_client.cli", "check", str(folder), "--json"],
+            [sys.executable, "-m", "groupcomm_tools.cli", "check", str(folder), "--json"],
             capture_output=True,
             text=True,
             check=False,

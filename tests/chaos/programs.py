@@ -11,8 +11,8 @@ from typing import Any, Final
 import attrs
 import trio
 
-from groupcomm_client.lines import lines_of
-from groupcomm_client.local_cluster import LocalDaemon
+from groupcomm_tools.lines import lines_of
+from groupcomm_tools.local_cluster import LocalDaemon
 
 PROGRAM: Final = Path(__file__).with_name("program.py")
 

@@ -7,8 +7,8 @@ from typing import Final
 import trio
 
 from groupcomm.host.trace_file import now_us
-from groupcomm_client.relay import Line
-from groupcomm_client.topology import BYTES_PER_S, Topology
+from groupcomm_tools.relay import Line
+from groupcomm_tools.topology import BYTES_PER_S, Topology
 from tests.chaos.disasters import (
     DISASTERS,
     TOKEN_TIMEOUT_S,

@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from groupcomm.level import ServiceLevel
-from groupcomm_client.topology import SHAPES, Topology, make_line
+from groupcomm_tools.topology import SHAPES, Topology, make_line
 from tests.chaos.campaign import Campaign, spread
 from tests.chaos.disasters import TOKEN_TIMEOUT_S
 from tests.chaos.programs import Load

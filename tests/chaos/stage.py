@@ -10,9 +10,9 @@ import trio
 from groupcomm.errors import GroupCommError
 from groupcomm.host.trace_file import TraceFile, now_us
 from groupcomm.trace.events import Ask, Fail, Quiet
-from groupcomm_client.local_cluster import LocalCluster
-from groupcomm_client.relay import Line, Relay
-from groupcomm_client.topology import Topology
+from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.relay import Line, Relay
+from groupcomm_tools.topology import Topology
 from groupcommd.config_file import read_addresses
 from tests.chaos.programs import Load, ProgramProcess
 

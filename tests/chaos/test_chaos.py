@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from groupcomm_client.relay import Line
-from groupcomm_client.topology import Topology
+from groupcomm_tools.relay import Line
+from groupcomm_tools.topology import Topology
 from tests.chaos import campaign
 from tests.chaos.sites import parts
 

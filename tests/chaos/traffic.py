@@ -9,7 +9,7 @@ import attrs
 
 from groupcomm.level import ServiceLevel
 from groupcomm.trace.events import Deliver, Dview, Fail, decode_event_untrusted
-from groupcomm_client.topology import Topology
+from groupcomm_tools.topology import Topology
 
 PATIENCE_US: Final = 5_000_000
 """A session that ends earlier after a kill, for other reasons, tells nothing about it."""

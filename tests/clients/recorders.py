@@ -15,8 +15,8 @@ import trio
 from groupcomm.events import Cause, GroupView
 from groupcomm.level import LEVELS
 from groupcomm_client import Connection, connect
-from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_log.reader import LogReader
+from groupcomm_tools.running_cluster import RunningCluster
 
 PATIENCE_S = 20.0
 COUNT = 20
@@ -31,7 +31,7 @@ class RecorderProcess:
     """
 
     def __init__(self, unix: Path, folder: Path, *more: str, heard: bool = True) -> None:
-        command = [sys.executable, "-m", "groupcomm_client.cli", "record", "g", "--json"]
+        command = [sys.executable, "-m", "groupcomm_tools.cli", "record", "g", "--json"]
         self._process = subprocess.Popen(
             [*command, "--to", str(folder), "--address", str(unix), *more],
             stdout=subprocess.PIPE,

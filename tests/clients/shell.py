@@ -7,7 +7,7 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from unittest.mock import patch
 
-from groupcomm_client.cli import main
+from groupcomm_tools.cli import main
 
 PATIENCE_S = 20.0
 
@@ -44,7 +44,7 @@ class Shell:
     @staticmethod
     def command(*words: str) -> list[str]:
         """What runs `groupcomm` with these words."""
-        return [sys.executable, "-m", "groupcomm_client.cli", *words]
+        return [sys.executable, "-m", "groupcomm_tools.cli", *words]
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command; its output is to be read."""

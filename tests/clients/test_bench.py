@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
-from groupcomm_client.bench import content as content_module
-from groupcomm_client.bench.content import DISTINCT, Account, Content, lost_of
-from groupcomm_client.bench.figures import CpuUse, figures_of
-from groupcomm_client.bench.plan import Plan
+from groupcomm_tools.bench import content as content_module
+from groupcomm_tools.bench.content import DISTINCT, Account, Content, lost_of
+from groupcomm_tools.bench.figures import CpuUse, figures_of
+from groupcomm_tools.bench.plan import Plan
 from tests.clients.shell import Told, tell
 
 CONTENT = Content(3, 40)
@@ -168,7 +168,7 @@ def test_bare_relays_are_measured_in_turn() -> None:
 
 
 def test_what_it_says_to_people() -> None:
-    command = [sys.executable, "-m", "groupcomm_client.cli", "bench"]
+    command = [sys.executable, "-m", "groupcomm_tools.cli", "bench"]
     done = subprocess.run(
         [*command, "--daemons", "1", "--duration-s", "0.2"],
         capture_output=True,

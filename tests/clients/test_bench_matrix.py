@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.errors import ConfigError
-from groupcomm_client.bench.bars import Bar, Chart, Line, amount, draw
-from groupcomm_client.bench.events import Event, EventTimes, Kind
-from groupcomm_client.bench.figures import Figures
-from groupcomm_client.bench.matrix import Result, run_matrix
-from groupcomm_client.bench.page import html
-from groupcomm_client.bench.parts import PARTS
-from groupcomm_client.bench.plan import Plan
-from groupcomm_client.bench.report import lines_of, page_of
-from groupcomm_client.bench.table import Row, chosen, rows_of
+from groupcomm_tools.bench.bars import Bar, Chart, Line, amount, draw
+from groupcomm_tools.bench.events import Event, EventTimes, Kind
+from groupcomm_tools.bench.figures import Figures
+from groupcomm_tools.bench.matrix import Result, run_matrix
+from groupcomm_tools.bench.page import html
+from groupcomm_tools.bench.parts import PARTS
+from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.bench.report import lines_of, page_of
+from groupcomm_tools.bench.table import Row, chosen, rows_of
 from tests.clients.shell import Told, tell
 
 SVG = "{http://www.w3.org/2000/svg}"

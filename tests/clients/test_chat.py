@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from groupcomm.errors import LocalProtocolError
-from groupcomm_client.chat.lines import InputLines
-from groupcomm_client.chat.show import readable
-from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_tools.chat.lines import InputLines
+from groupcomm_tools.chat.show import readable
+from groupcomm_tools.running_cluster import RunningCluster
 from tests.clients.shell import NO_PAUSES, PATIENCE_S, Shell
 
 
@@ -162,7 +162,7 @@ def test_without_a_group_and_without_a_daemon(shell: Shell) -> None:
     assert (status, "which group?" in messages) == (2, True)
     status, _, messages = shell.tell("chat", "room", "--address", "/nowhere/x")
     assert (status, "is the daemon running?" in messages) == (3, True)
-    closed = f"exec {sys.executable} -m groupcomm_client.cli chat room <&-"
+    closed = f"exec {sys.executable} -m groupcomm_tools.cli chat room <&-"
     done = subprocess.run(
         ["sh", "-c", closed],
         env=shell.environment,

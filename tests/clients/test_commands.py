@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.doors import unix_principal
 from tests.clients.shell import NO_PAUSES, PATIENCE_S, Shell
 

@@ -19,9 +19,9 @@ from groupcomm_client.committed.log import CommittedLog
 from groupcomm_client.committed.markers import TYPE, Begin, End, Marker, encode_marker
 from groupcomm_client.committed.publications import MAX_OPEN
 from groupcomm_client.committed.stream import Given
-from groupcomm_client.recording.columns import Taken, to_rows
 from groupcomm_log.reader import LogReader
 from groupcomm_log.writer import LogWriter
+from groupcomm_tools.recording.columns import Taken, to_rows
 from tests.log.make import QuickDisk
 
 GROUP = "g"

@@ -11,7 +11,7 @@ from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client.committed import Batch, BlockingCommitted, committed
 from groupcomm_client.committed.markers import TYPE, Begin, End, encode_marker, publisher_user
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 from tests.clients.kinds import BlockingKind, Kind
 
 PATIENCE_S = 20.0

@@ -14,7 +14,7 @@ from groupcomm.algorithms.process import Order, Packet, Step
 from groupcomm.algorithms.vector import Vector
 from groupcomm.sim import comparison
 from groupcomm.sim.comparison import Load, chosen, compare
-from groupcomm_client.cli import main
+from groupcomm_tools.cli import main
 
 DOCS = Path(__file__).parents[2] / "docs"
 SMALL = ("--processes", "4", "--messages", "60")

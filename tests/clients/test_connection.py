@@ -11,7 +11,7 @@ from groupcomm.errors import LocalProtocolError, OrderUnknown, SessionEnded
 from groupcomm.events import Cause, GroupView, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client import Connection, connect
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 
 
 @pytest.fixture

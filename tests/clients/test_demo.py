@@ -14,7 +14,7 @@ LIMIT_S = 60
 
 def demo(text: Path, *more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "groupcomm_client.cli", "demo", "--text", str(text), *more],
+        [sys.executable, "-m", "groupcomm_tools.cli", "demo", "--text", str(text), *more],
         capture_output=True,
         text=True,
         timeout=LIMIT_S,

@@ -20,8 +20,8 @@ from groupcomm.host.trace_file import now_us
 from groupcomm.trace.events import decode_event_untrusted
 from groupcomm.trace.steps import Buffered, Given
 from groupcomm_client import direct
-from groupcomm_client.cli import main
 from groupcomm_client.direct import Cause, DirectPeer, MemberJoined, MemberLeft, Timing
+from groupcomm_tools.cli import main
 
 NAMES = ("ann", "bob", "cid")
 PATIENCE_S = 30

@@ -12,12 +12,12 @@ import pytest
 import trio
 
 from groupcomm.host.key_file import write_key_file
-from groupcomm_client.commands.doctor import examine
-from groupcomm_client.doctor.daemon import ask_daemon, check_datagrams
-from groupcomm_client.doctor.finding import Finding, Grade
-from groupcomm_client.doctor.host import check_buffers, check_clock
-from groupcomm_client.local_cluster import LocalCluster, LocalDaemon, free_ports
-from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_tools.commands.doctor import examine
+from groupcomm_tools.doctor.daemon import ask_daemon, check_datagrams
+from groupcomm_tools.doctor.finding import Finding, Grade
+from groupcomm_tools.doctor.host import check_buffers, check_clock
+from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon, free_ports
+from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.config_file import read_addresses
 from groupcommd.udp import BUFFER_BYTES
 from tests.clients.shell import Shell

@@ -9,9 +9,9 @@ from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.vector import Vector
 from groupcomm.trace.steps import AlgorithmStep, Buffered, Given, StampedReceived, StampedSent
-from groupcomm_client.view.build import make_diagram
-from groupcomm_client.view.diagram import Diagram
-from groupcomm_client.view.figure import MAX_COLUMNS, TooLong, figure_of
+from groupcomm_tools.view.build import make_diagram
+from groupcomm_tools.view.diagram import Diagram
+from groupcomm_tools.view.figure import MAX_COLUMNS, TooLong, figure_of
 from tests.algorithms.schedules import Make, late_cause
 
 NAMES = ("p", "q", "r")

@@ -10,7 +10,7 @@ from groupcomm.errors import CannotConnect, LocalProtocolError, OrderUnknown, Se
 from groupcomm.events import Cause, DaemonView, GroupView, Message, Undeliverable
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import blocking
-from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_tools.running_cluster import RunningCluster
 from tests.clients.kinds import PATIENCE_S, Kind, next_of
 
 MOMENT_S: Final = 0.2

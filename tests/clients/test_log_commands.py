@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from groupcomm.errors import ConfigError
-from groupcomm_client.cli import main
-from groupcomm_client.recording.rows import FIELDS, RowFormat
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, SCHEMA, TRANSITION, VIEW, rows_of
 from groupcomm_log.writer import LogWriter
+from groupcomm_tools.cli import main
+from groupcomm_tools.recording.rows import FIELDS, RowFormat
 
 RECEIVED = datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=UTC)
 PLACE: dict[str, Any] = {"view": "7.a.ff", "stamp": 5, "ring": 0, "bundle": 1, "message": 2}

@@ -10,14 +10,14 @@ import trio
 
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import connect
-from groupcomm_client.cli import main
-from groupcomm_client.local_cluster import LocalCluster
 from groupcomm_log.check import look_at
 from groupcomm_log.diff import compare
 from groupcomm_log.errors import Damage
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import PLACE
 from groupcomm_log.writer import LogWriter
+from groupcomm_tools.cli import main
+from groupcomm_tools.local_cluster import LocalCluster
 from tests.clients.recorders import (
     COUNT,
     PATIENCE_S,

@@ -18,10 +18,10 @@ from groupcomm.events import (
 )
 from groupcomm.level import LEVELS
 from groupcomm_client.conversation import Received
-from groupcomm_client.recording.columns import Taken, to_rows
-from groupcomm_client.recording.gap import Gap
-from groupcomm_client.recording.waiting import ROW_BYTES, Waiting
 from groupcomm_log.schema import PLACE, ROWS
+from groupcomm_tools.recording.columns import Taken, to_rows
+from groupcomm_tools.recording.gap import Gap
+from groupcomm_tools.recording.waiting import ROW_BYTES, Waiting
 
 VIEW = ViewId(7, "a", 255)
 
@@ -177,7 +177,7 @@ def test_one_that_is_larger_than_all_is_taken() -> None:
 
 
 def test_a_part_at_a_time_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("groupcomm_client.recording.waiting.BATCH_BYTES", 2500)
+    monkeypatch.setattr("groupcomm_tools.recording.waiting.BATCH_BYTES", 2500)
     waiting = Waiting(10_000)
     for _ in range(5):
         waiting.put(many(1000))

@@ -12,8 +12,8 @@ import trio
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
 from groupcomm.sim.faults import Faults
-from groupcomm_client.commands.relay import Orders
-from groupcomm_client.relay import BUFFER_BYTES, Line, Pair, Relay
+from groupcomm_tools.commands.relay import Orders
+from groupcomm_tools.relay import BUFFER_BYTES, Line, Pair, Relay
 
 COUNT = 200
 

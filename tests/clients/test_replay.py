@@ -14,13 +14,13 @@ from groupcomm.errors import ConfigError
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client import Connection, connect
-from groupcomm_client.cli import main
-from groupcomm_client.commands.replay import parse_rate
-from groupcomm_client.local_cluster import LocalCluster
-from groupcomm_client.recording.replay import Replay
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import GAP, MESSAGE, rows_of
 from groupcomm_log.writer import LogWriter
+from groupcomm_tools.cli import main
+from groupcomm_tools.commands.replay import parse_rate
+from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.recording.replay import Replay
 from tests.clients.shell import Shell
 
 BEGIN = datetime(2026, 1, 31, tzinfo=UTC)

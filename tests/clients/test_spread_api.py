@@ -8,8 +8,8 @@ from contextlib import closing, suppress
 import pytest
 
 from groupcomm_client import spread_api as sp
-from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_client.spread_api import functions
+from groupcomm_tools.running_cluster import RunningCluster
 
 WAIT_S = 20.0
 

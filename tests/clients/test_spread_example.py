@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from groupcomm_client import spread_api as sp
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "spread-example.md"
 HEADER = Path(__file__).with_name("spread_header")

@@ -8,9 +8,9 @@ import pytest
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm_client import spread_api as sp
-from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_client.spread_api import flush as fl
 from groupcomm_client.spread_api import flush_layer
+from groupcomm_tools.running_cluster import RunningCluster
 
 WAIT_S = 20.0
 

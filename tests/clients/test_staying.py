@@ -11,7 +11,7 @@ import trio
 from groupcomm.errors import CannotConnect, LocalProtocolError, OrderUnknown, SessionEnded
 from groupcomm.events import GroupView, Message
 from groupcomm_client import Reconnected
-from groupcomm_client.local_cluster import LocalCluster, LocalDaemon
+from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 from tests.clients.kinds import Kind
 
 PATIENCE_S = 20.0

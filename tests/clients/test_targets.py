@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from groupcomm.errors import CannotConnect
-from groupcomm_client.local_cluster import LocalDaemon, free_ports
 from groupcomm_client.targets import _host_and_port
+from groupcomm_tools.local_cluster import LocalDaemon, free_ports
 from tests.clients.kinds import Kind
 
 NAME = "press.plant.example"

@@ -14,15 +14,15 @@ from rich.console import Console
 
 from groupcomm.algorithms.vector import Vector
 from groupcomm.visible import find_hidden
-from groupcomm_client.cli import main
-from groupcomm_client.line_chart import page
-from groupcomm_client.markup import escape
-from groupcomm_client.terminal import below, visible_output
-from groupcomm_client.top.draw import picture
-from groupcomm_client.top.frame import make_frame
-from groupcomm_client.view.build import make_diagram
-from groupcomm_client.view.figure import figure_of
-from groupcomm_client.view.page import make_page
+from groupcomm_tools.cli import main
+from groupcomm_tools.line_chart import page
+from groupcomm_tools.markup import escape
+from groupcomm_tools.terminal import below, visible_output
+from groupcomm_tools.top.draw import picture
+from groupcomm_tools.top.frame import make_frame
+from groupcomm_tools.view.build import make_diagram
+from groupcomm_tools.view.figure import figure_of
+from groupcomm_tools.view.page import make_page
 from groupcommd.logs import TextFormatter
 from tests.algorithms.schedules import late_cause
 from tests.clients.hostile_daemon import HOSTILE, hostile_daemon, status

@@ -11,8 +11,8 @@ import trio
 from groupcomm.errors import ConfigError
 from groupcomm.sim.faults import Faults
 from groupcomm_client.blocking import connect
-from groupcomm_client.running_cluster import RunningCluster
-from groupcomm_client.trio_thread import TrioThread
+from groupcomm_tools.running_cluster import RunningCluster
+from groupcomm_tools.trio_thread import TrioThread
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120
@@ -101,7 +101,8 @@ def test_what_fails_tells_what_daemons_logged_its_seed_and_what_a_marker_may_not
 def test_nobody_needs_pytest_but_the_fixtures() -> None:
     modules = [
         ".".join(path.relative_to(ROOT / "clients").with_suffix("").parts)
-        for path in (ROOT / "clients/groupcomm_client").rglob("*.py")
+        for package in ("groupcomm_client", "groupcomm_tools")
+        for path in (ROOT / "clients" / package).rglob("*.py")
         if path.stem not in {"testing", "__init__"}
     ]
     program = (

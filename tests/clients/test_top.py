@@ -16,10 +16,10 @@ from rich.console import Console
 
 from groupcomm.events import Message
 from groupcomm_client.blocking import BlockingConnection, connect
-from groupcomm_client.running_cluster import RunningCluster
-from groupcomm_client.top.draw import picture
-from groupcomm_client.top.frame import Frame, make_frame
-from groupcomm_client.top.lines import in_a_line, size
+from groupcomm_tools.running_cluster import RunningCluster
+from groupcomm_tools.top.draw import picture
+from groupcomm_tools.top.frame import Frame, make_frame
+from groupcomm_tools.top.lines import in_a_line, size
 from tests.clients.shell import PATIENCE_S, Shell
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from groupcomm.errors import ConfigError
-from groupcomm_client.commands.relay import read_link
-from groupcomm_client.relay import Line
-from groupcomm_client.topology import NO_WAY, SHAPES, Topology, make_line
+from groupcomm_tools.commands.relay import read_link
+from groupcomm_tools.relay import Line
+from groupcomm_tools.topology import NO_WAY, SHAPES, Topology, make_line
 from groupcommd.config_file import read_config
 
 FAR = Line(delay_s=0.04, jitter_s=0.0055)

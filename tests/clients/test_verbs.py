@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from groupcomm_client import commands
-from groupcomm_client.cli import VERBS, main
+from groupcomm_tools import commands
+from groupcomm_tools.cli import VERBS, main
 
 
 def test_every_module_that_has_a_name_is_a_verb() -> None:
@@ -34,7 +34,7 @@ def test_what_is_no_verb_is_told_with_those_that_are(capsys: pytest.CaptureFixtu
 
 def test_a_verb_does_not_import_what_only_others_need() -> None:
     code = (
-        "import sys; from groupcomm_client.cli import make_parser, verbs_for\n"
+        "import sys; from groupcomm_tools.cli import make_parser, verbs_for\n"
         "make_parser(verbs_for(['status']))\n"
         "print([name for name in sys.modules if name.startswith('groupcomm.sim')])"
     )

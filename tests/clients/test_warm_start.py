@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from groupcomm_client.warm_start import LOST, ForkedProcess, ForkServer, start_warm
+from groupcomm_tools.warm_start import LOST, ForkedProcess, ForkServer, start_warm
 
 MODULE = "tests.clients.forked_main"
 PATIENCE_S = 30.0
 
 ENDS_AT_ONCE = f"""
 import os, sys
-from groupcomm_client.warm_start import ForkServer
+from groupcomm_tools.warm_start import ForkServer
 server = ForkServer({MODULE!r})
 server.start([sys.argv[1], "0"], 2).wait()
 print(server._process.pid, flush=True)

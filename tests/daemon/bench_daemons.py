@@ -23,8 +23,8 @@ from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
 from groupcomm.session.frames import encode_hello
 from groupcomm_client import Connection, connect
-from groupcomm_client.bench.runs import cpu_s
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.bench.runs import cpu_s
+from groupcomm_tools.local_cluster import LocalCluster
 
 ROUNDS: Final = 5
 ROUND_S: Final = 3.0

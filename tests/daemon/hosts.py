@@ -8,8 +8,8 @@ from pathlib import Path
 import trio
 
 from groupcomm.host.key_file import write_key_file
-from groupcomm_client.cli import main
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.cli import main
+from groupcomm_tools.local_cluster import LocalCluster
 
 
 def make_hosts(

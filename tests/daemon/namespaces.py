@@ -19,7 +19,7 @@ from groupcomm.errors import GroupCommError
 from groupcomm.events import Message
 from groupcomm.host.key_file import write_key_file
 from groupcomm_client import connect
-from groupcomm_client.local_cluster import START_S, LocalDaemon
+from groupcomm_tools.local_cluster import START_S, LocalDaemon
 from tests.peers.nodes import Node, open_nodes
 
 MTU = 1420

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from groupcomm_client.certificates import _authority, _dated, _named, _usage
+from groupcomm_tools.certificates import _authority, _dated, _named, _usage
 
 PROGRAM = ExtendedKeyUsageOID.CLIENT_AUTH
 

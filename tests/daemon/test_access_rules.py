@@ -14,9 +14,7 @@ import pytest
 import groupcommd.cli
 from groupcomm.errors import AccessRefused, ConfigError
 from groupcomm.events import Cause, GroupView, Message, Refused
-from groupcomm_client import cli
 from groupcomm_client.blocking import connect
-from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_client.spread_api import (
     AGREED_MESS,
     CAUSED_BY_JOIN,
@@ -28,6 +26,8 @@ from groupcomm_client.spread_api import (
     SP_multicast,
     SP_receive,
 )
+from groupcomm_tools import cli
+from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.config_file import read_config
 from groupcommd.doors import NAMES_KEPT_S, unix_principal
 from tests.clients.kinds import KINDS, PATIENCE_S, Kind, next_of

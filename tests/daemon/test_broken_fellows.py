@@ -11,8 +11,8 @@ import trio.testing
 
 from groupcomm.membership.trust import FEW
 from groupcomm.wire.request import TokenRequest
-from groupcomm_client.doctor.daemon import Told, check_datagrams, check_fellows
-from groupcomm_client.doctor.finding import Grade
+from groupcomm_tools.doctor.daemon import Told, check_datagrams, check_fellows
+from groupcomm_tools.doctor.finding import Grade
 from groupcommd.status import broken
 from tests.daemon.virtual import Daemons, virtual_clock, virtual_daemons
 

@@ -15,8 +15,8 @@ from cryptography import x509
 from groupcomm.errors import CannotConnect, SessionEnded
 from groupcomm.host.shown_certificate import principal_of
 from groupcomm_client.blocking import connect
-from groupcomm_client.certificates import issue, make_authority
-from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_tools.certificates import issue, make_authority
+from groupcomm_tools.running_cluster import RunningCluster
 from tests.clients.shell import NO_PAUSES
 from tests.daemon.signed import sign
 

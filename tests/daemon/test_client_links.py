@@ -27,11 +27,11 @@ from groupcomm.errors import (
 from groupcomm.events import Message
 from groupcomm.session.codes import Code
 from groupcomm.session.frames import encode_bye, encode_hello, encode_query
-from groupcomm_client import cli
 from groupcomm_client.blocking import connect
-from groupcomm_client.certificates import issue, make_authority
-from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_client.spread_api import SP_connect, SP_disconnect
+from groupcomm_tools import cli
+from groupcomm_tools.certificates import issue, make_authority
+from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.doors import MAX_HALF_OPEN
 from groupcommd.token_file import add_token, remove_token
 from tests.clients.kinds import KINDS, Kind

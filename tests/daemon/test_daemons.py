@@ -11,7 +11,7 @@ import trio
 from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import Connection, connect
-from groupcomm_client.local_cluster import ClusterError, LocalCluster
+from groupcomm_tools.local_cluster import ClusterError, LocalCluster
 from groupcommd.config_file import read_addresses
 
 

@@ -26,7 +26,7 @@ from groupcomm.session.frames import (
     encode_hello,
 )
 from groupcomm_client import Connection, connect
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd import doors
 from groupcommd.allowances import Allowances
 from groupcommd.descriptors import (

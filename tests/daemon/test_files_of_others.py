@@ -14,8 +14,8 @@ from groupcomm.errors import ConfigError, SessionEnded
 from groupcomm.host import private_files
 from groupcomm.host.private_files import open_private, open_unwritable
 from groupcomm_client.blocking import connect
-from groupcomm_client.certificates import issue, make_authority
-from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_tools.certificates import issue, make_authority
+from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.state_dir import StateDir, StateError
 from groupcommd.token_file import add_token
 from tests.clients.shell import NO_PAUSES

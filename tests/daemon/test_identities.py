@@ -9,7 +9,7 @@ import trio
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.key_file import write_key_file
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd.config_file import read_config
 from groupcommd.description import describe
 from groupcommd.identity_file import read_identity, read_roll

@@ -11,8 +11,8 @@ import trio
 from groupcomm.events import DaemonView, Message
 from groupcomm.host.key_file import read_key_file, write_key_file
 from groupcomm_client import connect
-from groupcomm_client.certificates import issue, make_authority
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.certificates import issue, make_authority
+from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd.token_file import add_token
 from tests.daemon.hosts import command, make_hosts, run
 

@@ -17,7 +17,7 @@ import pytest
 import trio
 
 from groupcomm_client import connect
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd.cli import CUT_SHORT
 
 PATIENCE_S: Final = 20.0

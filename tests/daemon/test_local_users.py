@@ -14,11 +14,11 @@ import trio
 from groupcomm.errors import ConfigError
 from groupcomm.session.codes import Code
 from groupcomm.session.frames import FrameKind, encode_hello
-from groupcomm_client import cli
 from groupcomm_client.blocking import connect
-from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_client.spread_api.functions import _address
 from groupcomm_client.targets import default_address
+from groupcomm_tools import cli
+from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd import local_users
 from groupcommd.doors import Door, Refused, loopback_door, unix_principal
 from groupcommd.local_users import admission, check_tcp_users, tcp_user, unix_user

@@ -13,7 +13,7 @@ from groupcomm.config.core import Timing
 from groupcomm.engine import DaemonCore
 from groupcomm.host.addresses import Address
 from groupcomm.membership.states import State
-from groupcomm_client.local_cluster import START_S, LocalDaemon, free_ports
+from groupcomm_tools.local_cluster import START_S, LocalDaemon, free_ports
 from groupcommd.config_file import read_config
 from groupcommd.networks import Networks
 from groupcommd.service import Service

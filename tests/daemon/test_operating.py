@@ -10,7 +10,7 @@ import trio
 from groupcomm.errors import SessionEnded
 from groupcomm.events import Message
 from groupcomm_client import Connection, connect
-from groupcomm_client.local_cluster import LocalCluster, LocalDaemon
+from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 
 
 async def logged(daemon: LocalDaemon, what: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:

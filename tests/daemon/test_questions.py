@@ -12,7 +12,7 @@ import trio.testing
 from groupcomm.engine import QuestionAnswered
 from groupcomm.session.frames import encode_hello, encode_query
 from groupcomm_client import connect
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd.clients import TURN_BYTES
 from tests.daemon.virtual import Daemons, virtual_clock, virtual_daemons
 

@@ -17,7 +17,7 @@ from groupcomm.events import Message
 from groupcomm.host.key_file import write_key_file
 from groupcomm.session.codes import Code
 from groupcomm_client import Connection, connect
-from groupcomm_client.certificates import issue, make_authority
+from groupcomm_tools.certificates import issue, make_authority
 from groupcommd.clients import HELLO_S, MAX_TURNED_AWAY
 from groupcommd.config_file import read_config
 from groupcommd.service import WALL_INTERVAL_S

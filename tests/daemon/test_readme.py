@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from groupcomm.host.key_file import write_key_file
-from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.config_file import read_config
 
 README = (Path(__file__).parents[2] / "README.md").read_text()

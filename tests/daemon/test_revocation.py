@@ -15,13 +15,13 @@ from groupcomm.errors import ConfigError, SessionEnded
 from groupcomm.host.tls_socket import AnySocket
 from groupcomm.session.codes import Code
 from groupcomm.session.frames import encode_hello
-from groupcomm_client import cli
-from groupcomm_client.certificates import issue, make_authority
 from groupcomm_client.connecting import connect
 from groupcomm_client.connection import Connection
 from groupcomm_client.credentials import Credentials
 from groupcomm_client.loops import TrioLoop
 from groupcomm_client.targets import open_socket
+from groupcomm_tools import cli
+from groupcomm_tools.certificates import issue, make_authority
 from groupcommd import expiry
 from groupcommd.config_file import read_config
 from groupcommd.revocation_file import Revocations, read_revocations, revoke

@@ -14,7 +14,7 @@ from groupcomm.errors import SessionEnded
 from groupcomm.events import Message
 from groupcomm.session.frames import encode_hello
 from groupcomm_client import Connection, connect
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd.doors import MAX_GREETING
 
 

@@ -18,9 +18,9 @@ from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
 from groupcomm.engine import DaemonCore
 from groupcomm_client import connect
-from groupcomm_client.doctor.daemon import Told, check_disk
-from groupcomm_client.doctor.finding import Finding, Grade
-from groupcomm_client.local_cluster import LocalCluster, LocalDaemon
+from groupcomm_tools.doctor.daemon import Told, check_disk
+from groupcomm_tools.doctor.finding import Finding, Grade
+from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 from groupcommd.config_file import read_config
 from groupcommd.disk_watch import DiskWatch
 from groupcommd.starting import count_start

@@ -8,8 +8,8 @@ import pytest
 from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client.blocking import BlockingConnection, connect
-from groupcomm_client.relay import Line
-from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_tools.relay import Line
+from groupcomm_tools.running_cluster import RunningCluster
 
 COUNT = 8
 LAST = b"that is all"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from groupcomm.host.addresses import Address
 from groupcomm.host.tls_socket import TlsSocket, Wants
-from groupcomm_client.certificates import issue, make_authority
 from groupcomm_client.credentials import Credentials
+from groupcomm_tools.certificates import issue, make_authority
 from groupcommd.tls import TlsConfig, server_context
 
 Contexts = tuple[ssl.SSLContext, ssl.SSLContext]

@@ -9,8 +9,8 @@ import trio
 from groupcomm.level import LEVELS
 from groupcomm.sim.check import check_together
 from groupcomm_client import connect
-from groupcomm_client.cli import main
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.cli import main
+from groupcomm_tools.local_cluster import LocalCluster
 
 
 async def play(folder: Path) -> None:

@@ -11,8 +11,8 @@ import trio
 import trio.testing
 
 from groupcomm.host.key_file import write_key_file
-from groupcomm_client.doctor.daemon import Told, check_datagrams
-from groupcomm_client.doctor.finding import Grade
+from groupcomm_tools.doctor.daemon import Told, check_datagrams
+from groupcomm_tools.doctor.finding import Grade
 from groupcommd.flood import MANY_PER_S
 from groupcommd.watch import JUNK_TOLD_S
 from tests.daemon.virtual import Daemons, virtual_clock, virtual_daemons

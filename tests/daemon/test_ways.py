@@ -9,7 +9,7 @@ from groupcomm.engine import Status
 from groupcomm.hop.path import CLOSE_BYTES, RAISE_S
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.link import LINK_BYTES
-from groupcomm_client.doctor.daemon import Told, check_ways
+from groupcomm_tools.doctor.daemon import Told, check_ways
 from groupcommd.status import ways
 from groupcommd.watch import Watch
 from tests.simulation.test_lost_links import Sites

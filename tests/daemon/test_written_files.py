@@ -13,8 +13,8 @@ from groupcomm.host.addresses import Address
 from groupcomm.host.private_files import make_private_folder, write_new, write_private
 from groupcomm.host.trace_file import TraceFile
 from groupcomm_client.blocking import connect
-from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_log.writer import LogWriter
+from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.config_file import read_config
 from groupcommd.flight import FlightRecorder
 from groupcommd.sockets import Sockets

@@ -12,8 +12,8 @@ import pytest
 from groupcomm.host.key_file import write_key_file
 from groupcomm.session.frames import encode_hello
 from groupcomm_client.blocking import connect
-from groupcomm_client.certificates import issue, make_authority
-from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_tools.certificates import issue, make_authority
+from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.token_file import add_token
 from tests.clients.shell import NO_PAUSES
 from tests.fuzz.port_targets import pieces, sealed_core

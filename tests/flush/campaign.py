@@ -20,7 +20,7 @@ from typing import Any
 
 import trio
 
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 from tests.flush.oracle import Oracle
 
 PROGRAM = Path(__file__).with_name("member.py")

@@ -26,6 +26,7 @@ PACKAGES: Final = {
     "groupcomm": "",
     "daemon/groupcommd": "daemon.",
     "clients/groupcomm_client": "client.",
+    "clients/groupcomm_tools": "tools.",
     "clients/groupcomm_log": "log.",
     "clients/groupcomm_spark": "spark.",
 }

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import trio
 
-from groupcomm_client.bench.figures import Figures
-from groupcomm_client.bench.matrix import figure_of
-from groupcomm_client.bench.plan import Plan
-from groupcomm_client.bench.runs import measure, open_daemons
-from groupcomm_client.bench.summary import machine
-from groupcomm_client.bench.table import rows_of
+from groupcomm_tools.bench.figures import Figures
+from groupcomm_tools.bench.matrix import figure_of
+from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.bench.runs import measure, open_daemons
+from groupcomm_tools.bench.summary import machine
+from groupcomm_tools.bench.table import rows_of
 from tests.guard.compare import CHECK_ROUNDS, Verdict, as_json, compare, lines_of, too_wide
 from tests.guard.yardstick import chunks_per_s, datagrams_per_s, ping_us
 

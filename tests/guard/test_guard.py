@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm_client.bench.table import rows_of
+from groupcomm_tools.bench.table import rows_of
 from tests.guard.check import RATIOS, YARDSTICKS
 from tests.guard.compare import Verdict, allowed, as_json, compare, lines_of, too_wide
 from tests.guard.yardstick import chunks_per_s, datagrams_per_s, ping_us

@@ -9,15 +9,15 @@ from typing import Any, Self
 
 import trio
 
-from groupcomm_client.bench.bare import (
+from groupcomm_tools.bench.bare import (
     HOST,
     READ_BYTES,
     UDP_BUFFER_BYTES,
     connect_relay,
     relay_command,
 )
-from groupcomm_client.bench.plan import Plan
-from groupcomm_client.local_cluster import free_ports
+from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.local_cluster import free_ports
 from tests.peers.launching import Programs, open_server
 from tests.peers.peer import LISTEN_S, Client, Peer, Servers
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import trio
 
-from groupcomm_client.bench.summary import machine
+from groupcomm_tools.bench.summary import machine
 from tests.peers.rounds import Arrangement, Results, arrangements, measure_all
 from tests.peers.table import OURS, as_object, text
 

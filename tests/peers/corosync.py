@@ -12,7 +12,7 @@ from typing import Final
 import trio
 
 from groupcomm.errors import GroupCommError
-from groupcomm_client.bench.plan import Plan
+from groupcomm_tools.bench.plan import Plan
 from tests.peers import cpg
 from tests.peers.launching import (
     START_S,

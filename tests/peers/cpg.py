@@ -8,7 +8,7 @@ from ctypes import byref, c_char, c_char_p, c_int, c_size_t, c_uint32, c_uint64,
 from typing import Any, Final, Self
 
 from groupcomm.errors import GroupCommError
-from groupcomm_client.bench.plan import GROUP, Plan
+from groupcomm_tools.bench.plan import GROUP, Plan
 from tests.peers.peer import LISTEN_S, Client
 
 LIBRARY: Final = "libcpg.so.4"

@@ -16,8 +16,8 @@ import cattrs
 import trio
 
 from groupcomm.errors import GroupCommError
-from groupcomm_client.bench.plan import Plan
-from groupcomm_client.bench.runs import Command
+from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.bench.runs import Command
 from tests.peers.program import COUNTER_BYTES
 
 START_S: Final = 15.0

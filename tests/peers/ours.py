@@ -6,8 +6,8 @@ from functools import partial
 
 import attrs
 
-from groupcomm_client.bench.plan import Plan
-from groupcomm_client.bench.runs import commands, open_daemons
+from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.bench.runs import commands, open_daemons
 from tests.peers.peer import Peer, Servers
 
 

@@ -5,9 +5,9 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Self
 
 from groupcomm.events import Message
-from groupcomm_client.bench.plan import GROUP, Plan
 from groupcomm_client.blocking import BlockingConnection, open_connection
 from groupcomm_client.blocking_loop import run
+from groupcomm_tools.bench.plan import GROUP, Plan
 from tests.peers.peer import Client
 
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final, Self
 
 import attrs
 
-from groupcomm_client.bench.plan import Plan
-from groupcomm_client.bench.runs import Command
+from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.bench.runs import Command
 
 LISTEN_S: Final = 0.2
 """So long a client waits at most for something to come."""

@@ -1,6 +1,6 @@
 """Bare relays and their programs without any library: a loop around epoll, and blocking sockets.
 
-Beside `groupcomm_client.bench.bare`, which does the same with trio, they show what trio costs.
+Beside `groupcomm_tools.bench.bare`, which does the same with trio, they show what trio costs.
 """
 
 import json
@@ -10,8 +10,8 @@ import sys
 import time
 from typing import Final
 
-from groupcomm_client.bench.bare import HOST, READ_BYTES, UDP_BUFFER_BYTES, connect_relay
-from groupcomm_client.bench.content import read_timed, timed
+from groupcomm_tools.bench.bare import HOST, READ_BYTES, UDP_BUFFER_BYTES, connect_relay
+from groupcomm_tools.bench.content import read_timed, timed
 
 MODULE: Final = "tests.peers.plain_relays"
 GREETING: Final = b"!"
@@ -79,7 +79,7 @@ def receive(path: str, count: int, size: int) -> None:
 
 
 def main() -> int:
-    """Be one of the programs, as `groupcomm_client.bench.bare` is."""
+    """Be one of the programs, as `groupcomm_tools.bench.bare` is."""
     role, path, *words = sys.argv[1:]
     if role == "relay":
         relay(path, json.loads(words[1]), int(words[0]))

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import cattrs
 
-from groupcomm_client.bench.content import Account, Content, read_timed, timed
-from groupcomm_client.bench.plan import Plan
-from groupcomm_client.bench.sender import CHUNK_BYTES
+from groupcomm_tools.bench.content import Account, Content, read_timed, timed
+from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.bench.sender import CHUNK_BYTES
 from tests.peers.peer import Client
 
 COUNTER_BYTES: Final = 8

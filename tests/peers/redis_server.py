@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
-from groupcomm_client.bench.plan import GROUP, Plan
+from groupcomm_tools.bench.plan import GROUP, Plan
 from tests.peers.launching import Programs, not_installed, open_server, packages_of
 from tests.peers.peer import LISTEN_S, Client, Peer, Servers
 

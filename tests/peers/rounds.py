@@ -8,9 +8,9 @@ import attrs
 import trio
 
 from groupcomm.errors import GroupCommError
-from groupcomm_client.bench.figures import Figures
-from groupcomm_client.bench.plan import Plan
-from groupcomm_client.bench.runs import measure_programs
+from groupcomm_tools.bench.figures import Figures
+from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.bench.runs import measure_programs
 from tests.peers.bare_relays import BareRelays
 from tests.peers.corosync import Corosync
 from tests.peers.nats_server import Nats

@@ -21,11 +21,11 @@ from typing import Final, TypeAlias
 import trio
 
 from groupcomm.errors import GroupCommError
-from groupcomm_client.bench.bare import MODULE as TRIO
-from groupcomm_client.bench.bare import floor_us
-from groupcomm_client.bench.plan import Plan
-from groupcomm_client.bench.runs import measure_programs, open_daemons
-from groupcomm_client.bench.summary import machine
+from groupcomm_tools.bench.bare import MODULE as TRIO
+from groupcomm_tools.bench.bare import floor_us
+from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.bench.runs import measure_programs, open_daemons
+from groupcomm_tools.bench.summary import machine
 from tests.peers.launching import Programs
 from tests.peers.plain_relays import MODULE as PLAIN
 
@@ -53,7 +53,7 @@ def measure_ours(plan: Plan, folder: Path, python: str, options: Sequence[str]) 
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(str(folder / root) for root in ROOTS)}
     words = ["--daemons", str(plan.daemons), "--receivers", str(plan.receivers), *options]
     words += ["--rate", f"{plan.rate:g}", "--duration-s", f"{plan.duration_s:g}", "--json"]
-    command = [*python.split(), "-m", "groupcomm_client.cli", "bench", *words]
+    command = [*python.split(), "-m", "groupcomm_tools.cli", "bench", *words]
     done = subprocess.run(command, env=env, cwd=folder, stdout=subprocess.PIPE, check=True)
     found = json.loads(done.stdout)
     return found["delay_p50_us"], found["delay_p99_us"], found["cpu_daemons"]

@@ -4,9 +4,9 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from groupcomm_client.bench.figures import Figures
-from groupcomm_client.bench.plan import Plan
-from groupcomm_client.bench.summary import as_json
+from groupcomm_tools.bench.figures import Figures
+from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.bench.summary import as_json
 from tests.peers.peer import Peer
 from tests.peers.rounds import Arrangement, Results
 

@@ -8,9 +8,9 @@ import attrs
 import pytest
 
 from groupcomm.errors import GroupCommError
-from groupcomm_client.bench.content import Content, timed
-from groupcomm_client.bench.figures import Figures
-from groupcomm_client.bench.plan import Plan
+from groupcomm_tools.bench.content import Content, timed
+from groupcomm_tools.bench.figures import Figures
+from groupcomm_tools.bench.plan import Plan
 from tests.peers import bench
 from tests.peers.bare_relays import BareRelays
 from tests.peers.ours import Ours

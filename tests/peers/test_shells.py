@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupcomm_client.bench.plan import Plan
+from groupcomm_tools.bench.plan import Plan
 from tests.peers.shells import BASE, RELAYS, measure_blocking, measure_relays, options_of, table
 
 PLAN = Plan(daemons=2, receivers=2, rate=200.0, duration_s=0.2, warm_up_s=0.1)

@@ -21,7 +21,7 @@ from groupcomm.sim import known_bugs
 from groupcomm.sim.run import RunResult
 from groupcomm.sim.settings import Options
 from groupcomm.sim.variants.bug import KnownBug
-from groupcomm_client.campaign import replay_command, run_campaign
+from groupcomm_tools.campaign import replay_command, run_campaign
 
 ROOT = Path(__file__).parent.parent.parent
 HUNT_SEEDS = 1000

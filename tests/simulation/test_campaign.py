@@ -3,7 +3,7 @@
 import pytest
 
 from groupcomm.sim.settings import Options
-from groupcomm_client.campaign import run_campaign
+from groupcomm_tools.campaign import run_campaign
 
 SEEDS = 10
 AT_ONCE = 5

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from groupcomm_client.cli import main
+from groupcomm_tools.cli import main
 
 FAST = ["--duration-s", "0.5", "--workers", "1"]
 
@@ -159,7 +159,7 @@ def test_the_story_ends_with_one_agreed_order(capsys: pytest.CaptureFixture[str]
 
 
 def test_interrupting_tells_what_was_done_and_ends_with_130() -> None:
-    command = [sys.executable, "-m", "groupcomm_client.cli", "simulate", "--seeds", "1:100000"]
+    command = [sys.executable, "-m", "groupcomm_tools.cli", "simulate", "--seeds", "1:100000"]
     with subprocess.Popen(
         [*command, "--workers", "2", "--duration-s", "0.2", "--progress-s", "0.1"],
         stdout=subprocess.PIPE,

@@ -8,7 +8,7 @@ import pytest
 
 from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options, draw_settings
-from groupcomm_client.campaign import Totals, run_campaign
+from groupcomm_tools.campaign import Totals, run_campaign
 
 SHORT = Options(duration_s=1.0)
 

@@ -19,7 +19,7 @@ from groupcomm.security.keys import KeyRing
 from groupcomm.security.secret_sealing import SecretOpener
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.settings import Options, plain_settings
-from groupcomm_client.campaign import run_campaign
+from groupcomm_tools.campaign import run_campaign
 from tests.simulation.captured import Captured, give, running
 from tests.simulation.judged import with_few_notices
 from tests.simulation.test_rotation import Load, messages

@@ -9,9 +9,9 @@ import pytest
 
 from groupcomm.sim.plan.measure import Measured, PlanFailed, measure
 from groupcomm.sim.plan.topology import Topology
-from groupcomm_client.cli import main
-from groupcomm_client.commands import simulate_plan
-from groupcomm_client.plan.figures import PlanFigures, figures_of
+from groupcomm_tools.cli import main
+from groupcomm_tools.commands import simulate_plan
+from groupcomm_tools.plan.figures import PlanFigures, figures_of
 from tests.simulation.test_plan import plan
 
 TOML = """

@@ -13,8 +13,8 @@ from groupcomm.sim.roles.programs import Programs
 from groupcomm.sim.run import RunResult, run_seed
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm.sim.variants.bug import KnownBug
-from groupcomm_client.campaign import replay_command
-from groupcomm_client.cli import main
+from groupcomm_tools.campaign import replay_command
+from groupcomm_tools.cli import main
 from tests.simulation.role_breaks import BREAKS
 
 PLAYED = [

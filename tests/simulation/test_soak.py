@@ -10,8 +10,8 @@ import pytest
 from groupcomm.sim.known_bugs import KNOWN_BUGS, find_known_bug
 from groupcomm.sim.run import Finding, RunResult, run_seed
 from groupcomm.sim.settings import Options, plain_settings
-from groupcomm_client.campaign import replay_command
-from groupcomm_client.cli import main as groupcomm
+from groupcomm_tools.campaign import replay_command
+from groupcomm_tools.cli import main as groupcomm
 from tests.simulation import soak
 from tests.simulation.soak import FIRST_NEW_SEED, Soak
 

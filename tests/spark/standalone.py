@@ -12,8 +12,8 @@ from typing import Final
 
 import pyspark
 
-from groupcomm_client.local_cluster import free_ports
 from groupcomm_spark.java import find_java
+from groupcomm_tools.local_cluster import free_ports
 
 START_S: Final = 60.0
 _LOOPBACK: Final = "127.0.0.1"

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from groupcomm.errors import ConfigError
-from groupcomm_client.cli import main
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, TRANSITION
 from groupcomm_spark.commands.report import read_sites, sent_at
 from groupcomm_spark.logs import read_logs
@@ -22,6 +21,7 @@ from groupcomm_spark.report.figures import Figures, Key, gather, site_of
 from groupcomm_spark.report.histogram import PER_DOUBLING, later_than, percentile_ms
 from groupcomm_spark.report.page import make_page
 from groupcomm_spark.report.tables import grouped_delays
+from groupcomm_tools.cli import main
 from tests.spark.test_logs import make_log
 
 BEGIN_US = 1_800_000_000_000_000

@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
 from groupcomm.errors import ConfigError
-from groupcomm_client.cli import main
-from groupcomm_client.doctor.finding import Grade
 from groupcomm_spark import java
 from groupcomm_spark.commands.doctor import examine
 from groupcomm_spark.errors import plain
+from groupcomm_tools.cli import main
+from groupcomm_tools.doctor.finding import Grade
 
 
 def make_java(home: Path, says: str) -> Path:

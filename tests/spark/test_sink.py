@@ -13,9 +13,9 @@ from groupcomm.events import Message
 from groupcomm_client.blocking import connect
 from groupcomm_client.committed import Batch, BlockingCommitted, Incomplete
 from groupcomm_client.committed.markers import TYPE, is_publisher
-from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_spark.errors import plain
 from groupcomm_spark.source import GroupCommDataSource
+from groupcomm_tools.running_cluster import RunningCluster
 
 PATIENCE_S = 120
 QUIET_S = 0.5

@@ -16,12 +16,12 @@ from groupcomm.events import Message, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm_client import Connection, connect
 from groupcomm_client.committed import Batch, committed
-from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_log.disk import Disk
 from groupcomm_spark.sink.columns import STAGED, check_columns, to_staged
 from groupcomm_spark.sink.options import Options, parse_options
 from groupcomm_spark.sink.publishing import SinkError, publish
 from groupcomm_spark.sink.staging import Manifest, Part, Published, Staging, StagingDamaged
+from groupcomm_tools.running_cluster import RunningCluster
 from tests.log.make import QuickDisk
 
 OPTIONS = Options(staging=Path("/nowhere"), group="g", timeout_s=5)

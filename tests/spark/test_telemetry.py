@@ -13,13 +13,13 @@ from groupcomm.errors import ConfigError
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking import connect
-from groupcomm_client.cli import main
-from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_log.schema import GAP, MESSAGE
 from groupcomm_spark.logs import read_logs
 from groupcomm_spark.telemetry.judge import Flow, Window, judge
 from groupcomm_spark.telemetry.kinds import Kind, Kinds, read_kinds
 from groupcomm_spark.telemetry.windows import COLUMNS, to_window, windows_of
+from groupcomm_tools.cli import main
+from groupcomm_tools.running_cluster import RunningCluster
 from tests.spark.test_logs import make_log
 
 VEHICLE = Path(__file__).parents[2] / "examples" / "vehicle" / "telemetry.toml"

@@ -10,13 +10,13 @@ from pyspark.sql import SparkSession
 
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import Connection, connect
-from groupcomm_client.cli import main
-from groupcomm_client.local_cluster import LocalCluster
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import ROWS, SCHEMA
 from groupcomm_log.writer import LogWriter
 from groupcomm_spark.verify.folders import verify_folders
 from groupcomm_spark.verify.job import verify
+from groupcomm_tools.cli import main
+from groupcomm_tools.local_cluster import LocalCluster
 from tests.clients.recorders import (
     RecorderProcess,
     end_both,

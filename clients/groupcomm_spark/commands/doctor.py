@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from groupcomm.errors import ConfigError
-from groupcomm_client.doctor.finding import Finding, Grade, ok, problem
-from groupcomm_client.doctor.telling import tell_findings
 from groupcomm_spark.errors import plain
 from groupcomm_spark.java import find_java
 from groupcomm_spark.session import LOCAL, open_session
+from groupcomm_tools.doctor.finding import Finding, Grade, ok, problem
+from groupcomm_tools.doctor.telling import tell_findings
 
 NAME: Final = "doctor"
 HELP: Final = "can Spark run here, on which Java, and does it find the format groupcomm?"

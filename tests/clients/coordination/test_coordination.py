@@ -27,7 +27,7 @@ from groupcomm_client.coordination import (
     use,
 )
 from groupcomm_client.coordination.mutex import FORMS
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 
 NAMES = "abc"
 WAIT_S = 20.0

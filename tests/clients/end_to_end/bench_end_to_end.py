@@ -22,7 +22,7 @@ from groupcomm_client import connect
 from groupcomm_client.end_to_end import GroupSecret, SharedSecret, TrustedKeys
 from groupcomm_client.end_to_end.agreement import Agreement, ToGroup, ToMember
 from groupcomm_client.end_to_end.frames import KeyFrame, Ready, decode_frame_untrusted
-from groupcomm_client.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import LocalCluster
 
 GROUP = "plan"
 SECRET = SharedSecret(b"s" * 32)

@@ -14,8 +14,8 @@ from groupcomm.events import Cause, GroupView, MemberId, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import connect, filters, stay_connected
 from groupcomm_client.end_to_end import KeyChanged, SharedSecret, Unreadable
-from groupcomm_client.running_cluster import RunningCluster
 from groupcomm_client.sessions import Reconnected
+from groupcomm_tools.running_cluster import RunningCluster
 from tests.clients.kinds import Kind
 
 PATIENCE_S = 30.0

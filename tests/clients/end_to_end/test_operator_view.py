@@ -8,7 +8,7 @@ import trio
 
 from groupcomm_client import connect
 from groupcomm_client.end_to_end import SharedSecret
-from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_tools.running_cluster import RunningCluster
 from tests.clients.end_to_end.test_daemons import Reader
 
 OPEN, SEALED = b"said to everybody", b"said to members only"

@@ -12,7 +12,6 @@ from groupcomm.events import MemberId, Message
 from groupcomm.host.key_file import write_key_file
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.session.inbox import SEALED
-from groupcomm_client.commands.shared import tell
 from groupcomm_client.end_to_end import (
     GroupSecret,
     KeyChanged,
@@ -23,7 +22,8 @@ from groupcomm_client.end_to_end import (
     read_public_keys,
 )
 from groupcomm_client.end_to_end.frames import Kind, kind_of
-from groupcomm_client.recording.columns import Taken, to_rows
+from groupcomm_tools.commands.shared import tell
+from groupcomm_tools.recording.columns import Taken, to_rows
 from tests.clients.end_to_end.world import GROUP, Program, World
 
 SECRET = SharedSecret(b"s" * 32)

@@ -9,7 +9,7 @@ from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client import Connection, connect
 from groupcomm_client.filters import Factory, Unfiltered, causal, delay
-from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_tools.running_cluster import RunningCluster
 
 FIFO = ServiceLevel.FIFO
 LATE_S = 0.5

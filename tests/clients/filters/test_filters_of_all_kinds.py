@@ -21,7 +21,7 @@ from groupcomm_client.filters import (
     set_default,
     traced,
 )
-from groupcomm_client.running_cluster import RunningCluster
+from groupcomm_tools.running_cluster import RunningCluster
 from tests.clients.kinds import PATIENCE_S, Kind, next_of
 
 FIFO, SAFE = ServiceLevel.FIFO, ServiceLevel.SAFE

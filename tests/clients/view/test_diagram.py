@@ -13,8 +13,8 @@ from groupcomm.algorithms.vector import Vector
 from groupcomm.sim.check import judge_events
 from groupcomm.trace.events import Conf, Deliver, Hold, Release, Send, Stamped, TraceEvent
 from groupcomm.trace.steps import Buffered, Given, StampedReceived, StampedSent
-from groupcomm_client.view.build import make_diagram
-from groupcomm_client.view.diagram import Arrival, Diagram, LineKind, PointKind
+from groupcomm_tools.view.build import make_diagram
+from groupcomm_tools.view.diagram import Arrival, Diagram, LineKind, PointKind
 from tests.algorithms.schedules import late_cause, play, schedules
 from tests.clients.view.traces import buggy, parted, random_run
 
@@ -78,7 +78,7 @@ def test_an_order_that_was_not_kept_is_proved_by_two_deliveries() -> None:
 
 
 def test_a_long_trace_is_not_judged_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("groupcomm_client.view.orders.JUDGED_DELIVERIES", 2_003)
+    monkeypatch.setattr("groupcomm_tools.view.orders.JUDGED_DELIVERIES", 2_003)
     diagram = make_diagram("long", random_run(FanOut, 501)[1])
     assert not diagram.violations
     assert "2004 deliveries" in diagram.unjudged

@@ -7,10 +7,10 @@ import pytest
 
 from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.trace.events import Send, TraceEvent
-from groupcomm_client.cli import main
-from groupcomm_client.view.build import make_diagram
-from groupcomm_client.view.columns import columns
-from groupcomm_client.view.page import make_page
+from groupcomm_tools.cli import main
+from groupcomm_tools.view.build import make_diagram
+from groupcomm_tools.view.columns import columns
+from groupcomm_tools.view.page import make_page
 from tests.algorithms.schedules import late_cause
 from tests.clients.view.traces import buggy, lines
 

@@ -1,0 +1,1 @@
+"""The `groupcomm` command, and what stands behind its verbs."""

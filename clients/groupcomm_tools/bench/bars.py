@@ -1,0 +1,211 @@
+"""Bar charts as SVG: bars to the right, with whiskers, in panels that share their labels.
+
+Pure: numbers in, text out. Colours come from the style sheet of the page around it.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from groupcomm_tools.markup import escape
+
+WIDTH: Final = 940
+LABELS: Final = 216
+"""Pixels of the column of labels."""
+
+BAR: Final = 15
+GAP: Final = 3
+LINE_GAP: Final = 11
+TOP: Final = 34
+BOTTOM: Final = 26
+LEGEND: Final = 26
+PANEL_GAP: Final = 34
+VALUE_ROOM: Final = 84
+"""Pixels right of the longest bar, for its value."""
+
+TICKS: Final = 4
+
+
+@attrs.frozen(kw_only=True)
+class Bar:
+    """One bar.
+
+    Attributes:
+        value: its length, in units of its panel, 0 or more.
+        low, high: ends of its whisker; equal for none.
+        told: the value as it is written behind the bar.
+        series: its colour, 0 or 1.
+        wrong: whether it is red.
+    """
+
+    value: float
+    low: float
+    high: float
+    told: str
+    series: int = 0
+    wrong: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Line:
+    """One label, and its bars in each panel.
+
+    Attributes:
+        label: left of them.
+        cells: by panel; bars of a cell stand below each other.
+    """
+
+    label: str
+    cells: Sequence[Sequence[Bar]]
+
+
+@attrs.frozen(kw_only=True)
+class Chart:
+    """What is drawn as one picture.
+
+    Attributes:
+        title: for those who cannot see it.
+        panels: what each one's axis shows, with its unit.
+        lines: from above.
+        series: names of the colours; none if there is only one.
+    """
+
+    title: str
+    panels: Sequence[str]
+    lines: Sequence[Line]
+    series: Sequence[str] = ()
+
+
+@attrs.frozen
+class _Panel:
+    """Place and scale of one panel.
+
+    Attributes:
+        left: pixels.
+        room: pixels of the axis.
+        step, most: of its ticks, and the last one.
+    """
+
+    left: float
+    room: float
+    step: float
+    most: float
+
+    def x(self, value: float) -> float:
+        """Where a value stands."""
+        return self.left + value / self.most * self.room
+
+
+def nice_step(span: float, ticks: int) -> float:
+    """The least of 1, 2 and 5 times a power of ten that divides a span into so many or fewer."""
+    power = 10.0 ** math.floor(math.log10(span / ticks))
+    return next(f * power for f in (1, 2, 5, 10) if span / (f * power) <= ticks)
+
+
+def draw(chart: Chart) -> str:
+    """A picture of it, one `svg` element."""
+    panels = [_panel(chart, index) for index in range(len(chart.panels))]
+    heights = [_height(line) for line in chart.lines]
+    bottom = TOP + sum(heights)
+    height = bottom + BOTTOM + (LEGEND if chart.series else 0)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img"'
+        f' aria-label="{escape(chart.title)}">'
+    ]
+    for label, panel in zip(chart.panels, panels, strict=True):
+        parts += _draw_axis(label, panel, bottom)
+    top = TOP
+    for line, line_height in zip(chart.lines, heights, strict=True):
+        middle = top + line_height / 2
+        parts.append(text(LABELS - 12, middle + 4, line.label, "label", "end"))
+        for panel, bars in zip(panels, line.cells, strict=True):
+            parts += _draw_bars(line.label, bars, panel, middle)
+        top += line_height
+    parts += _draw_legend(chart.series, height - 10)
+    return "\n".join([*parts, "</svg>"])
+
+
+def _panel(chart: Chart, index: int) -> _Panel:
+    width = (WIDTH - LABELS - PANEL_GAP * (len(chart.panels) - 1)) / len(chart.panels)
+    longest = max((bar.high for line in chart.lines for bar in line.cells[index]), default=0.0)
+    step = nice_step(longest or 1.0, TICKS)
+    most = math.ceil((longest or 1.0) / step - 1e-9) * step
+    return _Panel(LABELS + index * (width + PANEL_GAP), width - VALUE_ROOM, step, most)
+
+
+def _height(line: Line) -> int:
+    bars = max((len(cell) for cell in line.cells), default=1) or 1
+    return bars * BAR + (bars - 1) * GAP + LINE_GAP
+
+
+def _draw_axis(label: str, panel: _Panel, bottom: float) -> list[str]:
+    """Ticks with lines through all bars, and what they mean above."""
+    parts = [text(panel.left, 14, label, "axis", "start")]
+    for number in range(round(panel.most / panel.step) + 1):
+        value = number * panel.step
+        x = panel.x(value)
+        kind = "grid" if number else "zero"
+        parts.append(
+            f'<line class="{kind}" x1="{x:.1f}" y1="{TOP - 8}" x2="{x:.1f}" y2="{bottom}"/>'
+        )
+        parts.append(text(x, bottom + 15, tick(value), "tick", "middle"))
+    return parts
+
+
+def _draw_bars(label: str, bars: Sequence[Bar], panel: _Panel, middle: float) -> list[str]:
+    parts = []
+    y = middle - (len(bars) * BAR + (len(bars) - 1) * GAP) / 2
+    for bar in bars:
+        kind = "wrong" if bar.wrong else f"series{bar.series}"
+        length = max(1.0, panel.x(bar.value) - panel.left)
+        hover = escape(f"{label}: {bar.told}; {amount(bar.low)} to {amount(bar.high)}")
+        parts.append(
+            f'<rect class="{kind}" x="{panel.left:.1f}" y="{y:.1f}" width="{length:.1f}"'
+            f' height="{BAR}" rx="2"><title>{hover}</title></rect>'
+        )
+        end = panel.left + length
+        if bar.high > bar.low:
+            parts.append(_whisker(panel.x(bar.low), panel.x(bar.high), y + BAR / 2))
+            end = max(end, panel.x(bar.high))
+        parts.append(text(end + 7, y + BAR - 3, bar.told, f"value {kind}", "start"))
+        y += BAR + GAP
+    return parts
+
+
+def _whisker(low: float, high: float, y: float) -> str:
+    return (
+        f'<path class="whisker" d="M{low:.1f} {y:.1f}H{high:.1f}'
+        f'M{low:.1f} {y - 4:.1f}v8M{high:.1f} {y - 4:.1f}v8"/>'
+    )
+
+
+def _draw_legend(names: Sequence[str], y: float) -> list[str]:
+    parts, x = [], float(LABELS)
+    for series, name in enumerate(names):
+        parts.append(
+            f'<rect class="series{series}" x="{x:.1f}" y="{y - 10}" width="12" height="12" rx="2"/>'
+        )
+        parts.append(text(x + 18, y, name, "label", "start"))
+        x += 50 + 7 * len(name)
+    return parts
+
+
+def text(x: float, y: float, what: str, kind: str, anchor: str) -> str:
+    """Some words."""
+    return (
+        f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(what)}</text>'
+    )
+
+
+def tick(value: float) -> str:
+    """A value of an axis."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.6g}"
+
+
+def amount(value: float) -> str:
+    """A value as people compare them: three digits or all before the point."""
+    if value == 0 or value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}"

@@ -1,0 +1,161 @@
+"""How long it takes until programs are told that a daemon has gone, and that it is back.
+
+Three daemons, a program at each, and nothing else under way. What counts is when the last of the
+programs concerned receives the `DaemonView`.
+"""
+
+import enum
+import random
+import signal
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import attrs
+import trio
+
+from groupcomm.errors import GroupCommError
+from groupcomm.events import DaemonView
+from groupcomm_client.connecting import connect
+from groupcomm_tools.bench.plan import GROUP
+from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
+from groupcomm_tools.relay import Relay
+from groupcommd.config_file import read_addresses
+
+NAMES: Final = ("alfa", "bravo", "charlie")
+REST, VICTIM = NAMES[:-1], NAMES[-1]
+PATIENCE_S: Final = 30.0
+QUIET_S: Final = (0.3, 0.6)
+"""Before something happens; drawn anew, so that it happens at any point of the daemons' periods."""
+
+
+class Kind(enum.Enum):
+    """What happens to a daemon."""
+
+    KILL = "kill"  # kill -9; then it is started again
+    LEAVE = "leave"  # SIGTERM; then it is started again
+    PARTITION = "partition"  # it is cut off from the others; then the network heals
+
+
+@attrs.frozen(kw_only=True)
+class Event:
+    """What happens, and under which timings.
+
+    Attributes:
+        kind: what.
+        preset: of the daemons' configuration.
+    """
+
+    kind: Kind
+    preset: str
+
+
+@attrs.frozen(kw_only=True)
+class EventTimes:
+    """What an event took, in milliseconds.
+
+    Attributes:
+        view_ms: from what happened to the new view at programs.
+        merged_ms: from the start of the process, or from the healing, to the view of all daemons at
+            programs.
+    """
+
+    view_ms: float
+    merged_ms: float
+
+
+class Watcher:
+    """Programs at daemons that note the latest view that they are told of, and when."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[tuple[str, ...], float]] = {}
+
+    async def watch(self, daemon: LocalDaemon) -> None:
+        """Be the program at a daemon."""
+        async with connect(str(daemon.unix)) as connection:
+            await connection.join(GROUP)
+            async for event in connection:
+                if isinstance(event, DaemonView):
+                    self._seen[daemon.name] = (event.daemons, trio.current_time())
+
+    async def told(self, view: tuple[str, ...], programs: Iterable[str]) -> float:
+        """Wait until the programs at these daemons are in a view; when the last one was told.
+
+        Raises:
+            GroupCommError: they are not told.
+        """
+        names = tuple(programs)
+        with trio.move_on_after(PATIENCE_S):
+            while any(self._seen.get(name, ((),))[0] != view for name in names):
+                await trio.sleep(0.005)
+            return max(self._seen[name][1] for name in names)
+        raise GroupCommError(
+            f"programs at {', '.join(names)} are not told within {PATIENCE_S:g} s of a view of"
+            f" {', '.join(view)}"
+        )
+
+
+async def measure_event(event: Event) -> EventTimes:
+    """Have it happen once, to daemons of its own.
+
+    Raises:
+        GroupCommError: a view does not come.
+    """
+    measured = _parted if event.kind is Kind.PARTITION else _gone
+    with TemporaryDirectory(prefix="groupcomm-") as folder:
+        via = Path(folder) / "via.json"
+        options = ["--via", str(via)] if event.kind is Kind.PARTITION else []
+        cluster = LocalCluster(NAMES, f'preset = "{event.preset}"', options=options)
+        relay = Relay(read_addresses(cluster.config))
+        relay.write(via)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(relay.run)
+            async with cluster, _watching(cluster, event) as watcher:
+                times = await measured(event, cluster, relay, watcher)
+            nursery.cancel_scope.cancel()
+    return times
+
+
+@asynccontextmanager
+async def _watching(cluster: LocalCluster, event: Event) -> AsyncIterator[Watcher]:
+    """Programs at all daemons that live on; they have been told of the view of all."""
+    await cluster.settle(NAMES)
+    names = NAMES if event.kind is Kind.PARTITION else REST
+    watcher = Watcher()
+    async with trio.open_nursery() as nursery:
+        for name in names:
+            nursery.start_soon(watcher.watch, cluster[name])
+        await watcher.told(NAMES, names)
+        await _quiet()
+        yield watcher
+        nursery.cancel_scope.cancel()
+
+
+async def _gone(event: Event, cluster: LocalCluster, _: Relay, watcher: Watcher) -> EventTimes:
+    victim = cluster[VICTIM]
+    began = trio.current_time()
+    victim.signal(signal.SIGKILL if event.kind is Kind.KILL else signal.SIGTERM)
+    viewed = await watcher.told(REST, REST)
+    await victim.ended()
+    await _quiet()
+    restarted = trio.current_time()
+    await victim.start()
+    merged = await watcher.told(NAMES, REST)
+    return EventTimes(view_ms=(viewed - began) * 1000, merged_ms=(merged - restarted) * 1000)
+
+
+async def _parted(_: Event, cluster: LocalCluster, relay: Relay, watcher: Watcher) -> EventTimes:
+    began = trio.current_time()
+    relay.cut(relay.between(REST, [VICTIM]))
+    viewed = max(await watcher.told(REST, REST), await watcher.told((VICTIM,), [VICTIM]))
+    await _quiet()
+    healed = trio.current_time()
+    relay.mend()
+    merged = await watcher.told(NAMES, NAMES)
+    return EventTimes(view_ms=(viewed - began) * 1000, merged_ms=(merged - healed) * 1000)
+
+
+async def _quiet() -> None:
+    await trio.sleep(random.uniform(*QUIET_S))

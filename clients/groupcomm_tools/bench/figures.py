@@ -1,0 +1,138 @@
+"""What a run has shown: rates, delays, losses, and what it cost."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from groupcomm_tools.bench.content import lost_of
+from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.bench.sites import SiteFigures, by_site, quantile
+
+
+@attrs.frozen
+class CpuUse:
+    """Processor seconds used while it was measured, by all programs of a kind together."""
+
+    daemons: float
+    senders: float
+    receivers: float
+
+
+@attrs.frozen(kw_only=True)
+class Figures:
+    """One run; delays are one way, in microseconds, of messages that carry the time.
+
+    Attributes:
+        plan: its parameters.
+        msgs_per_s_each: what the slowest receiver got.
+        mb_per_s_each: the same in megabytes.
+        msgs_per_s_fastest: what the fastest receiver got.
+        delay_p50_us, delay_p95_us, delay_p99_us, delay_p999_us, delay_max_us: None without such
+            messages.
+        lost, duplicated, misordered, wrong: messages, summed over receivers; misordered counts
+            receivers that saw another order, too, if the level promises one.
+        cpu_daemons, cpu_senders, cpu_receivers: in units of one processor.
+        cpu_s_per_million: of daemons, for a million deliveries to all receivers together.
+        jain: fairness among senders, 1 if all got the same share (Jain, Chiu and Hawe, 1984).
+        by_site: what the receivers of each site have seen; empty with one site.
+    """
+
+    plan: Plan
+    msgs_per_s_each: float
+    mb_per_s_each: float
+    msgs_per_s_fastest: float
+    delay_p50_us: float | None
+    delay_p95_us: float | None
+    delay_p99_us: float | None
+    delay_p999_us: float | None
+    delay_max_us: float | None
+    lost: int
+    duplicated: int
+    misordered: int
+    wrong: int
+    cpu_daemons: float
+    cpu_senders: float
+    cpu_receivers: float
+    cpu_s_per_million: float
+    jain: float
+    by_site: dict[str, SiteFigures] = attrs.field(factory=dict)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether every message came once, in order, as it was sent; UNRELIABLE may be lost."""
+        lost = self.lost if self.plan.level else 0
+        return not (lost or self.duplicated or self.misordered or self.wrong)
+
+
+def figures_of(
+    plan: Plan,
+    window: tuple[int, int],
+    cpu: CpuUse,
+    sent: Sequence[dict[str, Any]],
+    reports: Sequence[dict[str, Any]],
+) -> Figures:
+    """Put together what programs have told.
+
+    Args:
+        plan: of the run.
+        window: when measuring began and ended, nanoseconds.
+        cpu: seconds used in it.
+        sent: per sender.
+        reports: per receiver.
+    """
+    seconds = (window[1] - window[0]) / 1e9
+    rates = [_rate(plan, report, window) for report in reports]
+    apart = [[d / 1000 for at, d in r["delays"] if _inside(at, window)] for r in reports]
+    delays = sorted(delay for seen in apart for delay in seen)
+    accounts = [pair for r in reports for pair in zip(r["accounts"], sent, strict=True)]
+    lost = sum(lost_of(a, s["sent"]) for a, s in accounts)
+    lost += sum(max(0, s["timed"] - a["timed"]) for a, s in accounts)
+    orders = {report["order"] for report in reports}
+    is_total = plan.level.name in ("AGREED", "SAFE")
+    deliveries = sum(rates) * seconds
+    return Figures(
+        plan=plan,
+        msgs_per_s_each=min(rates),
+        mb_per_s_each=min(rates) * plan.size / 1e6,
+        msgs_per_s_fastest=max(rates),
+        delay_p50_us=quantile(delays, 0.5),
+        delay_p95_us=quantile(delays, 0.95),
+        delay_p99_us=quantile(delays, 0.99),
+        delay_p999_us=quantile(delays, 0.999),
+        delay_max_us=quantile(delays, 1.0),
+        lost=lost,
+        duplicated=sum(a["duplicated"] for a, _ in accounts),
+        misordered=sum(a["misordered"] for a, _ in accounts)
+        + sum(r["wrong_timed"] for r in reports)
+        + (len(orders) - 1 if is_total else 0),
+        wrong=sum(a["wrong"] for a, _ in accounts),
+        cpu_daemons=cpu.daemons / seconds,
+        cpu_senders=cpu.senders / seconds,
+        cpu_receivers=cpu.receivers / seconds,
+        cpu_s_per_million=cpu.daemons / deliveries * 1e6 if deliveries else 0.0,
+        jain=_jain([s["sent"] + s["timed"] for s in sent]),
+        by_site=by_site(plan, rates, apart),
+    )
+
+
+def _inside(at: int, window: tuple[int, int]) -> bool:
+    return window[0] <= at <= window[1]
+
+
+def _rate(plan: Plan, report: dict[str, Any], window: tuple[int, int]) -> float:
+    """Messages a second that a receiver got in the window."""
+    timed = sum(_inside(at, window) for at, _ in report["delays"])
+    counts = [(0, 0), *map(tuple, report["counts"])]
+    got = _at(counts, window[1]) - _at(counts, window[0]) if not plan.is_timed else 0
+    return (got + timed) / (window[1] - window[0]) * 1e9
+
+
+def _at(counts: Sequence[tuple[int, ...]], time_ns: int) -> int:
+    """How many had come at a time."""
+    return max((count for at, count in counts if at <= time_ns), default=0)
+
+
+def _jain(shares: Sequence[float]) -> float:
+    squares = sum(share * share for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0

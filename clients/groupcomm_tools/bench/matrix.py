@@ -1,0 +1,172 @@
+"""The matrix is run in rounds, each through all rows, so that a machine's drift meets all alike."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import attrs
+import trio
+
+from groupcomm.errors import GroupCommError
+from groupcomm_tools.bench.bare import floor_us
+from groupcomm_tools.bench.events import Event, EventTimes, measure_event
+from groupcomm_tools.bench.figures import Figures
+from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.bench.runs import measure, open_daemons
+from groupcomm_tools.bench.summary import as_json, floor_json
+from groupcomm_tools.bench.table import Row
+
+Tell = Callable[[str], None]
+
+_RUN_S = 4.0
+_EVENT_S = 3.5
+"""What starting and ending take, before any row has shown it."""
+
+
+@attrs.define(kw_only=True)
+class Result:
+    """What has come of a row.
+
+    Attributes:
+        row: which.
+        runs: figures by round, if it is a run.
+        events: times by round, if it is an event.
+        floors: delays of the bare relays by round, sorted, microseconds.
+        failures: why rounds have no figures.
+    """
+
+    row: Row
+    runs: dict[int, Figures] = attrs.field(factory=dict)
+    events: dict[int, EventTimes] = attrs.field(factory=dict)
+    floors: dict[int, list[float]] = attrs.field(factory=dict)
+    failures: list[str] = attrs.field(factory=list)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether every round has ended, with every message right."""
+        return not self.failures and all(figures.is_right for figures in self.runs.values())
+
+    @property
+    def figures(self) -> dict[int, float]:
+        """What its rounds are compared by."""
+        return {number: figure_of(figures) for number, figures in self.runs.items()}
+
+    @property
+    def floor_ratio(self) -> float | None:
+        """Delay by that of the bare relays, round by round; the median."""
+        middles = {number: delays[len(delays) // 2] for number, delays in self.floors.items()}
+        return ratio(self.figures, middles)
+
+    @property
+    def costs(self) -> dict[int, float]:
+        """Daemons' processor seconds for a million deliveries, by round."""
+        return {number: figures.cpu_s_per_million for number, figures in self.runs.items()}
+
+    def as_json(self, others: Sequence["Result"]) -> dict[str, Any]:
+        """All of it, for a script."""
+        found: dict[str, Any] = {"name": self.row.name}
+        if isinstance(self.row.what, Event):
+            found |= _event_json(self.row.what, list(self.events.values()))
+        elif self.runs:
+            floors = floor_json(list(self.floors.values()))
+            found |= as_json(list(self.runs.values())) | floors
+            if floors:
+                found["floor_ratio"] = self.floor_ratio
+            found["each_round"] = [round(value, 4) for value in self.figures.values()]
+        beside = self.beside(others)
+        if beside is not None:
+            found |= {
+                "beside": self.row.beside,
+                "ratio": ratio(self.figures, beside.figures),
+                "cost_ratio": ratio(self.costs, beside.costs),
+            }
+        return {**found, "is_right": self.is_right, "failures": self.failures}
+
+    def beside(self, others: Sequence["Result"]) -> "Result | None":
+        """The row that it is compared with, if that was run."""
+        return next((each for each in others if each.row.name == self.row.beside), None)
+
+
+def figure_of(figures: Figures) -> float:
+    """What a run is compared by: the median delay of lone messages, else messages a second."""
+    if figures.plan.is_timed:
+        return figures.delay_p50_us or 0.0
+    return figures.msgs_per_s_each
+
+
+def ratio(ours: dict[int, float], theirs: dict[int, float]) -> float | None:
+    """The median of the ratios of rounds that both have."""
+    found = [ours[number] / theirs[number] for number in ours if theirs.get(number)]
+    return statistics.median(found) if found else None
+
+
+def _event_json(event: Event, times: Sequence[EventTimes]) -> dict[str, Any]:
+    found: dict[str, Any] = {"event": event.kind.value, "preset": event.preset}
+    found["rounds"] = len(times)
+    for name in ("view_ms", "merged_ms"):
+        values = [getattr(each, name) for each in times]
+        found[name] = round(statistics.median(values), 1) if values else None
+        found[f"{name}_each_round"] = [round(value, 1) for value in values]
+    return found
+
+
+# ---- running ----
+
+
+async def run_matrix(results: Sequence[Result], rounds: int, tell: Tell) -> None:
+    """Run all rows so many times; what fails is noted, and the rest goes on.
+
+    Args:
+        results: of the rows; they are filled in as rounds end.
+        rounds: how many.
+        tell: takes lines about how far it is.
+    """
+    costs_s = {result.row.name: _guess_s(result.row) for result in results}
+    total = rounds * len(results)
+    for done, (number, result) in enumerate((n, r) for n in range(rounds) for r in results):
+        name = result.row.name
+        left_s = sum(costs_s.values()) * (rounds - 1 - number)
+        left_s += sum(costs_s[each.row.name] for each in results[done % len(results) :])
+        tell(
+            f"{done + 1} of {total} (round {number + 1} of {rounds}): {name};"
+            f" about {_spoken(left_s)} left"
+        )
+        began = time.monotonic()
+        try:
+            await _run_once(result, number)
+        except* (GroupCommError, OSError, trio.TooSlowError) as group:
+            why = "; ".join(str(each) or type(each).__name__ for each in _leaves(group))
+            result.failures.append(f"round {number + 1}: {why}")
+            tell(f"{name} failed: {why}")
+        costs_s[name] = time.monotonic() - began
+
+
+async def _run_once(result: Result, number: int) -> None:
+    what = result.row.what
+    if isinstance(what, Event):
+        result.events[number] = await measure_event(what)
+        return
+    async with open_daemons(what) as (addresses, processes):
+        if result.row.floor:
+            result.floors[number] = await floor_us(what)
+        result.runs[number] = await measure(what, addresses, processes)
+
+
+def _guess_s(row: Row) -> float:
+    if not isinstance(row.what, Plan):
+        return _EVENT_S
+    once = _RUN_S + row.what.warm_up_s + row.what.duration_s
+    return once + (row.what.duration_s + 2 if row.floor else 0)
+
+
+def _spoken(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each

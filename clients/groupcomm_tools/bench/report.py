@@ -1,0 +1,194 @@
+"""What the matrix has shown, as a page and as lines of text."""
+
+import statistics
+from collections.abc import Sequence
+
+from groupcomm_tools.bench.bars import Bar, Chart, Line, amount
+from groupcomm_tools.bench.matrix import Result, ratio
+from groupcomm_tools.bench.page import Page, Section, Table, TableRow, Tile
+from groupcomm_tools.bench.parts import P50, PARTS, RATE, VIEW, Measure, Part, Values
+from groupcomm_tools.bench.plan import Plan
+
+
+def page_of(results: Sequence[Result], facts: Sequence[str]) -> Page:
+    """All of it.
+
+    Args:
+        results: of all rows that were run.
+        facts: lines about where, when and how.
+    """
+    begun = [each for each in results if each.runs or each.events or each.failures]
+    wrong = [each.row.name for each in begun if not each.is_right]
+    lost = sum(figures.lost for each in begun for figures in each.runs.values())
+    verdict = "All rows are right: what was sent came once, in order, unchanged."
+    if wrong:
+        verdict = f"Wrong: {', '.join(wrong)}"
+    elif lost:
+        verdict += f" {lost} UNRELIABLE messages were lost, as they may be."
+    parts = [(part, [each for each in begun if each.row.section == part.key]) for part in PARTS]
+    return Page(
+        title="How fast groupcomm is",
+        facts=facts,
+        verdict=verdict,
+        wrong=bool(wrong),
+        tiles=_tiles(begun),
+        sections=[_section(part, rows, begun) for part, rows in parts if rows],
+    )
+
+
+def lines_of(results: Sequence[Result]) -> list[str]:
+    """A line for each row."""
+    parts = {part.key: part for part in PARTS}
+    lines = []
+    for result in results:
+        told = [
+            f"{measure.label} {_told(values)}"
+            + (f" ({_spread(values)})" if measure.is_own and len(values) > 1 else "")
+            for measure in parts[result.row.section].measures
+            if (values := measure.values(result))
+        ]
+        for label, value in _ratios(result, results).items():
+            told.append(f"{value} {label}")
+        told += [] if result.is_right else [f"WRONG: {_went_wrong(result)}"]
+        lines.append(f"{result.row.name:<24} {'; '.join(told)}")
+    return lines
+
+
+# ---- pieces of the page ----
+
+
+def _tiles(results: Sequence[Result]) -> list[Tile]:
+    wanted = (
+        ("three-100", RATE, "messages/s of 100 B, three daemons"),
+        ("three-1000", RATE, "messages/s of 1,000 B, three daemons"),
+        ("delay-three-agreed", P50, "delay of a lone message, three daemons"),
+        ("event-kill-local", VIEW, "from kill -9 of a daemon to the new view"),
+    )
+    known = {each.row.name: each for each in results}
+    return [
+        Tile(value=_told(values) + (" ms" if measure is not RATE else ""), label=label)
+        for name, measure, label in wanted
+        if name in known and (values := measure.values(known[name]))
+    ]
+
+
+def _section(part: Part, rows: Sequence[Result], results: Sequence[Result]) -> Section:
+    lines = []
+    for label in dict.fromkeys(each.row.line for each in rows):
+        alike = [each for each in rows if each.row.line == label]
+        cells = [
+            [bar for each in alike for bar in _bars(each, measure)] for measure in part.measures
+        ]
+        lines.append(Line(label=label, cells=cells))
+    labels = [measure.label for measure in part.measures]
+    return Section(
+        key=part.key,
+        title=part.title,
+        note=part.note,
+        chart=Chart(title=part.title, panels=labels, lines=lines, series=part.series),
+        table=_table(part, rows, results),
+    )
+
+
+def _bars(result: Result, measure: Measure) -> list[Bar]:
+    wrong, series = not result.is_right, result.row.series
+    found = [_bar(measure.values(result), series, wrong=wrong)]
+    if floors := measure.floors(result):
+        found.append(_bar(floors, 1, wrong=False))
+    return found
+
+
+def _bar(values: Values, series: int, *, wrong: bool) -> Bar:
+    if not values:
+        return Bar(value=0, low=0, high=0, told="failed", series=series, wrong=True)
+    return Bar(
+        value=statistics.median(values),
+        low=min(values),
+        high=max(values),
+        told=_told(values) + (" wrong" if wrong else ""),
+        series=series,
+        wrong=wrong,
+    )
+
+
+def _table(part: Part, rows: Sequence[Result], results: Sequence[Result]) -> Table:
+    """Columns that no row fills are left out."""
+    found = [_cells(part, row, results) for row in rows]
+    columns = [*dict.fromkeys(name for cells in found for name in cells), "wrong"]
+    for cells, row in zip(found, rows, strict=True):
+        cells["wrong"] = _went_wrong(row)
+    return Table(
+        columns=columns,
+        rows=[
+            TableRow(cells=[cells.get(name, "") for name in columns], wrong=not row.is_right)
+            for cells, row in zip(found, rows, strict=True)
+        ],
+    )
+
+
+def _cells(part: Part, result: Result, results: Sequence[Result]) -> dict[str, str]:
+    series = part.series[result.row.series] if part.series and part.key != "delay" else ""
+    cells = {"": f"{result.row.line}{', ' * bool(series)}{series}"}
+    for measure in part.measures:
+        values = measure.values(result)
+        cells[measure.label] = _told(values) if values else "failed"
+        if measure.is_own and len(values) > 1:
+            cells[f"{measure.label}, least to most"] = _spread(values)
+        if floors := measure.floors(result):
+            cells[f"bare relays, {measure.label}"] = _told(floors)
+    cells |= _ratios(result, results)
+    if result.runs:
+        cells |= _costs(result)
+    return cells
+
+
+def _ratios(result: Result, results: Sequence[Result]) -> dict[str, str]:
+    cells = {}
+    if result.floor_ratio is not None:
+        cells["times the bare relays' p50"] = f"{result.floor_ratio:.2f}"
+    beside = result.beside(results)
+    if beside is None:
+        return cells
+    plan = result.row.what
+    by_cost = isinstance(plan, Plan) and plan.rate is not None
+    pair = (result.costs, beside.costs) if by_cost else (result.figures, beside.figures)
+    found = ratio(*pair)
+    if found is not None:
+        what = "daemons' time" if by_cost else "rate"
+        cells[f"{what}, to the row before"] = f"{found:.2f}"
+    return cells
+
+
+def _costs(result: Result) -> dict[str, str]:
+    """Processors, and what else runs tell."""
+    plan = result.row.what
+    assert isinstance(plan, Plan)
+    middle = [
+        statistics.median(getattr(figures, f"cpu_{kind}") for figures in result.runs.values())
+        for kind in ("daemons", "senders", "receivers")
+    ]
+    cells = {"processors: daemons, senders, receivers": ", ".join(f"{cpu:.2f}" for cpu in middle)}
+    if not plan.rate:
+        cells["delay p50 in full queues, ms"] = _told(P50.values(result))
+    if plan.senders > 1:
+        fair = statistics.median(figures.jain for figures in result.runs.values())
+        cells["fairness (Jain)"] = f"{fair:.4f}"
+    return cells
+
+
+def _went_wrong(result: Result) -> str:
+    """What, in few words; "nothing" if all was right."""
+    found = [*result.failures]
+    for name in ("lost", "duplicated", "misordered", "wrong"):
+        count = sum(getattr(figures, name) for figures in result.runs.values())
+        if count:
+            found.append(f"{count} {'not as sent' if name == 'wrong' else name}")
+    return ", ".join(found) or "nothing"
+
+
+def _told(values: Values) -> str:
+    return amount(statistics.median(values))
+
+
+def _spread(values: Values) -> str:
+    return f"{amount(min(values))} to {amount(max(values))}"

@@ -1,0 +1,152 @@
+"""What is typed: text for a group, or the orders of spuser, the program that comes with Spread."""
+
+from collections.abc import Callable
+from typing import Final
+
+from groupcomm.config.core import MAX_MESSAGE_BYTES
+from groupcomm.errors import LocalProtocolError
+from groupcomm_tools.chat.lines import InputLines
+from groupcomm_tools.chat.talk import Talk
+
+ORDERS: Final = """\
+  j GROUP             join a group, and talk there from now on
+  l [GROUP]           leave a group, else the one that is talked in
+  s NAME [TEXT]       send a message to a group or a private name; no text: the next line is it
+  m [NAME]            send the lines that follow, up to an empty one, as one message
+  b [NAME] [BYTES]    send a burst of 10 messages; no bytes: the next line says how many
+  d                   show nothing from now on: what comes waits
+  e                   show again what comes
+  r                   show one event, while nothing else is shown
+  p                   tell how many events wait
+  q                   end, once one's own messages have come back; so does the end of the input"""
+
+BURST_MESSAGES: Final = 10
+DEFAULT_PROMPT: Final = "> "
+
+
+class Orders:
+    """Does what lines say.
+
+    Args:
+        talk: acts.
+        lines: of the input.
+        spuser: every line is an order, and all words after ``s`` are groups, as in spuser; else
+            orders begin with a slash, and all other lines are messages.
+        say: takes messages for whoever types.
+        prompt: asks for the next line, where there is somebody to ask.
+    """
+
+    def __init__(
+        self,
+        talk: Talk,
+        lines: InputLines,
+        *,
+        spuser: bool,
+        say: Callable[[str], None],
+        prompt: Callable[[str], None],
+    ) -> None:
+        self._talk = talk
+        self._lines = lines
+        self._spuser = spuser
+        self._say = say
+        self._prompt = prompt
+
+    async def obey(self) -> bool:
+        """Do what all lines say, up to the end; whether all of it could be done.
+
+        Raises:
+            SessionEnded: the session is over.
+        """
+        good = going = True
+        while going:
+            self._prompt(DEFAULT_PROMPT if self._spuser else "")
+            try:
+                going = await self._obey_next()
+            except LocalProtocolError as error:
+                good = False
+                self._say(f"line {self._lines.number}: {error}")
+        return good
+
+    async def _obey_next(self) -> bool:
+        line = await self._lines.next()
+        if line is None:
+            return False
+        if self._spuser or (line.startswith(b"/") and not line.startswith(b"//")):
+            return await self._obey_order(_text(line).removeprefix("/"))
+        await self._talk.say([line.removeprefix(b"/")])
+        return True
+
+    async def _obey_order(self, order: str) -> bool:
+        letter, _, rest = order.strip().partition(" ")
+        rest = rest.strip()
+        match letter:
+            case "":
+                pass
+            case "j" if rest:
+                await self._talk.join(rest)
+            case "l":
+                await self._talk.leave(rest or self._talk.group)
+            case "s" if rest:
+                await self._send(rest)
+            case "m":
+                await self._send_lines([rest] if rest else [])
+            case "b":
+                await self._burst(rest.split())
+            case "q":
+                return False
+            case _:
+                await self._look(letter)
+        return True
+
+    async def _look(self, letter: str) -> None:
+        talk = self._talk
+        match letter:
+            case "d":
+                talk.pause()
+            case "e":
+                talk.read()
+            case "r" if talk.paused:
+                await talk.receive()
+            case "r":
+                raise LocalProtocolError("all that comes is shown; after d, r shows one at a time")
+            case "p":
+                self._say(f"{await talk.waiting()} events wait")
+            case _:
+                raise LocalProtocolError(f"that is no order; there are:\n{ORDERS}")
+
+    async def _send(self, rest: str) -> None:
+        if self._spuser:
+            groups, text = rest.split(), ""
+        else:
+            group, _, text = rest.partition(" ")
+            groups = [group]
+        await self._talk.say([text.encode() if text else await self._ask("message: ")], groups)
+
+    async def _send_lines(self, groups: list[str]) -> None:
+        self._prompt("message, then an empty line:\n")
+        lines = []
+        while line := await self._lines.next():
+            lines.append(line)
+        await self._talk.say([b"\n".join(lines)], groups)
+
+    async def _burst(self, words: list[str]) -> None:
+        groups = words[:1] if words and not words[0].isdigit() else []
+        size = "".join(words[len(groups) :]) or _text(await self._ask("bytes of each: "))
+        if not (size.isascii() and size.isdigit()) or int(size) > MAX_MESSAGE_BYTES:
+            raise LocalProtocolError(f"{size!r} bytes; it must be 0 to {MAX_MESSAGE_BYTES}")
+        texts = (b"message %d " % number for number in range(1, BURST_MESSAGES + 1))
+        await self._talk.say([text.ljust(int(size), b".")[: int(size)] for text in texts], groups)
+
+    async def _ask(self, what: str) -> bytes:
+        self._prompt(what)
+        line = await self._lines.next()
+        if line is None:
+            raise LocalProtocolError(f"the input ends where it should say: {what.strip(': ')}")
+        return line
+
+
+def _text(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        raise LocalProtocolError(f"an order of bytes that are not UTF-8: {line[:40]!r}") from None

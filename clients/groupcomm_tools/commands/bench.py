@@ -1,0 +1,195 @@
+"""`groupcomm bench`: how many messages pass, how long they take, and what that costs."""
+
+import argparse
+import json
+import sys
+from typing import Final
+
+import attrs
+import trio
+
+from groupcomm.errors import ConfigError
+from groupcomm_tools.bench.bare import floor_us
+from groupcomm_tools.bench.figures import Figures
+from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.bench.runs import measure, open_daemons
+from groupcomm_tools.bench.sites import DAEMONS, members_of
+from groupcomm_tools.bench.summary import as_json, floor_json, machine, middle_of
+from groupcomm_tools.commands.bench_matrix import (
+    add_matrix_options,
+    refuse_changed,
+    refuse_without_matrix,
+    run_rows,
+)
+from groupcomm_tools.commands.bench_sites import add_site_options, site_settings, tell_sites
+from groupcomm_tools.commands.shared import add_level_option, level_of
+from groupcomm_tools.topology import LINK_PACKET_BYTES
+
+NAME: Final = "bench"
+HELP: Final = "measure messages a second, delays, and processor time"
+EXAMPLE: Final = "groupcomm bench --size 1000 --senders 3 --duration-s 5"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--daemons", type=int, metavar="N", help="processes on this host (3; or two a site)"
+    )
+    parser.add_argument(
+        "--connect",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="use this running daemon instead; for several, again",
+    )
+    parser.add_argument(
+        "--senders", type=int, metavar="N", default=1, help="programs that send (1)"
+    )
+    parser.add_argument(
+        "--receivers", type=int, metavar="N", help="programs that receive (one a daemon)"
+    )
+    parser.add_argument(
+        "--size", type=int, metavar="N", default=100, help="bytes of a message (100)"
+    )
+    add_level_option(parser)
+    parser.add_argument(
+        "--rate", type=float, default=0.0, metavar="R", help="messages a second (all that pass)"
+    )
+    parser.add_argument(
+        "--duration-s", type=float, metavar="S", help="of a run (5; 2 with --matrix)"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        metavar="N",
+        help="runs; their median is told (1; 3 with --matrix)",
+    )
+    parser.add_argument("--bundling", choices=("on", "off"), default="on", help=_BUNDLING_HELP)
+    parser.add_argument("--encryption", choices=("on", "off"), default="on", help="of datagrams")
+    parser.add_argument(
+        "--packet-bytes", type=int, metavar="N", help="of a datagram (60000; 1340 between sites)"
+    )
+    parser.add_argument(
+        "--spin", action="store_true", help="daemons never sleep: a processor each, less delay"
+    )
+    parser.add_argument(
+        "--idle-sessions", type=int, metavar="N", default=0, help="programs that do nothing (0)"
+    )
+    parser.add_argument(
+        "--idle-groups", type=int, metavar="N", default=0, help="groups that they are in (0)"
+    )
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--unix", action="store_true", help="programs use unix sockets (so)")
+    way.add_argument("--tcp", action="store_true", help="programs use TCP")
+    way.add_argument("--tls", action="store_true", help="programs use TLS, with tokens")
+    parser.add_argument(
+        "--floor",
+        action="store_true",
+        help="with --rate: before each run, send the same through relays without any protocol",
+    )
+    parser.add_argument("--json", action="store_true", help="one object")
+    add_site_options(parser)
+    add_matrix_options(parser)
+
+
+_BUNDLING_HELP: Final = "whether a sender gives many messages at once, or awaits each one (on)"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure; 1 if a message was lost, came twice, out of order, or was not what was sent."""
+    if options.matrix:
+        refuse_changed(options, add_options)
+        return run_rows(options)
+    refuse_without_matrix(options)
+    options.rounds = 1 if options.rounds is None else options.rounds
+    options.duration_s = 5.0 if options.duration_s is None else options.duration_s
+    sites = site_settings(options)
+    if options.daemons is None:
+        options.daemons = 3 if options.sites == 1 else 2 * options.sites
+    if options.packet_bytes is None:
+        options.packet_bytes = 60_000 if options.sites == 1 else LINK_PACKET_BYTES
+    if not options.sites <= options.daemons <= len(DAEMONS):
+        raise ConfigError(
+            f"--daemons is {options.daemons}; it must be {options.sites} to {len(DAEMONS)}"
+        )
+    if options.rounds < 1:
+        raise ConfigError(f"--rounds is {options.rounds}; it must be 1 at least")
+    if options.floor and (options.connect or options.senders > 1 or not 0 < options.rate <= 5_000):
+        raise ConfigError("--floor is for one sender at a --rate up to 5000, and own daemons")
+    plan = Plan(
+        daemons=0 if options.connect else options.daemons,
+        senders=options.senders,
+        receivers=1 if options.receivers is None else options.receivers,
+        size=options.size,
+        level=level_of(options),
+        rate=options.rate,
+        duration_s=options.duration_s,
+        bundling=options.bundling == "on",
+        unix=not (options.tcp or options.tls),
+        tls=options.tls,
+        encryption=options.encryption == "on",
+        packet_bytes=options.packet_bytes,
+        spin=options.spin,
+        idle_sessions=options.idle_sessions,
+        idle_groups=options.idle_groups,
+        **sites,
+    )
+    if options.receivers is None:
+        plan = attrs.evolve(plan, receivers=len(options.connect) or len(members_of(plan)))
+    rounds, floors = trio.run(_run, plan, options)
+    if options.json:
+        print(json.dumps({"machine": machine(), **as_json(rounds), **floor_json(floors)}))
+    else:
+        _tell(middle_of(rounds))
+        for name, value in floor_json(floors).items():
+            print(f"{name:<14} {value:,.0f} microseconds, bare relays")
+    return 0 if all(figures.is_right for figures in rounds) else 1
+
+
+async def _run(plan: Plan, options: argparse.Namespace) -> tuple[list[Figures], list[list[float]]]:
+    """What came of all runs, and the delays of the floor's runs in turn with them."""
+    rounds: list[Figures] = []
+    floors: list[list[float]] = []
+    if options.connect:
+        return [await measure(plan, options.connect, ()) for _ in range(options.rounds)], floors
+    async with open_daemons(plan) as (found, processes):
+        for _ in range(options.rounds):
+            if options.floor:
+                floors.append(await floor_us(plan))
+            rounds.append(await measure(plan, found, processes))
+    return rounds, floors
+
+
+def _tell(figures: Figures) -> None:
+    plan = figures.plan
+    print(machine())
+    print(
+        f"{plan.daemons or 'running'} daemons, {plan.senders} senders, {plan.receivers} receivers,"
+        f" {plan.size} bytes, {plan.level.name}, {plan.way},"
+        f" {'encrypted' if plan.encryption else 'not encrypted'},"
+        f" {'bundled' if plan.bundling else 'one by one'},"
+        f" {'as many as pass' if not plan.rate else f'{plan.rate:g}/s'}"
+    )
+    tell_sites(figures)
+    print(
+        f"each receiver  {figures.msgs_per_s_each:,.0f} messages/s,"
+        f" {figures.mb_per_s_each:,.1f} MB/s; the fastest {figures.msgs_per_s_fastest:,.0f}"
+    )
+    if figures.delay_p50_us is not None:
+        print(
+            f"one-way delay  p50 {figures.delay_p50_us:,.0f}, p99 {figures.delay_p99_us:,.0f},"
+            f" p99.9 {figures.delay_p999_us:,.0f}, max {figures.delay_max_us:,.0f} microseconds"
+        )
+    print(
+        f"processors     daemons {figures.cpu_daemons:.2f}, senders {figures.cpu_senders:.2f},"
+        f" receivers {figures.cpu_receivers:.2f};"
+        f" daemons {figures.cpu_s_per_million:.2f} s for a million deliveries"
+    )
+    if plan.senders > 1:
+        print(f"fairness       {figures.jain:.3f} (Jain's index)")
+    told = sys.stdout if figures.is_right else sys.stderr
+    print(
+        f"wrong          lost {figures.lost}, duplicated {figures.duplicated},"
+        f" misordered {figures.misordered}, not as sent {figures.wrong}",
+        file=told,
+    )

@@ -1,0 +1,94 @@
+"""`groupcomm chat`: talk in groups from a terminal, line by line."""
+
+import argparse
+import os
+import sys
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import trio
+
+from groupcomm.errors import ConfigError, SessionEnded
+from groupcomm_tools.chat.lines import InputLines
+from groupcomm_tools.chat.orders import ORDERS, Orders
+from groupcomm_tools.chat.show import show
+from groupcomm_tools.chat.talk import Talk
+from groupcomm_tools.commands.progress import say
+from groupcomm_tools.commands.shared import (
+    add_connection_options,
+    add_level_option,
+    connect_as_told,
+    level_of,
+)
+
+NAME: Final = "chat"
+HELP: Final = "talk in a group: send what is typed, show what is said and who comes and goes"
+EXAMPLE: Final = "groupcomm chat room --user ann"
+
+STDIN: Final = 0
+
+DETAILS: Final = f"""\
+A line that begins with / is an order, one that begins with // a message that begins with /.
+With --spuser every line is an order, as in spuser, the program that comes with Spread; then s may
+name several groups, and the next line is the message.
+
+{ORDERS}
+
+exit status: 1 if a line could not be done, else as all commands"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = f"{DETAILS}\n\n{parser.epilog}"
+    parser.add_argument("group", nargs="?", metavar="GROUP", help="to talk in from the beginning")
+    parser.add_argument("--spuser", action="store_true", help="every line is an order; no slashes")
+    parser.add_argument("--json", action="store_true", help="one line of JSON for each event")
+    add_level_option(parser)
+    add_connection_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Talk until the end of the input; 1 if a line could not be done."""
+    if options.group is None and not options.spuser:
+        raise ConfigError("which group? groupcomm chat GROUP, or groupcomm chat --spuser")
+    if sys.stdin is None:
+        raise ConfigError("there is no standard input; give one, if need be </dev/null")
+    return 0 if trio.run(_run, options) else 1
+
+
+async def _run(options: argparse.Namespace) -> bool:
+    good = False
+    shown = partial(show, as_json=options.json)
+    async with connect_as_told(options) as connection:
+        talk = Talk(connection, level=level_of(options), show=shown)
+        prompt = _prompt if os.isatty(STDIN) else _nobody_to_ask
+        lines = InputLines(STDIN)
+        orders = Orders(talk, lines, spuser=options.spuser, say=say, prompt=prompt)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_listen, talk, nursery.cancel_scope)
+            with suppress(SessionEnded):  # told below, by whoever notices it first
+                if options.group is not None:
+                    await talk.join(options.group)
+                good = await orders.obey()
+                lost = await talk.finish()
+                if lost:
+                    say(f"{lost} UNRELIABLE messages of this chat were lost")
+            nursery.cancel_scope.cancel()
+        connection.conversation.check_open()
+    return good
+
+
+async def _listen(talk: Talk, whole: trio.CancelScope) -> None:
+    with suppress(SessionEnded):
+        await talk.listen()
+    whole.cancel()
+
+
+def _prompt(text: str) -> None:
+    print(text, end="", file=sys.stderr, flush=True)
+
+
+def _nobody_to_ask(text: str) -> None:
+    """Who reads from a file or a pipe asks no questions."""

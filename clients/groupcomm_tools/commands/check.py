@@ -1,0 +1,72 @@
+"""`groupcomm check`: the oracles judge recorded traces."""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Final
+
+from groupcomm.sim.check import CheckResult, describe, judge_events
+from groupcomm_tools.commands.progress import say
+from groupcomm_tools.traces import trace_events
+
+NAME: Final = "check"
+HELP: Final = "judge recorded traces: does every property hold?"
+EXAMPLE: Final = "groupcomm check trace.jsonl"
+
+SHOWN_VIOLATIONS = 10
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "traces",
+        nargs="+",
+        type=Path,
+        metavar="TRACE",
+        help="JSON lines, as simulate writes them; or a folder of traces that daemons and programs"
+        " of one host have written, which are judged together",
+    )
+    parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Judge all traces; 0 if every property holds in each of them."""
+    started = time.monotonic()
+    results = []
+    for path in options.traces:
+        result = judge_events(str(path), trace_events(path))
+        results.append(result)
+        _show(result)
+    _show_totals(results, time.monotonic() - started, options.json)
+    return 0 if all(result.holds for result in results) else 1
+
+
+def _show(result: CheckResult) -> None:
+    for violation in result.violations[:SHOWN_VIOLATIONS]:
+        say(f"{result.name} violates {violation}")
+        for event in violation.events:
+            say(f"  {describe(event)}")
+    hidden = len(result.violations) - SHOWN_VIOLATIONS
+    if hidden > 0:
+        say(f"{result.name}: {hidden} more violations")
+    if not result.complete:
+        say(f"{result.name}: the trace does not end with quiet: what is missing was not judged")
+
+
+def _show_totals(results: list[CheckResult], wall_s: float, as_json: bool) -> None:
+    events = sum(result.events for result in results)
+    violations = sum(len(result.violations) for result in results)
+    if as_json:
+        figures = {
+            "traces": len(results),
+            "events": events,
+            "violations": violations,
+            "properties": sorted({v.property for result in results for v in result.violations}),
+            "complete": all(result.complete for result in results),
+            "wall_s": round(wall_s, 3),
+            "events_per_s": round(events / wall_s) if wall_s else 0,
+        }
+        print(json.dumps(figures))
+    else:
+        print(f"{len(results)} traces, {events} events, {violations} violations")

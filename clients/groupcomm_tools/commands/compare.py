@@ -1,0 +1,101 @@
+"""`groupcomm compare`: ordering algorithms on the same load, what each costs and keeps."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from groupcomm.algorithms.catalogue import Entry
+from groupcomm.algorithms.process import Order
+from groupcomm.sim.comparison import Load, chosen, compare
+from groupcomm_tools.bench.page import html
+from groupcomm_tools.commands.progress import say
+from groupcomm_tools.comparing import lines_of, list_of, page_of
+
+NAME: Final = "compare"
+HELP: Final = "run ordering algorithms on the same load: what each costs, and which orders held"
+EXAMPLE: Final = "groupcomm compare --processes 5 --messages 200 --loss 0.05 -o compare.html"
+
+STATUS: Final = """\
+exit status: 0 if each algorithm has kept what it claims; 1 if one has not, or messages are missing;
+2 if an option is wrong"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = f"{parser.epilog}\n\n{STATUS}"
+    usual = Load()
+    parser.add_argument(
+        "--algorithms", default="all", metavar="NAME,...", help="which; see --list (all)"
+    )
+    parser.add_argument("--list", action="store_true", help="tell names and claims, run nothing")
+    for name, what, metavar in (
+        ("processes", "each sends and receives", "N"),
+        ("messages", "in all, each to all processes", "M"),
+        ("delay_ms", "of a packet, on average", "MS"),
+        ("loss", "chance that a packet is lost and sent again, 0 to 0.9", "P"),
+        ("seed", "of who sends when, delays and losses", "N"),
+    ):
+        value = getattr(usual, name)
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=type(value),
+            default=value,
+            metavar=metavar,
+            help=f"{what} ({value:g})",
+        )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write a page with charts"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run them; 1 if one has broken what it claims.
+
+    Raises:
+        ConfigError: an option is out of its range, or names no algorithm.
+        OSError: the page cannot be written.
+    """
+    entries = chosen(options.algorithms)
+    load = Load(**{each.name: getattr(options, each.name) for each in attrs.fields(Load)})
+    if options.list:
+        _list(entries, as_json=options.json)
+        return 0
+    if options.output is not None:
+        options.output.touch()  # rather fail now than after a minute
+    rows = list(compare(entries, load))
+    if options.json:
+        found = {"load": attrs.asdict(load), "algorithms": [row.as_json() for row in rows]}
+        print(json.dumps(found))
+    else:
+        print("\n".join(lines_of(rows, load)))
+    if options.output is not None:
+        options.output.write_text(html(page_of(rows, load)), encoding="utf-8")
+        say(f"{options.output} has the page")
+    wrong = [row for row in rows if row.is_wrong]
+    for row in wrong:
+        broken = " and ".join(order.value for order in row.broken)
+        what = f"claims {broken} order, and broke it" if broken else "has lost messages"
+        say(f"groupcomm: {row.entry.name} {what}")
+    return 1 if wrong else 0
+
+
+def _list(entries: Sequence[Entry], *, as_json: bool) -> None:
+    if not as_json:
+        print("\n".join(list_of(entries)))
+        return
+    found = [
+        {
+            "name": entry.name,
+            "claims": [order.value for order in Order if order in entry.type.claims],
+            "in_turn": entry.in_turn,
+            "note": entry.note,
+        }
+        for entry in entries
+    ]
+    print(json.dumps({"algorithms": found}))

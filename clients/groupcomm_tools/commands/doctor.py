@@ -1,0 +1,85 @@
+"""`groupcomm doctor`: what may be wrong with a daemon and its host, and what to do about it."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from groupcomm_client.targets import default_address
+from groupcomm_tools.doctor import daemon, host
+from groupcomm_tools.doctor.finding import Finding
+from groupcomm_tools.doctor.telling import tell_findings
+from groupcommd.config_file import DaemonConfig
+
+NAME: Final = "doctor"
+HELP: Final = "look for what is wrong: configuration, key, network, clock, daemon, other daemons"
+EXAMPLE: Final = "groupcomm doctor --config plant.toml --name press"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.epilog = f"exit status: 0 no problem, perhaps warnings; 1 a problem. {parser.epilog}"
+    parser.add_argument("--config", type=Path, metavar="FILE", help="of the daemon")
+    parser.add_argument("--name", help="which of the configured daemons")
+    parser.add_argument(
+        "--address", metavar="WHERE", help="of the daemon, if it is not what the file says"
+    )
+    parser.add_argument(
+        "--other",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="another daemon of the cluster that can be asked from here: is it configured alike?"
+        " may be repeated",
+    )
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look; 1 if there is a problem."""
+    findings = examine(options.config, options.name, options.address, options.other)
+    return tell_findings(findings, as_json=options.json)
+
+
+def examine(
+    path: Path | None, name: str | None, address: str | None, others: list[str]
+) -> Iterator[Finding]:
+    """All checks that make sense, as they are done.
+
+    Args:
+        path: of the configuration; None for the daemon that programs of this user find.
+        name: of the daemon; None for what the file says.
+        address: of the daemon; None for what the file says.
+        others: addresses of other daemons.
+    """
+    found, config = host.check_configuration(path, name)
+    yield found
+    yield host.check_buffers()
+    yield host.check_clock()
+    if config is None and address is None:
+        return  # where its daemon would be is not known either
+    if config is None or path is None:  # any daemon will do, whatever its configuration
+        running, told = daemon.check_running(address or default_address(), name, path)
+    else:
+        running, told = daemon.check_running(address or str(config.unix), config.name, path)
+    if config is not None and (path is not None or told is None):
+        yield host.check_key(config)
+        yield from host.check_folders(config)
+        listens = told.later["listens"] if told is not None else None
+        yield host.check_address(config, listens, busy=daemon.ADMITS_NOBODY in running.text)
+    yield running
+    if told is not None:
+        yield from _examine_daemon(told, config if path is not None else None)
+        yield from daemon.check_others(told, others)
+
+
+def _examine_daemon(told: daemon.Told, config: DaemonConfig | None) -> Iterator[Finding]:
+    yield daemon.check_view(told)
+    yield from daemon.check_files(told)
+    yield from daemon.check_fellows(told)
+    yield from daemon.check_datagrams(told)
+    yield from daemon.check_ways(told)
+    yield daemon.check_disk(told)
+    yield daemon.check_clocks(told)
+    if config is not None:
+        yield daemon.check_same(config, told)

@@ -1,0 +1,174 @@
+"""`groupcomm keys`: change the secrets of a cluster while it works."""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from groupcomm.errors import CannotConnect, GroupCommError
+from groupcomm.host.key_file import add_from, add_key, change_key_file, read_key_file
+from groupcomm_tools.commands.shared import add_connection_options, connect_as_told
+
+NAME: Final = "keys"
+HELP: Final = "change the secrets of a cluster while it works"
+EXAMPLE: Final = "groupcomm keys status"
+
+FAILED: Final = 1
+
+
+class Refused(GroupCommError):
+    """A daemon does not do it; the text is its own."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the verbs of the verb."""
+    parser.description = (
+        f"{HELP}: add a key at every host, promote it, retire the old one; or evict a daemon"
+    )
+    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, run_, help_, example in (
+        ("status", _status, "which keys all members have, and which one seals", "status --json"),
+        ("add", _add, "add a key to a key file, and have the daemon read it", "add plant.key"),
+        ("promote", _promote, "have all members seal with a key from now on", "promote 2"),
+        ("retire", _retire, "have all members erase a key, also in their files", "retire 1"),
+        ("evict", _evict, "have no daemon trust the identity of one any more", "evict press"),
+    ):
+        verb = verbs.add_parser(
+            name,
+            help=help_,
+            description=help_,
+            epilog="exit status: 0 done, 1 refused, 2 wrong usage or file, 3 cannot connect."
+            f" example: groupcomm keys {example}",
+        )
+        verb.set_defaults(run_keys=run_)
+        if name == "add":
+            verb.add_argument("file", type=Path, metavar="FILE", help="the daemon's key file")
+            verb.add_argument(
+                "--from",
+                dest="other",
+                type=Path,
+                metavar="COPY",
+                help="take the keys of another host's file, and make none",
+            )
+        elif name == "evict":
+            verb.add_argument("name", metavar="NAME", help="of the daemon; another one than here")
+        elif name != "status":
+            verb.add_argument("number", type=int, metavar="N", help="of the key")
+        if name == "retire":
+            verb.add_argument(
+                "--without-missing",
+                action="store_true",
+                help="also if daemons are down; they need the newer key to come back",
+            )
+        verb.add_argument("--json", action="store_true", help="one line of JSON")
+        add_connection_options(verb)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the inner verb says."""
+    return int(options.run_keys(options))
+
+
+def _status(options: argparse.Namespace) -> int:
+    found = _ask(options, "keys")
+    if options.json:
+        print(json.dumps(found, ensure_ascii=False))
+        return 0
+    print(f"here      {_keys(found)}")
+    for name, told in sorted(found["members"].items()):
+        print(f"{name:<9} {_keys(told) if told is not None else 'has told nothing in this view'}")
+    for name in found["missing"]:
+        print(f"{name:<9} is not in the view")
+    if found["identities"] is not None:
+        _tell_identities(found["identities"])
+    return 0
+
+
+def _tell_identities(told: Mapping[str, Any]) -> None:
+    known = ", ".join(f"{name} ({found})" for name, found in told["daemons"].items())
+    print(f"trusted   {known}")
+    for found, name in told["evicted"].items():
+        print(f"evicted   {name} ({found})")
+    if told["await"]:
+        print(f"awaited   {', '.join(told['await'])}: the secrets of this view are on their way")
+
+
+def _keys(told: Mapping[str, Any]) -> str:
+    keys = ", ".join(f"{number} ({found})" for number, found in told["keys"].items())
+    return f"seals with {told['active']}; has {keys}"
+
+
+def _add(options: argparse.Namespace) -> int:
+    change = add_key if options.other is None else partial(add_from, read_key_file(options.other))
+    keys = change_key_file(options.file, change)
+    numbers = sorted(keys.keys)
+    try:
+        _ask(options, "keys reload")
+        reloaded = True
+    except CannotConnect:
+        reloaded = False
+    if options.json:
+        print(json.dumps({"file": str(options.file), "keys": numbers, "reloaded": reloaded}))
+        return 0
+    print(f"{options.file} has the keys {', '.join(map(str, numbers))}", file=sys.stderr)
+    if reloaded:
+        print("the daemon here opens datagrams with all of them", file=sys.stderr)
+    else:
+        print("no daemon answers here; it reads the file when it starts", file=sys.stderr)
+    if options.other is None:
+        print(
+            f"copy it to the other hosts, and there: groupcomm keys add THEIRS --from COPY; then,"
+            f" on one host: groupcomm keys promote {numbers[-1]}",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def _promote(options: argparse.Namespace) -> int:
+    return _order(options, f"keys promote {options.number}", f"to seal with key {options.number}")
+
+
+def _retire(options: argparse.Namespace) -> int:
+    anyway = " without-missing" if options.without_missing else ""
+    return _order(
+        options, f"keys retire {options.number}{anyway}", f"to erase key {options.number}"
+    )
+
+
+def _evict(options: argparse.Namespace) -> int:
+    return _order(options, f"keys evict {options.name}", f"to trust {options.name} no more")
+
+
+def _order(options: argparse.Namespace, question: str, what: str) -> int:
+    found = _ask(options, question)
+    if options.json:
+        print(json.dumps(found, ensure_ascii=False))
+    else:
+        print(f"all members are asked {what}; see groupcomm keys status", file=sys.stderr)
+    return 0
+
+
+def _ask(options: argparse.Namespace, question: str) -> dict[str, Any]:
+    found = ask(options, question)
+    if "error" in found:
+        raise Refused(found["error"])
+    return found
+
+
+def ask(options: argparse.Namespace, question: str) -> dict[str, Any]:
+    """What the daemon answers that the options of connections name.
+
+    Raises:
+        CannotConnect: there is none.
+    """
+    return trio.run(_ask_daemon, options, question)
+
+
+async def _ask_daemon(options: argparse.Namespace, question: str) -> dict[str, Any]:
+    async with connect_as_told(options) as connection:
+        return await connection.ask(question)

@@ -1,0 +1,186 @@
+"""`groupcomm log`: look at what was recorded, check it, compare two recorders."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from groupcomm.errors import ConfigError
+from groupcomm_log.errors import Damage, LogError
+from groupcomm_tools.commands.progress import say
+from groupcomm_tools.commands.shared import need_pyarrow
+from groupcomm_tools.terminal import below
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NAME: Final = "log"
+HELP: Final = "print, check and compare what groupcomm record has written"
+EXAMPLE: Final = "groupcomm log cat chat-log --from -10 --format '{row} {sender} {data}'"
+
+FROM_HELP: Final = "begin, -100, row:N, row:EPOCH:N or @TIME (begin); docs/recorder.md"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the verbs of the verb."""
+    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, run_, help_, example in (
+        ("cat", _cat, "print rows", "cat chat-log --from -10 --json"),
+        ("check", _check, "is all there, and as it was written?", "check chat-log"),
+        ("diff", _diff, "do two recorders agree?", "diff log-a log-b"),
+    ):
+        verb = verbs.add_parser(
+            name, help=help_, description=help_, epilog=f"example: groupcomm log {example}"
+        )
+        verb.set_defaults(run_log=run_)
+        verb.add_argument("folder", type=Path, metavar="DIR", help="that was recorded to")
+        if name == "diff":
+            verb.add_argument("other", type=Path, metavar="DIR", help="of another recorder")
+        if name == "cat":
+            verb.add_argument(
+                "--from", dest="start", default="begin", metavar="WHERE", help=FROM_HELP
+            )
+            verb.add_argument("--count", type=int, metavar="N", help="end after so many rows")
+            verb.add_argument("--messages", action="store_true", help="no views and gaps")
+            verb.add_argument("--format", metavar="TEXT", help="of a row, with {fields} and \\n")
+        verb.add_argument("--json", action="store_true", help="as JSON, line by line")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the inner verb says."""
+    need_pyarrow("reads logs")
+    return int(options.run_log(options))
+
+
+class Damages:
+    """Tells of damage, and remembers what it was."""
+
+    def __init__(self) -> None:
+        self.found: set[Damage] = set()
+
+    def __call__(self, damage: Damage) -> None:
+        """Tell of one."""
+        if damage in self.found:
+            return  # the log is read a second time
+        self.found.add(damage)
+        say(f"groupcomm: damaged: {damage}")
+
+
+def batches_from(options: argparse.Namespace, damages: Damages) -> Iterator["pa.RecordBatch"]:
+    """The rows of a log from where the options say, up to what is there now.
+
+    Raises:
+        ConfigError: `--from` means nothing.
+        LogError: there is no log.
+    """
+    from groupcomm_log.reader import LogReader  # noqa: PLC0415 - an extra
+    from groupcomm_log.start import find_start, parse_start  # noqa: PLC0415 - an extra
+
+    try:
+        start = parse_start(options.start)
+    except LogError as error:
+        raise ConfigError(f"--from {error}") from None
+    reader = LogReader(options.folder, damages)
+    return reader.batches(find_start(reader, start), reader.end())
+
+
+# ---- cat ----
+
+
+def _cat(options: argparse.Namespace) -> int:
+    from groupcomm_tools.recording.rows import (  # noqa: PLC0415 - an extra
+        DEFAULT_FORMAT,
+        RowFormat,
+        as_json,
+    )
+
+    text = RowFormat(DEFAULT_FORMAT if options.format is None else options.format)
+    damages = Damages()
+    whole = options.format is not None and options.format.endswith("\\0")
+    end, output = (
+        ("", below(sys.stdout)) if whole else ("\n", sys.stdout)
+    )  # for a program, or people
+    for row in _rows(options, damages):
+        if options.json:
+            print(json.dumps(as_json(row), ensure_ascii=False))
+        else:
+            output.write(text.of(row) + end)
+    sys.stdout.flush()
+    return 1 if damages.found else 0
+
+
+def _rows(options: argparse.Namespace, damages: Damages) -> Iterator[dict[str, Any]]:
+    left = options.count
+    for batch in batches_from(options, damages):
+        for row in batch.to_pylist():
+            if options.messages and row["kind"] != "message":
+                continue
+            if left is not None:
+                if not left:
+                    return
+                left -= 1
+            yield row
+
+
+# ---- check ----
+
+
+def _check(options: argparse.Namespace) -> int:
+    from groupcomm_log.check import look_at  # noqa: PLC0415 - an extra
+
+    found = look_at(options.folder)
+    missing = [f"rows {first} to {last} are not there" for first, last in found.missing]
+    aside = [f"{name}: damaged; what was whole of it is sealed" for name in found.put_aside]
+    wrong = [*map(str, found.damage), *missing, *aside]
+    if options.json:
+        figures = {
+            "files": found.files,
+            "rows": found.rows,
+            "messages": found.messages,
+            "first": found.first,
+            "last": found.last,
+            "gaps": found.gaps,
+            "wrong": wrong,
+            "recorded_now": found.is_recorded,
+        }
+        print(json.dumps(figures))
+    else:
+        for text in wrong:
+            say(f"groupcomm: {text}")
+        span = f"{found.first.row} to {found.last.row}" if found.first and found.last else "none"
+        print(
+            f"{found.files} files, {found.rows} rows ({span}), {found.messages} messages,"
+            f" {len(found.gaps)} gaps marked, {len(wrong)} things wrong"
+        )
+    return 1 if wrong else 0
+
+
+# ---- diff ----
+
+
+def _diff(options: argparse.Namespace) -> int:
+    from groupcomm_log.diff import compare  # noqa: PLC0415 - an extra
+
+    damages = Damages()
+    found = compare(options.folder, options.other, damages)
+    if options.json:
+        figures = {
+            "views": found.views,
+            "group_views": found.changes,
+            "messages": dict(found.compared),
+            "left_out": found.left_out,
+            "differences": found.differences,
+        }
+        print(json.dumps(figures))
+    else:
+        for text in found.differences:
+            print(text)
+        levels = ", ".join(f"{count} {level}" for level, count in sorted(found.compared.items()))
+        print(
+            f"{found.views} views of daemons in common, {found.changes} group views and"
+            f" {levels or 'no'} messages compared, {found.left_out} below AGREED left out as not"
+            f" both were members throughout, {len(found.differences)} differences"
+        )
+    return 1 if found.differences or damages.found else 0

@@ -1,0 +1,25 @@
+"""`groupcomm members`: who is in a group."""
+
+import argparse
+from typing import Final
+
+from groupcomm_tools.commands import ask
+
+NAME: Final = "members"
+HELP: Final = "list the members of a group, in the order in which they joined"
+EXAMPLE: Final = "groupcomm members chat"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("group", metavar="GROUP", help="whose members")
+    ask.add_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """List them."""
+    found = ask.ask(options, f"members {options.group}")["members"]
+    if not options.json:
+        for name in found:
+            print(name)
+    return 0

@@ -1,0 +1,128 @@
+"""`groupcomm record`: write down what is delivered to groups, durably and in its order."""
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from groupcomm.errors import ConfigError
+from groupcomm.names import check_group
+from groupcomm_client.connection import Connection
+from groupcomm_log.errors import LogError
+from groupcomm_tools.commands.progress import say
+from groupcomm_tools.commands.shared import (
+    add_connection_options,
+    connect_as_told,
+    need_pyarrow,
+)
+
+if TYPE_CHECKING:
+    from groupcomm_tools.recording.recorder import Recorder
+
+NAME: Final = "record"
+HELP: Final = "join groups and write what is delivered to a log of Parquet files"
+EXAMPLE: Final = "groupcomm record chat --to chat-log"
+
+MB: Final = 1_000_000
+
+_ENDS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("groups", nargs="+", metavar="GROUP", help="what to join")
+    parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="of the log")
+    number, seconds = {"type": float, "metavar": "N"}, {"type": float, "metavar": "S"}
+    for name, kind, default, text in (
+        ("--sync-ms", number, 50, "from one write to the next (50); what came is then on disk"),
+        ("--buffer-mb", number, 256, "of what waits for the disk, at most (256)"),
+        ("--seal-mb", number, 64, "of the live file until it becomes Parquet (64)"),
+        ("--seal-s", seconds, 300, "until it does in any case (300)"),
+        ("--keep-mb", number, None, "of all files; the oldest go (no limit)"),
+        ("--keep-s", seconds, None, "until a sealed file goes (no limit)"),
+        ("--duration-s", seconds, None, "end after so long"),
+    ):
+        parser.add_argument(name, default=default, help=text, **kind)  # type: ignore[arg-type]
+    parser.add_argument("--count", type=int, metavar="N", help="end after so many messages")
+    parser.add_argument("--json", action="store_true", help="a line of JSON for all that happens")
+    add_connection_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Record until enough has come, ^C or SIGTERM; everything received is then on disk."""
+    for name in ("sync_ms", "buffer_mb", "seal_mb", "seal_s", "keep_mb", "keep_s"):
+        value = getattr(options, name)
+        if value is not None and value <= 0:
+            raise ConfigError(f"--{name.replace('_', '-')} is {value:g}; it must be above 0")
+    groups = tuple(dict.fromkeys(map(check_group, options.groups)))
+    need_pyarrow("writes Parquet")
+    recorder = _make_recorder(options, groups)
+    trio.run(_run, options, groups, recorder)
+    end = {"event": "end", "messages": recorder.count}
+    _tell(options, {**end, "text": f"{recorder.count} messages are in {options.to}"})
+    return 0
+
+
+def _make_recorder(options: argparse.Namespace, groups: tuple[str, ...]) -> "Recorder":
+    from groupcomm_log.writer import Limits, LogWriter  # noqa: PLC0415 - an extra
+    from groupcomm_tools.recording.recorder import Pace, Recorder  # noqa: PLC0415 - an extra
+
+    limits = Limits(
+        seal_bytes=int(options.seal_mb * MB),
+        seal_s=options.seal_s,
+        keep_bytes=None if options.keep_mb is None else int(options.keep_mb * MB),
+        keep_s=options.keep_s,
+    )
+    pace = Pace(sync_s=options.sync_ms / 1000, buffer_bytes=int(options.buffer_mb * MB))
+    try:
+        writer = LogWriter(options.to, limits)
+    except OSError as error:
+        raise LogError(
+            f"{options.to} cannot be written: {error}; make room, or name another folder"
+        ) from None
+    return Recorder(writer, groups, pace, partial(_tell, options), options.count)
+
+
+def _tell(options: argparse.Namespace, happened: dict[str, Any]) -> None:
+    """What happens, as JSON to standard output; what people should know to standard error."""
+    if options.json:
+        try:
+            print(json.dumps(happened), flush=True)
+        except BrokenPipeError:
+            # A log is worth more than what is told of it; writing the rest must not complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            options.json = False
+            say("nobody reads what is told; recording goes on")
+    elif "text" in happened:
+        say(f"{happened['text']}")
+
+
+async def _run(options: argparse.Namespace, groups: tuple[str, ...], recorder: "Recorder") -> None:
+    from groupcomm_tools.recording.follow import record  # noqa: PLC0415 - an extra
+
+    connect: Callable[[], AbstractAsyncContextManager[Connection]] = partial(
+        connect_as_told, options, causes=True
+    )
+    with trio.move_on_after(inf if options.duration_s is None else options.duration_s):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(_end_on_signal, nursery.cancel_scope)
+            await record(connect, groups, recorder)
+            nursery.cancel_scope.cancel()
+
+
+async def _end_on_signal(
+    scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    with trio.open_signal_receiver(*_ENDS) as signals:
+        task_status.started()
+        async for _ in signals:
+            scope.cancel()

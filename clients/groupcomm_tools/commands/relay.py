@@ -1,0 +1,177 @@
+"""`groupcomm relay`: let the datagrams between the daemons of this host suffer."""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from groupcomm.errors import ConfigError
+from groupcomm.sim.faults import Faults
+from groupcomm_tools.commands.progress import say
+from groupcomm_tools.relay import Line, Pair, Relay
+from groupcomm_tools.topology import Topology, make_line
+from groupcommd.config_file import read_addresses, read_sites
+from groupcommd.site_tables import sites_of_link
+
+NAME: Final = "relay"
+HELP: Final = "stand between daemons of this host and lose, delay, double or cut their datagrams"
+EXAMPLE: Final = "groupcomm relay --config plant.toml --via via.json --loss 0.05"
+
+ORDERS: Final = """\
+--link NORTH-SOUTH:delay-ms=40,loss=0.01 says what lies between two sites of the configuration, both
+ways; with delay-ms, jitter-ms, mbit, loss. More links by more of it; the other options are for all
+other paths.
+
+orders on standard input, one a line; a site stands for all of its daemons:
+  cut A B          nothing passes between A and B; cut A>B: only from A to B
+  split A | B C    nothing passes between the parts
+  hold A>B 0.5     hold what goes there for so many seconds, then let it go
+  loss 0.1         also: duplication, corruption (chances), reorder (datagrams); 0 ends it
+  mend             everything passes again"""
+
+_CHANCES: Final = ("loss", "duplication", "corruption")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = f"{parser.epilog}\n\n{ORDERS}"
+    parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="of the daemons")
+    parser.add_argument(
+        "--via",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="is written; start each daemon with --via FILE, too",
+    )
+    for name in _CHANCES:
+        parser.add_argument(f"--{name}", type=float, default=0.0, metavar="P", help="0 to 1 (0)")
+    parser.add_argument("--reorder", type=int, default=0, metavar="N", help="datagrams (0)")
+    parser.add_argument("--delay-ms", type=float, default=0.0, metavar="MS", help="one way (0)")
+    parser.add_argument("--jitter-ms", type=float, default=0.0, metavar="MS", help="more (0)")
+    parser.add_argument("--bandwidth-mbit", type=float, metavar="M", help="of each path (any)")
+    parser.add_argument(
+        "--link", action="append", default=[], metavar="A-B:K=V,...", help="between two sites"
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all chances (1)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Relay until ^C, or until standard input says ``quit``."""
+    trio.run(_run, options)
+    return 0
+
+
+async def _run(options: argparse.Namespace) -> None:
+    line = make_line(
+        delay_ms=options.delay_ms, jitter_ms=options.jitter_ms, mbit=options.bandwidth_mbit
+    )
+    sites = read_sites(options.config)
+    links = dict(read_link(text, sites) for text in options.link)
+    topology = Topology(sites=sites, links=links)
+    lines = {pair: topology.link(*ends) for ends in links for pair in topology.between(*ends)}
+    relay = Relay(read_addresses(options.config), seed=options.seed, line=line, lines=lines)
+    orders = Orders(relay, sites)
+    for name in (*_CHANCES, "reorder"):
+        if getattr(options, name):
+            orders.obey(f"{name} {getattr(options, name)}")
+    relay.write(options.via)
+    say(f"relaying {len(relay.ports)} paths; start the daemons with --via {options.via}")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(relay.run)
+        while line_ := await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
+            if line_.strip() == "quit":
+                nursery.cancel_scope.cancel()
+                return
+            try:
+                orders.obey(line_)
+            except ConfigError as error:
+                say(str(error))
+
+
+def read_link(text: str, sites: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], Line]:
+    """Two sites and what lies between them, as in ``north-south:delay-ms=40,loss=0.01``.
+
+    Raises:
+        ConfigError: it is none; the text says what is wrong.
+    """
+    names, _, rest = text.partition(":")
+    found: dict[str, float] = {}
+    for part in rest.split(","):
+        key, _, value = part.partition("=")
+        if key not in _MOST:
+            raise ConfigError(f"--link {text}: {key!r} is none of {', '.join(_MOST)}")
+        found[key.replace("-", "_")] = _number(f"--link {text}: {key}", value, _MOST[key])
+    return sites_of_link(names, sites), make_line(**found)
+
+
+_MOST: Final = {"delay-ms": 10_000.0, "jitter-ms": 10_000.0, "mbit": 1e6, "loss": 1.0}
+"""What a link has, and how much of it at most."""
+
+
+class Orders:
+    """Obeys lines of text."""
+
+    def __init__(self, relay: Relay, sites: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._relay = relay
+        self._sites = sites or {}
+        self._faults: dict[str, Any] = {}
+
+    def obey(self, text: str) -> None:
+        """Do what a line says.
+
+        Raises:
+            ConfigError: it says nothing that can be done; nothing has changed.
+        """
+        match text.split():
+            case []:
+                return
+            case ["mend"]:
+                self._relay.mend()
+            case ["cut", *pairs]:
+                self._relay.cut(self._pairs(pairs))
+            case ["split", *names] if "|" in names:
+                at = names.index("|")
+                self._relay.cut(self._between(names[:at], names[at + 1 :]))
+            case ["hold", *pairs, seconds]:
+                self._relay.hold(self._pairs(pairs), _number("hold", seconds, 3600))
+            case [name, strength] if name in _CHANCES:
+                self._suffer(name, _number(name, strength, 1))
+            case ["reorder", count]:
+                self._suffer("reorder_packets", int(_number("reorder", count, 1000)))
+            case _:
+                raise ConfigError(f"no order is {text.strip()!r}\n{ORDERS}")
+
+    def _suffer(self, name: str, strength: float) -> None:
+        self._faults[name] = strength
+        self._relay.suffer(Faults(**self._faults) if any(self._faults.values()) else None)
+
+    def _pairs(self, words: list[str]) -> list[Pair]:
+        if len(words) == 2 and not any(">" in word for word in words):
+            return self._between(words[:1], words[1:])
+        found: list[Pair] = []
+        for word in words:
+            source, arrow, target = word.partition(">")
+            if not arrow:
+                raise ConfigError(f"{word!r} is no path; write A>B, or two daemons: A B")
+            found += self._between([source], [target])[::2]
+        return found
+
+    def _between(self, one: list[str], other: list[str]) -> list[Pair]:
+        return list(self._relay.between(self._daemons(one), self._daemons(other)))
+
+    def _daemons(self, names: list[str]) -> list[str]:
+        return [daemon for name in names for daemon in self._sites.get(name, (name,))]
+
+
+def _number(what: str, text: str, most: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ConfigError(f"{what} is {text!r}; it must be a number") from None
+    if not 0 <= value <= most:
+        raise ConfigError(f"{what} is {text}; it must be 0 to {most:g}")
+    return value

@@ -1,0 +1,230 @@
+"""`groupcomm simulate`: clusters in virtual time, with faults, judged by the oracles."""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from groupcomm.errors import ConfigError
+from groupcomm.sim.faults import FAULT_NAMES
+from groupcomm.sim.known_bugs import KNOWN_BUGS, find_known_bug
+from groupcomm.sim.roles.names import ROLES, parse_roles
+from groupcomm.sim.run import RunResult
+from groupcomm.sim.settings import MAX_DAEMONS, Options
+from groupcomm_tools.campaign import Totals, replay_command, run_campaign
+from groupcomm_tools.commands.progress import Progress, say
+from groupcomm_tools.commands.simulate_plan import (
+    STOPPED,
+    add_plan_options,
+    refuse_for_plan,
+    refuse_without_topology,
+    run_plan,
+)
+
+NAME: Final = "simulate"
+HELP: Final = (
+    "run clusters of daemons and clients in virtual time and judge what happened, or plan sites"
+)
+EXAMPLE: Final = "groupcomm simulate --daemons 5 --seeds 1:20 --faults loss,storm"
+
+SHOWN_FAILURES = 3
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    _add_what_runs(parser)
+    _add_how_it_runs(parser)
+    add_plan_options(parser)
+
+
+def _add_what_runs(parser: argparse.ArgumentParser) -> None:
+    faults = ", ".join(FAULT_NAMES)
+    bugs = ", ".join(bug.name for bug in KNOWN_BUGS) or "there are none"
+    parser.add_argument(
+        "--daemons",
+        type=int,
+        metavar="N",
+        help=f"1 to {MAX_DAEMONS} in all; drawn for each seed if absent",
+    )
+    parser.add_argument(
+        "--sites",
+        "--rings",
+        type=int,
+        metavar="S",
+        help="if absent 1 for most seeds, else 2 to 4, or now and then up to 8 (--rings is the"
+        " older name of the same option)",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=parse_seeds,
+        default=range(1, 2),
+        metavar="A:B",
+        help="which runs: seeds A to B, both included, or one seed (default: 1)",
+    )
+    parser.add_argument(
+        "--faults",
+        default="all",
+        metavar="all|none|NAME,...",
+        help=f"all: each with probability 1/2; or names: {faults} (default: all)",
+    )
+    parser.add_argument(
+        "--duration-s",
+        type=float,
+        default=10.0,
+        metavar="T",
+        help="simulated seconds of load and faults for each seed (default: 10)",
+    )
+    parser.add_argument(
+        "--suite",
+        type=int,
+        metavar="N",
+        help="datagrams have 0: a checksum, 1: a seal, 2: a seal, and daemons identities (default:"
+        " 0 or 1, drawn for each seed)",
+    )
+    roles = "; ".join(f"{role}: {what}" for role, what in ROLES.items())
+    parser.add_argument(
+        "--attacker",
+        action="append",
+        default=[],
+        metavar="ROLE,...",
+        help=f"somebody attacks, in a role; {roles} (default: nobody, but for the fault attacker)",
+    )
+    parser.add_argument(
+        "--byzantine",
+        action="store_true",
+        help="a daemon of each cluster has the key and lies; the others are judged",
+    )
+    parser.add_argument(
+        "--known-bug", default="", metavar="NAME", help=f"run a deliberately wrong core: {bugs}"
+    )
+
+
+def _add_how_it_runs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="write everything that happened as JSON lines"
+    )
+    parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes that share the seeds (default: one for each processor)",
+    )
+    parser.add_argument(
+        "--progress-s",
+        type=float,
+        default=5.0,
+        metavar="T",
+        help="seconds between lines of progress on standard error (default: 5)",
+    )
+
+
+def parse_seeds(text: str) -> range:
+    """``A:B`` or ``A`` as seeds, both ends included."""
+    first, colon, last = text.partition(":")
+    try:
+        seeds = range(int(first), int(last if colon else first) + 1)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form A:B, as in 1:20") from None
+    if not seeds:
+        raise argparse.ArgumentTypeError(f"{text!r} holds no seed: A must not be above B")
+    return seeds
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run all seeds; 0 if every property holds in every run. With --topology carry that out."""
+    if options.topology is not None:
+        refuse_for_plan(options, add_options)
+        return run_plan(options)
+    refuse_without_topology(options)
+    chosen = Options(
+        daemons=options.daemons,
+        sites=options.sites,
+        faults=options.faults,
+        duration_s=options.duration_s,
+        known_bug=options.known_bug,
+        suite=options.suite,
+        byzantine=options.byzantine,
+        attackers=parse_roles(",".join(options.attacker)) if options.attacker else (),
+    )
+    if options.known_bug:
+        find_known_bug(options.known_bug)
+    if options.trace is not None and len(options.seeds) > 1:
+        raise ConfigError("--trace writes the trace of one run: give one seed, as in --seeds 7")
+    if options.workers < 1:
+        raise ConfigError(f"workers is {options.workers}; it must be at least 1")
+    totals, started = Totals(), time.monotonic()
+    stopped = False
+    try:
+        if options.trace is None:
+            _run_all(options, chosen, totals, None)
+        else:
+            with options.trace.open("wb") as file:
+                _run_all(options, chosen, totals, file.write)
+    except KeyboardInterrupt:
+        stopped = True
+        say("stopped; so far:")
+    for result in totals.failed[:SHOWN_FAILURES]:
+        show_failure(result, chosen)
+    _show_totals(totals, time.monotonic() - started, options.json)
+    if stopped:
+        return STOPPED
+    return 1 if totals.failed else 0
+
+
+def _run_all(
+    options: argparse.Namespace,
+    chosen: Options,
+    totals: Totals,
+    write: Callable[[bytes], object] | None,
+) -> None:
+    progress = Progress(len(options.seeds), options.progress_s)
+    results = run_campaign(options.seeds, chosen, workers=options.workers, write=write)
+    with closing(results), progress:
+        for result in results:
+            totals.add(result)
+            progress.show(totals)
+
+
+def show_failure(result: RunResult, options: Options) -> None:
+    """Tell on standard error what was found in one run, and how to see it again."""
+    seed = result.settings.seed
+    say(f"seed {seed}: {len(result.findings)} violations")
+    for line in result.last_events:
+        say(f"  {line}")
+    for finding in result.findings:
+        say(f"seed {seed} violates {finding.property}: {finding.text}")
+        for line in finding.evidence:
+            say(f"  {line}")
+    say("see it again with: " + replay_command(seed, options))
+
+
+def _show_totals(totals: Totals, wall_s: float, as_json: bool) -> None:
+    figures = {
+        "seeds": totals.seeds,
+        "events": totals.events,
+        "violations": totals.violations,
+        "simulated_s": round(totals.simulated_s, 6),
+        "wall_s": round(wall_s, 3),
+        "events_per_s": round(totals.events / wall_s) if wall_s else 0,
+        "trace_hash": totals.trace_hash(),
+        "views": totals.views,
+        "sent": totals.sent,
+        "deliveries": totals.deliveries,
+        "failed_seeds": [result.settings.seed for result in totals.failed],
+    }
+    if as_json:
+        print(json.dumps(figures))
+        return
+    speed = totals.simulated_s / wall_s if wall_s else 0.0
+    print(
+        f"{totals.seeds} seeds, {totals.events} events, {totals.sent} messages sent,"
+        f" {totals.deliveries} delivered, {totals.violations} violations"
+    )
+    print(f"{totals.simulated_s:.1f} s simulated in {wall_s:.1f} s ({speed:.0f} times real time)")
+    print(f"trace hash {figures['trace_hash']}")

@@ -1,0 +1,191 @@
+"""`groupcomm simulate --topology`: what sites, links and loads cost, before they are there."""
+
+import argparse
+import json
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from groupcomm.errors import ConfigError
+from groupcomm.sim.plan.grow import with_daemons, with_sites
+from groupcomm.sim.plan.measure import PlanFailed, measure
+from groupcomm.sim.plan.topology import Topology, read_topology
+from groupcomm_tools.bench.page import html
+from groupcomm_tools.commands.options import changed_options
+from groupcomm_tools.commands.progress import say
+from groupcomm_tools.plan.figures import PlanFigures, figures_of
+from groupcomm_tools.plan.report import page_of
+from groupcomm_tools.plan.tables import (
+    cost_table,
+    daemon_table,
+    delay_table,
+    lines_of,
+    link_table,
+    told,
+)
+
+OWN: Final = frozenset({"topology", "grow_sites", "grow_daemons", "output", "json", "seeds"})
+"""Options that mean something with --topology."""
+
+STOPPED: Final = 130
+"""Exit status after ^C while the plan grew."""
+
+Growing = list[tuple[str, list[PlanFigures]]]
+
+
+def add_plan_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of a plan."""
+    group = parser.add_argument_group("planning")
+    group.add_argument(
+        "--topology",
+        type=Path,
+        metavar="FILE",
+        help="a plan of sites, links and loads as TOML: tell its delays, traffic and cost instead",
+    )
+    group.add_argument(
+        "--grow-sites",
+        type=parse_sizes,
+        metavar="N,...",
+        help="the same plan also with so many sites, copies of its own",
+    )
+    group.add_argument(
+        "--grow-daemons",
+        type=parse_sizes,
+        metavar="N,...",
+        help="the same plan also with so many daemons in all, spread evenly over its sites",
+    )
+    group.add_argument("-o", "--output", type=Path, metavar="FILE", help="write a page with charts")
+
+
+def parse_sizes(text: str) -> list[int]:
+    """Numbers with commas between them, as in ``2,4,8``."""
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not of the form N,N,... as in 2,4,8"
+        ) from None
+
+
+def refuse_without_topology(options: argparse.Namespace) -> None:
+    """Refuse options of a plan where there is none.
+
+    Raises:
+        ConfigError: one was given; names it.
+    """
+    for name in ("grow_sites", "grow_daemons", "output"):
+        if getattr(options, name) is not None:
+            raise ConfigError(f"--{name.replace('_', '-')} needs --topology")
+
+
+def refuse_for_plan(
+    options: argparse.Namespace, add_options: Callable[[argparse.ArgumentParser], None]
+) -> None:
+    """Refuse options of a campaign, which would have no effect on a plan.
+
+    Raises:
+        ConfigError: one was given; names it.
+    """
+    for option in changed_options(options, add_options, OWN):
+        raise ConfigError(f"{option} is for campaigns; --topology FILE says it all")
+    if len(options.seeds) > 1:
+        raise ConfigError("--topology is one run: give one seed, as in --seeds 7")
+
+
+def run_plan(options: argparse.Namespace) -> int:
+    """Carry the plan out in all its sizes; 1 if a load was too much for its cluster.
+
+    Raises:
+        ConfigError: the file, or a size, makes no sense.
+        PlanFailed: daemons of the plan itself did not come to one view.
+        OSError: a file cannot be read or written.
+    """
+    plan, seed = read_plan(options.topology), options.seeds[0]
+    sizes = {
+        "sites": [with_sites(plan, count) for count in options.grow_sites or ()],
+        "daemons": [with_daemons(plan, count) for count in options.grow_daemons or ()],
+    }
+    if options.output is not None:
+        options.output.touch()  # rather fail now than after minutes
+    found = figures_of(measure(plan, seed))
+    growing: Growing = [(what, []) for what, plans in sizes.items() if plans]
+    status = _grow(sizes, growing, seed)
+    growing = [(what, done) for what, done in growing if done]
+    if options.output is not None:
+        facts = (
+            f"{options.topology.name}, seed {seed}, groupcomm {version('groupcomm')}",
+            f"{plan.duration_s:g} simulated seconds of load; the real protocol in virtual time",
+        )
+        options.output.write_text(html(page_of(found, growing, facts)), encoding="utf-8")
+        say(f"{options.output} has the page")
+    _tell(found, growing, as_json=options.json)
+    wrong = [each.wrong for each in (found, *(one for _, some in growing for one in some))]
+    for each in filter(None, wrong):
+        say(f"too much: {each}")
+    return status or int(any(wrong))
+
+
+def _grow(sizes: Mapping[str, Sequence[Topology]], growing: Growing, seed: int) -> int:
+    """Measure what grows, one size after the other; what is done is there also if that stops.
+
+    Returns 0, or the exit status if a cluster came to no view (1) or after ^C.
+    """
+    status = 0
+    try:
+        for what, done in growing:
+            for plan in sizes[what]:
+                try:
+                    done.append(figures_of(measure(plan, seed)))
+                except PlanFailed as error:
+                    say(f"too much: {error}")
+                    status = 1
+                    break  # larger ones will not either
+                say(_summary(done[-1]))
+    except KeyboardInterrupt:
+        say("stopped; so far:")
+        return STOPPED
+    return status
+
+
+def read_plan(path: Path) -> Topology:
+    """A plan from its file.
+
+    Raises:
+        ConfigError: the file is no TOML, or the plan makes no sense; names the file.
+        OSError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return read_topology(tomllib.load(file))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _summary(figures: PlanFigures) -> str:
+    cost = figures.cost
+    return (
+        f"{cost.sites} sites, {cost.daemons} daemons: {told(cost.datagrams_per_message)} datagrams"
+        f" a message, one view after {told(cost.forming_s)} s"
+    )
+
+
+def _tell(
+    found: PlanFigures, growing: Sequence[tuple[str, list[PlanFigures]]], *, as_json: bool
+) -> None:
+    if as_json:
+        grown = {what: [each.as_json() for each in some] for what, some in growing}
+        print(json.dumps({**found.as_json(), "growing": grown}))
+        return
+    tables = [
+        ("Delays from multicast to delivery", delay_table(found)),
+        ("Links", link_table(found)),
+        ("Daemons", daemon_table(found)),
+        ("Cost", cost_table([found])),
+        *((f"With more {what}", cost_table(some)) for what, some in growing),
+    ]
+    for place, (title, table) in enumerate(tables):
+        print(f"{'' if place == 0 else chr(10)}{title}")
+        for line in lines_of(table):
+            print(f"  {line}")

@@ -1,0 +1,76 @@
+"""`groupcomm status`: how a daemon is."""
+
+import argparse
+from typing import Any, Final
+
+from groupcomm_tools.commands import ask
+
+NAME: Final = "status"
+HELP: Final = "show a daemon's view, ring, sessions and counters"
+EXAMPLE: Final = "groupcomm status --json"
+
+add_options = ask.add_options
+
+
+def sources_of(found: dict[str, Any], reason: str) -> str:
+    """Return who has lately sent datagrams that were rejected for a reason, if that is known."""
+    sources = [each["text"] for each in found["strangers"] if each["reason"] == reason]
+    return f", from {', '.join(sources)}" if sources else ""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show it; 1 while the daemon is between two views."""
+    found = ask.ask(options, "status")
+    if not options.json:
+        ring = found["ring"]
+        print(f"daemon    {found['daemon']}, start {found['restarts']}, up {found['uptime_s']} s")
+        print(f"state     {found['state']}")
+        print(f"view      {found['view']}")
+        print(f"daemons   {', '.join(found['daemons'])}")
+        for members in found["rings"]:
+            print(f"ring      {', '.join(members)}")
+        for one, other in found["links"]:
+            print(f"link      {one}, {other}")
+        for word, told in (("files", found["files"]["differ"]), ("broken", found["broken"])):
+            for each in told:
+                print(f"{word:<10}{each['text']}\n          -> {each['remedy']}")
+        if ring is not None:
+            print(
+                f"token     {ring['token']}, hop {ring['hop']}, lost {ring['token_losses']}"
+                f" times, sent again {ring['token_retransmissions']} times"
+            )
+        print(f"disk      {_disk(found['disk'])}")
+        print(f"sessions  {len(found['sessions'])} of {found['connections']} connections")
+        for session in found["sessions"]:
+            print(
+                f"          {session['user']} of {session['principal'] or 'nobody known'}:"
+                f" {session['output_bytes']} bytes to read,"
+                f" {session['backlog_bytes']} to send, {session['dropped']} dropped"
+            )
+        if found["refused"]:
+            reasons = ", ".join(f"{why} {n}" for why, n in sorted(found["refused"].items()))
+            print(f"refused   {found['connections_refused']} programs: {reasons}")
+        _print_datagrams(found)
+    return 0 if found["state"] == "operational" else 1
+
+
+def _print_datagrams(found: dict[str, Any]) -> None:
+    sent = found["datagrams"]
+    print(
+        f"datagrams {sent['sent']} sent, {sent['received']} received,"
+        f" {sum(sent['rejected'].values())} rejected"
+    )
+    for reason, count in sorted(sent["rejected"].items()):
+        print(f"          {count} rejected: {reason}{sources_of(found, reason)}")
+    for kind, count in sorted(sent["violations"].items()):
+        print(f"          {count} refused, as they break the protocol: {kind}")
+
+
+def _disk(disk: dict[str, Any]) -> str:
+    if disk["error"] is not None:
+        text = f"fails: {disk['error']}"
+    elif not disk["answers"]:
+        text = f"{disk['folder']} has not answered for {disk['waits_s']:.0f} s"
+    else:
+        text = f"{disk['folder']}, writes take {1000 * disk['write_s']:.0f} ms"
+    return text + ("; this daemon stands aside meanwhile" if disk["aside"] else "")

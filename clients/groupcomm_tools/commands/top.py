@@ -1,0 +1,102 @@
+"""`groupcomm top`: how much goes through a daemon, and who does not keep up."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+
+from groupcomm.errors import ConfigError
+from groupcomm_tools.commands.shared import add_connection_options, connect_as_told
+from groupcomm_tools.top.frame import Frame, make_frame
+from groupcomm_tools.top.lines import in_a_line
+
+NAME: Final = "top"
+HELP: Final = "show view, daemons, groups, rates and slow programs, again and again"
+EXAMPLE: Final = "groupcomm top --interval-s 2"
+
+LEAST_INTERVAL_S: Final = 0.05
+
+Show = Callable[[Frame], None]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--interval-s", type=float, default=1.0, metavar="S", help="between frames (1)"
+    )
+    parser.add_argument("--count", type=int, metavar="N", help="end after so many frames")
+    parser.add_argument("--json", action="store_true", help="one line of JSON for each frame")
+    parser.add_argument(
+        "--svg", type=Path, metavar="FILE", help="write the last frame there, as a picture"
+    )
+    add_connection_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show frames until enough were shown."""
+    if options.interval_s < LEAST_INTERVAL_S:
+        raise ConfigError(
+            f"--interval-s is {options.interval_s:g}; it must be {LEAST_INTERVAL_S:g} at least"
+        )
+    if options.count is not None and options.count < 1:
+        raise ConfigError(f"--count is {options.count}; it must be 1 at least")
+    drawn = sys.stdout.isatty() and not options.json
+    if drawn or options.svg is not None:
+        _require_rich()
+    with _screen() if drawn else _lines(as_json=options.json) as show:
+        last = trio.run(_run, options, show)
+    if options.svg is not None:
+        from groupcomm_tools.top.draw import save_svg  # noqa: PLC0415 - rich is an extra
+
+        save_svg(last, options.svg)
+    return 0
+
+
+def _require_rich() -> None:
+    try:
+        import rich  # noqa: F401, PLC0415 - rich is an extra
+    except ImportError:
+        raise ConfigError(
+            "pictures need rich: pip install 'groupcomm[top]'; lines do not: groupcomm top | cat"
+        ) from None
+
+
+@contextmanager
+def _screen() -> Iterator[Show]:
+    from groupcomm_tools.top.draw import screen  # noqa: PLC0415 - rich is an extra
+
+    with screen() as show:
+        yield show
+
+
+@contextmanager
+def _lines(*, as_json: bool) -> Iterator[Show]:
+    def show(frame: Frame) -> None:
+        text = json.dumps(attrs.asdict(frame), ensure_ascii=False) if as_json else in_a_line(frame)
+        print(text, flush=True)
+
+    yield show
+
+
+async def _run(options: argparse.Namespace, show: Show) -> Frame:
+    """Show a frame after each interval, until enough were shown; returns the last one."""
+    shown = 0
+    async with connect_as_told(options) as connection:
+        before, looked_at = await connection.ask("status"), trio.current_time()
+        while True:
+            await trio.sleep_until(looked_at + options.interval_s)
+            after, now = await connection.ask("status"), trio.current_time()
+            groups = (await connection.ask("groups"))["groups"]
+            connection.take_waiting()  # what comes as an event is not of interest
+            frame = make_frame(before, after, groups, now - looked_at)
+            show(frame)
+            shown += 1
+            if shown == options.count:
+                return frame
+            before, looked_at = after, now

@@ -1,0 +1,81 @@
+"""`groupcomm view`: a recorded trace as a space-time diagram, in a page for a browser."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Final
+
+from groupcomm.errors import ConfigError
+from groupcomm_tools.traces import trace_events
+from groupcomm_tools.view.build import make_diagram
+from groupcomm_tools.view.figure import figure_of
+from groupcomm_tools.view.page import make_page
+
+NAME: Final = "view"
+HELP: Final = "draw a recorded trace as a page: who sent what when, and what it waited for"
+EXAMPLE: Final = "groupcomm view trace.jsonl -o trace.html"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "trace",
+        type=Path,
+        metavar="TRACE",
+        help="JSON lines, as simulate writes them; or a folder of traces that daemons and programs"
+        " of one host have written",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the page (default: the trace's name with .html, in this folder); or, if it ends in"
+        " .svg, a figure of a short trace that does not move",
+    )
+    add = parser.add_argument
+    add("--logical", action="store_true", help="of a figure: along Lamport's clocks")
+    add("--ticks", action="store_true", help="of a figure: with lines between equal clocks")
+    parser.add_argument("--json", action="store_true", help="say in JSON what was written")
+    parser.epilog = (
+        f"{parser.epilog}; exit status: 0 written, whatever the trace shows; 1 a line of the trace"
+        " is broken, or a file cannot be read or written; 2 wrong usage"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the page; 0, also if properties do not hold: `groupcomm check` judges."""
+    trace: Path = options.trace
+    output: Path = options.output or Path(f"{trace.absolute().stem}.html")
+    if output.suffix not in {".html", ".htm", ".svg"}:
+        raise ConfigError(
+            f"-o {output}: name a file that ends in .html for a page, or in .svg for a figure"
+        )
+    is_figure = output.suffix == ".svg"
+    if (options.logical or options.ticks) and not is_figure:
+        raise ConfigError("--logical and --ticks are for figures (-o FILE.svg); a page has both")
+    diagram = make_diagram(trace.name, trace_events(trace))
+    name = trace.absolute().name
+    if is_figure:
+        text = figure_of(diagram, title=name, logical=options.logical, ticks=options.ticks)
+    else:
+        text = make_page(name, diagram)
+    page = text.encode()
+    output.write_bytes(page)
+    figures = {
+        "page": str(output),
+        "bytes": len(page),
+        "messages": len(diagram.messages),
+        "deliveries": sum(each.delivered is not None for each in diagram.arrivals),
+        "lines": len(diagram.lines),
+        "violations": sum(found.claimed for found in diagram.violations),
+        "orders_not_kept": sorted({v.name for v in diagram.violations if not v.claimed}),
+    }
+    if options.json:
+        print(json.dumps(figures))
+    else:
+        print(
+            f"{output}: {figures['messages']} messages on {figures['lines']} lines,"
+            f" {figures['violations']} violations; open it in a browser"
+        )
+    return 0

@@ -1,0 +1,24 @@
+"""`groupcomm watch`: print views as they happen, with their cause and who came along."""
+
+import argparse
+from typing import Final
+
+from groupcomm.events import DaemonView, GroupView, Transition
+from groupcomm_tools.commands import follow
+
+NAME: Final = "watch"
+HELP: Final = "print views of daemons, and of groups, as they happen"
+EXAMPLE: Final = "groupcomm watch chat"
+
+_VIEWS: Final = (DaemonView, GroupView, Transition)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help="what to join, to see its views")
+    follow.add_options(parser, "views")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print until enough has come."""
+    return follow.run(options, _VIEWS, _VIEWS)

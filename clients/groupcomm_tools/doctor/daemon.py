@@ -1,0 +1,277 @@
+"""Checks of a running daemon, by what it tells about itself."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from groupcomm.errors import CannotConnect, SessionEnded
+from groupcomm_client.blocking import connect
+from groupcomm_tools.doctor.finding import Finding, ok, problem, warning
+from groupcommd.config_file import DaemonConfig
+from groupcommd.description import describe
+from groupcommd.strangers import CAUSES, Cause
+
+Answer = Mapping[str, Any]
+"""What a daemon answers to a question."""
+
+PATIENCE_S: Final = 5.0
+BETWEEN_S: Final = 0.6
+"""Between two looks at counters: several beacons of every daemon, whatever its preset."""
+
+CLOCK_S: Final = 2.0
+"""Clocks that differ by more are told of; how well they can be compared is a second or so."""
+
+ADMITS_NOBODY: Final = "did not admit"
+"""Says a client of a daemon that listens, and has no view or stands still."""
+
+RELOADED: Final = ("core", "multicast", "limits")
+"""Of a configuration; options of the command line change the rest."""
+
+
+@attrs.frozen
+class Told:
+    """What a running daemon has told.
+
+    Attributes:
+        first: its status.
+        later: the same, a moment later.
+        configuration: what it runs with.
+    """
+
+    first: Answer
+    later: Answer
+    configuration: Answer
+
+
+def ask_daemon(address: str, between_s: float = BETWEEN_S) -> Told:
+    """Ask a daemon for all that the checks need.
+
+    Raises:
+        CannotConnect: it does not run, or does not admit anybody.
+        SessionEnded: it refuses.
+    """
+    with connect(address, timeout_s=PATIENCE_S) as connection:
+        first = connection.ask("status")
+        time.sleep(between_s)
+        return Told(first, connection.ask("status"), connection.ask("configuration"))
+
+
+def check_running(
+    address: str, name: str | None, config: Path | None
+) -> tuple[Finding, Told | None]:
+    """Whether a daemon is there, is the right one, and has a view."""
+    check = "daemon"
+    try:
+        told = ask_daemon(address)
+    except CannotConnect as error:
+        options = f" --config {config}" if config is not None else ""
+        options += f" --name {name}" if name is not None else ""
+        if ADMITS_NOBODY in str(error):
+            return problem(check, str(error), "look in its log why it finds no view"), None
+        return problem(check, str(error), f"start it: groupcomm daemon{options}"), None
+    except SessionEnded as error:
+        return problem(check, str(error), "look in its log"), None
+    found = told.later
+    text = f"{found['daemon']}, process {found['pid']}, up {found['uptime_s']} s"
+    if name is not None and found["daemon"] != name:
+        remedy = f"give the socket of {name} with --address"
+        return problem(check, f"at {address} is daemon {found['daemon']}", remedy), told
+    if found["state"] != "operational":
+        remedy = "wait a little; if it stays so, look at the daemons that are missing"
+        return problem(check, f"{text}: it looks for a view ({found['state']})", remedy), told
+    return ok(check, f"{text}, operational"), told
+
+
+def check_view(told: Told) -> Finding:
+    """Whether all configured daemons are in the view; of those that are not, what is known."""
+    found = told.later
+    missing = sorted(set(found["configured"]) - set(found["daemons"]))
+    if not missing:
+        return ok("view", f"all are in it: {', '.join(found['daemons'])}")
+    peers = {peer["name"]: peer for peer in found["peers"]}
+    addresses = told.configuration["addresses"]
+    apart = {name for other in found["files"]["differ"] for name in other["daemons"]}
+    states = [
+        f"{name} {'runs with another file' if name in apart else _state_of(peers.get(name))}"
+        for name in missing
+    ]
+    there = ", ".join(found["daemons"])
+    way = ", ".join(f"UDP {addresses.get(name)}" for name in missing)
+    remedy = f"start the missing ones; if they run, see whether {way} can be reached both ways"
+    if apart.issuperset(missing):
+        remedy = "make the files equal: see files"
+    return problem("view", f"of {there}; {'; '.join(states)}", remedy)
+
+
+def _state_of(peer: Answer | None) -> str:
+    if peer is None or peer["heard_s"] is None:
+        return "was never heard"
+    if peer["left"]:
+        return "has left in order"
+    if peer["heard_s"] < 2 * BETWEEN_S:
+        return "is heard, and does not come along"
+    return f"was heard {peer['heard_s']:.0f} s ago"
+
+
+def check_datagrams(told: Told) -> list[Finding]:
+    """Whether datagrams are rejected now, or were before; and whether the system loses them."""
+    before, after = (Counter(s["datagrams"]["rejected"]) for s in (told.first, told.later))
+    findings = []
+    for reason, cause in CAUSES.items():
+        total, now = after[reason], after[reason] - before[reason]
+        if total:
+            text = f"{total} {cause.what} ({reason}), {now} of them in the last {BETWEEN_S:g} s"
+            strangers = told.later["strangers"]
+            sources = [each["text"] for each in strangers if each["reason"] == reason]
+            if sources:
+                text += f"; from {', '.join(sources)}"
+            findings.append(_judge(told, text, cause, is_now=now > 0))
+    refused = told.later["datagrams"]["violations"]
+    if refused:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(refused.items()))
+        remedy = "have the same release and the same configuration at all daemons"
+        findings.append(warning("datagrams", f"refused, against the protocol: {kinds}", remedy))
+    lost = told.later["datagrams"]["not_sent"]
+    if lost:
+        remedy = "the network is down, or a firewall forbids it: see the daemon's log"
+        findings.append(warning("datagrams", f"{lost} were not taken by the system", remedy))
+    return findings or [ok("datagrams", f"{told.later['datagrams']['received']} came, all good")]
+
+
+def _judge(told: Told, text: str, cause: Cause, *, is_now: bool) -> Finding:
+    """Return what is to be done about rejected datagrams: nothing that a stranger may suggest."""
+    found, remedy = told.later, cause.remedy
+    if not cause.proven:
+        missing = sorted(set(found["configured"]) - set(found["daemons"]))
+        if not missing:
+            text = f"{text}; no daemon is missing, and anybody can send such"
+            return warning("datagrams", text, "none: they were dropped")
+        remedy = f"if {' or '.join(missing)} sent them: {remedy}; anybody can send such"
+    return (problem if is_now else warning)("datagrams", text, remedy)
+
+
+def check_files(told: Told) -> list[Finding]:
+    """Whether all daemons that are heard run with the same settings."""
+    found = told.later["files"]
+    return [
+        (problem if other["excludes"] else warning)("files", other["text"], other["remedy"])
+        for other in found["differ"]
+    ] or [ok("files", "no daemon that is heard has other settings")]
+
+
+def check_fellows(told: Told) -> list[Finding]:
+    """Whether other daemons keep to the protocol, as far as this one has seen."""
+    return [
+        (problem if fellow["left_out_s"] else warning)("fellows", fellow["text"], fellow["remedy"])
+        for fellow in told.later["broken"]
+    ] or [ok("fellows", "no other daemon has broken the protocol")]
+
+
+def check_ways(told: Told) -> list[Finding]:
+    """Whether packets of all sizes pass over the links that end at the daemon."""
+    ways = told.later["ways"]
+    narrow = [way for way in ways if way["narrow"]]
+    if ways and not narrow:
+        return [
+            ok("links", f"to {', '.join(way['to'] for way in ways)}: packets of all sizes pass")
+        ]
+    return [
+        warning(
+            "links",
+            f"on the way to {way['to']} packets of more than {way['packet_bytes']} bytes are lost;"
+            f" those of up to {way['of_bytes']} go in pieces",
+            f"mend the network's MTU, or set packet_bytes of the link to {way['packet_bytes']}",
+        )
+        for way in narrow
+    ]
+
+
+def check_disk(told: Told) -> Finding:
+    """Whether the disk of the state folder takes what the daemon writes, and in time."""
+    check, disk = "disk", told.later["disk"]
+    aside = "; the daemon stands aside, and comes back once it works" if disk["aside"] else ""
+    if disk["error"] is not None:
+        remedy = "see to it with df, mount and dmesg; the daemon tries again every 2 s"
+        return problem(check, f"{disk['error']}{aside}", remedy)
+    if not disk["answers"]:
+        text = f"{disk['folder']} has not answered for {disk['waits_s']:.0f} s{aside}"
+        remedy = "see to it with dmesg, mount and df; state_dir should be on a local disk"
+        return problem(check, text, remedy)
+    text = f"{disk['folder']}: a write takes {1000 * disk['write_s']:.0f} ms{aside}"
+    if disk["slow"]:
+        remedy = "put state_dir on a faster disk, or see what keeps this one busy"
+        return warning(check, text, remedy)
+    return ok(check, text)
+
+
+def check_clocks(told: Told) -> Finding:
+    """Whether this daemon's wall clock goes with the cluster's, and was never set."""
+    own, check = told.later["clock"], "clocks"
+    remedy = "run a time service such as chrony on all hosts; order does not depend on it"
+    far = {
+        peer["name"]: peer["clock_ahead_s"]
+        for peer in told.later["peers"]
+        if abs(peer["clock_ahead_s"] or 0.0) > CLOCK_S
+    }
+    if far:
+        text = ", ".join(f"{name} is {_apart(ahead)}" for name, ahead in far.items())
+        return warning(check, f"{text} of this daemon", remedy)
+    if abs(own["wall_ahead_s"]) > CLOCK_S:
+        text = f"this host's clock is {_apart(own['wall_ahead_s'])} of the time of the cluster"
+        return warning(check, text, remedy)
+    if own["jumps"]:
+        return warning(check, f"this host's clock was set {own['jumps']} times", remedy)
+    return ok(check, f"within {CLOCK_S:g} s of all daemons that tell")
+
+
+def _apart(ahead_s: float) -> str:
+    return f"{abs(ahead_s):.0f} s {'ahead' if ahead_s > 0 else 'behind'}"
+
+
+def check_same(config: DaemonConfig, told: Told) -> Finding:
+    """Whether the daemon runs with what its file says now."""
+    check = "same file"
+    now = describe(config)
+    changed = differences({k: now[k] for k in RELOADED}, told.configuration)
+    if config.keys is not None and not told.configuration["sealed"]:
+        changed.append("key_file")
+    if changed:
+        remedy = "restart it; a SIGHUP is enough for limits"
+        return warning(check, f"the daemon runs with other {', '.join(changed)}", remedy)
+    return ok(check, "the daemon runs with what the file says")
+
+
+def check_others(told: Told, others: Sequence[str]) -> list[Finding]:
+    """Whether other daemons that can be asked from here have the same configuration."""
+    findings = []
+    for address in others:
+        try:
+            with connect(address, timeout_s=PATIENCE_S) as connection:
+                theirs = connection.ask("configuration")
+        except (CannotConnect, SessionEnded) as error:
+            findings.append(problem("same everywhere", str(error), "is it the right address?"))
+            continue
+        changed = differences({"core": told.configuration["core"]}, theirs)
+        ours, other = told.configuration["name"], theirs["name"]
+        if changed:
+            text = f"{ours} and {other} have different {', '.join(changed)}"
+            remedy = "give both the same file, and restart them"
+            findings.append(problem("same everywhere", text, remedy))
+        else:
+            findings.append(ok("same everywhere", f"{ours} and {other} have one configuration"))
+    return findings
+
+
+def differences(ours: Any, theirs: Any, key: str = "") -> list[str]:
+    """The keys whose values differ, with those of the tables they are in."""
+    if not (isinstance(ours, dict) and isinstance(theirs, dict)):
+        return [] if ours == theirs else [key]
+    return [
+        found
+        for name, value in ours.items()
+        for found in differences(value, theirs.get(name), f"{key}.{name}" if key else name)
+    ]

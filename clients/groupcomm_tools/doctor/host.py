@@ -1,0 +1,156 @@
+"""Checks of a host: files, addresses, buffers, the clock. None of them needs a daemon."""
+
+import errno
+import os
+import socket
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from groupcomm.errors import ConfigError
+from groupcomm.host.private_files import ENTER_BY
+from groupcomm.security.rotation import fingerprint_of
+from groupcomm_tools.doctor.finding import Finding, ok, problem, warning
+from groupcommd.config_file import DaemonConfig, read_config
+from groupcommd.udp import BUFFER_BYTES
+
+WRITTEN_AT_S: Final = 1_735_689_600
+"""The beginning of 2025: no clock that is right stands before it."""
+
+STEP_S: Final = 0.05
+"""Clocks are slewed by less than this in `WATCHED_S`; more is a step."""
+
+WATCHED_S: Final = 0.2
+
+
+def check_configuration(path: Path | None, name: str | None) -> tuple[Finding, DaemonConfig | None]:
+    """Whether the configuration can be read and does not contradict itself."""
+    check = "configuration"
+    try:
+        config = read_config(path, name=name, state_dir=None)
+    except ConfigError as error:
+        return problem(
+            check, str(error), "mend that line; docs/configuration.md has all keys"
+        ), None
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}"
+        if path is not None and error.filename == str(path):
+            return problem(check, what, "name the right file with --config"), None
+        remedy = "copy the key file of another daemon there, or make the first: groupcomm keygen"
+        return problem("key file", what, remedy), None
+    where = "none: a daemon alone on loopback" if path is None else str(path)
+    return ok(check, f"{where}; daemon {config.name} of {', '.join(config.core.daemons)}"), config
+
+
+def check_key(config: DaemonConfig) -> Finding:
+    """What keys there are; whether files are private was checked when they were read."""
+    if config.keys is not None:
+        fingerprint = fingerprint_of(config.keys.keys[config.keys.active]).hex()
+        text = f"key {config.keys.active}, fingerprint {fingerprint}"
+        return ok("key file", f"{text}; all daemons of the cluster must have this one")
+    if not config.insecure:
+        return ok("key file", "none yet: the first daemon of this host that starts makes one")
+    remedy = "make a key with groupcomm keygen, copy it to all hosts, name it as key_file"
+    return warning("key file", "none: whoever can send to this daemon can join", remedy)
+
+
+def check_address(config: DaemonConfig, listens: str | None, *, busy: bool = False) -> Finding:
+    """Whether the configured address is of this host, and free or its daemon's.
+
+    Args:
+        config: of the daemon.
+        listens: the UDP address of the daemon that runs on this host; None if none tells.
+        busy: there is one that admits nobody, so it cannot tell.
+    """
+    check, own = "address", config.addresses[config.name]
+    if listens is not None and (listens == str(own) or not own.port):
+        return ok(check, f"UDP {listens} is our daemon's")
+    family = socket.AF_INET6 if ":" in own.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((own.host, own.port))
+        except OSError as error:
+            if busy and error.errno == errno.EADDRINUSE:
+                return ok(check, f"UDP {own} is taken, it seems by the daemon that admits nobody")
+            return _cannot_bind(check, str(own), error)
+    if listens is not None:
+        remedy = "was it started with another file, or --port? restart it with this one"
+        return warning(check, f"UDP {own} is free; our daemon is at {listens}", remedy)
+    return ok(check, f"UDP {own} is free")
+
+
+def _cannot_bind(check: str, own: str, error: OSError) -> Finding:
+    if error.errno == errno.EADDRINUSE:
+        remedy = f"find out whose it is with: ss -lunp | grep {own.rpartition(':')[2]}"
+        return problem(
+            check, f"UDP {own} is taken, and no daemon of ours says that it has it", remedy
+        )
+    if error.errno == errno.EADDRNOTAVAIL:
+        remedy = "see this host's addresses with: ip addr; mend the configuration, or --name"
+        return problem(check, f"{own} is not an address of this host", remedy)
+    return problem(check, f"UDP {own}: {error.strerror}", "choose another address or port")
+
+
+def check_buffers(wanted_bytes: int = BUFFER_BYTES) -> Finding:
+    """Whether the system gives UDP sockets as much as a daemon asks for."""
+    given = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for option, key in ((socket.SO_RCVBUF, "rmem_max"), (socket.SO_SNDBUF, "wmem_max")):
+            probe.setsockopt(socket.SOL_SOCKET, option, wanted_bytes)
+            given[key] = probe.getsockopt(socket.SOL_SOCKET, option) // 2  # Linux tells the double
+    small = [f"net.core.{key}={wanted_bytes}" for key, size in given.items() if size < wanted_bytes]
+    sizes = " and ".join(str(size) for size in given.values())
+    text = f"{sizes} bytes to receive and to send, {wanted_bytes} wanted"
+    if small:
+        remedy = f"bursts get lost in silence; as root: sysctl -w {' '.join(small)}"
+        return warning("UDP buffers", text, remedy)
+    return ok("UDP buffers", text)
+
+
+def check_clock(
+    wall: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep
+) -> Finding:
+    """Whether the wall clock tells a possible time, and goes as the monotonic one does."""
+    check, before = "clock", wall() - time.monotonic()
+    now = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(wall()))
+    if wall() < WRITTEN_AT_S:
+        remedy = "set it, and run a time service such as chrony"
+        return problem(check, f"the wall clock says {now} UTC, which is long ago", remedy)
+    sleep(WATCHED_S)
+    stepped_s = wall() - time.monotonic() - before
+    if abs(stepped_s) > STEP_S:
+        remedy = "two time services may fight; let one slew it, such as chrony"
+        return warning(check, f"it was set by {stepped_s:+.3f} s while it was watched", remedy)
+    return ok(check, f"{now} UTC, and steady")
+
+
+def check_folders(config: DaemonConfig) -> list[Finding]:
+    """The folders of the socket and of the state."""
+    return [
+        _check_folder("socket folder", config.unix.parent, "clients.unix", config.unix_for),
+        _check_folder("state folder", config.state_dir, "state_dir", "all"),
+    ]
+
+
+def _check_folder(check: str, path: Path, key: str, opened_for: str) -> Finding:
+    """It is there, or can be made; the daemon can write to it, and others cannot."""
+    there = next(p for p in (path, *path.absolute().parents) if p.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        remedy = f"choose another folder with {key}, or: chown {os.geteuid()} {there}"
+        return problem(check, f"{path}: user {os.geteuid()} cannot write to {there}", remedy)
+    if there != path:
+        return ok(check, f"{path} is made by the daemon when it starts")
+    found = path.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & 0o022:
+        remedy = f"others could put their own files there: chmod go-w {path}"
+        return problem(check, f"{path}: others may write there (mode {mode:o})", remedy)
+    if mode & 0o011 & ~ENTER_BY[opened_for]:
+        remedy = f'chmod 700 {path}, or say that others may: clients.unix_for = "group" or "all"'
+        return problem(check, f"{path}: others may enter it (mode {mode:o})", remedy)
+    if found.st_uid != os.geteuid():
+        remedy = "run the doctor as the user of the daemon"
+        return warning(check, f"{path} belongs to user {found.st_uid}", remedy)
+    return ok(check, f"{path} (mode {mode:o})")

@@ -1,0 +1,154 @@
+"""The figures of plans as tables: for a page, and as lines of text."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from groupcomm_tools.bench.bars import amount
+from groupcomm_tools.bench.page import Table, TableRow
+from groupcomm_tools.plan.figures import PlanFigures
+
+MOST_KINDS: Final = 3
+"""Of which the bytes on a link are told; the others follow from the sum."""
+
+
+def told(value: float | None) -> str:
+    """A figure as people compare it."""
+    return "-" if value is None else amount(value)
+
+
+def delay_table(figures: PlanFigures) -> Table:
+    """From multicast to delivery, by level and sites."""
+    return Table(
+        columns=("level", "from", "to", "deliveries", "p50 ms", "p99 ms", "max ms", "missing"),
+        rows=[
+            TableRow(
+                cells=(
+                    each.level,
+                    each.sender,
+                    each.receiver,
+                    f"{each.deliveries:,}",
+                    told(each.p50_ms),
+                    told(each.p99_ms),
+                    told(each.max_ms),
+                    f"{each.missing:,}",
+                ),
+                wrong=each.missing > 0 and each.level != "UNRELIABLE",
+            )
+            for each in figures.delays
+        ],
+    )
+
+
+def link_table(figures: PlanFigures) -> Table:
+    """What each direction of each link carries."""
+    return Table(
+        columns=(
+            "link",
+            "kbit/s",
+            "of its bandwidth",
+            "datagrams/s",
+            "lost",
+            "bodies kbit/s",
+            "overhead",
+            "idle kbit/s",
+            "most of it",
+        ),
+        rows=[
+            TableRow(
+                cells=(
+                    each.link,
+                    told(each.kbit_per_s),
+                    "-" if each.used is None else f"{each.used:.1%}",
+                    told(each.datagrams_per_s),
+                    f"{each.lost:,}",
+                    told(each.bodies_kbit_per_s),
+                    "-" if each.overhead is None else f"{each.overhead:.1f} x",
+                    told(each.idle_kbit_per_s),
+                    _kinds(each.kinds_kbit_per_s),
+                )
+            )
+            for each in figures.links
+        ],
+    )
+
+
+def _kinds(found: dict[str, float]) -> str:
+    return ", ".join(f"{kind} {told(kbit)}" for kind, kbit in list(found.items())[:MOST_KINDS])
+
+
+def daemon_table(figures: PlanFigures) -> Table:
+    """What each daemon does in a second."""
+    return Table(
+        columns=("daemon", "sends/s", "sends kbit/s", "receives/s", "receives kbit/s", "steps/s"),
+        rows=[
+            TableRow(
+                cells=(
+                    each.daemon,
+                    told(each.sent_datagrams),
+                    told(each.sent_kbit),
+                    told(each.received_datagrams),
+                    told(each.received_kbit),
+                    told(each.steps),
+                )
+            )
+            for each in figures.daemons
+        ],
+    )
+
+
+def cost_table(series: Sequence[PlanFigures]) -> Table:
+    """The cost of clusters of different sizes."""
+    return Table(
+        columns=(
+            "sites",
+            "daemons",
+            "view after s",
+            "received until then",
+            "MB",
+            "to nobody",
+            "idle: each receives/s",
+            "idle link kbit/s",
+            "link kbit/s",
+            "datagrams a message",
+            "steps a message",
+            "slowest p99 ms",
+        ),
+        rows=[
+            TableRow(
+                cells=(
+                    f"{cost.sites}",
+                    f"{cost.daemons}",
+                    told(cost.forming_s),
+                    f"{cost.forming_datagrams:,}",
+                    told(cost.forming_mb),
+                    f"{cost.forming_unheard:,}",
+                    told(cost.idle_datagrams_per_s),
+                    told(cost.idle_kbit_per_s),
+                    told(cost.load_kbit_per_s),
+                    told(cost.datagrams_per_message),
+                    told(cost.steps_per_message),
+                    told(slowest_ms(each)),
+                ),
+                wrong=bool(each.wrong),
+            )
+            for each, cost in ((each, each.cost) for each in series)
+        ],
+    )
+
+
+def slowest_ms(figures: PlanFigures) -> float | None:
+    """The longest p99 of all levels and sites."""
+    return max((d.p99_ms for d in figures.delays if d.p99_ms is not None), default=None)
+
+
+def lines_of(table: Table) -> list[str]:
+    """A table as text, its columns under each other; the first one stands left."""
+    cells = [list(table.columns), *(list(row.cells) for row in table.rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]

@@ -1,0 +1,228 @@
+"""The recorder: takes what is received, has it written, and tells how it goes.
+
+Receiving never waits for the disk: what comes waits in memory (`Waiting`), threads write it.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import trio
+
+from groupcomm.events import MemberId, Message
+from groupcomm_client.conversation import Received
+from groupcomm_log.errors import LogError
+from groupcomm_log.schema import Offset
+from groupcomm_log.writer import LogWriter
+from groupcomm_tools.recording.columns import Taken, to_rows
+from groupcomm_tools.recording.gap import Cause, Gap
+from groupcomm_tools.recording.waiting import Waiting
+
+RETRY_S: Final = 1.0
+"""So long after a failure the disk is tried again."""
+
+TEND_S: Final = 1.0
+"""So often it is looked whether a file is to be sealed, or to go."""
+
+Tell = Callable[[dict[str, Any]], None]
+"""Is told what happens: ``event`` says what, the rest depends on it."""
+
+
+@attrs.frozen(kw_only=True)
+class Pace:
+    """How fast rows get to the disk.
+
+    Attributes:
+        sync_s: seconds between two writes; what came in between is written and synced together.
+        buffer_bytes: of what waits for the disk, at most.
+    """
+
+    sync_s: float = 0.05
+    buffer_bytes: int = 256 * 1024 * 1024
+
+
+class Recorder:
+    """Writes one log.
+
+    Attributes:
+        count: messages taken.
+        sessions: begun.
+    """
+
+    def __init__(
+        self, writer: LogWriter, groups: tuple[str, ...], pace: Pace, tell: Tell, count: int | None
+    ) -> None:
+        """Begin it.
+
+        Args:
+            writer: of the log.
+            groups: that are recorded.
+            pace: see `Pace`.
+            tell: see `Tell`.
+            count: so many messages are taken at most; None: no limit.
+        """
+        self._writer = writer
+        self._groups = groups
+        self._pace = pace
+        self._tell = tell
+        self._wanted = count
+        self._waiting = Waiting(pace.buffer_bytes)
+        self._arrived = trio.Event()
+        self._taken: list[Taken] = []  # being written
+        self._trouble: dict[str, str] = {}
+        self.count = self.sessions = 0
+        for damage in writer.found.damage:
+            tell({"event": "damage", "text": str(damage)})
+
+    # ---- what is received ----
+
+    @property
+    def is_done(self) -> bool:
+        """Whether as many messages are taken as are wanted."""
+        return self._wanted is not None and self.count >= self._wanted
+
+    def begin_session(self, member: MemberId, why: str) -> None:
+        """What is taken from now on is told to this session; something may be missing before.
+
+        Args:
+            member: the session.
+            why: the session before ended; ignored for the first.
+        """
+        found = self._writer.found
+        cause: Cause = "begin" if found.epoch == 0 else "restart"
+        details: dict[str, Any] = {}
+        if self.sessions:
+            cause, details = "reconnect", {"why": why}
+        elif found.damage:
+            details = {"damage": [str(each) for each in found.damage]}
+        self.sessions += 1
+        self._put([Gap(cause=cause, member=member, groups=self._groups, details=details)])
+
+    def tell_joined(self, member: MemberId) -> None:
+        """This session is a member of all groups: nothing from here on is missed."""
+        groups = ", ".join(self._groups)
+        text = f"recording {groups} as {member.name}"
+        self._tell({"event": "joined", "groups": list(self._groups), "text": text})
+
+    def take(self, events: list[Received]) -> None:
+        """Have events written."""
+        messages = sum([type(event) is Message for event in events])
+        if self._wanted is not None and self.count + messages > self._wanted:
+            events = _up_to(events, self._wanted - self.count)
+            messages = self._wanted - self.count
+        self.count += messages
+        self._put(events)
+
+    def _put(self, events: list[Received] | list[Gap]) -> None:
+        if not events:
+            return
+        if self._waiting.put(events):
+            self._clear("buffer")
+        else:
+            self._note(
+                "buffer", "the disk does not keep up: messages are dropped, and a gap marked"
+            )
+        self._arrived.set()
+
+    # ---- what is written ----
+
+    async def write(self) -> None:
+        """Write what comes, for ever."""
+        while True:
+            next_write = trio.current_time() + self._pace.sync_s
+            await self._arrived.wait()
+            try:
+                await self._write_some()
+                self._clear("write")
+            except OSError as error:
+                self._note("write", f"{error}; tried again until it can be written")
+                await trio.sleep(RETRY_S)
+            await trio.sleep_until(next_write)
+
+    async def _write_some(self) -> None:
+        """Write a part of what waits; after an error the same part is written next."""
+        self._taken = self._taken or self._waiting.take()
+        offset = await trio.to_thread.run_sync(self._store)
+        lag_ms = (time.time_ns() // 1000 - self._taken[0].received_us) / 1000
+        self._taken = []
+        if not self._waiting:
+            self._arrived = trio.Event()
+        self._tell(
+            {
+                "event": "synced",
+                "epoch": offset.epoch,
+                "row": offset.row,
+                "lag_ms": round(lag_ms, 1),
+                "waiting_bytes": self._waiting.bytes,
+            }
+        )
+
+    def _store(self) -> Offset:
+        return self._writer.append(to_rows(self._taken))
+
+    async def tend(self) -> None:
+        """Have files sealed and removed when they are due, for ever."""
+        while True:
+            await trio.sleep(TEND_S)
+            try:
+                self._sealed(await trio.to_thread.run_sync(self._writer.tend))
+                self._clear("seal")
+            except (OSError, LogError) as error:
+                self._note("seal", f"a file cannot be sealed: {error}; tried again")
+
+    def _sealed(self, paths: list[Path]) -> None:
+        for path in paths:
+            self._tell({"event": "sealed", "file": path.name})
+
+    async def finish(self) -> None:
+        """Write what waits and seal it; nothing else may be under way.
+
+        Raises:
+            LogError: not all that was received is on disk.
+        """
+        try:
+            while self._taken or self._waiting:
+                await self._write_some()
+        except OSError as error:
+            row = self._writer.next_row
+            raise LogError(f"what was received from row {row} on is not on disk: {error}") from None
+        finally:
+            try:
+                self._sealed(await trio.to_thread.run_sync(self._writer.close))
+            except (OSError, LogError) as error:
+                self._note("seal", f"a file cannot be sealed: {error}; the next recorder does it")
+        if self._waiting.dropped:
+            raise LogError(
+                f"{self._waiting.dropped} messages are missing, as gaps in the log say: the disk"
+                " did not keep up; see --buffer-mb"
+            )
+
+    # ---- trouble ----
+
+    def _note(self, what: str, text: str) -> None:
+        """Tell of trouble, once for as long as it lasts."""
+        if self._trouble.get(what) != text:
+            self._trouble[what] = text
+            self._tell({"event": "trouble", "text": text})
+
+    def _clear(self, what: str) -> None:
+        if self._trouble.pop(what, None) is not None:
+            self._tell({"event": "trouble over", "text": _OVER[what]})
+
+
+_OVER: Final = {
+    "buffer": "the disk keeps up again",
+    "write": "rows are written again",
+    "seal": "files are sealed again",
+}
+
+
+def _up_to(events: list[Received], count: int) -> list[Received]:
+    """Events up to so many messages."""
+    for at, event in enumerate(events):
+        if not count:
+            return events[:at]
+        count -= type(event) is Message
+    return events

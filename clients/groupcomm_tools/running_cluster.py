@@ -1,0 +1,235 @@
+"""A cluster of real daemons for tests: processes on this host, and calls that wait.
+
+::
+
+    with RunningCluster(3, relay=True) as cluster:
+        with connect(cluster.address("a")) as connection:
+            ...
+        cluster.partition("a", "bc")
+        cluster.settle("a")
+        cluster.heal()
+        cluster.settle()
+
+No event loop is needed; inside of one, calls make it wait.
+"""
+
+import signal
+import string
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import combinations
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import trio
+
+from groupcomm.errors import ConfigError
+from groupcomm.sim.faults import Faults
+from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.relay import Line, Relay
+from groupcomm_tools.topology import Topology
+from groupcomm_tools.trio_thread import TrioThread
+from groupcommd.config_file import read_addresses
+
+DEFAULT_DAEMONS: Final = 3
+
+
+class RunningCluster:
+    """Daemons as processes: one view of all with the block's begin, and their end with its end.
+
+    Attributes:
+        names: of all daemons, in order.
+        sites: the names of the daemons of each, by its name.
+        config: path of their configuration.
+    """
+
+    def __init__(
+        self,
+        daemons: int | Sequence[str] = DEFAULT_DAEMONS,
+        *,
+        settings: str = "",
+        clients: str = "",
+        options: Sequence[str] = (),
+        tcp: bool = False,
+        relay: bool = False,
+        line: Line | None = None,
+        sites: int = 1,
+        shape: str = "mesh",
+        seed: int = 1,
+    ) -> None:
+        """Choose ports and write the configuration; nothing is started yet.
+
+        Args:
+            daemons: their names, or how many, 1 to 26; these are called a, b, c.
+            settings: TOML for the head of their configuration.
+            clients: TOML for its table of this name.
+            options: for the command line of each.
+            tcp: whether they listen for programs on TCP, too.
+            relay: put a relay between them, which `partition`, `suffer` and `line` need.
+            line: what the relay's paths are like; with several sites those between sites.
+            sites: among how many they are shared, in order; several need no `relay=True`.
+            shape: which sites have links: mesh, chain, ring or star.
+            seed: of the relay's chances.
+        """
+        if isinstance(daemons, int) and not 1 <= daemons <= len(string.ascii_lowercase):
+            raise ConfigError(f"daemons is {daemons}; it must be 1 to 26, or their names")
+        letters = string.ascii_lowercase
+        self.names = tuple(letters[:daemons] if isinstance(daemons, int) else daemons)
+        topology = Topology.of(self.names, sites, line or Line(), shape)
+        self.sites = topology.sites
+        self._relay: Relay | None = None
+        with ExitStack() as stack:
+            options = list(options)
+            relay = relay or sites > 1
+            if relay:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="groupcomm-"))
+                options += ("--via", f"{folder}/via.json")
+            self._local = LocalCluster(
+                self.names,
+                settings + topology.settings(),
+                clients=clients,
+                options=options,
+                tcp=tcp,
+                sites=topology.sites,
+            )
+            stack.callback(self._local.close)
+            self.config = self._local.config
+            if relay:
+                lines = topology.lines(within=Line()) if sites > 1 else None
+                self._relay = Relay(read_addresses(self.config), seed=seed, line=line, lines=lines)
+                self._relay.write(Path(options[-1]))
+            self._thread = stack.enter_context(TrioThread())
+            if self._relay is not None:
+                self._thread.begin(self._relay.run)
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start(*self.names)
+            self.settle()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all daemons, and remove what they have written."""
+        self._stack.close()
+
+    # ---- what is there ----
+
+    def address(self, name: str) -> str:
+        """Where programs connect to a daemon."""
+        return str(self._local[name].unix)
+
+    def tcp_address(self, name: str) -> str:
+        """The same on TCP, if it was asked for."""
+        return self._local[name].tcp
+
+    def tls_address(self, name: str) -> str:
+        """The same on TLS, if it was configured."""
+        return f"tls://{self._local[name].tls}"
+
+    def pid(self, name: str) -> int:
+        """The process of a daemon."""
+        return self._local[name].pid
+
+    def log(self, name: str) -> list[dict[str, Any]]:
+        """What a daemon has logged, since its first start."""
+        return self._local[name].lines()
+
+    @property
+    def running(self) -> list[str]:
+        """The names of the daemons whose processes live."""
+        return [name for name in self.names if self._local[name].running]
+
+    # ---- daemons ----
+
+    def start(self, *names: str) -> None:
+        """Start daemons that do not run; returns once they listen, see `settle`.
+
+        Raises:
+            ClusterError: one of them does not start.
+        """
+        self._thread.call(self._start, names)
+
+    async def _start(self, names: Sequence[str]) -> None:
+        async with trio.open_nursery() as nursery:
+            for name in names:
+                nursery.start_soon(self._local[name].start)
+
+    def kill(self, *names: str) -> None:
+        """End these daemons at once, as by ``kill -9``."""
+        for name in names:
+            self._local[name].kill()
+
+    def leave(self, name: str) -> int:
+        """Have a daemon leave in order; its exit status."""
+        return self._thread.call(self._local[name].leave)
+
+    def pause(self, name: str) -> None:
+        """Stop a daemon's process, so that it is silent, until `resume`."""
+        self._local[name].signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """Let a daemon that was paused go on."""
+        self._local[name].signal(signal.SIGCONT)
+
+    def settle(self, *names: str) -> None:
+        """Wait until these daemons, or all that run, are in one view of nobody else.
+
+        Raises:
+            ClusterError: one of them has ended, or they do not find each other in time.
+        """
+        self._thread.call(self._local.settle, names or self.running)
+
+    # ---- the network ----
+
+    def partition(self, *parts: Sequence[str]) -> None:
+        """Cut the daemons into parts that hear nothing of each other, until `heal`.
+
+        Args:
+            parts: the names in each, as in ``partition("a", "bc")``; with several sites
+                ``partition(sites["north"], sites["south"])`` cuts their link.
+
+        Raises:
+            ConfigError: there is no relay, or no daemon of a name.
+        """
+        relay = self._needs_relay("partition")
+        pairs = [
+            pair for one, other in combinations(parts, 2) for pair in relay.between(one, other)
+        ]
+        self._thread.call_sync(relay.cut, pairs)
+
+    def suffer(self, faults: Faults | None) -> None:
+        """Let all paths lose, double, reorder or corrupt datagrams; None ends it.
+
+        Raises:
+            ConfigError: there is no relay.
+        """
+        self._thread.call_sync(self._needs_relay("suffer").suffer, faults)
+
+    def heal(self) -> None:
+        """End all partitions and faults.
+
+        Raises:
+            ConfigError: there is no relay.
+        """
+        relay = self._needs_relay("heal")
+        self._thread.call_sync(relay.mend)
+        self._thread.call_sync(relay.suffer, None)
+
+    def _needs_relay(self, what: str) -> Relay:
+        if self._relay is None:
+            raise ConfigError(f"{what} needs a relay between the daemons: start it with relay=True")
+        return self._relay

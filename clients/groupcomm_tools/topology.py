@@ -1,0 +1,155 @@
+"""Several sites on one host: who is where, and what lies between each two of them.
+
+What really lies there is a relay (relay.py), which delays and loses what real networks would.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, pairwise
+from math import ceil
+from typing import Final, Self
+
+import attrs
+
+from groupcomm.config.ways import shortest_ways
+from groupcomm.errors import ConfigError
+from groupcomm_tools.relay import Line, Pair
+
+SITE_NAMES: Final = ("north", "south", "east", "west", "hill", "lake", "port", "wood")
+MAX_SITES: Final = len(SITE_NAMES)
+SHAPES: Final = ("mesh", "chain", "ring", "star")
+LINK_PACKET_BYTES: Final = 1340
+BYTES_PER_S: Final = 125_000
+"""Of a megabit a second."""
+
+NO_WAY: Final = Line(loss=1.0)
+"""Between sites that do not hear each other."""
+
+
+def make_line(
+    *, delay_ms: float = 0.0, jitter_ms: float = 0.0, mbit: float | None = None, loss: float = 0.0
+) -> Line:
+    """A line in the units that people use.
+
+    Args:
+        delay_ms: one way, milliseconds.
+        jitter_ms: up to so much more.
+        mbit: bandwidth, megabits a second; None for as much as comes.
+        loss: the chance that a datagram is lost.
+
+    Raises:
+        ConfigError: one of them is out of its range.
+    """
+    if min(delay_ms, jitter_ms) < 0 or not 0 <= loss <= 1 or (mbit is not None and mbit <= 0):
+        raise ConfigError(
+            f"a line with delay-ms {delay_ms:g}, jitter-ms {jitter_ms:g}, loss {loss:g}"
+            + (f", mbit {mbit:g}" if mbit is not None else "")
+            + " cannot be; delays are 0 at least, loss is 0 to 1, mbit above 0"
+        )
+    return Line(
+        delay_s=delay_ms / 1000,
+        jitter_s=jitter_ms / 1000,
+        bytes_per_s=None if mbit is None else mbit * BYTES_PER_S,
+        loss=loss,
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Topology:
+    """Sites of daemons, and the links between them.
+
+    Attributes:
+        sites: the names of each one's daemons.
+        links: by the names of two sites; sites without a link do not hear each other.
+    """
+
+    sites: Mapping[str, tuple[str, ...]]
+    links: Mapping[tuple[str, str], Line]
+
+    @classmethod
+    def of(cls, names: Sequence[str], sites: int, line: Line, shape: str = "mesh") -> Self:
+        """Share daemons among sites, as evenly as possible and in order.
+
+        Args:
+            names: of the daemons.
+            sites: how many, 1 to MAX_SITES.
+            line: what lies between two sites that have a link, either way.
+            shape: which have one: each two (mesh), neighbours in a line (chain) or on a circle
+                (ring), or the first and each other one (star).
+
+        Raises:
+            ConfigError: there are not so many sites, or no such shape.
+        """
+        if not 1 <= sites <= min(MAX_SITES, len(names)):
+            most = min(MAX_SITES, len(names))
+            raise ConfigError(f"sites is {sites}; {len(names)} daemons can be in 1 to {most}")
+        bounds = [len(names) * site // sites for site in range(sites + 1)]
+        chosen = SITE_NAMES[:sites]
+        return cls(
+            sites={
+                site: tuple(names[first:end])
+                for site, (first, end) in zip(chosen, pairwise(bounds), strict=True)
+            },
+            links=dict.fromkeys(_pairs(chosen, shape), line),
+        )
+
+    @property
+    def daemons(self) -> tuple[str, ...]:
+        """The names of all daemons, by site."""
+        return tuple(name for names in self.sites.values() for name in names)
+
+    def site_of(self, daemon: str) -> str:
+        """The site of a daemon."""
+        return next(site for site, names in self.sites.items() if daemon in names)
+
+    def link(self, one: str, other: str) -> Line:
+        """What lies between two sites."""
+        return self.links.get((one, other)) or self.links.get((other, one)) or NO_WAY
+
+    def lines(self, within: Line | None = None) -> dict[Pair, Line | None]:
+        """What a relay needs to know of each ordered pair of daemons.
+
+        Args:
+            within: what lies between daemons of one site; None if they talk directly.
+        """
+        return {
+            (source, target): within if near == far else self.link(near, far)
+            for near, sources in self.sites.items()
+            for far, targets in self.sites.items()
+            for source in sources
+            for target in targets
+            if source != target
+        }
+
+    def between(self, *sites: str) -> Iterator[Pair]:
+        """All ordered pairs of daemons of two sites; with one site all between it and others."""
+        one, *others = sites
+        for other in others or [site for site in self.sites if site != one]:
+            for near in self.sites[one]:
+                for far in self.sites[other]:
+                    yield near, far
+                    yield far, near
+
+    @property
+    def longest_delay_s(self) -> float:
+        """The longest way between two sites, in seconds, along the shortest of links."""
+        lengths = {pair: line.delay_s + line.jitter_s for pair, line in self.links.items()}
+        return max(shortest_ways(self.sites, lengths).values(), default=0.0)
+
+    def settings(self, packet_bytes: int = LINK_PACKET_BYTES) -> str:
+        """The links as TOML, for the head of the daemons' configuration."""
+        return "".join(
+            f"links.{one}-{other} = {{ delay_ms = {ceil((line.delay_s + line.jitter_s) * 1000)},"
+            f" packet_bytes = {packet_bytes} }}\n"
+            for (one, other), line in self.links.items()
+        )
+
+
+def _pairs(sites: Sequence[str], shape: str) -> list[tuple[str, str]]:
+    if shape not in SHAPES:
+        raise ConfigError(f"shape is {shape!r}; it must be one of {', '.join(SHAPES)}")
+    if shape == "mesh" or len(sites) < 3:
+        return list(combinations(sites, 2))
+    if shape == "star":
+        return [(sites[0], site) for site in sites[1:]]
+    around = [(sites[-1], sites[0])] if shape == "ring" else []
+    return [*pairwise(sites), *around]

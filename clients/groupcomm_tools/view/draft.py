@@ -1,0 +1,141 @@
+"""A diagram while its trace is read: what will be a line, a point, a message.
+
+Points may come late (when a message is delivered, it shows how long its daemon has had it); places
+and clocks are given at the end, when all are there.
+"""
+
+from collections.abc import Iterable
+
+import attrs
+
+from groupcomm.clocks.lamport import LamportClock
+from groupcomm.trace.steps import MessageId
+from groupcomm_tools.view.diagram import LineKind, PointKind
+
+
+@attrs.define(eq=False)
+class Mark:
+    """A point to be.
+
+    Attributes:
+        line: identity of its line.
+        kind: None for what is not drawn, and only carries clocks on.
+        after: what it must have a higher clock than; no more than these and its own line.
+        clock: its own, once all are there.
+        place: among the points that are drawn, once all are there.
+    """
+
+    line: str
+    t: int
+    kind: PointKind | None
+    message: "Sent | None" = None
+    text: str = ""
+    after: "tuple[Mark, ...]" = ()
+    clock: int = 0
+    place: int = -1
+
+
+@attrs.define(eq=False)
+class Sent:
+    """A message to be; see `diagram.Message`."""
+
+    id: MessageId
+    place: int
+    mark: Mark | None = None
+    level: int | None = None
+    to: tuple[str, ...] = ()
+    stamp: str = ""
+    stamp_bytes: int = 0
+
+
+@attrs.define(eq=False)
+class Reached:
+    """An arrival to be; see `diagram.Arrival`.
+
+    Attributes:
+        waits: messages by their names in the trace.
+        given: it was a step of an algorithm or a filter that delivered it.
+    """
+
+    message: Sent
+    line: str
+    origin: Mark | None = None
+    received: Mark | None = None
+    delivered: Mark | None = None
+    waits: tuple[MessageId, ...] = ()
+    reason: str = ""
+    given: bool = False
+
+
+class Draft:
+    """Collects.
+
+    Attributes:
+        lines: kind of each line, by identity, in the order in which they were first seen.
+        begins: the time of the first mark on each.
+        last: the last mark on each.
+        marks: in the order of the trace.
+        messages: by sender and number, in the order of the trace.
+        arrivals: in the order of the trace.
+    """
+
+    def __init__(self) -> None:
+        self.lines: dict[str, LineKind] = {}
+        self.begins: dict[str, int] = {}
+        self.last: dict[str, Mark] = {}
+        self.marks: list[Mark] = []
+        self.messages: dict[MessageId, Sent] = {}
+        self.arrivals: list[Reached] = []
+        self._latest: dict[tuple[MessageId, str], Reached] = {}
+
+    def mark(
+        self,
+        line: str,
+        t: int,
+        kind: PointKind | None,
+        *,
+        message: Sent | None = None,
+        text: str = "",
+        after: Iterable[Mark | None] = (),
+    ) -> Mark:
+        """Note that something happened."""
+        self.begins.setdefault(line, t)
+        causes = tuple(mark for mark in after if mark is not None)
+        made = Mark(line, t, kind, message, text, causes)
+        self.marks.append(made)
+        self.last[line] = made
+        return made
+
+    def message(self, name: MessageId) -> Sent:
+        """The message of this name, which may be new."""
+        found = self.messages.get(name)
+        if found is None:
+            found = self.messages[name] = Sent(name, len(self.messages))
+        return found
+
+    def latest(self, message: Sent, line: str) -> Reached | None:
+        """The message's last arrival at a line."""
+        return self._latest.get((message.id, line))
+
+    def reach(self, message: Sent, line: str) -> Reached:
+        """A new arrival of a message at a line."""
+        found = Reached(message, line, origin=message.mark)
+        self.arrivals.append(found)
+        self._latest[message.id, line] = found
+        return found
+
+    def settle(self) -> list[Mark]:
+        """Give all marks their clocks and places; those that are drawn, in the order of time."""
+        self.marks.sort(key=lambda mark: mark.t)  # those of equal times as in the trace
+        clocks: dict[str, LamportClock] = {}
+        drawn: list[Mark] = []
+        for mark in self.marks:
+            clock = clocks.setdefault(mark.line, LamportClock())
+            seen = max((cause.clock for cause in mark.after), default=0)
+            if mark.kind is None:
+                clock.value = mark.clock = max(clock.value, seen)
+                continue
+            mark.clock = clock.receive(seen)
+            mark.place = len(drawn)
+            drawn.append(mark)
+        return drawn
