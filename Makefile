@@ -63,7 +63,7 @@ fuzz: .venv/.fuzz  ## bytes for every decoder for FUZZ_SECONDS (60), guided by c
 	@$(PYTHON) tests/fuzz/fuzz_decoders.py \
 		$(if $(INPUTS),--table --inputs $(INPUTS),-max_total_time=$(FUZZ_SECONDS))
 
-soak: .venv/.test  ## hunt every known bug anew, then new seeds for SOAK_MINUTES (60); resumes
+soak: .venv/.test  ## hunt every mutant anew, then new seeds for SOAK_MINUTES (60); resumes
 	@$(PYTHON) tests/simulation/soak.py --minutes $(SOAK_MINUTES)
 
 chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) kills, stops, partitions, judged

@@ -16,6 +16,9 @@ from groupcomm.sim.settings import Options
 COLLECT_EVERY = 8
 """Runs between collections; what cycles of one run keep is some megabytes."""
 
+Run = Callable[[int, Options], RunResult]
+"""What runs one seed."""
+
 AHEAD = 4
 """Runs for each worker that may wait for an earlier and longer one."""
 
@@ -83,8 +86,6 @@ def replay_command(seed: int, options: Options) -> str:
         words.append("--byzantine")
     if options.attackers:
         words.append(f"--attacker {','.join(options.attackers)}")
-    if options.known_bug:
-        words.append(f"--known-bug {options.known_bug}")
     return " ".join(words)
 
 
@@ -93,7 +94,7 @@ def run_campaign(
     options: Options,
     *,
     workers: int,
-    write: Callable[[bytes], object] | None = None,
+    run: Run = run_seed,
 ) -> Generator[RunResult, None, None]:
     """Run every seed, one after the other or `workers` at a time; yield results in their order.
 
@@ -101,11 +102,11 @@ def run_campaign(
         seeds: what to run.
         options: for all of them.
         workers: processes, at least 1; with 1, or one seed, everything runs in this process.
-        write: takes the traces as JSON lines; then everything runs in this process.
+        run: runs one seed; with several workers a function of a module, as it is pickled.
     """
-    if workers == 1 or len(seeds) == 1 or write is not None:
+    if workers == 1 or len(seeds) == 1:
         for seed in seeds:
-            yield run_seed(seed, options, write)
+            yield run(seed, options)
         return
     # A fork server: forking this process would copy the threads that it may have by now.
     context = multiprocessing.get_context("forkserver")
@@ -115,7 +116,7 @@ def run_campaign(
     waiting: deque[Future[RunResult]] = deque()
     try:
         for seed in seeds:
-            waiting.append(pool.submit(_run_clean, seed, options))
+            waiting.append(pool.submit(_run_clean, run, seed, options))
             if len(waiting) > AHEAD * workers:
                 yield waiting.popleft().result()
         while waiting:
@@ -136,10 +137,10 @@ def _start_worker() -> None:
     gc.freeze()
 
 
-def _run_clean(seed: int, options: Options) -> RunResult:
+def _run_clean(run: Run, seed: int, options: Options) -> RunResult:
     """Run a seed; memory is given back now and then: the thousandth run is as fast as the first."""
     try:
-        return run_seed(seed, options)
+        return run(seed, options)
     finally:
         if seed % COLLECT_EVERY == 0:
             gc.collect()

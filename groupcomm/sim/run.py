@@ -1,13 +1,11 @@
 """One seed, one run: draw the settings, load and faults, then peace, then the verdict."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
 
 import attrs
 
 from groupcomm.sim.byzantine import Byzantine
 from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.known_bugs import find_known_bug
 from groupcomm.sim.loop import SECOND, microseconds, random_for
 from groupcomm.sim.oracles import Oracles
 from groupcomm.sim.oracles.survivors import Survivors
@@ -92,13 +90,8 @@ def run_seed(
         seed: of everything random.
         options: what is not to be drawn from it.
         write: takes the trace as JSON lines, some at a time.
-
-    Raises:
-        ConfigError: options name a bug that does not exist.
     """
-    bug = find_known_bug(options.known_bug).active() if options.known_bug else nullcontext()
-    with bug:
-        return run(draw_settings(seed, options), write)
+    return run(draw_settings(seed, options), write)
 
 
 def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> RunResult:

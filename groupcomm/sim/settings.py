@@ -61,7 +61,6 @@ class Options:
             hundred, 5 to 8 of up to 9 daemons each.
         faults: ``all``, ``none`` or names with commas between them, see faults.py.
         duration_s: simulated seconds with faults and load, before everything settles.
-        known_bug: name of a deliberate bug to run with, see known_bugs.py; empty for none.
         suite: how datagrams are protected, 0 to 2; None draws 0 or 1 for each seed.
         byzantine: a daemon of the cluster lies.
         attackers: roles that somebody plays, see roles/names.py.
@@ -71,7 +70,6 @@ class Options:
     sites: int | None = None
     faults: str = "all"
     duration_s: float = 10.0
-    known_bug: str = ""
     suite: int | None = None
     byzantine: bool = False
     attackers: tuple[str, ...] = ()

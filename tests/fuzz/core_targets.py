@@ -286,7 +286,7 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "security.plain.sealed": _sealed,
     "wire.introduction.introduction": _introduction,
     "security.opening.open": _encrypted,
-    "core.gate.open": _gate,
+    "engine.gate.open": _gate,
     "session.frames.hello": frame(frames.decode_hello_untrusted, _hello),
     "session.frames.query": frame(frames.decode_query_untrusted, frames.encode_query),
     "session.frames.welcome": frame(

@@ -162,7 +162,7 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     yield "security.plain.open", sealer.seal(b"packet")
     yield "security.plain.sealed", bytes(22) + b"\1packet"
     yield "security.opening.open", b"\x2d\1packet"
-    yield "core.gate.open", b"\0\5body"
+    yield "engine.gate.open", b"\0\5body"
     yield "security.secret_sealing.open", b"\x2d\1packet"
     introduction = Introduction(
         hello=Hello(start=Incarnation(1, 2), asks=3),

@@ -10,9 +10,9 @@ import gc
 import time
 from collections.abc import Iterator
 
-from groupcomm.sim.histories import History
 from groupcomm.sim.oracles import Oracles
 from groupcomm.trace.events import TraceEvent
+from tests.generators import History
 
 SIZES = (100_000, 1_000_000)
 

@@ -15,11 +15,11 @@ from random import Random
 
 import attrs
 
-from groupcomm.sim.histories import make_changing_history, make_history
-from groupcomm.sim.judge import judge
-from groupcomm.sim.mutations import CHANGE_MUTATIONS, MUTATIONS, mutate
 from groupcomm.sim.oracles import Oracles
 from groupcomm.trace.events import TraceEvent
+from tests.generators import make_changing_history, make_history
+from tests.mutations import CHANGE_MUTATIONS, MUTATIONS, mutate
+from tests.reference import judge
 
 History = Sequence[TraceEvent]
 

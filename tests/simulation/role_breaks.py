@@ -17,8 +17,8 @@ from groupcomm.security.replay import ReplayWindow
 from groupcomm.security.sealing import Encrypt
 from groupcomm.security.secret_sealing import SecretOpener, SecretSealer
 from groupcomm.session.daemon import DaemonSession
-from groupcomm.sim.variants.bug import Right, known_bug
 from groupcomm.wire.bundle import Bundle, BundleKind
+from tests.mutants.mutant import Right, mutant
 
 _SEALED: Final = HEAD_BYTES + 5
 _TAG: Final = 16
@@ -26,13 +26,13 @@ _TAG: Final = 16
 # ---- nothing ----
 
 
-@known_bug((ReplayWindow, "check"))
+@mutant((ReplayWindow, "check"))
 def replays_are_taken(_: Right) -> Right:
     """What was captured is taken again."""
     return lambda self, counter: True
 
 
-@known_bug((Opener, "_open"))
+@mutant((Opener, "_open"))
 def seals_are_not_checked(right: Right) -> Right:
     """What does not open is taken as it is."""
 
@@ -49,19 +49,19 @@ def seals_are_not_checked(right: Right) -> Right:
 # ---- ring-key ----
 
 
-@known_bug((SecretOpener, "SIGNED"))
+@mutant((SecretOpener, "SIGNED"))
 def windows_move_before_the_signature_fits(_: Right) -> int:
     """A seal by the file's key is believed: one forged introduction makes genuine ones replays."""
     return -1
 
 
-@known_bug((Signer, "check"))
+@mutant((Signer, "check"))
 def anybody_signs(_: Right) -> Right:
     """Nobody looks whether a daemon has signed what is said in its name."""
     return lambda self, *said: None
 
 
-@known_bug((Exchange, "secret_of"), (SecretSealer, "_encrypt"))
+@mutant((Exchange, "secret_of"), (SecretSealer, "_encrypt"))
 def the_key_file_is_enough(opens: Right, seals: Right) -> tuple[Right, Right]:
     """What a daemon seals depends on no secret of its own."""
 
@@ -79,13 +79,13 @@ def the_key_file_is_enough(opens: Right, seals: Right) -> tuple[Right, Right]:
 # ---- evicted ----
 
 
-@known_bug((SecretOpener, "forget_daemon"))
+@mutant((SecretOpener, "forget_daemon"))
 def the_evicted_is_heard(_: Right) -> Right:
     """What an evicted daemon seals still opens."""
     return lambda self, number: None
 
 
-@known_bug((Signer, "use"))
+@mutant((Signer, "use"))
 def the_evicted_signs(right: Right) -> Right:
     """The identity of an evicted daemon still counts."""
 
@@ -95,7 +95,7 @@ def the_evicted_signs(right: Right) -> Right:
     return use
 
 
-@known_bug((Exchange, "_draw"))
+@mutant((Exchange, "_draw"))
 def the_evicted_reads(_: Right) -> Right:
     """Neither an eviction nor a view brings new secrets."""
 
@@ -108,13 +108,13 @@ def the_evicted_reads(_: Right) -> Right:
 # ---- programs ----
 
 
-@known_bug((Guard, "judge"))
+@mutant((Guard, "judge"))
 def rules_are_not_asked(_: Right) -> Right:
     """Whatever a session submits is ordered."""
     return lambda self, session, bundle: None
 
 
-@known_bug((Guard, "judge"))
+@mutant((Guard, "judge"))
 def leaves_of_nothing_are_ordered(right: Right) -> Right:
     """A session may have everybody order that it leaves a group that it never was in."""
 
@@ -127,7 +127,7 @@ def leaves_of_nothing_are_ordered(right: Right) -> Right:
     return judge
 
 
-@known_bug((Access, "may_be_called"))
+@mutant((Access, "may_be_called"))
 def names_are_free(_: Right) -> Right:
     """A session is called as it likes."""
     return lambda self, principal, name: True
@@ -136,7 +136,7 @@ def names_are_free(_: Right) -> Right:
 # ---- users ----
 
 
-@known_bug((Opener, "_open"), (Opener, "_open_stranger"))
+@mutant((Opener, "_open"), (Opener, "_open_stranger"))
 def whoever_sends_is_heard(opens: Right, strangers: Right) -> tuple[Right, Right]:
     """What does not open is taken as it is, and its sender for a daemon."""
 

@@ -1,4 +1,4 @@
-"""`make soak`: hunt every known bug anew, then run new seeds of the core as it is.
+"""`make soak`: hunt every mutant anew, then run new seeds of the core as it is.
 
 It may be stopped at any moment, also by being killed: the state of it is in ``soak/``, and is
 written after each run. There are how far the hunt for each bug is, the next seed that was never
@@ -17,18 +17,19 @@ from pathlib import Path
 
 import msgspec
 
-from groupcomm.sim import known_bugs
 from groupcomm.sim.run import RunResult
 from groupcomm.sim.settings import Options
-from groupcomm.sim.variants.bug import KnownBug
-from groupcomm_tools.campaign import replay_command, run_campaign
+from groupcomm_tools.campaign import run_campaign
+from tests.mutants import catalogue
+from tests.mutants.mutant import Mutant
+from tests.mutants.runs import MutantOptions, replay_command, run_seed
 
 ROOT = Path(__file__).parent.parent.parent
 HUNT_SEEDS = 1000
 FIRST_NEW_SEED = 1_000_001
 BATCH = 50
 PROGRESS_S = 20.0
-TABLE = "known-bugs.md"
+TABLE = "mutants.md"
 MISSED = "nothing within"
 UNHUNTED = "not hunted yet"
 
@@ -133,13 +134,13 @@ class Soak:
                     kept.rename(kept.with_suffix(".passed"))
             self._save()
 
-    # ---- known bugs ----
+    # ---- mutants ----
 
-    def options_for(self, bug: KnownBug) -> Options:
+    def options_for(self, bug: Mutant) -> Options:
         """Return the options of the runs in which a bug is hunted."""
-        return Options(known_bug=bug.name, sites=bug.sites, duration_s=self._duration_s)
+        return MutantOptions(mutant=bug.name, sites=bug.sites, duration_s=self._duration_s)
 
-    def hunt(self, bug: KnownBug, seeds: int) -> Hunt:
+    def hunt(self, bug: Mutant, seeds: int) -> Hunt:
         """Run a wrong core until an oracle notices, over at most so many seeds."""
         hunt = self.state.hunts.setdefault(bug.name, Hunt())
         if hunt.seed is None and hunt.tried < seeds:
@@ -219,7 +220,7 @@ def digest_of_sources() -> str:
     return digest.hexdigest()
 
 
-def hunt_all(soak: Soak, bugs: Sequence[KnownBug], seeds: int) -> int:
+def hunt_all(soak: Soak, bugs: Sequence[Mutant], seeds: int) -> int:
     """Hunt these bugs, and say what came of it; return how many were not found."""
     missed = 0
     for bug in bugs:
@@ -235,9 +236,9 @@ def hunt_all(soak: Soak, bugs: Sequence[KnownBug], seeds: int) -> int:
 
 
 def table_of(hunts: dict[str, Hunt]) -> str:
-    """Return the table of docs/known-bugs.md."""
+    """Return the table of docs/mutants.md."""
     rows = ["| bug | what is wrong | seed | found by |", "|---|---|---|---|"]
-    for bug in known_bugs.KNOWN_BUGS:
+    for bug in catalogue.MUTANTS:
         hunt = hunts.get(bug.name, Hunt())
         if hunt.seed is not None:
             sites = "" if bug.sites is None else f"{bug.sites} sites: "
@@ -267,10 +268,10 @@ def main(arguments: Sequence[str] | None = None, run: Run | None = None) -> int:
     options = parser.parse_args(arguments)
 
     def run_in_workers(seeds: Sequence[int], chosen: Options) -> Generator[RunResult, None, None]:
-        return run_campaign(seeds, chosen, workers=options.workers)
+        return run_campaign(seeds, chosen, workers=options.workers, run=run_seed)
 
-    names = options.bug or [bug.name for bug in known_bugs.KNOWN_BUGS]
-    bugs = [known_bugs.find_known_bug(name) for name in names]
+    names = options.bug or [bug.name for bug in catalogue.MUTANTS]
+    bugs = [catalogue.find_mutant(name) for name in names]
     soak = Soak(options.folder, run or run_in_workers, options.duration_s)
     missed = 0
     try:

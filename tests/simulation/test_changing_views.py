@@ -6,9 +6,6 @@ from itertools import islice
 
 import pytest
 
-from groupcomm.sim.histories import ChangingHistory, make_changing_history
-from groupcomm.sim.judge import judge
-from groupcomm.sim.mutations import CHANGE_MUTATIONS, MUTATIONS
 from groupcomm.trace.events import (
     Bounce,
     Conf,
@@ -24,6 +21,9 @@ from groupcomm.trace.events import (
     decode_event_untrusted,
     encode_event,
 )
+from tests.generators import ChangingHistory, make_changing_history
+from tests.mutations import CHANGE_MUTATIONS, MUTATIONS
+from tests.reference import judge
 from tests.simulation.compare_judges import break_history, fast
 
 VALID = 160

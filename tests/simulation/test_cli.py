@@ -57,7 +57,6 @@ def test_a_recorded_trace_has_one_event_a_line(
         (["--faults", "rain"], "no fault is named 'rain'; there are: all, none, loss"),
         (["--daemons", "0"], "daemons is 0; a simulated cluster has 1 to"),
         (["--daemons", "2", "--rings", "3"], "sites is 3; there are 1 to 2"),
-        (["--known-bug", "rain"], "no known bug is named 'rain'; there are: "),
         (["--duration-s", "0"], "duration_s is 0.0; it must be above 0"),
         (["--seeds", "1:2", "--trace", "t"], "--trace writes the trace of one run"),
         (["--workers", "0"], "workers is 0; it must be at least 1"),

@@ -6,9 +6,9 @@ import pytest
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.known_bugs import find_known_bug
 from groupcomm.sim.oracles import Oracles
 from groupcomm.sim.settings import plain_settings
+from tests.mutants.catalogue import find_mutant
 
 LARGE = 20_000
 
@@ -80,12 +80,12 @@ HOLES = {
 @pytest.mark.parametrize("level", list(HOLES))
 def test_a_frame_that_a_session_drops_before_a_cut_off_is_missed(level: ServiceLevel) -> None:
     assert play_cut_off(level) == set()
-    with find_known_bug("session-drops-a-frame-before-a-cut-off").active():
+    with find_mutant("session-drops-a-frame-before-a-cut-off").active():
         assert play_cut_off(level) == HOLES[level]
 
 
 @pytest.mark.parametrize("level", list(HOLES))
 def test_a_queue_that_is_lost_at_a_goodbye_is_missed(level: ServiceLevel) -> None:
     assert play_goodbye(level) == set()
-    with find_known_bug("desk-loses-the-queue-at-a-goodbye").active():
+    with find_mutant("desk-loses-the-queue-at-a-goodbye").active():
         assert play_goodbye(level) == HOLES[level]

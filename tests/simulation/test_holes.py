@@ -4,10 +4,10 @@ from functools import lru_cache
 
 import pytest
 
-from groupcomm.sim.histories import make_changing_history, make_history
-from groupcomm.sim.judge import judge
-from groupcomm.sim.mutations.holes import HOLE_MUTATIONS
 from groupcomm.trace.events import Deliver, TraceEvent
+from tests.generators import make_changing_history, make_history
+from tests.mutations.holes import HOLE_MUTATIONS
+from tests.reference import judge
 from tests.simulation.compare_judges import break_history, fast
 
 HISTORIES = 30

@@ -8,9 +8,9 @@ from functools import lru_cache
 
 import pytest
 
-from groupcomm.sim.histories import make_changing_history, make_history
-from groupcomm.sim.judge import judge
 from groupcomm.trace.events import TraceEvent
+from tests.generators import make_changing_history, make_history
+from tests.reference import judge
 from tests.simulation.compare_judges import break_history
 
 REASONS = {

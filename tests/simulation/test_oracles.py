@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from groupcomm.sim.histories import History, make_changing_history, make_history
-from groupcomm.sim.judge import judge
-from groupcomm.sim.mutations import CHANGE_MUTATIONS, MUTATIONS
 from groupcomm.sim.oracles import (
     agreed,
     client_views,
@@ -23,6 +20,9 @@ from groupcomm.sim.oracles import (
 )
 from groupcomm.sim.oracles.report import MAX_VIOLATIONS
 from groupcomm.trace.events import Deliver, Send, TraceEvent, decode_event_untrusted, encode_event
+from tests.generators import History, make_changing_history, make_history
+from tests.mutations import CHANGE_MUTATIONS, MUTATIONS
+from tests.reference import judge
 from tests.simulation.compare_judges import break_history, fast
 
 VALID = 160

@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import fields, replace
 
 from groupcomm.sim.check import TraceError, check_trace, describe
-from groupcomm.sim.histories import make_changing_history, make_history
 from groupcomm.trace.events import (
     Accept,
     Ask,
@@ -46,6 +45,7 @@ from groupcomm.trace.steps import (
     Taken,
     VectorCreated,
 )
+from tests.generators import make_changing_history, make_history
 
 EVENTS = make_history(5)
 STEPS_OF_R: list[TraceEvent] = [

@@ -12,9 +12,9 @@ from groupcomm.sim.roles.names import FOR_SUITE_2, ROLES, parse_roles
 from groupcomm.sim.roles.programs import Programs
 from groupcomm.sim.run import RunResult, run_seed
 from groupcomm.sim.settings import Options, Settings, draw_settings
-from groupcomm.sim.variants.bug import KnownBug
 from groupcomm_tools.campaign import replay_command
 from groupcomm_tools.cli import main
+from tests.mutants.mutant import Mutant
 from tests.simulation.role_breaks import BREAKS
 
 PLAYED = [
@@ -86,7 +86,7 @@ def test_without_faults_there_are_the_same_views_as_without_an_attacker(
 
 @pytest.mark.parametrize(("bug", "role"), BREAKS, ids=[f"{r}-{bug.name}" for bug, r in BREAKS])
 def test_seeds_of_a_role_find_what_holds_against_it_when_it_is_taken_away(
-    bug: KnownBug, role: str
+    bug: Mutant, role: str
 ) -> None:
     options = small(role, suite=2 if role in FOR_SUITE_2 else 1, faults="none")
     with bug.active():

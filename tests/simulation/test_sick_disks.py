@@ -11,13 +11,13 @@ from groupcomm.membership.states import State
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.disk import Ailment
 from groupcomm.sim.faults import Faults
-from groupcomm.sim.judge import judge
 from groupcomm.sim.links import chain, equal_links
 from groupcomm.sim.loop import SECOND
 from groupcomm.sim.run import run
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import Boot, Conf, Heal, Quiet, TraceEvent
 from tests.campaigns.slow_disk import measure_all
+from tests.reference import judge
 from tests.simulation.compare_judges import fast
 from tests.simulation.judged import Judged
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import attrs
 import pytest
 
-from groupcomm.sim.known_bugs import KNOWN_BUGS, find_known_bug
-from groupcomm.sim.run import Finding, RunResult, run_seed
+from groupcomm.sim.run import Finding, RunResult
 from groupcomm.sim.settings import Options, plain_settings
-from groupcomm_tools.campaign import replay_command
-from groupcomm_tools.cli import main as groupcomm
+from tests.mutants.__main__ import main as with_mutant
+from tests.mutants.catalogue import MUTANTS, find_mutant
+from tests.mutants.runs import MutantOptions, mutant_of, replay_command, run_seed
 from tests.simulation import soak
 from tests.simulation.soak import FIRST_NEW_SEED, Soak
 
 BUG = "once-per-group"  # every seed finds it
-ONE = find_known_bug(BUG)
+ONE = find_mutant(BUG)
 QUICK_S = 0.1
 
 
@@ -41,8 +41,8 @@ class Runs:
             if self.stops_after == 0:
                 raise KeyboardInterrupt
             self.stops_after -= 1
-            self.seeds.setdefault(options.known_bug, []).append(seed)
-            self.sites[options.known_bug] = options.sites
+            self.seeds.setdefault(mutant_of(options), []).append(seed)
+            self.sites[mutant_of(options)] = options.sites
             yield RunResult(
                 settings=attrs.evolve(plain_settings(), seed=seed),
                 events=1,
@@ -53,7 +53,7 @@ class Runs:
                 trace_hash="",
                 findings=tuple(
                     Finding(property=name, text=f"{name} does not hold", evidence=("an event",))
-                    for name in self.finds(options.known_bug, seed)
+                    for name in self.finds(mutant_of(options), seed)
                 ),
                 last_events=("the last event",),
             )
@@ -210,17 +210,17 @@ def test_the_command_hunts_every_bug_and_then_runs_new_seeds(
 ) -> None:
     runs = Runs(finds=ninth_finds)
     assert command(tmp_path, runs) == 0
-    bugs = {bug.name for bug in KNOWN_BUGS}
+    bugs = {bug.name for bug in MUTANTS}
     assert runs.seeds.keys() == bugs | {""}
-    assert runs.sites == {bug.name: bug.sites for bug in KNOWN_BUGS} | {"": None}
+    assert runs.sites == {bug.name: bug.sites for bug in MUTANTS} | {"": None}
     told = capsys.readouterr().out
     for bug in bugs:
-        assert f"{bug}: seed 9 violates O1: groupcomm simulate --seeds 9:9 " in told
+        assert f"{bug}: seed 9 violates O1: python -m tests.mutants {bug} --seeds 9:9 " in told
     assert "new seeds, " in told.splitlines()[-1]
     table = (tmp_path / "kept" / soak.TABLE).read_text().splitlines()
     assert table[2:] == [
         f"| `{b.name}` | {b.sentence} | {f'{b.sites} sites: ' if b.sites else ''}9 | O1 |"
-        for b in KNOWN_BUGS
+        for b in MUTANTS
     ]
 
 
@@ -230,9 +230,7 @@ def test_the_command_fails_if_a_bug_was_not_found_or_a_new_seed_fails(
 ) -> None:
     assert command(tmp_path, Runs(finds=finds), "--hunt-seeds", "2") == 1
     table = (tmp_path / "kept" / soak.TABLE).read_text()
-    missed = [
-        f"| `{bug.name}` | {bug.sentence} | - | nothing within 2 seeds |" for bug in KNOWN_BUGS
-    ]
+    missed = [f"| `{bug.name}` | {bug.sentence} | - | nothing within 2 seeds |" for bug in MUTANTS]
     assert all((line in table) == (not finds(BUG, 1)) for line in missed)
 
 
@@ -242,7 +240,7 @@ def test_the_command_hunts_one_bug_where_one_is_named(tmp_path: Path) -> None:
     assert runs.seeds.keys() == {BUG, ""}
     table = (tmp_path / "kept" / soak.TABLE).read_text()
     assert f"| `{BUG}` | {ONE.sentence} | 9 | O1 |" in table
-    assert table.count("| - | not hunted yet |") == len(KNOWN_BUGS) - 1
+    assert table.count("| - | not hunted yet |") == len(MUTANTS) - 1
 
 
 def test_the_command_can_be_stopped_in_the_hunt_and_goes_on_there(
@@ -253,7 +251,7 @@ def test_the_command_can_be_stopped_in_the_hunt_and_goes_on_there(
     assert "stopped" in capsys.readouterr().out
     runs.stops_after = 1_000_000
     command(tmp_path, runs)
-    assert all(runs.seeds[bug.name] == list(range(1, 10)) for bug in KNOWN_BUGS)
+    assert all(runs.seeds[bug.name] == list(range(1, 10)) for bug in MUTANTS)
 
 
 def test_long_hunts_and_long_runs_say_how_far_they_are(
@@ -285,11 +283,11 @@ def test_real_runs_are_hunted_and_counted(tmp_path: Path) -> None:
 
 
 def test_the_command_to_run_a_seed_again_does_so(capsys: pytest.CaptureFixture[str]) -> None:
-    options = Options(known_bug=BUG, duration_s=1.0625, daemons=3, sites=2, faults="loss,crash")
+    options = MutantOptions(mutant=BUG, duration_s=1.0625, daemons=3, sites=2, faults="loss,crash")
     runs = (run_seed(seed, options) for seed in range(1, 20))
     before = next(run for run in runs if run.findings)
     again = replay_command(before.settings.seed, options)
-    assert groupcomm([*shlex.split(again)[1:], "--json"]) == 1
+    assert with_mutant([*shlex.split(again)[3:], "--json"]) == 1
     told = capsys.readouterr()
     assert f'"trace_hash": "{before.trace_hash}"' in told.out
-    assert again in told.err
+    assert again.partition(" --seeds ")[2] in told.err

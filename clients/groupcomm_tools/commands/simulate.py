@@ -6,14 +6,14 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcomm.sim.faults import FAULT_NAMES
-from groupcomm.sim.known_bugs import KNOWN_BUGS, find_known_bug
 from groupcomm.sim.roles.names import ROLES, parse_roles
-from groupcomm.sim.run import RunResult
+from groupcomm.sim.run import RunResult, run_seed
 from groupcomm.sim.settings import MAX_DAEMONS, Options
 from groupcomm_tools.campaign import Totals, replay_command, run_campaign
 from groupcomm_tools.commands.progress import Progress, say
@@ -43,7 +43,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_what_runs(parser: argparse.ArgumentParser) -> None:
     faults = ", ".join(FAULT_NAMES)
-    bugs = ", ".join(bug.name for bug in KNOWN_BUGS) or "there are none"
     parser.add_argument(
         "--daemons",
         type=int,
@@ -98,9 +97,6 @@ def _add_what_runs(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="a daemon of each cluster has the key and lies; the others are judged",
     )
-    parser.add_argument(
-        "--known-bug", default="", metavar="NAME", help=f"run a deliberately wrong core: {bugs}"
-    )
 
 
 def _add_how_it_runs(parser: argparse.ArgumentParser) -> None:
@@ -147,13 +143,10 @@ def run(options: argparse.Namespace) -> int:
         sites=options.sites,
         faults=options.faults,
         duration_s=options.duration_s,
-        known_bug=options.known_bug,
         suite=options.suite,
         byzantine=options.byzantine,
         attackers=parse_roles(",".join(options.attacker)) if options.attacker else (),
     )
-    if options.known_bug:
-        find_known_bug(options.known_bug)
     if options.trace is not None and len(options.seeds) > 1:
         raise ConfigError("--trace writes the trace of one run: give one seed, as in --seeds 7")
     if options.workers < 1:
@@ -184,7 +177,8 @@ def _run_all(
     write: Callable[[bytes], object] | None,
 ) -> None:
     progress = Progress(len(options.seeds), options.progress_s)
-    results = run_campaign(options.seeds, chosen, workers=options.workers, write=write)
+    run = partial(run_seed, write=write)  # with a trace there is one seed, run in this process
+    results = run_campaign(options.seeds, chosen, workers=options.workers, run=run)
     with closing(results), progress:
         for result in results:
             totals.add(result)

@@ -10,6 +10,7 @@ from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options
 from groupcomm.trace.events import TraceEvent, encode_event
 from groupcomm.trace.steps import Given, StampedReceived, StampedSent
+from tests.mutants.catalogue import find_mutant
 
 NAMES = ("p", "q", "r")
 
@@ -68,4 +69,5 @@ def parted() -> list[TraceEvent]:
 
 def buggy() -> list[TraceEvent]:
     """Messages to several groups come once for each of them: D2 does not hold."""
-    return simulated(2, Options(known_bug="once-per-group"))
+    with find_mutant("once-per-group").active():
+        return simulated(2, Options())

@@ -1,1 +1,0 @@
-"""Deliberately wrong variants of the core, by the part that is wrong."""

@@ -1,0 +1,132 @@
+"""An abstract daemon's clients and groups, over views."""
+
+import google_crc32c
+
+from groupcomm.trace.events import (
+    Bounce,
+    Deliver,
+    Dview,
+    Member,
+    Order,
+    Table,
+    TracePosition,
+    Trans,
+)
+from tests.generators.changing.records import Announcement, View
+from tests.generators.desk import Desk
+from tests.generators.records import CONNECT, LATER, Bundle, Log, Place, Sent, Session
+
+
+class ChangingDesk(Desk):
+    """The clients of one daemon, and the groups as it knows them since the last whole view.
+
+    Attributes:
+        welcomed: sessions of its own whose connect is released here.
+    """
+
+    def __init__(self, identity: str, log: Log) -> None:
+        super().__init__(identity, "", log)
+        self.welcomed: dict[Session, None] = {}
+        self._daemons: tuple[str, ...] = ()
+        self._majority: bool | None = None
+        self._ends: dict[Session, Place] = {}  # disconnects released in this view
+        self._early: list[tuple[Session, Deliver]] = []  # for those not yet welcomed
+
+    # ---- views ----
+
+    def announce(self) -> tuple[tuple[Session, ...], dict[str, tuple[Session, ...]]]:
+        """Its own sessions, and per group its own members."""
+        own = tuple(s for s in self.names.values() if s.home == self._identity)
+        groups = {
+            group: tuple(s for s in members if s.home == self._identity)
+            for group, members in self._groups.items()
+        }
+        return own, {group: members for group, members in groups.items() if members}
+
+    def begin(self, view: View, together: set[str]) -> None:
+        """All announcements of a view are here; `together`: who came with this daemon."""
+        self._view = view.text
+        self._daemons = tuple(daemon.name for daemon in view.daemons)
+        self._majority = view.majority
+        self.names = {}
+        self._groups = {}
+        self._ends = {}
+        for daemon in view.daemons:
+            brought: Announcement = view.announcements[daemon.identity]
+            self.names.update({session.name: session for session in brought.sessions})
+            for group, members in brought.groups.items():
+                self._groups.setdefault(group, []).extend(members)
+        position = (self._view, 0, 0, 0, 0)
+        text = repr(sorted((g, [s.identity for s in m]) for g, m in self._groups.items()))
+        digest = f"{google_crc32c.value(text.encode()):08x}"
+        self._log.add(Table(self._log.tick(), self._identity, position, digest))
+        for session in self.welcomed:
+            if not session.ended:
+                self._show_daemons(session)
+        for group, joined in sorted(self._groups.items()):
+            names = tuple(session.identity for session in joined)
+            vs = tuple(session.identity for session in joined if session.home in together)
+            for session in joined:
+                if session.home == self._identity:
+                    session.down.append(
+                        Member(LATER, session.identity, group, position, names, "network", (), vs)
+                    )
+
+    def _show_daemons(self, session: Session) -> None:
+        event = Dview(LATER, session.identity, self._view, self._daemons, self._majority)
+        session.down.append(event)
+
+    def end_regular(self) -> None:
+        """What follows is transitional."""
+        for session in self.welcomed:
+            if not session.ended:
+                session.down.append(Trans(LATER, session.identity, self._view))
+
+    def end(self) -> None:
+        """The view is over: what came in part only is given up."""
+        self._parts.clear()
+        self._last_parts.clear()
+
+    # ---- events of the order ----
+
+    def control(self, bundle: Bundle) -> None:
+        """Take a connect, join, leave or disconnect."""
+        session = bundle.client
+        gone = session in self.gone
+        super().control(bundle)
+        if bundle.kind == CONNECT and session.home == self._identity:
+            self.welcomed[session] = None
+            self._show_daemons(session)
+            session.down.extend(event for other, event in self._early if other is session)
+        if not gone and session in self.gone:
+            self._ends[session] = bundle.key
+
+    def _deliver(
+        self, session: Session, sender: Session, message: Sent, position: TracePosition | None
+    ) -> None:
+        super()._deliver(session, sender, message, position)
+        if session not in self.welcomed:
+            event = session.down.pop()
+            assert isinstance(event, Deliver)
+            self._early.append((session, event))
+
+    def tell_place(self, bundle: Bundle, *, transitional: bool) -> None:
+        """Answer ``ordered=True``."""
+        session, position = bundle.client, self.position(bundle)
+        if not session.ended:
+            order = Order(LATER, session.identity, bundle.first, position, transitional)
+            session.down.append(order)
+
+    def bounce(self, bundle: Bundle) -> None:
+        """Send back what finds, at its place, its receiver not among the connected ones."""
+        session = bundle.client
+        if session.ended:
+            return
+        for index, message in enumerate(bundle.messages):
+            number, position = message.number, self.position(bundle, index)
+            for name, target in bundle.targets:
+                there = target is not None and (
+                    self.names.get(name) is target or self._ends.get(target, (0, 0, 0)) > bundle.key
+                )
+                if not there:
+                    session.down.append(Bounce(LATER, session.identity, number, name, position))

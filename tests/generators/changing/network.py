@@ -1,0 +1,219 @@
+"""Daemons that work in views, and the paths between them, as far as there are any.
+
+What is on its way between two daemons that lose each other is lost, and what a crashed one sent may
+be: so views end with packets that only some hold, or nobody.
+"""
+
+from random import Random
+from typing import Final
+
+from groupcomm.trace.events import Boot, Fail, Horizon
+from tests.generators.changing.daemon import ChangingDaemon
+from tests.generators.changing.records import Token, View, ViewPacket
+from tests.generators.programs import GROUPS, Programs
+from tests.generators.records import Bundle, Notice, Session
+
+NAMES: Final = ("alfa", "bravo", "charlie", "delta", "echo")
+WINDOW: Final = 4
+"""So many packets may overtake each other on the way to one daemon."""
+
+CORE: Final = 7
+"""The side of those that hear each other in the end."""
+
+Item = ViewPacket | Notice | Bundle
+
+
+class Network(Programs):
+    """The daemons that run, who hears whom, and what is on its way.
+
+    Args:
+        seed: of everything random.
+        daemons: how many names there are, 1 to 5.
+        clients: how many programs are there at a time.
+    """
+
+    def __init__(self, seed: int, *, daemons: int, clients: int) -> None:
+        super().__init__(Random(seed), clients)
+        self._groups = ("red", "red", "red", *GROUPS)
+        self._loss = self._rng.choice((0.05, 0.3, 0.6))
+        self._repair = self._rng.choice((0.1, 0.3, 1.0))
+        self._names = NAMES[:daemons]
+        self._starts = dict.fromkeys(self._names, 0)
+        self._restarts = dict.fromkeys(self._names, 0)
+        self._counters = dict.fromkeys(self._names, 1)
+        self._side = dict.fromkeys(self._names, 0)  # who is on one side hears each other
+        self._daemons: list[ChangingDaemon] = []  # that run
+        self._by_identity: dict[str, ChangingDaemon] = {}
+        self._flying: dict[str, list[tuple[ChangingDaemon, View, Item]]] = {}
+
+    # ---- daemons and paths ----
+
+    def _boot(self, name: str) -> None:
+        """Start a daemon; now and then its disk is lost, and with it all that it knew."""
+        if self._starts[name] and self._rng.random() < 0.15:
+            self._restarts[name], self._counters[name] = 0, 1
+        self._starts[name] += 1
+        self._restarts[name] += 1
+        random_id = f"{self._rng.getrandbits(64):x}"
+        identity = f"{name}/{self._starts[name]}"
+        daemon = ChangingDaemon(identity, random_id, self._counters[name], self.log)
+        self._daemons.append(daemon)
+        self._by_identity[identity] = daemon
+        self._flying[identity] = []
+        self.log.add(Boot(self.log.tick(), identity, f"{self._restarts[name]}.{random_id}"))
+
+    def connected(self, one: ChangingDaemon, other: ChangingDaemon) -> bool:
+        """Whether two daemons hear each other."""
+        return one.alive and other.alive and self._side[one.name] == self._side[other.name]
+
+    def _hear(self, daemon: ChangingDaemon) -> list[ChangingDaemon]:
+        """Who takes part in the same view and is heard, itself included."""
+        return [
+            other
+            for other in self._daemons
+            if other.operates and other.config is daemon.config and self.connected(daemon, other)
+        ]
+
+    def _end(self, daemon: ChangingDaemon) -> None:
+        daemon.alive = False
+        self._daemons.remove(daemon)
+        self._counters[daemon.name] = max(self._counters[daemon.name], daemon.counter)
+        for program in self._programs:
+            if program.session.home == daemon.identity:
+                program.open, program.silent, program.crashed = False, True, True
+                program.session.ended = True
+                program.session.down.clear()
+                program.up.clear()
+
+    def _fail(self, daemon: ChangingDaemon) -> None:
+        self.log.add(Fail(self.log.tick(), daemon.identity))
+        self._end(daemon)
+        for flying in self._flying.values():
+            flying[:] = [x for x in flying if x[0] is not daemon or self._rng.random() < 0.5]
+
+    def _split(self) -> None:
+        """Who hears whom from now on; what flies between others is lost."""
+        apart = len(set(self._side.values())) > 1
+        sides = self._rng.choice((1, 1, 1, 2) if apart else (2, 2, 3))
+        for name in self._names:
+            self._side[name] = self._rng.randrange(sides)
+        self._cut_flying()
+
+    def _cut_flying(self) -> None:
+        for identity, flying in self._flying.items():
+            name = self._by_identity[identity].name
+            flying[:] = [x for x in flying if self._side[x[0].name] == self._side[name]]
+
+    # ---- what daemons take ----
+
+    def _hosts(self) -> list[ChangingDaemon]:
+        return [daemon for daemon in self._daemons if not daemon.leaving]
+
+    def _home(self, session: Session) -> ChangingDaemon:
+        return self._by_identity[session.home]
+
+    def _take(self, bundle: Bundle) -> None:
+        daemon = self._home(bundle.client)
+        (daemon.waiting if bundle.level else daemon.unreliable).append(bundle)
+
+    def _token(self, daemon: ChangingDaemon) -> Token | None:
+        """The token of its ring, if it can get it."""
+        if not daemon.operates or daemon.config is None:
+            return None
+        token = daemon.config.tokens[daemon.ring]
+        return token if token.holder in self._hear(daemon) else None
+
+    def _number(self, daemon: ChangingDaemon) -> None:
+        token = self._token(daemon)
+        if token is None or not daemon.wants_number:
+            return
+        token.holder = daemon
+        token.last += 1
+        token.high = max(token.high, daemon.held) + self._rng.randint(1, 30)
+        count = self._rng.choice((1, 1, 2, 3))
+        self._spread(daemon, daemon.make_packet(count, token.last, token.high))
+        daemon.release_all()
+
+    def _announce(self, daemon: ChangingDaemon) -> None:
+        """It promises for its ring that nothing lower follows."""
+        token = self._token(daemon)
+        if token is None or daemon.config is None:
+            return
+        token.holder = daemon
+        others = [other.held for other in self._hear(daemon)]
+        token.high = max(token.high, *others) + self._rng.randint(0, 20)
+        ring, value, upto = daemon.ring, token.high, token.last
+        notice = Notice(ring, value, upto)
+        self.log.add(Horizon(self.log.tick(), daemon.identity, daemon.view, ring, value, upto))
+        daemon.hear(notice)
+        daemon.release_all()
+        self._spread(daemon, notice)
+
+    def _send_unreliable(self, daemon: ChangingDaemon) -> None:
+        while daemon.whole and daemon.unreliable:
+            bundle = daemon.unreliable.popleft()
+            bundle.ring = daemon.ring
+            daemon.take_unreliable(bundle)
+            self._spread(daemon, bundle)
+
+    def _spread(self, daemon: ChangingDaemon, item: Item) -> None:
+        view = daemon.config
+        assert view is not None
+        for other in view.daemons:
+            arrives = self.connected(daemon, other) and self._rng.random() >= self._loss
+            if arrives and other is not daemon:
+                self._flying[other.identity].append((daemon, view, item))
+
+    def _arrive(self, daemon: ChangingDaemon) -> None:
+        """One of the next few things on the way to a daemon arrives."""
+        flying = self._flying[daemon.identity]
+        if not flying:
+            return
+        _, view, item = flying.pop(self._rng.randrange(min(WINDOW, len(flying))))
+        if daemon.config is not view or not daemon.operates:
+            return
+        if isinstance(item, ViewPacket):
+            daemon.receive(item)
+        elif isinstance(item, Notice):
+            daemon.hear(item)
+        else:
+            daemon.take_unreliable(item)
+        daemon.release_all()
+
+    def _learn(self, daemon: ChangingDaemon, share: float) -> None:
+        """Get what is missing from others, and hear how far they are."""
+        if not daemon.operates or daemon.config is None:
+            return
+        heard = self._hear(daemon)
+        for other in heard:
+            if share == 1 or self._rng.random() < self._repair:
+                for key in sorted(set(other.packets) - set(daemon.packets))[:2]:
+                    daemon.receive(other.packets[key])
+            daemon.frontiers = list(map(max, daemon.frontiers, other.frontiers))
+        for ring, members in enumerate(daemon.config.rings):
+            if all(member in heard for member in members):
+                least = min(member.least for member in members)
+                daemon.frontiers[ring] = max(daemon.frontiers[ring], least)
+        daemon.release_all()
+
+    # ---- what daemons do ----
+
+    def _some(self, count: int, share: float) -> range:
+        return range(count if share == 1 else self._rng.randint(0, count))
+
+    def _operate(self, daemon: ChangingDaemon, share: float) -> None:
+        for _ in self._some(1 + len(daemon.waiting), share):
+            self._number(daemon)
+        self._send_unreliable(daemon)
+        for _ in self._some(len(self._flying[daemon.identity]), share):
+            self._arrive(daemon)
+        if self._rng.random() < share:
+            self._learn(daemon, share)
+            if share < 1 or self._core_waits(daemon):
+                self._announce(daemon)
+
+    def _core_waits(self, daemon: ChangingDaemon) -> bool:
+        """Whether the core waits for horizons, and this daemon is of it."""
+        return self._side[daemon.name] == CORE and any(
+            other.agreed or other.answers or other.checks for other in self._hear(daemon)
+        )

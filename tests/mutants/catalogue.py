@@ -1,0 +1,43 @@
+"""Deliberately wrong variants of the core: do the simulator and its oracles find them?
+
+`make soak` hunts every one of them anew; docs/mutants.md says which seeds the last hunt found.
+"""
+
+from groupcomm.errors import ConfigError
+from tests.mutants import (
+    clients,
+    groups,
+    links,
+    order,
+    ring,
+    security,
+    sites,
+    staying,
+    views,
+)
+from tests.mutants.mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = tuple(
+    sorted(
+        (
+            bug
+            for part in (clients, groups, links, order, ring, security, sites, staying, views)
+            for bug in part.BUGS
+        ),
+        key=lambda bug: bug.name,
+    )
+)
+"""All of them, sorted by name."""
+
+
+def find_mutant(name: str) -> Mutant:
+    """The bug of this name.
+
+    Raises:
+        ConfigError: there is none; the text lists those that exist.
+    """
+    for bug in MUTANTS:
+        if bug.name == name:
+            return bug
+    names = ", ".join(bug.name for bug in MUTANTS)
+    raise ConfigError(f"no mutant is named {name!r}; there are: {names}")

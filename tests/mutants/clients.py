@@ -1,0 +1,51 @@
+"""Wrong ways to hand on what a client is owed: it ends before anybody can miss anything."""
+
+from groupcomm.engine.desk import Desk
+from groupcomm.session.codes import Code
+from groupcomm.session.daemon import DaemonSession, State
+from tests.mutants.mutant import Right, mutant
+from groupcomm.wire.raw import Raw
+
+FRAMES_TO_GO = 100
+"""So many more are queued for a session that is to be cut off."""
+
+
+@mutant((Desk, "_begin_end"))
+def desk_loses_the_queue_at_a_goodbye(right: Right) -> Right:
+    """What was queued for a client is lost when it says goodbye; what comes then is not."""
+
+    def begin_end(self: Desk, session: DaemonSession) -> None:
+        if session.state is State.LEAVING:
+            session.take(session.output_bytes)
+        right(self, session)
+
+    return begin_end
+
+
+@mutant((DaemonSession, "push"))
+def session_drops_a_frame_before_a_cut_off(right: Right) -> Right:
+    """A session drops the frame that is too much, and cuts its client off some frames later."""
+    queued: dict[int, int] = {}  # of sessions, by their id
+
+    def push(self: DaemonSession, *frame: Raw, droppable: bool = False) -> bool:
+        if self.closed or droppable:
+            return bool(right(self, *frame, droppable=droppable))
+        size = sum(map(len, frame))
+        if self.too_slow:
+            self._outbox.add(frame, size)
+            queued[id(self)] += 1
+            if queued[id(self)] >= FRAMES_TO_GO:
+                self.close(Code.CONNECTION_CLOSED, "too slow")
+            return not self.closed
+        self.too_slow = self.output_bytes + size > self._limits.output_cap_bytes
+        if self.too_slow:
+            queued[id(self)] = 0
+        return self.too_slow or bool(right(self, *frame))
+
+    return push
+
+
+BUGS = (
+    desk_loses_the_queue_at_a_goodbye,
+    session_drops_a_frame_before_a_cut_off,
+)

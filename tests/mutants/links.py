@@ -1,0 +1,99 @@
+"""Wrong ways to send over a link, and to hand packets over."""
+
+from typing import Any
+
+from groupcomm.config.view import RING
+from groupcomm.engine.delivery import Delivery
+from groupcomm.hop.handover import Handover
+from groupcomm.hop.link import Link
+from groupcomm.hop.queue import Queued
+from groupcomm.hop.received import Received
+from groupcomm.hop.routes import Routes
+from groupcomm.hop.under_way import UnderWay
+from tests.mutants.mutant import Right, site_mutant
+from groupcomm.wire.unreliable import UnreliablePacket
+
+
+@site_mutant((UnderWay, "overdue"), (UnderWay, "asked_for"))
+def link_without_probes(right: Right, _right_asked_for: Right) -> tuple[Right, Right]:
+    """A link tries nothing again unless something later has arrived, not even what is asked for."""
+
+    def overdue(self: UnderWay, now: float) -> list[Queued]:
+        self._last_at = now
+        gone: list[Queued] = right(self, now)
+        return gone
+
+    def asked_for(_self: UnderWay, _wanted: set[tuple[int, int]], _now: float) -> list[Queued]:
+        return []
+
+    return overdue, asked_for
+
+
+@site_mutant((Handover, "reroute"))
+def links_number_anew(right: Right) -> Right:
+    """When ways change a link numbers from one again, and its other end believes in copies."""
+
+    def reroute(self: Handover, routes: Routes, now: float) -> None:
+        for link in self.links.values():
+            link.under_way = UnderWay(link.trip)
+            link._pending.clear()
+        right(self, routes, now)
+
+    return reroute
+
+
+@site_mutant((Link, "_repeat"))
+def lost_on_a_link_for_good(_right: Right) -> Right:
+    """What was lost on a link is not sent again, as if it were still under way."""
+
+    def repeat(_self: Link, _lost: list[Queued]) -> None:
+        """Forget them."""
+
+    return repeat
+
+
+@site_mutant((Handover, "notify"))
+def notices_not_passed_on(right: Right) -> Right:
+    """A gateway passes another ring's notices on to its own ring only, not over its links."""
+
+    def notify(self: Handover, ring: int, encoded: bytes, now: float) -> None:
+        onward = self._onward
+        if self._upstream[ring] is not None:
+            self._onward = [tuple(to for to in ways if to == RING) for ways in onward]
+        right(self, ring, encoded, now)
+        self._onward = onward
+
+    return notify
+
+
+@site_mutant((Handover, "__init__"))
+def one_book_for_all_links(right: Right) -> Right:
+    """A daemon keeps in one book what has come over its links, though each has its own numbers."""
+
+    def init(self: Handover, *arguments: Any) -> None:
+        right(self, *arguments)
+        book = Received()
+        for link in self.links.values():
+            link.received = book
+
+    return init
+
+
+@site_mutant((Delivery, "is_new"))
+def unreliable_over_two_ways(_right: Right) -> Right:
+    """An UNRELIABLE packet that has come over two ways is given out twice."""
+
+    def is_new(_self: Delivery, _packet: UnreliablePacket) -> bool:
+        return True
+
+    return is_new
+
+
+BUGS = (
+    link_without_probes,
+    links_number_anew,
+    lost_on_a_link_for_good,
+    notices_not_passed_on,
+    one_book_for_all_links,
+    unreliable_over_two_ways,
+)

@@ -1,0 +1,82 @@
+"""What a mutant is: attributes of the core that are replaced for the length of a run."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+import attrs
+
+from groupcomm.order import invariants
+
+SITES: Final = 3
+"""Of the runs in which a bug between sites is looked for: of all seeds few have several."""
+
+Target = tuple[Any, str]
+"""A class or module, and the name of what is replaced there."""
+
+Right = Callable[..., Any]
+"""What is replaced, mostly a method; what replaces it is alike."""
+
+
+@attrs.frozen(kw_only=True)
+class Mutant:
+    """One way to do it wrong.
+
+    Attributes:
+        name: as the command line takes it, words with hyphens between them.
+        sentence: what is wrong, in one sentence.
+        targets: what to replace.
+        variant: takes what is right, one argument for each target, and returns what is wrong: a
+            tuple, or with one target just that.
+        sites: how many the runs have that it is looked for in; None draws them, as for any run.
+    """
+
+    name: str
+    sentence: str
+    targets: tuple[Target, ...]
+    variant: Callable[..., Any]
+    sites: int | None = None
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Be wrong while the context lasts.
+
+        The core's own invariants are off meanwhile: it is the oracles that have to find the bug.
+        """
+        rights = [vars(owner)[attribute] for owner, attribute in self.targets]
+        made = self.variant(*rights)
+        wrongs = made if len(self.targets) > 1 else (made,)
+        with ExitStack() as stack:
+            for (owner, attribute), wrong in zip(self.targets, wrongs, strict=True):
+                _replace(stack, owner, attribute, wrong)
+            for name in dir(invariants):
+                if name.startswith("assert_"):
+                    _replace(stack, invariants, name, _hold_nothing_against)
+            yield
+
+
+def mutant(
+    *targets: Target, sites: int | None = None
+) -> Callable[[Callable[..., Any]], Mutant]:
+    """Make a bug of the function that varies these targets: its name, and its docstring."""
+
+    def make(variant: Callable[..., Any]) -> Mutant:
+        name = variant.__name__.replace("_", "-")
+        sentence = " ".join((variant.__doc__ or "").split())
+        return Mutant(name=name, sentence=sentence, targets=targets, variant=variant, sites=sites)
+
+    return make
+
+
+def site_mutant(*targets: Target) -> Callable[[Callable[..., Any]], Mutant]:
+    """Make a bug that shows between sites, and that is looked for where there are some."""
+    return mutant(*targets, sites=SITES)
+
+
+def _replace(stack: ExitStack, owner: Any, attribute: str, new: Any) -> None:
+    stack.callback(setattr, owner, attribute, vars(owner)[attribute])
+    setattr(owner, attribute, new)
+
+
+def _hold_nothing_against(*_: object) -> None:
+    """Stand in for a check of the core's own."""

@@ -1,0 +1,161 @@
+"""Wrong ways to know how far other sites are, and which of them are there."""
+
+from typing import Any
+
+from msgspec import structs
+
+from groupcomm.config.view import View
+from groupcomm.engine.arrivals import Arrivals
+from groupcomm.engine.operation import Operation
+from groupcomm.membership.link_states import LinkStates
+from groupcomm.membership.neighbours import Neighbours
+from groupcomm.membership.recovery import Recovery
+from groupcomm.ring.announcer import Announcer
+from groupcomm.ring.flow import Flow
+from groupcomm.ring.visit import held_by_ring
+from tests.mutants.mutant import Right, site_mutant
+from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
+from groupcomm.wire.token import Token
+
+
+@site_mutant((Neighbours, "watch"))
+def far_end_unwatched(right: Right) -> Right:
+    """A daemon watches the fellows of its ring only, not the other ends of its links."""
+
+    def watch(self: Neighbours, view: View, gathered_at: float, now: float) -> None:
+        right(self, view, gathered_at, now)
+        numbers = [daemon.number for daemon in view.daemons]
+        ring = view.rings[view.ring_of[numbers.index(self.key[0])]]
+        fellows = {numbers[i] for i in ring}
+        self._watched = [entry for entry in self._watched if entry[0].number in fellows]
+
+    return watch
+
+
+@site_mutant((Operation, "ring_frontier"))
+def forgotten_by_own_site(right: Right) -> Right:
+    """A packet is forgotten once all of one's own site can deliver it, whatever others lack."""
+
+    def ring_frontier(self: Operation, value: int) -> None:
+        right(self, value)
+        for stream in self.streams:
+            stream.forget(min(value, self.blocks.least))
+
+    return ring_frontier
+
+
+@site_mutant((Announcer, "horizon_if_due"))
+def frontier_of_the_teller(right: Right) -> Right:
+    """A horizon notice tells the frontier of the daemon that sends it, not of its ring."""
+
+    def horizon_if_due(self: Announcer, token: Token, _frontier: int, now: float) -> None:
+        right(self, token, self._host.blocks.least, now)
+
+    return horizon_if_due
+
+
+@site_mutant((Arrivals, "_on_horizon"))
+def gateway_counts_at_once(right: Right) -> Right:
+    """Where a notice enters a site it counts although packets that it speaks of are missing."""
+
+    def on_horizon(self: Arrivals, packet: bytes) -> None:
+        right(self, packet)
+        for notice in decode_horizon_untrusted(packet).notices:
+            if notice.ring in self._ring.entered:
+                self._delivery.order.blocks._count(notice.ring, notice.horizon, notice.upto)
+                self._delivery._moved = True
+
+    return on_horizon
+
+
+@site_mutant((Flow, "hear_held"))
+def held_far_unheard(_right: Right) -> Right:
+    """A ring does not hear how much of its stream others hold."""
+
+    def hear_held(_self: Flow, _ring: int, _number: int, _now: float) -> None:
+        """Forget it."""
+
+    return hear_held
+
+
+@site_mutant((HorizonNotice, "encode"))
+def horizon_taken_for_frontier(right: Right) -> Right:
+    """A horizon notice tells the ring's horizon where its frontier belongs."""
+
+    def encode(self: HorizonNotice) -> bytes:
+        self.frontier = self.horizon
+        encoded: bytes = right(self)
+        return encoded
+
+    return encode
+
+
+@site_mutant((Neighbours, "lacking"))
+def membership_not_passed_on(_right: Right) -> Right:
+    """What daemons say to find a view is not passed on to those that do not hear them."""
+
+    def lacking(*_: object) -> list[int]:
+        return []
+
+    return lacking
+
+
+@site_mutant((Announcer, "horizon_if_due"))
+def notice_of_what_is_held(right: Right) -> Right:
+    """A horizon notice speaks of the packets that all its ring holds, not of all with numbers."""
+
+    def horizon_if_due(self: Announcer, token: Token, frontier: int, now: float) -> None:
+        last = token.last
+        token.last = held_by_ring(token, self._ring)
+        right(self, token, frontier, now)
+        token.last = last
+
+    return horizon_if_due
+
+
+@site_mutant((Recovery, "__init__"))
+def recovery_within_the_site(right: Right) -> Right:
+    """When a view ends, only daemons of one site bring each other to hold the same."""
+
+    def init(
+        self: Recovery,
+        host: Any,
+        old: View | None,
+        me: int,
+        proposal: Any,
+        *joins: Any,
+        **more: Any,
+    ) -> None:
+        if old is not None:
+            numbers = {d.number: i for i, d in enumerate(old.daemons)}
+            ring = old.rings[old.ring_of[numbers[me]]]
+            present = {old.daemons[i].number for i in ring}
+            seats = [seat for seat in proposal.seats if seat.number in present]
+            proposal = structs.replace(proposal, seats=seats)
+        right(self, host, old, me, proposal, *joins, **more)
+
+    return init
+
+
+@site_mutant((LinkStates, "join_all"))
+def view_stands_without_a_way(_right: property) -> property:
+    """A view stands although its links do not join all its rings any more."""
+
+    def join_all(_self: LinkStates) -> bool:
+        return True
+
+    return property(join_all)
+
+
+BUGS = (
+    far_end_unwatched,
+    forgotten_by_own_site,
+    frontier_of_the_teller,
+    gateway_counts_at_once,
+    held_far_unheard,
+    horizon_taken_for_frontier,
+    membership_not_passed_on,
+    notice_of_what_is_held,
+    recovery_within_the_site,
+    view_stands_without_a_way,
+)

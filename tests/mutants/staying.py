@@ -1,0 +1,107 @@
+"""Wrong ways to keep messages in the site of their members."""
+
+from typing import Any, cast
+
+from groupcomm.engine.delivery import Delivery
+from groupcomm.engine.subscriptions import Subscriptions
+from groupcomm.engine.withheld import Withheld
+from groupcomm.groups.reach import Reach
+from tests.mutants.mutant import Right, site_mutant
+from groupcomm.stream.packer import Packer, Source
+from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.data import DataPacket
+
+
+@site_mutant((Withheld, "take"))
+def headers_before_the_packet_is_everywhere(right: Right) -> Right:
+    """Headers go out at once, though fellows may lack what they stand for."""
+
+    def take(self: Withheld, _everywhere: int) -> list[tuple[int, bytes]]:
+        self.everywhere = self._stream.held
+        out: list[tuple[int, bytes]] = right(self, self._stream.held)
+        return out
+
+    return take
+
+
+@site_mutant((Delivery, "_note_subscription"))
+def pruned_by_the_senders_group_table(right: Right) -> Right:
+    """What stays is found by the members that the sender's daemon knows, not by subscriptions."""
+
+    def note_subscription(self: Delivery, packet: DataPacket, bundle: Bundle) -> None:
+        right(self, packet, bundle)
+        self.wanted = _ByTable(self)
+
+    return note_subscription
+
+
+class _ByTable(Reach):
+    """What stays, by the group table as it stands."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._table = delivery.groups.table
+        right = delivery.wanted
+        self._fellows, self._elsewhere, self._outside = right._fellows, right._elsewhere, {}
+
+    def _leaves(self, group: str) -> bool:
+        if group[0] == "#":
+            return super()._leaves(group)
+        members = self._table.groups.get(group, {})
+        return any(member.daemon not in self._fellows for member in members)
+
+
+@site_mutant((Subscriptions, "_must_wait"))
+def join_before_all_know(_right: Right) -> Right:
+    """A join gets its number though others do not know yet that its daemon wants the group."""
+
+    def must_wait(_self: Subscriptions, _bundle: Bundle) -> bool:
+        return False
+
+    return must_wait
+
+
+@site_mutant((Packer, "_take"))
+def stays_if_its_first_bundle_does(right: Right) -> Right:
+    """A packet stays in its ring if the first bundle in it does, whatever else it holds."""
+
+    def take(self: Packer, first: Bundle, far: bool, stays: bool) -> Any:
+        source = self.source
+        self.source = cast(Source, _Alike(source, stays))
+        bundles = right(self, first, far, stays)
+        self.source = source
+        return bundles
+
+    return take
+
+
+class _Alike:
+    """A backlog whose bundles all stay, or none does, to whoever packs them."""
+
+    def __init__(self, source: Source, stays: bool) -> None:
+        self.head, self.pop = source.head, source.pop
+        self._stays = stays
+
+    def stays(self, _bundle: Bundle) -> bool:
+        return self._stays
+
+
+@site_mutant((Subscriptions, "unwanted"))
+def unsubscribed_while_a_join_is_under_way(right: Right) -> Right:
+    """A daemon's last member leaves, and it gives the group up though another is about to join."""
+
+    def unwanted(self: Subscriptions, group: str) -> None:
+        joins = self._joins[group]
+        self._joins[group] = 0
+        right(self, group)
+        self._joins[group] = joins
+
+    return unwanted
+
+
+BUGS = (
+    headers_before_the_packet_is_everywhere,
+    join_before_all_know,
+    pruned_by_the_senders_group_table,
+    stays_if_its_first_bundle_does,
+    unsubscribed_while_a_join_is_under_way,
+)

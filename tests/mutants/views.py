@@ -1,0 +1,317 @@
+"""Wrong ways to go from one view to the next."""
+
+from typing import Any
+
+import attrs
+
+from groupcomm.config.view import View
+from groupcomm.engine.daemon import DaemonCore
+from groupcomm.engine.delivery import Delivery
+from groupcomm.engine.desk import Desk
+from groupcomm.engine.ending import Ending
+from groupcomm.engine.heritage import Heritage
+from groupcomm.groups.announcement import Announcement, Announcements
+from groupcomm.membership import agreement as agreement_module
+from groupcomm.membership import gather as gather_module
+from groupcomm.membership.agreement import Agreement
+from groupcomm.membership.membership import Membership
+from groupcomm.membership.proposal import median_reading
+from groupcomm.membership.reach import component
+from groupcomm.membership.readiness import Ready
+from groupcomm.membership.recovery import Recovery
+from groupcomm.membership.union import Union
+from groupcomm.membership.walk import Walk
+from tests.mutants.mutant import Right, mutant
+from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.data import DataPacket
+from groupcomm.wire.membership import Commit, Join, Proposal
+
+
+@mutant((Walk, "deliverable"))
+def transitional_rule_by_the_streams_holes(right: Right) -> Right:
+    """After a stream's first hole all of it is dropped, not only what follows in its chains."""
+
+    def deliverable(self: Walk, packet: DataPacket) -> list[Bundle]:
+        kept: list[Bundle] = right(self, packet)
+        return kept if packet.number <= self._limits.prefix[packet.ring] else []
+
+    return deliverable
+
+
+@mutant((Ending, "bind"))
+def own_horizons_at_the_boundary(_right: Right) -> Right:
+    """The boundary is found from the horizons and frontiers that a daemon knows itself."""
+
+    def bind(self: Ending, union: Union, fellows: frozenset[int]) -> None:
+        self.fellows |= fellows | union.fellows
+
+    return bind
+
+
+@mutant((Ending, "bind"))
+def obligations_forgotten(right: Right) -> Right:
+    """A daemon that has said that it holds the union is not bound by it when the attempt fails."""
+
+    def bind(self: Ending, union: Union, fellows: frozenset[int]) -> None:
+        right(self, union, fellows)
+        self.fellows = frozenset()
+
+    return bind
+
+
+@mutant((Agreement, "all_recovered"))
+def install_before_all_recovered(_right: property) -> property:
+    """A view is installed once all have committed, also while some lack packets of the old one."""
+
+    def all_recovered(self: Agreement) -> bool:
+        return None not in self.commits()
+
+    return property(all_recovered)
+
+
+@mutant((Agreement, "commits"))
+def stale_commits_count(_right: Right) -> Right:
+    """A commit counts for every proposal with the same members, of any attempt."""
+
+    def commits(self: Agreement) -> list[Commit | None]:
+        members = [seat.number for seat in self.proposal.seats]
+        found = [self._peers[number].commit for number in members if number != self._me]
+        return [
+            c if c is not None and [s.number for s in c.proposal.seats] == members else None
+            for c in found
+        ]
+
+    return commits
+
+
+@mutant((Announcements, "complete"))
+def announcements_but_one(_right: property) -> property:
+    """A view's groups are taken as known when the announcement of one daemon is missing."""
+
+    def complete(self: Announcements) -> bool:
+        if len(self.whole) < self._daemons - 1:
+            return False
+        for daemon in range(self._daemons):
+            self.whole.setdefault(daemon, Announcement(b"", (), (), ()))
+        return True
+
+    return property(complete)
+
+
+@mutant((DaemonCore, "freeze"), (Heritage, "announce"))
+def announced_as_of_the_freeze(freeze: Right, _right: Right) -> tuple[Right, Right]:
+    """A daemon announces the sessions and groups of before the old view's last deliveries."""
+    seen: dict[int, list[Bundle]] = {}
+
+    def freeze_and_note(self: DaemonCore) -> None:
+        freeze(self)
+        operation = self.operation
+        if operation is not None and operation.delivery.complete:
+            groups = operation.delivery.groups.table
+            self._heritage.take(groups, operation.key, operation.view.daemons)
+        seen[id(self._heritage)] = _right(self._heritage, self._room)
+
+    def announce(self: Heritage, room: int) -> list[Bundle]:
+        return seen.get(id(self)) or _right(self, room)
+
+    return freeze_and_note, announce
+
+
+@mutant((Announcements, "together"))
+def everybody_came_along(_right: Right) -> Right:
+    """The vs_set of a group view names all members, whoever came from the same view or not."""
+
+    def together(self: Announcements, me: int, keys: object) -> frozenset[int]:
+        return frozenset(self.whole)
+
+    return together
+
+
+@mutant((agreement_module, "make_view"))
+def merge_keeps_the_lower_counter(right: Right) -> Right:
+    """The counter of a new view follows the lowest of its members' counters."""
+
+    def make_view(config: Any, proposal: Any, joins: dict[int, Join]) -> View:
+        view: View = right(config, proposal, joins)
+        counter = min(join.counter for join in joins.values()) + 1
+        return attrs.evolve(view, id=view.id._replace(counter=counter))
+
+    return make_view
+
+
+@mutant((gather_module, "find_ready"), (agreement_module, "make_view"))
+def views_wait_for_every_disk(_right: Right, make_view: Right) -> tuple[Right, Right]:
+    """The counter of a view follows physical time, and who has not reserved it is waited for."""
+
+    def find_ready(mutual: Any, _claims: object, me: int) -> Ready:
+        return Ready(component(mutual, me), 0)
+
+    def make_late_view(config: Any, proposal: Proposal, joins: dict[int, Join]) -> View:
+        view: View = make_view(config, proposal, joins)
+        counter = max(view.id.counter, median_reading(joins))
+        return attrs.evolve(view, id=view.id._replace(counter=counter))
+
+    return find_ready, make_late_view
+
+
+@mutant((Membership, "_step_operational"))
+def beacon_only_when_idle(right: Right) -> Right:
+    """Beacons are left out while there are packets to deliver: a busy cluster never merges."""
+
+    def step_operational(self: Membership, now: float) -> None:
+        host: Any = self._host
+        operation = host.operation
+        standing = self._standing
+        if operation is not None and operation.holds_packets and now >= standing._beacon_due:
+            standing._beacon_due = now + self._timing.beacon_interval_s
+        right(self, now)
+
+    return step_operational
+
+
+@mutant((DaemonCore, "freeze"))
+def old_view_goes_on(_right: Right) -> Right:
+    """While the next view is agreed on, packets of the present one are taken and delivered."""
+
+    def freeze(self: DaemonCore) -> None:
+        self._early.clear()
+        self._frozen = self.operation is None
+
+    return freeze
+
+
+@mutant((Ending, "_deliver"))
+def walked_twice(right: Right) -> Right:
+    """What was delivered before the view ended is delivered once more at its end."""
+
+    def deliver(self: Ending, bundles: list[Bundle]) -> None:
+        for stream in self._delivery.streams:
+            for packet in stream.packets.values():
+                for bundle in packet.bundles:
+                    if bundle.given and bundle.kind <= 1:
+                        self._delivery.release(bundle)
+        right(self, bundles)
+
+    return deliver
+
+
+@mutant((Desk, "end"))
+def fragments_go_on(_right: Right) -> Right:
+    """A message in fragments goes on in the next view where it was, not from its beginning."""
+
+    def end(self: Desk) -> None:
+        for session in self.sessions.values():
+            session.numbered.clear()
+
+    return end
+
+
+@mutant((Desk, "end"))
+def waiting_lost_with_the_view(right: Right) -> Right:
+    """What waits for a number when a view ends is forgotten."""
+
+    def end(self: Desk) -> None:
+        right(self)
+        kept = [b for b in self.backlog.clear() if not b.groups or b.kind > 1]
+        self.backlog.extend(kept)
+
+    return end
+
+
+@mutant((Desk, "end"))
+def credit_lost_with_the_view(right: Right) -> Right:
+    """What waits when a view ends is charged to its session once more; nobody gives it back."""
+
+    def end(self: Desk) -> None:
+        right(self)
+        for bundle in self.backlog:
+            session = self.sessions.get(bundle.session)
+            if session is not None:
+                session.backlog_bytes += 64 * 1024
+
+    return end
+
+
+@mutant((Ending, "prepare"))
+def safe_whatever_the_frontier(right: Right) -> Right:
+    """Before the boundary SAFE messages are delivered that some daemon may not hold."""
+
+    def prepare(self: Ending, union: Any, fellows: frozenset[int]) -> bool:
+        for ring in range(len(self._delivery.streams)):
+            self._delivery.order.frontiers.raise_to(ring, self._delivery.order.blocks.least)
+        sound: bool = right(self, union, fellows)
+        return sound
+
+    return prepare
+
+
+@mutant((DaemonCore, "__init__"))
+def view_counters_forgotten(right: Right) -> Right:
+    """A daemon that starts does not look on its disk which view counters it has used."""
+
+    def init(self: DaemonCore, config: Any, start: Any, **more: Any) -> None:
+        right(self, config, attrs.evolve(start, counter=0), **more)
+
+    return init
+
+
+@mutant((Recovery, "__init__"))
+def fellows_by_name_alone(right: Right) -> Right:
+    """All who were in the old view count as coming from it, wherever they have been since."""
+
+    def init(
+        self: Recovery,
+        host: Any,
+        old: View | None,
+        me: int,
+        proposal: Any,
+        *joins: Any,
+        **more: Any,
+    ) -> None:
+        right(self, host, old, me, proposal, *joins, **more)
+        if old is not None:
+            present = {(seat.number, seat.random_id) for seat in proposal.seats}
+            self.fellows = frozenset(
+                index
+                for index, daemon in enumerate(old.daemons)
+                if (daemon.number, daemon.incarnation.random_id) in present
+            )
+
+    return init
+
+
+@mutant((Delivery, "_release"))
+def delivery_before_announcements(right: Right) -> Right:
+    """Messages are given out while groups of the view are not known yet."""
+
+    def release(self: Delivery, bundle: Bundle) -> None:
+        if not self.complete and bundle.groups:
+            self.release(bundle)
+        else:
+            right(self, bundle)
+
+    return release
+
+
+BUGS = (
+    transitional_rule_by_the_streams_holes,
+    own_horizons_at_the_boundary,
+    obligations_forgotten,
+    install_before_all_recovered,
+    stale_commits_count,
+    announcements_but_one,
+    announced_as_of_the_freeze,
+    everybody_came_along,
+    merge_keeps_the_lower_counter,
+    views_wait_for_every_disk,
+    beacon_only_when_idle,
+    old_view_goes_on,
+    walked_twice,
+    fragments_go_on,
+    waiting_lost_with_the_view,
+    credit_lost_with_the_view,
+    safe_whatever_the_frontier,
+    view_counters_forgotten,
+    fellows_by_name_alone,
+    delivery_before_announcements,
+)

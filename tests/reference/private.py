@@ -1,0 +1,110 @@
+"""P1 to P4: disconnects, names and private messages."""
+
+from groupcomm.trace.events import Ask, Bounce, Member, Send
+from tests.reference.deliveries import Deliveries
+from tests.reference.facts import Facts, Released
+from tests.reference.tables import Tables
+from tests.reference.terms import (
+    CONNECT,
+    DISCONNECT,
+    RELIABLE,
+    Name,
+    private_name,
+    told_position,
+)
+
+
+class Private:
+    """Judges who has gone, and what is for one client only."""
+
+    def __init__(self, facts: Facts, tables: Tables, deliveries: Deliveries) -> None:
+        self.facts = facts
+        self.tables = tables
+        self.deliveries = deliveries
+        self.found: set[str] = set()
+
+    def judge(self) -> set[str]:
+        """The ids of violated properties."""
+        self._judge_gone()
+        self._judge_names()
+        self._judge_bounces()
+        return self.found
+
+    def _judge_gone(self) -> None:
+        """P1 and P3."""
+        for index, event in self.facts.all(Member):
+            if event.cause == "disconnect":
+                for gone in event.changed:
+                    first = [r for r in self._disconnects(gone) if r.index < index][:1]
+                    if [r.position() for r in first] != [told_position(event.pos)]:
+                        self.found.add("P1")
+                    for later, deliver in self.deliveries.kept:
+                        if later > index and (deliver.c, deliver.s) == (event.c, gone):
+                            self.found.add("P3")
+
+    def _disconnects(self, client: str) -> list[Released]:
+        """The Releases of a disconnect."""
+        return [
+            r for r in self.facts.everywhere() if r.event.kind == DISCONNECT and r.event.c == client
+        ]
+
+    def _judge_names(self) -> None:
+        """P4."""
+        connects = [event.c for _, event in self.facts.all(Ask) if event.what == "connect"]
+        if len(connects) != len(set(connects)):
+            self.found.add("P4")
+        for released in self.facts.everywhere():
+            event = released.event
+            if event.kind == CONNECT and self.facts.home(event.c) == event.p:
+                names = self.tables.at(event.p, released.index).names
+                if private_name(event.c) in names:
+                    self.found.add("P4")
+
+    # ---- what comes back ----
+
+    def _judge_bounces(self) -> None:
+        """P2."""
+        seen = set()
+        for index, event in self.facts.all(Bounce):
+            name = (event.c, event.m)
+            if (name, event.target) in seen or not self._comes_back(name, event.target, index):
+                self.found.add("P2")
+            seen.add((name, event.target))
+        for name in self.facts.messages():
+            if self.facts.stays(name[0]):
+                for target in self.facts.to(name):
+                    missing = (name, target) not in seen
+                    if missing and self._comes_back(name, target, self.facts.end):
+                        self.found.add("P2")
+
+    def _comes_back(self, name: Name, private: str, before: int) -> bool:
+        """Whether nobody of that name was there at the message's position, as known by then."""
+        facts, home = self.facts, self.facts.home(name[0])
+        accepts = facts.accepted.get(name)
+        if home is None or not accepts or accepts[0] >= before:
+            return False
+        if not isinstance(facts.item(name), Send) or facts.level(name) < RELIABLE:
+            return False
+        known = facts.at_home(name)
+        if private not in facts.to(name) or private[0] != "#" or known is None:
+            return False
+        released, position = known
+        if released.index >= before:
+            return False
+        target = self.tables.target(name, private)
+        if target is None or not self._is_there(target, home, released.view, before):
+            return True
+        return any(
+            r.event.p == home and r.view == released.view and r.position() < position
+            for r in self._disconnects(target)
+            if r.index < before
+        )
+
+    def _is_there(self, client: str, process: str, view: str, before: int) -> bool:
+        """Whether a client was or came into the table of a process in a view."""
+        if client in self.tables.start(process, view).names.values():
+            return True
+        return any(
+            r.index < before and r.view == view and r.event.kind == CONNECT and r.event.c == client
+            for r in self.facts.releases[process]
+        )

@@ -1,0 +1,253 @@
+"""Wrong ways to keep the rules of security, which tests find rather than the simulator's oracles.
+
+An oracle judges what programs and daemons were told; these bugs let somebody in, or repeat a nonce,
+and nobody is told anything wrong. docs/mutants.md lists them, each with the test that finds it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from groupcomm.config.view import Incarnation
+from groupcomm.engine.desk import Desk
+from groupcomm.engine.guard import Guard
+from groupcomm.engine.keeper import Keeper
+from groupcomm.groups.table import GroupTable
+from groupcomm.security import opening, sealing
+from groupcomm.security.channels import Channel
+from groupcomm.security.exchange import Exchange
+from groupcomm.security.hello import Introductions, Reply
+from groupcomm.security.identity import Signer, Start
+from groupcomm.security.layout import Opened
+from groupcomm.security.opening import Opener
+from groupcomm.security.quotas import Account
+from groupcomm.security.rotation import Rotation
+from groupcomm.security.secret_sealing import SecretOpener
+from groupcomm.session.daemon import DaemonSession
+from groupcomm.wire.introduction import NO_WRAP
+from groupcomm.wire.keys import KeyReport
+from tests.mutants.mutant import Right, mutant
+
+_DERIVED: Final = ((sealing, "derive_key"), (opening, "derive_key"))
+_ANY_START: Final = Incarnation(0, 0)
+
+# ---- datagrams ----
+
+
+@mutant((Opener, "_open_stranger"))
+def taken_without_a_proof(right: Right) -> Right:
+    """A start of a daemon counts as proved as soon as a datagram of it has a right seal."""
+
+    def open_stranger(self: Opener, *arguments: Any) -> Opened:
+        opened: Opened = right(self, *arguments)
+        self.trust(opened.sender, opened.incarnation, dict.fromkeys(Channel, opened.counter))
+        opened.proven = True
+        return opened
+
+    return open_stranger
+
+
+@mutant((Introductions, "on_hello"))
+def proof_counts_again(right: Right) -> Right:
+    """A copy of a proof begins windows anew after they had to be forgotten."""
+
+    def on_hello(self: Introductions, *arguments: Any, **options: Any) -> Reply:
+        self.forgot = False
+        reply: Reply = right(self, *arguments, **options)
+        return reply
+
+    return on_hello
+
+
+@mutant(*_DERIVED)
+def keys_outlive_the_start(seals: Right, opens: Right) -> tuple[Right, Right]:
+    """Keys do not depend on the start of a daemon, whose counters begin anew."""
+
+    def without_start(right: Right) -> Right:
+        def derive(secret: bytes, cluster: int, sender: int, _: object, *place: int) -> bytes:
+            key: bytes = right(secret, cluster, sender, _ANY_START, *place)
+            return key
+
+        return derive
+
+    return without_start(seals), without_start(opens)
+
+
+@mutant(*_DERIVED)
+def channels_share_a_key(seals: Right, opens: Right) -> tuple[Right, Right]:
+    """All channels of a daemon have one key, though each counts for itself."""
+
+    def without_channel(right: Right) -> Right:
+        def derive(*who: Any) -> bytes:
+            *others, _channel, epoch = who
+            key: bytes = right(*others, 0, epoch)
+            return key
+
+        return derive
+
+    return without_channel(seals), without_channel(opens)
+
+
+# ---- changing the key ----
+
+
+@mutant((Rotation, "_agree"))
+def promoted_before_all_have_it(right: Right) -> Right:
+    """A daemon seals with a new key as soon as it has it, whoever lacks it."""
+
+    def agree(self: Rotation, reports: Sequence[KeyReport]) -> None:
+        target = max(max(report.active, report.wish) for report in reports)
+        if target in self.keys.keys:
+            self._seal_with(target)
+        right(self, reports)
+
+    return agree
+
+
+@mutant((Keeper, "retire"))
+def retired_at_once(right: Right) -> Right:
+    """A key is erased while datagrams that are sealed with it may be on their way."""
+
+    def retire(self: Keeper, number: int, *, without_missing: bool) -> None:
+        self._sealed_since = 0.0
+        right(self, number, without_missing=without_missing)
+
+    return retire
+
+
+# ---- who may do what ----
+
+
+@mutant((Desk, "review"))
+def only_joins_are_judged(_right: Right) -> Right:
+    """Rules are asked when somebody joins; other rules do not concern who is a member."""
+
+    def review(_self: Desk) -> None:
+        pass
+
+    return review
+
+
+@mutant((Desk, "govern"))
+def judged_once(right: Right) -> Right:
+    """What a session was allowed to send it may send for ever, whatever the rules become."""
+
+    def govern(self: Desk, *rules: Any) -> None:
+        allowed = {number: set(session.allowed) for number, session in self.sessions.items()}
+        right(self, *rules)
+        for number, session in self.sessions.items():
+            session.allowed |= allowed[number]
+
+    return govern
+
+
+@mutant((GroupTable, "own_principals"))
+def principals_stay_behind(_right: Right) -> Right:
+    """A daemon does not bring into a new view whose its sessions are."""
+
+    def own_principals(_self: GroupTable) -> list[tuple[int, str]]:
+        return []
+
+    return own_principals
+
+
+# ---- quotas ----
+
+
+@mutant((Account, "charge"))
+def nothing_is_charged(_right: Right) -> Right:
+    """Quotas are set, and nothing that a program sends counts."""
+
+    def charge(_self: Account, _now: float, **_amounts: int) -> None:
+        pass
+
+    return charge
+
+
+@mutant((Guard, "_forget"))
+def charged_for_nothing(right: Right) -> Right:
+    """A membership counts for the quota also when the group was left."""
+
+    def forget(self: Guard, session: DaemonSession, group: str) -> None:
+        counted = group in session.groups
+        right(self, session, group)
+        if counted:
+            self._memberships[session.principal] += 1
+
+    return forget
+
+
+# ---- identities ----
+
+
+@mutant((Signer, "check"))
+def anybody_signs(_: Right) -> Right:
+    """Nobody looks whether a daemon has signed what is said in its name."""
+
+    def check(self: Signer, *arguments: Any) -> None:
+        """All are taken at their word."""
+
+    return check
+
+
+@mutant((Exchange, "_wrap"))
+def wrapped_for_an_old_key(right: Right) -> Right:
+    """Secrets of a view are given to keys of the view before, which an intruder may know."""
+
+    def wrap(self: Exchange, start: Start, peer: Any) -> bytes:
+        peer.view = self._pair.view
+        secrets: bytes = right(self, start, peer)
+        return secrets
+
+    return wrap
+
+
+@mutant((Exchange, "_wrap"))
+def wrapped_anew(right: Right) -> Right:
+    """Each introduction is wrapped anew, with the nonce that the key has seen already."""
+
+    def wrap(self: Exchange, start: Start, peer: Any) -> bytes:
+        peer.wrap = NO_WRAP
+        secrets: bytes = right(self, start, peer)
+        return secrets
+
+    return wrap
+
+
+@mutant((Exchange, "erase_before"))
+def secrets_are_kept(_: Right) -> Right:
+    """What opened a view's datagrams is kept after they cannot be under way any more."""
+
+    def erase_before(self: Exchange, start: Start, number: int) -> None:
+        """Nothing is erased."""
+
+    return erase_before
+
+
+@mutant((SecretOpener, "forget_daemon"))
+def evicted_is_heard(_: Right) -> Right:
+    """Who was evicted gets no new secrets, and is heard with those that it had."""
+
+    def forget_daemon(self: SecretOpener, number: int) -> None:
+        """It goes on."""
+
+    return forget_daemon
+
+
+BUGS = (
+    taken_without_a_proof,
+    proof_counts_again,
+    keys_outlive_the_start,
+    channels_share_a_key,
+    promoted_before_all_have_it,
+    retired_at_once,
+    only_joins_are_judged,
+    judged_once,
+    principals_stay_behind,
+    nothing_is_charged,
+    charged_for_nothing,
+    anybody_signs,
+    wrapped_for_an_old_key,
+    wrapped_anew,
+    secrets_are_kept,
+    evicted_is_heard,
+)
