@@ -47,37 +47,37 @@ format: .venv/.test  ## rewrite the sources in the common format
 	@$(PYTHON) -m ruff check --fix
 
 figures: .venv/.test  ## measure the simulator, delays of every level, the oracles, a daemon
-	@$(PYTHON) tests/simulation/bench_simulator.py
-	@$(PYTHON) -m tests.daemon.bench_daemons
+	@$(PYTHON) tests/groupcomm/sim/bench_simulator.py
+	@$(PYTHON) -m tests.groupcommd.bench_daemons
 
 costs: .venv/.test  ## what a message costs: steps, datagrams, bytes and calls, in virtual time
 	@$(PYTHON) -m tests.costs.table
 
 bench-check: .venv/.test  ## is it slower than recorded? figures by yardsticks; some minutes
-	@$(PYTHON) -m tests.guard.check
+	@$(PYTHON) -m tests.campaigns.guard.check
 
 bench-record: .venv/.test  ## write down how fast it is now, for bench-check
-	@$(PYTHON) -m tests.guard.check --record
+	@$(PYTHON) -m tests.campaigns.guard.check --record
 
 fuzz: .venv/.fuzz  ## bytes for every decoder for FUZZ_SECONDS (60), guided by coverage; or INPUTS each
-	@$(PYTHON) tests/fuzz/fuzz_decoders.py \
+	@$(PYTHON) tests/campaigns/fuzz/fuzz_decoders.py \
 		$(if $(INPUTS),--table --inputs $(INPUTS),-max_total_time=$(FUZZ_SECONDS))
 
 soak: .venv/.test  ## hunt every mutant anew, then new seeds for SOAK_MINUTES (60); resumes
-	@$(PYTHON) tests/simulation/soak.py --minutes $(SOAK_MINUTES)
+	@$(PYTHON) tests/groupcomm/sim/soak.py --minutes $(SOAK_MINUTES)
 
 chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) kills, stops, partitions, judged
-	@$(PYTHON) -m tests.chaos.campaign --disasters $(DISASTERS)
-	@$(PYTHON) -m tests.chaos.campaign --disasters $(DISASTERS) --sites 3
+	@$(PYTHON) -m tests.campaigns.chaos.campaign --disasters $(DISASTERS)
+	@$(PYTHON) -m tests.campaigns.chaos.campaign --disasters $(DISASTERS) --sites 3
 
 sites-kill: .venv/.test  ## gateways of three sites killed KILLS (100) times: when is traffic on again?
-	@$(PYTHON) -m tests.chaos.sites_kill --kills $(KILLS)
+	@$(PYTHON) -m tests.campaigns.chaos.sites_kill --kills $(KILLS)
 
 namespaces: .venv/.test  ## sites and networks on interfaces of their own; needs root
-	@$(PYTHON) -m tests.daemon.namespaces
+	@$(PYTHON) -m tests.groupcommd.namespaces
 
 campaigns: .venv/.test  ## flush, mutex, store, recorder, Spark under kills; junk, rude programs, files, disks, memory, attackers
-	@$(PYTHON) -m tests.flush.campaign --changes 140
+	@$(PYTHON) -m tests.campaigns.flush.campaign --changes 140
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 10000 --kills 20
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 1000 --kills 5 --form acknowledged
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 1000 --kills 5 --form lamport
@@ -94,7 +94,7 @@ campaigns: .venv/.test  ## flush, mutex, store, recorder, Spark under kills; jun
 
 bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, ROUNDS (3) times
 	@.ci/peers
-	@$(PYTHON) -m tests.peers.bench --rounds $(ROUNDS)
+	@$(PYTHON) -m tests.campaigns.peers.bench --rounds $(ROUNDS)
 
 browser-test: .venv/.test  ## pages in a real browser; installs Debian's chromium if you are root
 	@.ci/browser

@@ -14,7 +14,7 @@ from groupcomm_tools.traces import trace_events
 from groupcomm_tools.view.build import make_diagram
 from groupcomm_tools.view.page import make_page
 from tests.browser.chromium import missing, open_browser
-from tests.clients.view.traces import traffic
+from tests.groupcomm_tools.view.traces import traffic
 
 ROUNDS: Final = 5
 MESSAGES: Final = 10_000

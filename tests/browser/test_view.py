@@ -20,9 +20,9 @@ from groupcomm_client import Connection, connect
 from groupcomm_tools.cli import main
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.view.build import make_diagram
-from tests.algorithms.schedules import late_cause
 from tests.browser.conftest import Show, View, write_page
-from tests.clients.view.traces import buggy, parted, random_run, traffic
+from tests.groupcomm.algorithms.schedules import late_cause
+from tests.groupcomm_tools.view.traces import buggy, parted, random_run, traffic
 
 
 def count(page: Page, selector: str) -> int:

@@ -22,7 +22,7 @@ from groupcomm.errors import GroupCommError
 from groupcomm.events import Message
 from groupcomm_client import connect
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
-from tests.daemon.hosts import run as command
+from tests.groupcommd.hosts import run as command
 
 NAMES: Final = "abc"
 KEY: Final = "sites.main.daemons"

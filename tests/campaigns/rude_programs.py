@@ -26,7 +26,7 @@ from groupcomm_tools.bench.tls import over_tls
 from groupcomm_tools.local_cluster import LocalCluster
 from tests.campaigns.junk import NAMES, Phase, Round, Stage, burners, summary, tell
 from tests.campaigns.programs import Program
-from tests.simulation.rude_frames import ATTACKS
+from tests.groupcomm.sim.rude_frames import ATTACKS
 
 BAR: Final = 2.0
 PHASES: Final = ("quiet", "rude", "burner")

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
-from tests.simulation.rude_frames import ATTACKS
+from tests.groupcomm.sim.rude_frames import ATTACKS
 
 READ_BYTES = 1 << 18
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from tests.spark.standalone import standalone
-from tests.spark.test_source import make_epoch
+from tests.groupcomm_spark.standalone import standalone
+from tests.groupcomm_spark.test_source import make_epoch
 
 ROWS: Final = 70
 WORKERS: Final = 2
@@ -28,7 +28,7 @@ def run(folder: Path) -> dict[str, list[list[Any]]]:
     with standalone(folder / "cluster", workers=WORKERS) as master:
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "tests.spark.standalone_job"),
+                *(sys.executable, "-m", "tests.groupcomm_spark.standalone_job"),
                 *(master, folder / "log", folder / "checkpoint"),
             ],
             capture_output=True,

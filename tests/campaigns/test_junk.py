@@ -13,8 +13,8 @@ from tests.campaigns import junk
 from tests.campaigns.junk import PHASES, Phase, Round, judge
 from tests.campaigns.junk_made import KINDS
 from tests.campaigns.junk_made import junk as make
-from tests.clients.test_bench_matrix import figures
-from tests.core.security.daemons import aes_opener, aes_sealer, refused
+from tests.groupcomm.security.daemons import aes_opener, aes_sealer, refused
+from tests.groupcomm_tools.test_bench_matrix import figures
 
 REASONS = {
     "random": {"version", "suite", "short"},

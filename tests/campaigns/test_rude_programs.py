@@ -11,7 +11,7 @@ from tests.campaigns import rude_programs
 from tests.campaigns.junk import Round
 from tests.campaigns.rude_programs import PHASES, judge, page
 from tests.campaigns.test_junk import QUIET
-from tests.clients.test_bench_matrix import figures
+from tests.groupcomm_tools.test_bench_matrix import figures
 
 
 def played(p99_ms: float, **changes: Any) -> Round:

@@ -1,0 +1,228 @@
+"""Chaos: real daemons and programs under load, with kills, stops and partitions, judged.
+
+In rounds, each with a new cluster. What every daemon and program did is traced, and each round's
+traces are judged by the oracles that judge the simulator's. `make chaos` runs it.
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import attrs
+import trio
+
+from groupcomm.errors import GroupCommError
+from groupcomm_tools.relay import Line
+from groupcomm_tools.topology import Topology
+from tests.campaigns.chaos.disasters import DISASTERS, Disaster, Outcome
+from tests.campaigns.chaos.programs import Load
+from tests.campaigns.chaos.sites import MAX_DAEMONS, SITES_IN_TURN, describe, draw_topology
+from tests.campaigns.chaos.stage import open_stage
+
+
+@attrs.define
+class Figures:
+    """What all rounds have shown so far."""
+
+    outcomes: list[Outcome] = attrs.field(factory=list)
+    failures: list[str] = attrs.field(factory=list)
+    sent: int = 0
+    deliveries: int = 0
+    events: int = 0
+    violations: int = 0
+    loaded_s: float = 0.0
+    judged_s: float = 0.0
+
+    def summary(self) -> dict[str, Any]:
+        """As JSON, times in milliseconds."""
+        views, heals = defaultdict(list), defaultdict(list)
+        for outcome in self.outcomes:
+            if outcome.view_ms is not None:
+                views[outcome.kind].append(outcome.view_ms)
+            if outcome.heal_ms is not None:
+                heals[outcome.kind].append(outcome.heal_ms)
+        return {
+            "disasters": len(self.outcomes),
+            "violations": self.violations,
+            "failures": self.failures,
+            "sent": self.sent,
+            "sent_per_s": round(self.sent / self.loaded_s) if self.loaded_s else 0,
+            "deliveries": self.deliveries,
+            "events": self.events,
+            "view_ms": {kind: spread(found) for kind, found in sorted(views.items())},
+            "heal_ms": {kind: spread(found) for kind, found in sorted(heals.items())},
+            "loaded_s": round(self.loaded_s, 1),
+            "judged_s": round(self.judged_s, 1),
+        }
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Count, median and the like."""
+    ordered = sorted(values)
+    p95 = ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)]
+    return {
+        "n": len(ordered),
+        "p50": round(statistics.median(ordered), 1),
+        "p95": round(p95, 1),
+        "max": round(ordered[-1], 1),
+    }
+
+
+class Campaign:
+    """Rounds of disasters.
+
+    Args:
+        options: `disasters` in all, `round` of one cluster, `seed`, and whether to `keep` all
+            traces.
+        load: what programs do.
+        kinds: of disasters, in turn.
+        draw: gives the daemons of a round.
+        within: what lies between daemons of one site; None if they talk directly.
+        look: is told the folder of each round's traces, once they were judged.
+    """
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        load: Load,
+        kinds: Sequence[Disaster],
+        draw: Callable[[Random], Topology],
+        *,
+        within: Line | None = None,
+        look: Callable[[Path], None] = lambda _: None,
+    ) -> None:
+        self._options = options
+        self._load = load
+        self._kinds = kinds
+        self._draw = draw
+        self._within = within
+        self._look = look
+        self.figures = Figures()
+
+    async def run(self) -> None:
+        """All rounds."""
+        kinds, size = self._kinds, self._options.round
+        todo = [kinds[n % len(kinds)] for n in range(self._options.disasters)]
+        for number, first in enumerate(range(0, len(todo), size), 1):
+            folder = Path(tempfile.mkdtemp(prefix=f"chaos-{number}-"))
+            started = time.monotonic()
+            try:
+                await self._round(folder, number, todo[first : first + size])
+            except* GroupCommError as group:
+                self.figures.failures += [f"round {number}: {e}" for e in _leaves(group)]
+            self.figures.loaded_s += time.monotonic() - started
+            good = self._judge(folder, number)
+            self._look(folder)
+            self._tell(number, folder if not good else None)
+            if good and not self._options.keep:
+                shutil.rmtree(folder)
+
+    async def _round(self, folder: Path, number: int, disasters: Sequence[Disaster]) -> None:
+        seed = f"{self._options.seed} {number}"
+        rng = Random(seed)
+        topology = self._draw(rng)
+        if topology.links:
+            print(f"round {number}: {describe(topology)}", file=sys.stderr, flush=True)
+        async with open_stage(folder, seed, self._load, topology, self._within) as stage:
+            for disaster in disasters:
+                await trio.sleep(rng.uniform(0.3, 0.8))
+                self.figures.outcomes.append(await disaster(stage, rng))
+            await stage.settle()
+
+    def _judge(self, folder: Path, number: int) -> bool:
+        """Have the oracles judge a round's traces; whether everything holds."""
+        started = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-m", "groupcomm_tools.cli", "check", str(folder), "--json"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        figures = self.figures
+        figures.judged_s += time.monotonic() - started
+        for path in folder.glob("session-*.jsonl"):
+            text = path.read_bytes()
+            figures.sent += text.count(b'{"e":"send"')
+            figures.deliveries += text.count(b'{"e":"dlv"')
+        if done.returncode not in (0, 1) or not done.stdout:
+            figures.failures.append(f"round {number}: not judged: {done.stderr.strip()[-500:]}")
+            return False
+        found = json.loads(done.stdout)
+        figures.events += found["events"]
+        figures.violations += found["violations"]
+        if not found["complete"]:
+            figures.failures.append(f"round {number}: its end was not reached")
+        if done.returncode:
+            sys.stderr.write(done.stderr[:4000])
+        return done.returncode == 0 and bool(found["complete"])
+
+    def _tell(self, number: int, kept: Path | None) -> None:
+        figures = self.figures
+        print(
+            f"round {number}: {len(figures.outcomes)} of {self._options.disasters} disasters,"
+            f" {figures.sent} messages, {figures.deliveries} deliveries,"
+            f" {figures.violations} violations, {len(figures.failures)} failures"
+            + (f"; traces are in {kept}" if kept else ""),
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _leaves(group: BaseExceptionGroup[GroupCommError]) -> list[GroupCommError]:
+    return [
+        leaf
+        for error in group.exceptions
+        for leaf in (_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a campaign; 0 if nothing was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--disasters", type=int, default=200, metavar="N", help="in all (200)")
+    parser.add_argument("--round", type=int, default=12, metavar="N", help="of one cluster (12)")
+    parser.add_argument("--sites", type=int, default=1, metavar="N", help="that are apart (1)")
+    parser.add_argument(
+        "--daemons", type=int, metavar="N", help="in all (3; two for each of several sites)"
+    )
+    parser.add_argument(
+        "--rate", type=float, metavar="R", help="messages a second (1800; 600 with several sites)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of load and disasters (1)")
+    names = sorted({disaster.__name__ for disaster in SITES_IN_TURN})
+    parser.add_argument("--only", default="", choices=names, help="disasters of this kind only")
+    parser.add_argument("--keep", action="store_true", help="keep all traces")
+    options = parser.parse_args(arguments)
+    if options.sites == 1 and options.only not in ("", *(d.__name__ for d in DISASTERS)):
+        parser.error(f"--only {options.only} is for several sites; give --sites, too")
+    if options.daemons is None:
+        options.daemons = 3 if options.sites == 1 else 2 * options.sites
+    if options.rate is None:
+        options.rate = 1800.0 if options.sites == 1 else 600.0
+    if not options.sites <= options.daemons <= MAX_DAEMONS:
+        parser.error(f"{options.daemons} daemons; there are one a site to {MAX_DAEMONS}")
+    chosen = DISASTERS if options.sites == 1 else SITES_IN_TURN
+    campaign = Campaign(
+        options,
+        Load(rate=options.rate),
+        [disaster for disaster in chosen if options.only in ("", disaster.__name__)],
+        lambda rng: draw_topology(rng, options.daemons, options.sites),
+        within=Line(),
+    )
+    trio.run(campaign.run)
+    print(json.dumps(campaign.figures.summary()))
+    return 1 if campaign.figures.violations or campaign.figures.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""One round's cluster: daemons and programs as processes, a relay between the daemons, traces."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from groupcomm.errors import GroupCommError
+from groupcomm.host.trace_file import TraceFile, now_us
+from groupcomm.trace.events import Ask, Fail, Quiet
+from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.relay import Line, Relay
+from groupcomm_tools.topology import Topology
+from groupcommd.config_file import read_addresses
+from tests.campaigns.chaos.programs import Load, ProgramProcess
+
+PATIENCE_S: Final = 30.0
+LOOK_S: Final = 0.01
+QUIET_S: Final = 1.5
+"""Programs that hear nothing for so long have heard all."""
+
+
+class DidNotConverge(GroupCommError):
+    """What had to come has not come."""
+
+
+class Stage:
+    """All processes of a round.
+
+    Attributes:
+        cluster: the daemons.
+        relay: between them.
+        programs: by the name of their daemon.
+        topology: in which sites the daemons are.
+        names: of all daemons.
+    """
+
+    def __init__(
+        self, cluster: LocalCluster, relay: Relay, trace: Path, seed: str, topology: Topology
+    ) -> None:
+        self.cluster = cluster
+        self.relay = relay
+        self.topology = topology
+        self.names = topology.daemons
+        self.programs: dict[str, ProgramProcess] = {}
+        self._folder = trace
+        self._trace = TraceFile(trace / "harness.jsonl")
+        self._seed = seed
+
+    def others(self, *victims: str) -> list[str]:
+        """All daemons but these."""
+        return [name for name in self.names if name not in victims]
+
+    async def start_programs(self, nursery: trio.Nursery, load: Load) -> None:
+        """One at each daemon."""
+        self._nursery = nursery
+        for name in self.names:
+            share = 1 / len(self.names)
+            program = ProgramProcess(self.cluster[name], load, share, self._folder)
+            self.programs[name] = program
+            await program.start(nursery, self._seed)
+
+    async def until(self, what: str, ready: object) -> None:
+        """Wait until something is so.
+
+        Raises:
+            DidNotConverge: it is not, for long.
+        """
+        assert callable(ready)
+        with trio.move_on_after(PATIENCE_S):
+            while not ready():
+                await trio.sleep(LOOK_S)
+            return
+        raise DidNotConverge(f"after {PATIENCE_S:g} s not yet: {what}")
+
+    async def view(self, names: Sequence[str], since: int) -> float:
+        """Wait until all programs of these daemons are told of one view with just them.
+
+        Returns:
+            Milliseconds from `since` until all sessions that were there then had been told.
+        """
+        daemons = tuple(sorted(names))
+        programs = [self.programs[name] for name in daemons]
+        await self.until(f"one view of {', '.join(daemons)}", lambda: _all_in(programs, daemons))
+        return (max(p.told_at(daemons, since) for p in programs) - since) / 1000
+
+    async def gone(self, user: str, since: int) -> float:
+        """Wait until no group of any open session has members whose name begins so.
+
+        Returns:
+            Milliseconds from `since` until the last session knew that they had gone.
+        """
+        last = since
+
+        def is_gone() -> bool:
+            nonlocal last
+            views = [view for p in self.programs.values() for view in p.views_with(f"#{user}.")]
+            last = max([last, *(gone_at for _, gone_at in views)])
+            return not any(is_there for is_there, _ in views)
+
+        await self.until(f"{user} is gone from all groups", is_gone)
+        return (last - since) / 1000
+
+    async def kill_daemon(self, name: str) -> int:
+        """Kill -9; when. Returns once its programs know."""
+        at = now_us()
+        self.cluster[name].kill()
+        self._note_kill(name)
+        await self.lost(name)
+        return at
+
+    def _note_kill(self, name: str) -> None:
+        starts = len(list(self._folder.glob(f"daemon-{name}-*.jsonl")))
+        self._trace.record(Fail(now_us(), f"{name}/{starts}"))
+
+    async def leave(self, name: str) -> None:
+        """Have a daemon leave in order.
+
+        Raises:
+            DidNotConverge: it takes too long; it was killed.
+        """
+        status = await self.cluster[name].leave()
+        if status:
+            self._note_kill(name)
+            raise DidNotConverge(f"{name} was to leave in order, and ended with status {status}")
+
+    async def lost(self, name: str) -> None:
+        """Wait until the programs of a daemon know that it has ended."""
+        program = self.programs[name]
+        await self.until(f"programs of {name} know that it ended", lambda: not program.open)
+
+    async def kill_program(self, name: str) -> float:
+        """Kill -9 the program of a daemon; milliseconds until its groups know. It comes back."""
+        program = self.programs[name]
+        at, user = now_us(), program.name
+        for identity in await program.kill():
+            self._trace.record(Ask(now_us(), identity, "crash", "", 0))
+        program.open = {}
+        took = await self.gone(user, at)
+        await program.start(self._nursery, self._seed)
+        return took
+
+    async def settle(self) -> None:
+        """End the load, and wait until everybody has heard everything."""
+        for program in self.programs.values():
+            await program.say("stop")
+        await self.view(self.names, now_us())
+        heard, since = -1, trio.current_time()
+        with trio.move_on_after(PATIENCE_S):
+            while trio.current_time() - since < QUIET_S:
+                await trio.sleep(LOOK_S)
+                now_heard = sum(program.heard for program in self.programs.values())
+                if now_heard != heard:
+                    heard, since = now_heard, trio.current_time()
+        self._trace.record(Quiet(now_us()))
+
+    async def close(self) -> None:
+        """End all programs, and the trace."""
+        for program in self.programs.values():
+            await program.end()
+        self._trace.close()
+
+
+def _all_in(programs: Sequence[ProgramProcess], daemons: tuple[str, ...]) -> bool:
+    return all(program.is_in(daemons) for program in programs)
+
+
+@asynccontextmanager
+async def open_stage(
+    trace: Path, seed: str, load: Load, topology: Topology, within: Line | None = None
+) -> AsyncIterator[Stage]:
+    """A cluster under load, in one view; its traces are written to a folder.
+
+    Args:
+        trace: the folder.
+        seed: of the load.
+        load: what programs do.
+        topology: of the daemons.
+        within: what lies between daemons of one site; None if they talk directly.
+    """
+    via = trace / "via.json"
+    cluster = LocalCluster(
+        topology.daemons,
+        topology.settings(),
+        options=("--trace", str(trace), "--via", str(via)),
+        sites=topology.sites,
+    )
+    relay = Relay(read_addresses(cluster.config), lines=topology.lines(within))
+    relay.write(via)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(relay.run)
+        async with cluster:
+            stage = Stage(cluster, relay, trace, seed, topology)
+            try:
+                await stage.start_programs(nursery, load)
+                await stage.view(stage.names, now_us())
+                yield stage
+            finally:
+                await stage.close()
+                nursery.cancel_scope.cancel()

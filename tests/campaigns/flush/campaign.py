@@ -1,0 +1,253 @@
+"""View changes of a flushed group, on real daemons and programs, judged by an oracle.
+
+All members send all the time. Programs join, leave, disconnect and are killed; daemons are killed
+and started again; sometimes the next change comes before the last one is through. `make campaigns`
+runs it.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import trio
+
+from groupcomm_tools.local_cluster import LocalCluster
+from tests.campaigns.flush.oracle import Oracle
+
+PROGRAM = Path(__file__).with_name("member.py")
+DAEMONS = "abc"
+MEMBERS = (4, 8)
+"""At least, and at most."""
+
+PATIENCE_S = 30.0
+
+
+class Failure(Exception):
+    """A member does not do what it is there for."""
+
+
+class Program:
+    """A member's process.
+
+    Attributes:
+        daemon: its daemon's name.
+        name: its private name.
+        joined: whether it was told to be in the group.
+    """
+
+    def __init__(self, cluster: LocalCluster, daemon: str, user: str, folder: Path) -> None:
+        self.daemon = daemon
+        self.name = f"#{user}#{daemon}"
+        self.joined = False
+        self._record = folder / f"{user}.jsonl"
+        self._errors = folder / f"{user}.err"
+        self._events: list[dict[str, Any]] = []
+        self._read = 0
+        with self._errors.open("w") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, str(PROGRAM), str(cluster[daemon].unix), user, self._record],
+                stdin=subprocess.PIPE,
+                stderr=errors,
+            )
+
+    def tell(self, order: str) -> None:
+        """Have it join, leave or quit."""
+        self.joined = order == "join"
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{order}\n".encode())
+        self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self.close()
+
+    def close(self) -> None:
+        """Wait until it is gone."""
+        self._process.wait(PATIENCE_S)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    @property
+    def running(self) -> bool:
+        """Whether it lives."""
+        return self._process.poll() is None
+
+    def events(self) -> list[dict[str, Any]]:
+        """What it has written down by now; a line that a kill has cut short is none."""
+        if self._record.exists():
+            with self._record.open() as file:
+                file.seek(self._read)
+                text = file.read()
+            whole = text[: text.rfind("\n") + 1]
+            self._read += len(whole)
+            self._events += [json.loads(line) for line in whole.splitlines()]
+        return self._events
+
+    @property
+    def members(self) -> frozenset[str]:
+        """Of the view that it is in."""
+        for event in reversed(self.events()):
+            if event["what"] in ("view", "left"):
+                return frozenset(event.get("members", ()))
+        return frozenset()
+
+    @property
+    def last_words(self) -> str:
+        """Of its errors."""
+        return self._errors.read_text().strip()[-500:]
+
+
+class Campaign:
+    """A group, and what is done to it.
+
+    Attributes:
+        done: how often each kind of change was made.
+    """
+
+    def __init__(self, cluster: LocalCluster, folder: Path, seed: str) -> None:
+        self._cluster = cluster
+        self._folder = folder
+        self._random = Random(seed)
+        self._all: list[Program] = []
+        self._here: list[Program] = []
+        self.done: Counter[str] = Counter()
+
+    def run(self, changes: int, kills: int) -> None:
+        """Make so many changes, of which some are kills of daemons, and wait for their end.
+
+        Raises:
+            Failure: the members do not come to one view, or one has ended by itself.
+        """
+        for _ in range(MEMBERS[0]):
+            self._enter()
+        self.settle()
+        at = {changes * (n + 1) // (kills + 1) for n in range(kills)}
+        for number in range(changes):
+            if number in at:
+                self._kill_a_daemon()
+            else:
+                self._change()
+            if self._random.random() < 0.6:
+                self.settle()
+        self.settle()
+
+    def records(self) -> dict[str, list[dict[str, Any]]]:
+        """What all have written down, by name."""
+        return {program.name: program.events() for program in self._all}
+
+    def close(self) -> None:
+        """End all programs."""
+        for program in self._here:
+            if program.running:
+                program.kill()
+
+    def settle(self) -> None:
+        """Wait until all who are to be in the group, and nobody else, are in one view of it."""
+        wanted = frozenset(program.name for program in self._here if program.joined)
+        end = time.monotonic() + PATIENCE_S
+        while late := [p for p in self._here if p.members != (wanted if p.joined else frozenset())]:
+            for program in self._here:
+                if not program.running:
+                    raise Failure(f"{program.name} has ended: {program.last_words}")
+            if time.monotonic() > end:
+                seen = {program.name: sorted(program.members) for program in late}
+                raise Failure(f"no view of {sorted(wanted)}; there is {seen}")
+            time.sleep(0.01)
+
+    # ---- changes ----
+
+    def _change(self) -> None:
+        joined = [program for program in self._here if program.joined]
+        idle = [program for program in self._here if not program.joined]
+        kinds = ["enter"] * (len(self._here) < MEMBERS[1]) + ["rejoin"] * 2 * bool(idle)
+        if len(joined) > MEMBERS[0]:
+            kinds += ["leave", "leave", "disconnect", "kill"]
+        kind = self._random.choice(kinds or ["leave"])
+        if kind == "enter":
+            self._enter()
+        elif kind == "rejoin":
+            self._random.choice(idle).tell("join")
+        elif kind == "leave":
+            self._random.choice(joined).tell("leave")
+        else:
+            program = self._random.choice(joined)
+            self._here.remove(program)
+            if kind == "kill":
+                program.kill()
+            else:
+                program.tell("quit")
+                program.close()
+        self.done[kind] += 1
+
+    def _enter(self) -> None:
+        daemon = DAEMONS[len(self._all) % len(DAEMONS)]
+        program = Program(self._cluster, daemon, f"m{len(self._all)}", self._folder)
+        program.tell("join")
+        self._all.append(program)
+        self._here.append(program)
+
+    def _kill_a_daemon(self) -> None:
+        """While a change may be under way; its programs end with it."""
+        name = self._random.choice(DAEMONS)
+        rest = DAEMONS.replace(name, "")
+        self._cluster[name].kill()
+        for program in [program for program in self._here if program.daemon == name]:
+            program.close()
+            self._here.remove(program)
+        trio.run(self._cluster.settle, rest)
+        trio.run(self._cluster[name].start)
+        trio.run(self._cluster.settle, DAEMONS)
+        self.done["kill a daemon"] += 1
+
+
+@contextmanager
+def judged(changes: int, kills: int, seed: str) -> Iterator[tuple[Campaign, Oracle]]:
+    """Run a campaign, and have what its members saw judged."""
+    with tempfile.TemporaryDirectory(prefix="flush-") as name, closing(LocalCluster(DAEMONS)) as c:
+        for daemon in DAEMONS:
+            trio.run(c[daemon].start)
+        trio.run(c.settle, DAEMONS)
+        with closing(Campaign(c, Path(name), seed)) as campaign:
+            campaign.run(changes, kills)
+            yield campaign, Oracle(campaign.records())
+
+
+def main() -> int:
+    """Read the command line, run, and tell; 0 if all is well."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, prog="python -m tests.campaigns.flush.campaign"
+    )
+    parser.add_argument("--changes", type=int, default=120)
+    parser.add_argument("--kills", type=int, default=4, help="of daemons among them")
+    parser.add_argument("--seed", default="1")
+    options = parser.parse_args()
+    started = time.monotonic()
+    try:
+        with judged(options.changes, options.kills, options.seed) as (campaign, oracle):
+            figures = {
+                "changes": dict(campaign.done),
+                "views": oracle.views,
+                "deliveries": oracle.deliveries,
+                "violations": len(oracle.violations),
+                "seconds": round(time.monotonic() - started, 1),
+            }
+    except Failure as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    print(json.dumps(figures, indent=2))
+    print(*oracle.violations[:20], sep="\n", file=sys.stderr)
+    return 1 if oracle.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

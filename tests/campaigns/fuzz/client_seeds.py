@@ -1,0 +1,100 @@
+"""Valid inputs for the targets in programs."""
+
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.events import MemberId
+from groupcomm.level import ServiceLevel
+from groupcomm_client import filters
+from groupcomm_client.committed import markers
+from groupcomm_client.coordination import replica_messages, requests
+from groupcomm_client.coordination.mutex import acknowledged, lamport, resource
+from groupcomm_client.end_to_end import frames
+from groupcomm_client.filters import envelope
+from groupcomm_client.filters.causal import stamps
+from groupcomm_client.filters.envelope import prefix_of
+from groupcomm_client.spread_api import flush_layer
+from tests.campaigns.fuzz.machine_targets import Members
+
+_ANN: Final = MemberId("#ann#d1", 2**31)
+_BOB: Final = MemberId("#bob#größe", 7)
+_AT: Final = Position(ViewId(2**32, "d1", 2**63), 2**50, 1, 2, 3)
+_PLACE: Final = frames.Place(2**50, 2**50, 1, 2)
+_KEY: Final = bytes(range(32))
+_pack: Final = msgspec.msgpack.encode
+
+
+def _end_to_end() -> Iterator[tuple[str, bytes]]:
+    sealed = frames.encode_head(frames.Kind.DATA, _PLACE, b"12345678", 2**40) + bytes(20)
+    yield "client.end_to_end.frames.head", sealed
+    yield "client.end_to_end.frames.read_key_and_number", sealed
+    ready = frames.Ready("größe", _PLACE, 3, True, b"12345678", _KEY, b"proof")
+    entries = tuple(frames.Entry(at, ready, _KEY * 2) for at in (0, 200))
+    key = frames.KeyFrame(_PLACE, _KEY, b"12345678", True, _KEY, entries, b"proof")
+    for frame in (ready, key):
+        yield "client.end_to_end.frames.frame", frames.encode_frame(frame)
+
+
+def _filters() -> Iterator[tuple[str, bytes]]:
+    name = "client.filters.envelope.open_envelope"
+    yield name, envelope.MAGIC + b"\x0bzlib,causal\x02data"
+    for data in (b"", b"abc" * 50, bytes(4096)):
+        yield "client.filters.compression.decompress", zlib.compress(data)
+    yield "client.filters.causal.stamps.mark", stamps.encode_mark(stamps.Mark(1, 2, (_ANN, _BOB)))
+    for stamp in (stamps.Stamp(1, 0, ()), stamps.Stamp(2**40, 300, (0, 1, 2**50))):
+        yield "client.filters.causal.stamps.stamp", stamps.encode_stamp(stamp) + b"data"
+
+
+def _coordination() -> Iterator[tuple[str, bytes]]:
+    for said in (
+        replica_messages.Command(2**40, b"command"),
+        replica_messages.Claim(_AT, (_ANN, _BOB), None),
+        replica_messages.Snapshot(_AT, (_ANN,), b"state"),
+    ):
+        yield "client.coordination.replica_messages", replica_messages.encode(said)
+    for wire in (
+        requests.Call(7, requests.Whom.ALL, b"question"),
+        requests.Reply(_ANN, 7, b"answer", False, (_ANN, _BOB)),
+    ):
+        yield "client.coordination.requests", _pack(wire)
+    words = (
+        acknowledged.Word(acknowledged.Kind.STATE, 7, _AT, _AT),
+        lamport.Word(lamport.Kind.STATE, 2**40, 7, _AT),
+        lamport.Word(lamport.Kind.REQUEST, 1, 1),
+    )
+    for word in words:
+        yield "client.coordination.mutex.telling", _pack(word)
+    yield "client.coordination.mutex.resource.use", _pack(resource.Use(b"print"))
+
+
+def _received() -> Iterator[tuple[str, bytes]]:
+    """What members send that have the same filters, or another secret; the level stands before."""
+    stamp = stamps.encode_stamp(stamps.Stamp(1, 1, (0, 1)))
+    mark = stamps.encode_mark(stamps.Mark(1, 0, (_ANN, _BOB)))
+    prefix = prefix_of([filters.causal(), filters.compression()])
+    packed = b"\1" + zlib.compress(stamp + b"data" * 50)
+    for origin, inside in ((0, b"\0" + stamp + b"data"), (1, mark), (0, packed)):
+        yield "client.filters.receive", b"\2" + prefix + bytes((origin,)) + inside
+    others = Members(b"x" * 32)
+    others.ann.send(ServiceLevel.AGREED)
+    sealed = list(dict.fromkeys(others.world.wire))
+    kinds = {frames.kind_of(data): data for data in sealed}
+    for data in kinds.values():
+        yield "client.end_to_end.receive", b"\4" + data
+
+
+def client_seeds() -> Iterator[tuple[str, bytes]]:
+    """Names of targets, and inputs for them."""
+    yield from _end_to_end()
+    yield from _filters()
+    yield from _coordination()
+    yield from _received()
+    for marker in (markers.Begin("größe", 2**40), markers.End("q", 1, {"g": 3}, {"g": 0})):
+        yield "client.committed.markers.marker", markers.encode_marker(marker)
+    for group in (b"", "größe".encode()):
+        head = flush_layer._HEAD.pack(flush_layer._SUBGROUP, b"12345678", len(group))
+        yield "client.spread_api.flush_layer.told", head + group + b"data"

@@ -1,0 +1,70 @@
+"""What somebody who is no daemon, or a daemon that is trusted, gives to a gate with identities."""
+
+import contextlib
+from random import Random
+from typing import Final
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.start import Start
+from groupcomm.config.view import Incarnation
+from groupcomm.engine.gate import Outgoing
+from groupcomm.engine.identity_gate import IdentityGate
+from groupcomm.errors import BadDatagram
+from groupcomm.security.channels import Channel
+from groupcomm.security.exchange import _Peer
+from groupcomm.security.identity import Credentials, Roll, public_of
+from groupcomm.security.keys import KeyRing
+from groupcomm.security.layout import SUITE_IDENTITIES
+from groupcomm.wire.hello import HELLO_BYTES, Hello
+from groupcomm.wire.introduction import SIGNED_BYTES
+from groupcomm.wire.packet import PacketKind
+from tests.campaigns.fuzz.checks import Target
+
+_STARTS: Final = tuple(Start(name=f"d{n}", incarnation=Incarnation(1, n)) for n in (1, 2))
+_CONFIG: Final = CoreConfig(suite=SUITE_IDENTITIES, sites=(("d1", "d2"),))
+_PRIVATES: Final = tuple(bytes([number] * 32) for number in (1, 2))
+_ROLL: Final = Roll({f"d{n}": public_of(private) for n, private in enumerate(_PRIVATES, 1)})
+
+
+def _meeting() -> tuple[IdentityGate, IdentityGate]:
+    """Two daemons with identities that have heard of each other, and no more."""
+    ring, entropy = KeyRing({1: bytes(32)}, 1), Random(1).randbytes
+    one, other = (
+        IdentityGate(_CONFIG, start, ring, 0.0, Credentials(private, _ROLL, entropy))
+        for start, private in zip(_STARTS, _PRIVATES, strict=True)
+    )
+    return one, other
+
+
+def _secret(raw: bytes) -> None:
+    """Nobody has sealed these bytes; sealed with a secret that is here they come out."""
+    one, other = _meeting()
+    peer = _STARTS[1].daemon.number, _STARTS[1].incarnation
+    one._exchange._peers[peer] = _Peer(secrets={1: other._exchange.secret})
+    opener = one._opener
+    opener.trust(*peer, dict.fromkeys(Channel, 0))
+    with contextlib.suppress(BadDatagram):
+        opened = opener.open_untrusted(raw)
+        raise AssertionError(f"opened {opened.packet!r}, which nobody sealed")
+    assert opener.open_untrusted(other._sealer.seal(raw, Channel.RING)).packet == raw
+    control = bytes((PacketKind.CONTROL,)) + raw[1:]
+    assert opener.open_untrusted(other._sealer.seal(control, Channel.CONTROL)).packet == control
+
+
+def _signed(raw: bytes) -> None:
+    """A daemon that is trusted signs these bytes, in place of what it would say of its secrets."""
+    one, other = _meeting()
+    start, number = _STARTS[0].incarnation, _STARTS[0].daemon.number
+    rest = raw.ljust(SIGNED_BYTES - HELLO_BYTES, b"\0")
+    said = (Hello(start=start, asks=1).encode() + rest)[:SIGNED_BYTES]
+    packet = said + other._signer.sign(said, number, other._sealer.counter(Channel.HELLO) + 1)
+    assert one.open_untrusted(other._sealer.seal_hello(packet, number, 1)) is None
+    out: list[Outgoing] = []
+    one.greet(out)
+    assert len(out) == 1, "it is answered once"
+
+
+IDENTITY_TARGETS: Final[dict[str, Target]] = {
+    "security.secret_sealing.open": _secret,
+    "core.identity_gate.signed": _signed,
+}

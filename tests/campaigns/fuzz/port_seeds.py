@@ -1,0 +1,48 @@
+"""Valid inputs for both ports of a daemon: what fellows and programs send, in pieces."""
+
+from collections.abc import Iterator
+
+from groupcomm.level import ServiceLevel
+from groupcomm.session.client import ClientSession
+from groupcomm.session.frames import encode_bye, encode_hello, encode_query
+from tests.campaigns.fuzz.port_targets import TOKEN, sealed_core
+from tests.groupcomm.engine.clients import PLENTY, Clients
+
+
+def _in_pieces(parts: list[bytes]) -> bytes:
+    """As `port_targets.pieces` cuts them; all but the last have 255 bytes at most."""
+    return bytes((len(parts) - 1, *map(len, parts[:-1]))) + b"".join(parts)
+
+
+def _datagrams() -> Iterator[bytes]:
+    """Joins of a fellow, of one with another key, and of an earlier start of the daemon itself."""
+    joins = []
+    for core in (sealed_core("a"), sealed_core("c", b"x" * 32), sealed_core("b")):
+        joins += [datagram for _, datagram in core.step(0.0, [], []).datagrams]
+    yield from (_in_pieces([join]) for join in joins)
+    yield _in_pieces([join[:255] for join in joins[:6]])
+
+
+def _said() -> bytes:
+    """By a program in a session: a join, messages of all levels and kinds, a leave."""
+    clients = Clients()
+    number = clients.connect("u")
+    session: ClientSession = clients.sessions[number]
+    session.join("g")
+    for level in ServiceLevel:
+        session.multicast(("g", "#u#a"), b"data", level=level)
+    session.multicast("g", bytes(3000), level=ServiceLevel.AGREED, ordered=True)
+    session.leave("g")
+    return session.take(PLENTY) + encode_query("members g") + encode_bye()
+
+
+def port_seeds() -> Iterator[tuple[str, bytes]]:
+    """Names of targets, and inputs for them."""
+    for datagrams in _datagrams():
+        yield "daemon.udp", datagrams
+    said = _said()
+    for hello in (encode_hello("u", 0, TOKEN), encode_hello("u", 0, "sensor:wrong")):
+        yield "daemon.doors.tls", _in_pieces([hello[:9], hello[9:], said])
+    for cut in (0, 100, 255):
+        parts = [encode_hello("u"), said[:cut], said[cut:]]
+        yield "daemon.doors.local", _in_pieces(parts)

@@ -1,0 +1,180 @@
+"""Targets that are the two ports of a daemon as a whole: datagrams, and what programs send.
+
+An input is cut into pieces by its first bytes. One daemon takes many inputs, as a real one does:
+after each of them there must be nothing left of it.
+"""
+
+from collections.abc import Coroutine, Iterator
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.start import Start
+from groupcomm.config.view import Incarnation
+from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, DaemonCore
+from groupcomm.host.tls_socket import TlsSocket
+from groupcomm.security.keys import KeyRing
+from groupcomm.session.frames import HELLO_FRAME_BYTES
+from groupcommd.doors import Guest, Keeper, Refused, TlsDoor, _read_frame
+from tests.campaigns.fuzz.checks import Target
+from tests.groupcomm.engine.clients import PLENTY, Clients
+
+TOKEN: Final = "sensor:right"
+INPUTS_EACH: Final = 10_000
+"""So many inputs does one daemon get."""
+
+_CONFIG: Final = CoreConfig(sites=(("a", "b", "c"),))
+
+
+def pieces(raw: bytes) -> Iterator[bytes]:
+    """The first byte says how many pieces there are, 8 at most; so many more, how long each is."""
+    count = raw[0] % 8 if raw else 0
+    at = 1 + count
+    for size in raw[1:at]:
+        yield raw[at : at + size]
+        at += size
+    yield raw[at:]
+
+
+# ---- datagrams ----
+
+
+def sealed_core(name: str, secret: bytes = bytes(32)) -> DaemonCore:
+    """A daemon of three, with keys; its first join is out."""
+    start = Start(name=name, incarnation=Incarnation(1, ord(name)))
+    return DaemonCore(_CONFIG, start, keys=KeyRing({1: secret}, 1), now=0.0, wall=0.0)
+
+
+class _Alone:
+    """A daemon that nobody has answered yet."""
+
+    def __init__(self) -> None:
+        self.core = sealed_core("b")
+        self.core.step(0.0, [], [])
+        self.inputs = 0
+
+    def take(self, datagrams: list[bytes]) -> None:
+        """Nothing comes of what is not sealed, or is old; at most it is asked who is there."""
+        core = self.core
+        dropped = core.counters.rejected.total()
+        out = core.step(0.0, datagrams, []).datagrams
+        core.deliver()
+        assert core.counters.rejected.total() == dropped + len(datagrams)
+        assert core.counters.foreign == core.counters.stale == core.counters.violations.total() == 0
+        assert sum(len(said) for _, said in out) <= sum(map(len, datagrams))
+        assert all(peer.heard_at < 0 for peer in core.membership.peers.values())
+        assert core.view is None
+
+
+_alone = lru_cache(maxsize=1)(_Alone)
+
+
+def _udp(raw: bytes) -> None:
+    alone = _alone()
+    alone.inputs += 1
+    if alone.inputs >= INPUTS_EACH:
+        _alone.cache_clear()
+    alone.take(list(pieces(raw)))
+
+
+# ---- programs ----
+
+
+class _Pieces:
+    """In place of a TLS socket behind its handshake: what comes, as it was cut."""
+
+    shown = None  # no certificate
+
+    def __init__(self, raw: bytes) -> None:
+        self._left = [piece for piece in pieces(raw) if piece]
+
+    def recv(self, size: int) -> bytes:
+        if not self._left:
+            return b""
+        piece = self._left.pop(0)
+        if len(piece) > size:
+            self._left.insert(0, piece[size:])
+        return piece[:size]
+
+
+class _Tokens:
+    """In place of a file of tokens."""
+
+    def name_of(self, token: str, now: datetime) -> str | None:
+        return "sensor" if token == TOKEN else None
+
+
+_NOTHING: Final = cast("Any", None)  # no socket to listen on, and no TLS below
+_door: Final = TlsDoor(_NOTHING, Keeper(_NOTHING, cast("Any", _Tokens())))
+
+
+def _at_once(coroutine: Coroutine[Any, Any, tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+    """The result of what never has to wait."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stopped:
+        return cast("tuple[bytes, bytes]", stopped.value)
+    raise AssertionError("it waits although all is there")
+
+
+def _admit(raw: bytes) -> tuple[Guest, _Pieces]:
+    """What the door for TLS does between handshake and session."""
+    socket = _Pieces(raw)
+    tls = cast("TlsSocket", socket)
+    frame, first = _at_once(_read_frame(tls))
+    guest = Guest(tls, _door._principal(tls, frame), first)
+    assert TOKEN.encode() in frame
+    return guest, socket
+
+
+class _Host:
+    """A daemon that is alone in its view, and how many sessions it has had."""
+
+    def __init__(self) -> None:
+        self.clients = Clients()
+        self.inputs = 0
+
+
+_host = lru_cache(maxsize=1)(_Host)
+
+
+def _session(first: bytes, rest: _Pieces, principal: str) -> None:
+    """One session from its first byte to its end, after which nothing of it is left."""
+    host = _host()
+    host.inputs += 1
+    if host.inputs >= INPUTS_EACH:
+        _host.cache_clear()
+    clients = host.clients
+    desk = clients.core.desk
+    number = clients.core.next_connection()
+    clients.step(ClientOpened(number, principal), ClientBytes(number, first))
+    while data := rest.recv(PLENTY):
+        clients.step(ClientBytes(number, data))
+    clients.step(ClientGone(number))
+    clients.ended.clear()
+    clients.questions.clear()
+    assert not desk.sessions
+
+
+def _tls(raw: bytes) -> None:
+    """By the door for TLS: whoever has no token does not get to a session."""
+    try:
+        guest, rest = _admit(raw)
+    except (Refused, ConnectionResetError):
+        return
+    assert guest.principal == "token:sensor"
+    assert len(guest.first) <= 2 * HELLO_FRAME_BYTES
+    _session(guest.first, rest, guest.principal)
+
+
+def _local(raw: bytes) -> None:
+    """By the unix socket or loopback: the first byte that is read is the session's."""
+    _session(b"", _Pieces(raw), "unix:x")
+
+
+PORT_TARGETS: Final[dict[str, Target]] = {
+    "daemon.udp": _udp,
+    "daemon.doors.tls": _tls,
+    "daemon.doors.local": _local,
+}

@@ -1,0 +1,97 @@
+"""No length or count that somebody writes makes a decoder take memory for what is not there."""
+
+import tracemalloc
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.campaigns.fuzz import targets
+from tests.campaigns.fuzz.identity_targets import IDENTITY_TARGETS
+from tests.campaigns.fuzz.machine_targets import MACHINE_TARGETS
+from tests.campaigns.fuzz.port_targets import PORT_TARGETS
+from tests.campaigns.fuzz.seeds import SEEDS
+from tests.campaigns.fuzz.targets import TARGETS, run
+
+SMALL_BYTES: Final = 16 * 1024
+"""Besides twice the input: objects of a decoder, of its errors and of what checks its result."""
+
+OWN_BYTES: Final = {"client.filters.compression.decompress": 48 * 1024}  # the window of zlib
+
+MACHINES: Final = {**MACHINE_TARGETS, **IDENTITY_TARGETS, **PORT_TARGETS}
+"""Their memory is that of a whole daemon or program."""
+
+PLACES: Final = 40
+"""Of a seed, at which fields are written."""
+
+LENGTHS: Final = {
+    width: (0, 2 ** (8 * width) - 1, *(n for n in (2**31, 2**32) if n < 2 ** (8 * width)))
+    for width in (2, 4, 8)
+}
+VARINTS: Final = (b"\x80\x80\x80\x80\x08", b"\x80\x80\x80\x80\x10", b"\xff" * 9 + b"\x01")
+"""2**31, 2**32 and 2**64 - 1, seven bits a byte."""
+
+WRAPPING: Final = {
+    width: ((most // 2 + 1, most // 2 + 1), (most, 1), (most, most))
+    for width, most in ((2, 2**16 - 1), (4, 2**32 - 1))
+}
+"""Two counts whose sum is too large for a field of this width, so that it is 0 or little there."""
+
+
+def taken(name: str, raw: bytes) -> int:
+    """Bytes that a target has at most while it has this input."""
+    tracemalloc.start()
+    try:
+        run(name, raw)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def one_field(seed: bytes) -> Iterator[bytes]:
+    """A seed with one length or count at its edges, at any place."""
+    edges = [value.to_bytes(width) for width, all_ in LENGTHS.items() for value in all_]
+    for at in range(0, len(seed), max(1, -(-len(seed) // PLACES))):
+        for field in (*edges, *VARINTS):
+            yield seed[:at] + field + seed[at + len(field) :]
+        more = int.from_bytes(seed[at : at + 4]) + 1  # just more than there is
+        yield seed[:at] + (more % 2**32).to_bytes(4) + seed[at + 4 :]
+
+
+def two_counts(seed: bytes) -> Iterator[bytes]:
+    """A seed with two counts, beside each other or near, whose sum wraps."""
+    for width, pairs in WRAPPING.items():
+        for at in range(0, len(seed), max(1, -(-len(seed) // PLACES))):
+            for gap in (0, 2, width):
+                between = seed[at + width : at + width + gap]
+                for one, other in pairs:
+                    field = one.to_bytes(width) + between + other.to_bytes(width)
+                    yield seed[:at] + field + seed[at + len(field) :]
+
+
+def check(name: str, inputs: Iterator[bytes]) -> None:
+    allowed = SMALL_BYTES + OWN_BYTES.get(name, 0)
+    for raw in inputs:
+        if taken(name, raw) > 2 * len(raw) + allowed:  # or a cache has grown just now
+            assert taken(name, raw) <= 2 * len(raw) + allowed, raw.hex()
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS.keys() - MACHINES.keys()))
+def test_a_length_at_its_edges_takes_no_memory(name: str) -> None:
+    for seed in SEEDS[name]:
+        check(name, one_field(seed))
+
+
+@pytest.mark.parametrize("name", sorted(n for n in TARGETS if n.startswith(("wire", "session"))))
+def test_counts_whose_sum_wraps_take_no_memory(name: str) -> None:
+    for seed in SEEDS[name]:
+        check(name, two_counts(seed))
+
+
+def test_a_decoder_that_believes_a_count_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def believes(raw: bytes) -> None:
+        bytes(min(int.from_bytes(raw[:4]), 2**24))
+
+    monkeypatch.setitem(targets.TARGETS, "believes", believes)
+    with pytest.raises(AssertionError, match="000"):
+        check("believes", one_field(bytes(8)))

@@ -1,0 +1,195 @@
+"""A sender or a receiver of a peer, a process of its own, as the benchmark expects of ours.
+
+Both read and print the same lines as ours. The sender is never more than a window ahead of the
+slowest receiver, so that nothing is dropped by systems which drop what they cannot deliver:
+receivers write how much has come into a file that all of them map, beside the system that is
+measured and at next to no cost.
+"""
+
+import gc
+import importlib
+import json
+import mmap
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import cattrs
+
+from groupcomm_tools.bench.content import Account, Content, read_timed, timed
+from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.bench.sender import CHUNK_BYTES
+from tests.campaigns.peers.peer import Client
+
+COUNTER_BYTES: Final = 8
+_RETRY_S: Final = 0.0005
+_THIN_NS: Final = 2_000_000
+
+
+class Counters:
+    """How many messages each receiver has got, in a file that all programs map."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("r+b") as file:
+            self._numbers = memoryview(mmap.mmap(file.fileno(), 0)).cast("Q")
+
+    def tell(self, index: int, got: int) -> None:
+        """Say what a receiver has got."""
+        self._numbers[index] = got
+
+    @property
+    def least(self) -> int:
+        """What the slowest has got."""
+        return min(self._numbers)
+
+
+class Tally:
+    """What a receiver has got: data, or messages with the time; behind the last one, END."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._is_timed = plan.is_timed
+        self._end = end_of(plan)
+        self._account = Account(Content(0, plan.size))
+        self._timed = self._wrong_timed = 0
+        self._delays: list[tuple[int, int]] = []  # when it came, and after how long, ns
+        self._counts: list[tuple[int, int]] = [(0, 0)]  # when, and how many had come
+        self.has_ended = False
+
+    @property
+    def got(self) -> int:
+        """How many messages."""
+        return self._account.got
+
+    def take(self, messages: list[bytes]) -> None:
+        """Check what has come."""
+        now = time.monotonic_ns()
+        if messages[-1] == self._end:
+            self.has_ended = True
+            messages = messages[:-1]
+        if self._is_timed:
+            self._take_timed(messages, now)
+        else:
+            self._account.take(messages)
+            self._count(now)
+
+    def _take_timed(self, messages: Sequence[bytes], now: int) -> None:
+        for data in messages:
+            sent_at, number = read_timed(data)
+            self._delays.append((now, now - sent_at))
+            self._wrong_timed += number != self._timed
+            self._timed = number + 1
+
+    def _count(self, now: int) -> None:
+        if len(self._counts) > 1 and now - self._counts[-2][0] < _THIN_NS:
+            self._counts[-1] = (now, self.got)
+        else:
+            self._counts.append((now, self.got))
+
+    def report(self) -> dict[str, Any]:
+        """All that was seen."""
+        return {
+            "accounts": [self._account.report(self._timed)],
+            "wrong_timed": self._wrong_timed,
+            "order": 0,  # there is one sender
+            "counts": self._counts,
+            "delays": self._delays,
+        }
+
+
+class Said(threading.Event):
+    """Set by the next line of the input, or its end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def _wait(self) -> None:
+        sys.stdin.readline()
+        self.set()
+
+
+def end_of(plan: Plan) -> bytes:
+    """The message behind the last one."""
+    return bytes(plan.size)
+
+
+async def send(
+    client: Client, plan: Plan, content: Content, counters: Counters, stop: threading.Event
+) -> int:
+    """Send as many messages as the receivers can take, until told to stop; how many they were."""
+    sent = 0
+    chunk = max(1, min(1024, CHUNK_BYTES // plan.size))
+    window = client.window_bytes // plan.size
+    while not stop.is_set():
+        count = min(chunk, counters.least + window - sent)
+        if count <= 0:
+            await client.sleep(_RETRY_S)
+            continue
+        await client.send(content.many(sent, count))
+        sent += count
+    return sent
+
+
+async def send_timed(client: Client, plan: Plan, stop: threading.Event) -> int:
+    """Send messages with the time, at the rate of the plan; how many they were."""
+    sent, due = 0, time.monotonic()
+    while not stop.is_set():
+        await client.send([timed(time.monotonic_ns(), sent, plan.size)])
+        sent += 1
+        due += 1 / plan.rate
+        await client.sleep(max(0.0, due - time.monotonic()))
+    return sent
+
+
+async def run_sender(kind: type[Client], address: str, plan: Plan, counters: Counters) -> None:
+    """Be a sender, from its first line to its last."""
+    content = Content(0, plan.size)
+    client = await kind.open(address, plan, sends=True)
+    print(json.dumps({"ready": "sender"}), flush=True)
+    sys.stdin.readline()
+    stop, sent, sent_timed = Said(), 0, 0
+    if plan.is_timed:
+        sent_timed = await send_timed(client, plan, stop)
+    else:
+        sent = await send(client, plan, content, counters, stop)
+    await client.send([end_of(plan)])
+    print(json.dumps({"sent": sent, "timed": sent_timed}), flush=True)
+    received = Said()
+    while not received.is_set():
+        await client.sleep(0.01)  # the client may still have to do
+
+
+async def run_receiver(
+    kind: type[Client], address: str, plan: Plan, counters: Counters, index: int
+) -> None:
+    """Be a receiver, from its first line to its last."""
+    tally = Tally(plan)
+    client = await kind.open(address, plan, sends=False)
+    print(json.dumps({"ready": "receiver"}), flush=True)
+    sys.stdin.readline()
+    give_up = Said()
+    gc.freeze()
+    while not tally.has_ended and not give_up.is_set():
+        if messages := await client.receive():
+            tally.take(messages)
+            counters.tell(index, tally.got)
+    print(json.dumps(tally.report()), flush=True)
+
+
+def main() -> int:
+    """Run with ROLE MODULE ADDRESS INDEX COUNTERS PLAN, the last one as JSON."""
+    _, role, module, address, index, path, plan_text = sys.argv
+    kind: type[Client] = importlib.import_module(module).CLIENT
+    plan, counters = cattrs.structure(json.loads(plan_text), Plan), Counters(Path(path))
+    if role == "sender":
+        kind.run(run_sender(kind, address, plan, counters))
+    else:
+        kind.run(run_receiver(kind, address, plan, counters, int(index)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,356 @@
+"""bus1's queues and multicasts: each test is named after the rule that it holds the bus to."""
+
+from math import log2
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupcomm.algorithms.bus1.multicast import Blocking, Multicast, Step, What
+from groupcomm.algorithms.bus1.naive import FifoQueue, HastyMulticast, plain
+from groupcomm.algorithms.bus1.queue import Queue, Stamp
+from groupcomm.algorithms.process import Message, Order
+from groupcomm.errors import LocalProtocolError
+from tests.groupcomm.algorithms.bus import PEERS, Run, play, schedules
+from tests.groupcomm.algorithms.counterexample import smallest_of
+
+Events = list[tuple[int, int, int]]
+
+
+# ---- queues ----
+
+
+def test_a_clock_only_rises() -> None:
+    queue: Queue[str] = Queue(1, clock=5)
+    assert queue.tick() == 6
+    assert queue.synchronise(3) == 6
+    assert queue.synchronise(9) == 9
+
+
+def test_equal_values_are_decided_by_the_queue_that_sent() -> None:
+    queue: Queue[str] = Queue(1, clock=9)
+    for stamp in (Stamp(9, 2), Stamp(9, 1), Stamp(8, 3)):
+        queue.put(stamp, f"{stamp.queue}")
+    assert [queue.take() for _ in range(4)] == [
+        *(((8, 3), "3"), ((9, 1), "1"), ((9, 2), "2")),
+        None,
+    ]
+
+
+def test_nothing_behind_a_block_can_be_taken_out() -> None:
+    queue: Queue[str] = Queue(1, clock=4)
+    block = queue.block()
+    queue.synchronise(6)
+    queue.put(Stamp(6, 2), "behind")
+    queue.put(Stamp(4, 2), "before")
+    assert queue.take() == ((4, 2), "before")
+    assert queue.take() is None
+    queue.put(Stamp(5, 3), "blocker", block)
+    assert queue.take() == ((5, 3), "blocker")
+    assert queue.take() == ((6, 2), "behind")
+    assert queue.take() is None
+    assert len(queue) == 0
+
+
+def test_a_message_needs_a_synchronised_queue_and_a_stamp_above_its_block() -> None:
+    queue: Queue[str] = Queue(1, clock=4)
+    with pytest.raises(LocalProtocolError, match="queue 1 is at 4; synchronise it to 5 first"):
+        queue.put(Stamp(5, 2), "m")
+    with pytest.raises(LocalProtocolError, match="stamp 4 is not above its block 4"):
+        queue.put(Stamp(4, 2), "m", queue.block())
+
+
+@given(values=st.lists(st.integers(1, 50), max_size=30), blocks=st.sets(st.integers(0, 30)))
+def test_what_comes_out_is_sorted_and_all_of_it(values: list[int], blocks: set[int]) -> None:
+    """A block at an earlier clock hides all above it, and nothing else; lifted it hides nothing."""
+    queue: Queue[int] = Queue(0)
+    held = {at: queue.block(at) for at in sorted(blocks)}
+    queue.synchronise(100)
+    for number, value in enumerate(values):
+        queue.put(Stamp(value, number), number)
+    lowest = min(blocks, default=100)
+    taken = [stamp.value for stamp, _ in iter(queue.take, None)]
+    assert taken == sorted(value for value in values if value <= lowest)
+    for number, at in enumerate(held):
+        queue.put(Stamp(100, 1000 + number), 0, held[at])
+    taken = [stamp.value for stamp, _ in iter(queue.take, None)]
+    assert taken == sorted(value for value in values if value > lowest) + [100] * len(held)
+
+
+# ---- the demands ----
+
+
+@given(schedules, st.sampled_from([Blocking.AT_CLOCK, Blocking.AT_ESTIMATE]))
+def test_consistency(events: Events, blocking: Blocking) -> None:
+    """Two who both receive two multicasts receive them in one order; indeed all have one order."""
+    run = play(events, blocking=blocking)
+    assert not run.history.missing
+    assert not run.history.twice
+    assert not run.history.broken(Order.TOTAL)
+    run.one_order()
+
+
+@given(schedules, st.sampled_from([Blocking.AT_CLOCK, Blocking.AT_ESTIMATE]))
+def test_causality_by_whatever_means(events: Events, blocking: Blocking) -> None:
+    """All that was taken, or sent to its end, anywhere before a sending comes before it."""
+    assert not play(events, blocking=blocking).history.broken(Order.CAUSAL)
+
+
+class Watched(Queue[Message]):
+    """Notes which queues are used."""
+
+    used: list[int] = []  # noqa: RUF012 - shared: it is one list for all queues
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in {"clock", "tick", "synchronise", "block", "put", "take"}:
+            Watched.used.append(object.__getattribute__(self, "id"))
+        return object.__getattribute__(self, name)
+
+
+@pytest.mark.parametrize("blocking", list(Blocking))
+def test_locality_each_step_uses_one_queue(blocking: Blocking) -> None:
+    queues = [Watched(at) for at in range(4)]
+    to = queues[1:2] if blocking is Blocking.NONE else queues
+    multicast = Multicast(queues[0], to, Message("a", 1, PEERS, b""), blocking)
+    while ready := multicast.ready:
+        Watched.used.clear()
+        multicast.do(ready[-1])
+        assert set(Watched.used) == {ready[-1].queue.id}
+
+
+class Counted(int):
+    """A clock value that counts how often it is compared."""
+
+    compared = 0
+
+    def __lt__(self, other: int) -> bool:
+        Counted.compared += 1
+        return int(self) < int(other)
+
+    __hash__ = int.__hash__
+
+
+@pytest.mark.parametrize("length", [100, 1_000, 10_000])
+def test_cost_of_a_queue_operation_is_logarithmic(length: int) -> None:
+    queue: Queue[None] = Queue(0, clock=length + 1)
+    for value in range(length, 0, -1):  # the worst order for a heap
+        Counted.compared = 0
+        queue.put(Stamp(Counted(value), 1), None)
+        assert (value < length) <= Counted.compared <= log2(length) + 1
+    while True:
+        Counted.compared = 0
+        if queue.take() is None:
+            break
+        assert Counted.compared <= 2 * (log2(length) + 1)
+
+
+def test_cost_of_a_multicast_is_two_queue_operations_a_destination() -> None:
+    queues: list[Queue[str]] = [Queue(at) for at in range(10)]
+    multicast, done = Multicast(queues[0], queues[1:], "m"), list[What]()
+    while ready := multicast.ready:
+        multicast.do(ready[0])
+        done.append(ready[0].what)
+    assert [done.count(what) for what in (What.BLOCK, What.SYNCHRONISE, What.QUEUE)] == [9] * 3
+    assert done.count(What.SYNCHRONISE_SENDER) == done.count(What.TICK) == 1
+
+
+# ---- a multicast's steps ----
+
+
+def whats(multicast: Multicast[Any]) -> list[What]:
+    """What is ready."""
+    return [step.what for step in multicast.ready]
+
+
+def test_steps_of_a_multicast() -> None:
+    sender, one, other = Queue[str](0, clock=2), Queue[str](1, clock=7), Queue[str](2, clock=4)
+    multicast = Multicast(sender, [one, other], "m")
+    assert whats(multicast) == [What.BLOCK] * 2
+    multicast.do(multicast.ready[1])
+    multicast.do(multicast.ready[0])
+    assert whats(multicast) == [What.SYNCHRONISE_SENDER]
+    multicast.do(multicast.ready[0])
+    assert sender.clock == 7
+    assert whats(multicast) == [What.TICK]
+    multicast.do(multicast.ready[0])
+    assert multicast.stamp == (8, 0)
+    assert whats(multicast) == [What.SYNCHRONISE] * 2
+    multicast.do(multicast.ready[0])
+    assert (one.clock, other.clock) == (8, 4)
+    with pytest.raises(LocalProtocolError, match="QUEUE at queue 1 is not its turn"):
+        multicast.do(Step(What.QUEUE, one))
+    multicast.do(multicast.ready[0])
+    assert (one.clock, other.clock) == (8, 8)
+    assert whats(multicast) == [What.QUEUE] * 2
+    multicast.finish()
+    assert one.take() == other.take() == ((8, 0), "m")
+
+
+def test_a_multicast_needs_destinations_and_blocks() -> None:
+    queue: Queue[str] = Queue(0)
+    with pytest.raises(LocalProtocolError, match="a message to 0 queues with AT_CLOCK"):
+        Multicast(queue, [], "m")
+    with pytest.raises(LocalProtocolError, match="a message to 2 queues with NONE"):
+        Multicast(queue, [queue, Queue(1)], "m", Blocking.NONE)
+
+
+def test_a_unicast_without_a_block_may_come_after_a_higher_stamp() -> None:
+    """It holds nothing back; nobody else gets it, so nobody sees the stamps."""
+    run = Run()
+    late = run.start("a", "b", Blocking.NONE)
+    while run.under_way[late].ready[0].what is not What.QUEUE:
+        run.step(late)
+    early = run.send("c", "bc")
+    assert run.take("b") == early
+    run.end()
+    assert run.history.delivered["b"] == [early, late]
+    assert run.stamps["b"] == sorted(run.stamps["b"], reverse=True)
+    assert {Order.CAUSAL, Order.TOTAL} <= run.history.held()
+
+
+def test_a_block_at_the_estimate_holds_less_back() -> None:
+    """The sender's clock is at 5: no stamp of its can be below 6, so nothing below need wait."""
+    held_back = {}
+    for blocking in (Blocking.AT_CLOCK, Blocking.AT_ESTIMATE):
+        run = Run(clocks=(5, 0, 0))
+        slow = run.start("a", "b", blocking)
+        while run.under_way[slow].ready[0].what is not What.TICK:
+            run.step(slow)
+        quick = run.send("c", "b")
+        held_back[blocking] = run.take("b") != quick
+        run.end()
+        assert run.history.delivered["b"] == [quick, slow]
+    assert held_back == {Blocking.AT_CLOCK: True, Blocking.AT_ESTIMATE: False}
+
+
+# ---- what fails, and what is not promised ----
+
+
+def test_a_plain_fifo_is_not_consistent() -> None:
+    """One multicast overtakes another one on its way round the destinations."""
+    run = Run(way=plain, queue=FifoQueue)
+    first, second = run.start("a", "bc"), run.start("a", "bc")
+    run.step(first)
+    run.finish(second)
+    run.end()
+    assert run.history.delivered == {"b": [first, second], "c": [second, first]}
+    assert not run.history.broken(Order.CAUSAL)
+
+
+def test_a_plain_fifo_is_not_causal() -> None:
+    """A reaction to an early copy arrives before the second copy."""
+    run = Run(way=plain, queue=FifoQueue)
+    cause = run.start("a", "bc")
+    run.step(cause)
+    assert run.take("b") == cause
+    effect = run.send("b", "c")
+    run.end()
+    assert run.history.delivered["c"] == [effect, cause]
+    assert run.history.broken(Order.CAUSAL)
+
+
+def test_queueing_before_all_are_synchronised_is_revealed_by_a_side_channel() -> None:
+    """b receives, and tells c by a telephone; what c then sends to a has a low stamp at a."""
+    run = Run(way=HastyMulticast, clocks=(0, 5, 0))
+    cause = run.start("b", "ab")
+    while run.take("b") != cause:
+        run.step(cause, which=1)
+    effect = run.send("c", "a")
+    run.end()
+    assert run.history.delivered["a"] == [effect, cause]
+    assert run.history.broken(Order.CAUSAL)
+
+
+@pytest.mark.parametrize("order", [Order.TOTAL, Order.CAUSAL])
+def test_schedules_that_break_a_plain_fifo_are_found(order: Order) -> None:
+    def breaks(events: Events) -> bool:
+        return bool(play(events, way=plain, queue=FifoQueue).history.broken(order))
+
+    assert breaks(smallest_of(schedules, breaks))
+
+
+stories = st.tuples(
+    st.lists(st.sampled_from([0, 5]), min_size=3, max_size=3),  # clocks
+    st.lists(st.integers(0, 2), min_size=4, max_size=12),  # steps of a's multicast to all
+    st.sampled_from(PEERS),  # who then takes, and tells
+    st.sampled_from(PEERS),  # whom, who sends
+    st.sampled_from(PEERS),  # to this one
+)
+Story = tuple[list[int], list[int], str, str, str]
+
+
+def tell(story: Story, way: Any) -> Run:
+    """Interrupt a multicast; somebody takes and tells another one, who sends."""
+    clocks, steps, taker, sender, to = story
+    run = Run(way=way, clocks=clocks)
+    message = run.start("a", PEERS)
+    for which in steps:
+        if message in run.under_way:
+            run.step(message, which)
+    run.take(taker)
+    run.send(sender, to, Blocking.NONE)
+    run.end()
+    return run
+
+
+def test_a_story_that_reveals_the_known_bug_is_found() -> None:
+    def breaks(story: Story) -> bool:
+        return bool(tell(story, HastyMulticast).history.broken(Order.CAUSAL))
+
+    found = smallest_of(stories, breaks)
+    assert breaks(found)
+    assert not tell(found, Multicast).history.broken(Order.CAUSAL)
+
+
+def against_time(run: Run) -> bool:
+    """Whether no one order of all messages has every cause before its effects."""
+    queue = {name: list(messages) for name, messages in run.history.delivered.items()}
+    left = set(run.history.sent)
+    while left:
+        for message in left:
+            first = all(message not in each or each[0] == message for each in queue.values())
+            if first and not run.history.causes(message) & left:
+                left.remove(message)
+                queue = {name: [m for m in each if m != message] for name, each in queue.items()}
+                break
+        else:
+            return True
+    return False
+
+
+def interrupted(clocks: list[int], steps: int, unicasts: list[tuple[str, str]]) -> Run:
+    """d begins to send to a and b; others send from end to end, while it stands still."""
+    run = Run("abcd", clocks=clocks)
+    slow = run.start("d", "ab")
+    for _ in range(steps):
+        run.step(slow)
+    for sender, to in unicasts:
+        run.send(sender, to, Blocking.NONE)
+    run.end()
+    return run
+
+
+def test_one_order_of_all_may_contradict_the_time_of_sending() -> None:
+    """slow < late at a, early < slow at b; but late was sent before early. Nobody gets both.
+
+    A global lock would not do that. bus1 promises less: causes first for those who get both.
+    """
+    run = interrupted([0, 0, 9, 5], 2, [("c", "a"), ("b", "b")])  # blocks at a and at b are put
+    slow, late, early = run.history.sent
+    assert late in run.history.causes(early)
+    assert run.history.delivered == {"a": [slow, late], "b": [early, slow]}
+    assert {Order.CAUSAL, Order.TOTAL} <= run.history.held()
+    assert against_time(run)
+
+
+def test_such_a_contradiction_is_found() -> None:
+    found = smallest_of(
+        st.tuples(
+            st.lists(st.integers(0, 9), min_size=4, max_size=4),
+            st.integers(0, 6),
+            st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("ab")), max_size=2),
+        ),
+        lambda found: against_time(interrupted(*found)),
+    )
+    assert {Order.CAUSAL, Order.TOTAL} <= interrupted(*found).history.held()

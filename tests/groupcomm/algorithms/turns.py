@@ -1,0 +1,57 @@
+"""Schedules in which processes take turns, so that no two messages are concurrent."""
+
+from collections.abc import Sequence
+
+from groupcomm.algorithms.history import History
+from groupcomm.algorithms.network import Network
+from groupcomm.algorithms.process import Message, Packet
+from tests.groupcomm.algorithms.schedules import NAMES, Make
+
+
+def play_in_turn(make: Make, steps: Sequence[tuple[int, int, int]]) -> Network:
+    """As `play`, for three; who is to send and has not delivered all that was sent does not."""
+    names = NAMES[:3]
+    network = Network(make(name, names) for name in names)
+    for what, which, _ in steps:
+        sender = names[which % 3]
+        up_to_date = len(network.history.delivered.get(sender, ())) == len(network.history.sent)
+        if not what and up_to_date:
+            network.send(sender, b"")
+        elif ready := network.ready:
+            network.bring(ready[which % len(ready)])
+    for _, which, _ in steps:
+        if ready := network.ready:
+            network.bring(ready[which % len(ready)])
+    network.bring_all()
+    return network
+
+
+def are_concurrent(history: History, one: Message, other: Message) -> bool:
+    """Whether neither may have caused the other; from definitions, not from stamps."""
+    apart = one not in history.causes(other) and other not in history.causes(one)
+    return apart and one != other
+
+
+def concurrent_pairs(history: History) -> list[tuple[Message, Message]]:
+    """All pairs of messages that are concurrent, each pair once."""
+    return [
+        (one, other)
+        for at, one in enumerate(history.sent)
+        for other in history.sent[:at]
+        if are_concurrent(history, one, other)
+    ]
+
+
+def beside_a_buffered_message(make: Make) -> tuple[Network, Packet]:
+    """At s a message of q waits for p's; one of r, concurrent with it, is on its way there."""
+    network = Network(make(name, "pqrs") for name in "pqrs")
+    network.send("p", b"")
+    for packet in network.under_way[:2]:
+        network.bring(packet)
+    network.send("q", b"")
+    network.send("r", b"")
+    q_to_s, r_to_s = (
+        next(each for each in network.under_way if each[:2] == (name, "s")) for name in "qr"
+    )
+    network.bring(q_to_s)
+    return network, r_to_s

@@ -1,0 +1,301 @@
+"""A cluster in which one daemon can be made to say anything, and packets that could be true.
+
+Each builder takes what is to be a lie by name.
+"""
+
+from typing import Any
+
+from groupcomm.config.view import Incarnation
+from groupcomm.engine import DaemonCore, ProtocolNews
+from groupcomm.engine.operation import Operation
+from groupcomm.events import Message
+from groupcomm.level import ServiceLevel
+from groupcomm.names import daemon_number
+from groupcomm.ring.ring import State as RingState
+from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
+from groupcomm.wire.control import cut_message
+from groupcomm.wire.data import DataPacket
+from groupcomm.wire.held import HeldNotice
+from groupcomm.wire.horizon import HorizonNotice, horizon_packet
+from groupcomm.wire.membership import (
+    Beacon,
+    ControlMessage,
+    Join,
+    Proposal,
+    encode_message,
+)
+from groupcomm.wire.packet import PacketKind
+from groupcomm.wire.request import TokenRequest
+from groupcomm.wire.resend import ResendRequest
+from groupcomm.wire.rest import RestNotice
+from groupcomm.wire.token import Row, Token
+from groupcomm.wire.unreliable import UnreliablePacket
+from tests.groupcomm.engine.cluster import Cluster, Program
+from tests.groupcomm.membership.stage import OTHER_VIEW
+from tests.groupcomm.wire.payloads import encode_messages
+
+END = 2**64 - 1
+CHECKSUM_BYTES = 4
+X = bytes((PacketKind.DATA,)) + bytes(16) + b"x"
+"""What a link could carry."""
+
+
+class Scene:
+    """A cluster with one program at each daemon, all of them members of a group, and at rest.
+
+    Attributes:
+        victim: the daemon that is lied to; it has not got the token, if `away`.
+        liar: a fellow of its ring.
+    """
+
+    def __init__(self, *sites: str, away: bool = True) -> None:
+        self.cluster = Cluster(*sites)
+        names = "".join(sites)
+        self.cluster.start(names)
+        self.cluster.run(2.0)
+        self.programs: list[Program] = []
+        for name in names:
+            program = self.cluster.connect(name, f"user-{name}")
+            program.session.join("g")
+            self.programs.append(program)
+        for program in self.programs:
+            program.session.multicast(["g"], b"before", level=ServiceLevel.SAFE)
+        self.cluster.run(1.0)
+        resting = [n for n in sites[0] if self.ring_state(n) is RingState.RESTING]
+        others = [n for n in sites[0] if n not in resting]
+        self.victim = others[0] if away else resting[0]
+        self.liar = [n for n in sites[0] if n != self.victim][-1]
+
+    def ring_state(self, name: str) -> RingState:
+        return operation_of(self.cluster.cores[name]).ring.state
+
+    @property
+    def core(self) -> DaemonCore:
+        return self.cluster.cores[self.victim]
+
+    @property
+    def operation(self) -> Operation:
+        return operation_of(self.core)
+
+    def index(self, name: str) -> int:
+        return [daemon.name for daemon in self.operation.view.daemons].index(name)
+
+    def told(self) -> list[str]:
+        """What the victim's log says of who breaks the protocol."""
+        return self.cluster.shells[self.victim].lines(ProtocolNews)
+
+    @property
+    def me(self) -> int:
+        """The victim's index in the view."""
+        return self.index(self.victim)
+
+    @property
+    def you(self) -> int:
+        """The liar's."""
+        return self.index(self.liar)
+
+    def tell(self, packet: bytes, liar: str | None = None) -> None:
+        """The liar sends a packet; nobody answers for it."""
+        gate = self.cluster.cores[liar or self.liar]._gate
+        self.cluster.step(self.victim, [gate.seal(self.victim, packet)], [])
+
+    def tell_both(self, packet: bytes) -> None:
+        """The liar sends a packet to the two others."""
+        for name in "abc".replace(self.liar, ""):
+            gate = self.cluster.cores[self.liar]._gate
+            self.cluster.step(name, [gate.seal(name, packet)], [])
+
+    def control(self, message: ControlMessage) -> bytes:
+        """What the liar says about views."""
+        return self.cut(*encode_message(message))
+
+    def cut(
+        self,
+        kind: int,
+        body: bytes,
+        *,
+        sequence: int | None = None,
+        name: str | None = None,
+        start: Incarnation | None = None,
+    ) -> bytes:
+        """The liar's next message, or one that it pretends to pass on."""
+        flood = self.cluster.cores[self.liar].membership.flood
+        flood.sequence += 1
+        origin = name or self.liar
+        (raw,) = cut_message(
+            daemon_number(origin),
+            start or Incarnation(1, ord(origin)),
+            flood.sequence if sequence is None else sequence,
+            kind,
+            body,
+            60_000,
+        )
+        return raw
+
+    def assert_all_goes_on(self) -> None:
+        """All members get what each of them sends, in one order, in the view that there was."""
+        keys = {operation_of(core).key for core in self.cluster.cores.values()}
+        for program in self.programs:
+            program.events.clear()
+            program.session.multicast(["g"], b"after", level=ServiceLevel.SAFE)
+        self.cluster.run(2.0)
+        got = [
+            [event.sender for event in program.events if isinstance(event, Message)]
+            for program in self.programs
+        ]
+        assert len(got[0]) == len(self.programs)
+        assert all(one == got[0] for one in got)
+        assert {operation_of(core).key for core in self.cluster.cores.values()} == keys
+
+
+def operation_of(core: DaemonCore) -> Operation:
+    assert core.operation is not None
+    return core.operation
+
+
+# ---- packets that could be true, but for what a lie changes ----
+
+
+def token(scene: Scene, **lies: Any) -> bytes:
+    operation = scene.operation
+    held = [stream.held for stream in operation.streams]
+    members = operation.view.rings[0]
+    right: dict[str, Any] = {
+        "ring": 0,
+        "hop": operation.ring.away.hop + 1,
+        "last": operation.streams[0].known,
+        "last_sender": scene.you,
+        "clock": operation.clock.value,
+        "burst": 0,
+        "rows": [Row(frontier=0, sent=0, held=held) for _ in members],
+        "requests": [],
+        "wanted": [],
+    }
+    return Token(**{**right, **lies}).encode(operation.key)
+
+
+def rows(scene: Scene, index: int, **lies: Any) -> list[Row]:
+    held = [stream.held for stream in scene.operation.streams]
+    found = [Row(frontier=0, sent=0, held=list(held)) for _ in scene.operation.view.rings[0]]
+    for name, value in lies.items():
+        setattr(found[index], name, value)
+    return found
+
+
+def none_held(scene: Scene) -> list[Row]:
+    members = scene.operation.view.rings[0]
+    return [Row(frontier=0, sent=0, held=[0]) for _ in members]
+
+
+def rest(scene: Scene, **lies: Any) -> bytes:
+    operation = scene.operation
+    right: dict[str, Any] = {
+        "ring": 0,
+        "hop": operation.ring.away.hop,
+        "holder": scene.you,
+        "last": operation.streams[0].held,
+        "horizon": operation.clock.value,
+        "frontiers": [0] * len(operation.view.rings[0]),
+    }
+    return RestNotice(**{**right, **lies}).encode(operation.key)
+
+
+def request(scene: Scene, **lies: Any) -> bytes:
+    right: dict[str, Any] = {"ring": 0, "daemon": scene.you, "hop": scene.operation.ring.away.hop}
+    return TokenRequest(**{**right, **lies}).encode(scene.operation.key)
+
+
+def told_held(scene: Scene, **lies: Any) -> bytes:
+    operation = scene.operation
+    right: dict[str, Any] = {
+        "ring": 0,
+        "daemon": scene.you,
+        "held": operation.streams[0].held,
+        "frontier": operation.blocks.least,
+    }
+    return HeldNotice(**{**right, **lies}).encode(operation.key)
+
+
+def horizon(scene: Scene, **lies: Any) -> bytes:
+    operation = scene.operation
+    right: dict[str, Any] = {
+        "ring": 0,
+        "horizon": operation.clock.value,
+        "upto": operation.streams[0].held,
+        "frontier": 0,
+        "unsettled": False,
+        "held": [],
+    }
+    return horizon_packet(operation.key, [HorizonNotice(**{**right, **lies}).encode()])
+
+
+def resend(scene: Scene, **lies: Any) -> bytes:
+    right: dict[str, Any] = {"ring": 0, "asker": scene.you, "ranges": [(1, 1)]}
+    return ResendRequest(**{**right, **lies}).encode(scene.operation.key)
+
+
+def bundle(level: ServiceLevel = ServiceLevel.AGREED, user: str = "u") -> Bundle:
+    payload = encode_messages([(0, b"lie")])
+    body = encode_body(BundleKind.MESSAGES, level, 0, 1, ("nobody",), payload)
+    made = decode_body_untrusted(body)
+    made.address(END // 2, user, ())
+    return made
+
+
+def data(scene: Scene, ahead: int = 1, **lies: Any) -> bytes:
+    """The liar's next packet, or one further ahead."""
+    operation, you = scene.operation, scene.you
+    right: dict[str, Any] = {
+        "ring": 0,
+        "number": operation.streams[0].held + ahead,
+        "time": operation.clock.value + ahead,
+        "daemon": you,
+        "previous": operation.delivery.order.chain_ends[you],
+        "bundles": [bundle()],
+    }
+    return DataPacket(**{**right, **lies}).encode(operation.key)
+
+
+def unreliable(scene: Scene, **lies: Any) -> bytes:
+    right: dict[str, Any] = {
+        "daemon": scene.you,
+        "counter": 2**20,
+        "bundles": [bundle(ServiceLevel.UNRELIABLE)],
+    }
+    return UnreliablePacket(**{**right, **lies}).encode(scene.operation.key)
+
+
+def held(scene: Scene) -> int:
+    return scene.operation.streams[0].held
+
+
+def now(scene: Scene) -> int:
+    return scene.operation.clock.value
+
+
+def join(scene: Scene, **lies: Any) -> Join:
+    right: dict[str, Any] = {
+        "attempt": 9,
+        "name": scene.liar,
+        "digests": scene.core.membership.comparison.digests,
+        "heard": (),
+        "reading": 1,
+        "clock": 0,
+        "counter": 1,
+        "mark": 2**40,
+        "past": None,
+    }
+    return Join(**{**right, **lies})
+
+
+def beacon(scene: Scene, used: int) -> Beacon:
+    digests = scene.core.membership.comparison.digests
+    return Beacon(1, OTHER_VIEW, (), digests, used, used, 0)
+
+
+def others_of(scene: Scene) -> Proposal:
+    """The proposal of the present view, without the liar."""
+    agreement = scene.core.membership._agreement
+    assert agreement is not None
+    number = daemon_number(scene.liar)
+    return Proposal(tuple(seat for seat in agreement.proposal.seats if seat.number != number))

@@ -1,0 +1,504 @@
+"""What only a broken fellow can have sent: it is refused, counted by kind, and nothing comes of it.
+
+A fellow has the key, so what it sends is sealed well. Each lie is told to a daemon in a view with
+members of a group; whatever it was, all of them then still get what each of them sends.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import attrs
+import pytest
+
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.config.view import Incarnation
+from groupcomm.errors import Contradiction
+from groupcomm.level import ServiceLevel
+from groupcomm.membership.trust import FEW
+from groupcomm.membership.union import Union
+from groupcomm.names import daemon_number
+from groupcomm.security.layout import HEAD_BYTES
+from groupcomm.sim.lies import lie
+from groupcomm.stream.stream import MAX_AHEAD
+from groupcomm.wire.ack import Acknowledgement
+from groupcomm.wire.data import decode_data_untrusted
+from groupcomm.wire.link import LinkPacket
+from groupcomm.wire.membership import (
+    Commit,
+    Outdated,
+    encode_message,
+)
+from groupcomm.wire.packet import PacketKind
+from tests.groupcomm.engine.lying_scene import (
+    CHECKSUM_BYTES,
+    END,
+    Scene,
+    X,
+    beacon,
+    bundle,
+    data,
+    held,
+    horizon,
+    join,
+    none_held,
+    now,
+    others_of,
+    request,
+    resend,
+    rest,
+    rows,
+    token,
+    told_held,
+    unreliable,
+)
+
+
+@attrs.frozen
+class Lie:
+    """What the liar says, the kind by which it is counted, and whether it is to blame for it."""
+
+    name: str
+    kind: str
+    make: Callable[[Scene], bytes]
+    blamed: bool = True
+
+
+LIES = [
+    Lie("token with the last hop of all", "hop", lambda s: token(s, hop=END)),
+    Lie("token with the last time of all", "time", lambda s: token(s, clock=END)),
+    Lie(
+        "token with a frontier in a million years",
+        "time",
+        lambda s: token(s, rows=rows(s, 1, frontier=END)),
+    ),
+    Lie("token of packets that no window allows", "token", lambda s: token(s, last=END)),
+    Lie(
+        "token by which more is held than there is",
+        "token",
+        lambda s: token(s, rows=rows(s, s.you, held=[held(s) + 1])),
+    ),
+    Lie("token whose bytes do not add up", "token", lambda s: token(s, burst=7)),
+    Lie("token that asks for packet 0", "number", lambda s: token(s, requests=[(0, 0, 1)])),
+    Lie(
+        "token that asks for what never was",
+        "number",
+        lambda s: token(s, requests=[(0, 1, held(s) + 2 * MAX_AHEAD + 1)]),
+    ),
+    Lie(
+        "token that forgets packets",
+        "token",
+        lambda s: token(s, last=1, rows=none_held(s)),
+        blamed=False,
+    ),
+    Lie(
+        "token with a frontier that its daemon never told",
+        "token",
+        lambda s: token(s, rows=rows(s, s.me, frontier=now(s) + 10**6)),
+        blamed=False,
+    ),
+    Lie("rest in another's name", "sender", lambda s: rest(s, holder=s.me)),
+    Lie("rest with the last hop of all", "hop", lambda s: rest(s, hop=END)),
+    Lie("rest with the last time of all", "time", lambda s: rest(s, horizon=END)),
+    Lie("rest with frontiers of no clock", "time", lambda s: rest(s, frontiers=[0, 0, END])),
+    Lie("rest over packets that are not here", "rest", lambda s: rest(s, last=END), blamed=False),
+    Lie(
+        "rest with a frontier that its daemon never told",
+        "rest",
+        lambda s: rest(s, frontiers=[now(s) + 10**6] * 3),
+        blamed=False,
+    ),
+    Lie("request in another's name", "sender", lambda s: request(s, daemon=s.me)),
+    Lie("request with the last hop of all", "hop", lambda s: request(s, hop=END)),
+    Lie("held in another's name", "sender", lambda s: told_held(s, daemon=s.me)),
+    Lie("held with the last time of all", "time", lambda s: told_held(s, frontier=END)),
+    Lie("held up to what no window allows", "held", lambda s: told_held(s, held=END)),
+    Lie("held by a daemon of no ring", "held", lambda s: told_held(s, daemon=99)),
+    Lie("horizon with the last time of all", "time", lambda s: horizon(s, horizon=END)),
+    Lie("horizon with a frontier of no clock", "time", lambda s: horizon(s, frontier=END)),
+    Lie("horizon up to what no window allows", "horizon", lambda s: horizon(s, upto=END)),
+    Lie("horizon of holders of nothing", "horizon", lambda s: horizon(s, held=[(0, END)])),
+    Lie(
+        "horizon that is broken already",
+        "horizon",
+        lambda s: horizon(s, upto=held(s) - 1, horizon=now(s) + 10**6),
+        blamed=False,
+    ),
+    Lie(
+        "horizon with a frontier that its daemon never told",
+        "horizon",
+        lambda s: horizon(s, frontier=now(s) + 10**6),
+        blamed=False,
+    ),
+    Lie("asking in another's name", "sender", lambda s: resend(s, asker=s.me)),
+    Lie("asking for what never was", "number", lambda s: resend(s, ranges=[(1, END)])),
+    Lie("packet stamped with the last time of all", "time", lambda s: data(s, time=END)),
+    Lie("packet that no window allows", "number", lambda s: data(s, number=END)),
+    Lie("packet below a horizon", "stamp", lambda s: data(s, time=1), blamed=False),
+    Lie("packet behind another's", "chain", lambda s: data(s, previous=0), blamed=False),
+    Lie(
+        "packet that is its own cause",
+        "causes",
+        lambda s: data(s, vector=(held(s) + 1,), agreed=Stamp(0, 0)),
+    ),
+    Lie(
+        "packet whose causes cannot be",
+        "number",
+        lambda s: data(s, number=held(s) + 2 * MAX_AHEAD + 1, vector=(END,), agreed=Stamp(0, 0)),
+    ),
+    Lie(
+        "packet with the causes of none",
+        "causes",
+        lambda s: data(s, reference=held(s)),
+        blamed=False,
+    ),
+    Lie("packet of a user without a name", "name", lambda s: data(s, bundles=[bundle(user="")])),
+    Lie(
+        "packet of a user with a name that nobody can have",
+        "data",
+        lambda s: data(s, bundles=[bundle(user="x" * 255)]),
+    ),
+    Lie("packet of no daemon", "data", lambda s: data(s, daemon=9)),
+    Lie(
+        "numbered bundle that should have no number",
+        "bundle",
+        lambda s: data(s, bundles=[bundle(ServiceLevel.UNRELIABLE)]),
+    ),
+    Lie(
+        "bundle without the number that it should have",
+        "bundle",
+        lambda s: unreliable(s, bundles=[bundle()]),
+    ),
+    Lie(
+        "unreliable datagram in another's name",
+        "sender",
+        lambda s: unreliable(s, daemon=3 - s.me - s.you),
+    ),
+    Lie("unreliable datagram after all others", "counter", lambda s: unreliable(s, counter=END)),
+    Lie("packet of no kind", "view", lambda s: bytes((250,)) + s.operation.key),
+    Lie("hop packet that ends", "short", lambda s: token(s)[:20]),
+    Lie(
+        "message after all others",
+        "sequence",
+        lambda s: s.cut(*encode_message(Outdated(1, 2, 3)), sequence=END),
+    ),
+    Lie(
+        "join in another's name",
+        "name",
+        lambda s: s.control(join(s, name="z")),
+    ),
+    Lie("join with a number of no clock", "number", lambda s: s.control(join(s, counter=2**63))),
+    Lie("beacon with a number of no clock", "number", lambda s: s.control(beacon(s, 2**63))),
+    Lie(
+        "restarts that nobody counts",
+        "outdated",
+        lambda s: s.control(Outdated(ord(s.victim), 2**60, 1)),
+    ),
+    Lie(
+        "commit to a view of others",
+        "commit",
+        lambda s: s.control(Commit(1, others_of(s), False, False, ())),
+    ),
+    Lie(
+        "message of no kind",
+        "kind",
+        lambda s: s.cut(99, b""),
+    ),
+    Lie(
+        "message in the name of another start",
+        "origin",
+        lambda s: s.cut(*encode_message(beacon(s, 1)), start=Incarnation(7, 7)),
+    ),
+]
+
+
+JUST_TOO_FAR = [
+    Lie("time", "time", lambda s: data(s, time=now(s) + 2**36 + 10**9)),
+    Lie("number", "number", lambda s: data(s, number=held(s) + MAX_AHEAD + 1)),
+    Lie("horizon", "horizon", lambda s: horizon(s, upto=held(s) + MAX_AHEAD + 1)),
+    Lie("token", "token", lambda s: token(s, last=held(s) + MAX_AHEAD + 1)),
+]
+
+
+@pytest.mark.parametrize("told", JUST_TOO_FAR, ids=lambda told: told.name)
+def test_who_passes_on_what_is_just_too_far_is_not_blamed(told: Lie) -> None:
+    """It holds a little more, or its clock is a little ahead: there it was not too far."""
+    scene = Scene("abc")
+    scene.tell(told.make(scene))
+    assert scene.core.counters.violations == {told.kind: 1}
+    assert not scene.core.membership.trust.fellows
+    scene.assert_all_goes_on()
+
+
+@pytest.mark.parametrize("told", LIES, ids=lambda told: told.name.replace(" ", "-"))
+def test_a_lie_is_refused_and_counted_and_all_goes_on(told: Lie) -> None:
+    scene = Scene("abc")
+    trust = scene.core.membership.trust
+    scene.tell(told.make(scene))
+    assert scene.core.counters.violations == {told.kind: 1}
+    blamed = {number: dict(fellow.counts) for number, fellow in trust.fellows.items()}
+    assert blamed == ({daemon_number(scene.liar): {told.kind: 1}} if told.blamed else {})
+    scene.assert_all_goes_on()
+
+
+# ---- what contradicts what came before ----
+
+
+def test_a_second_token_is_refused_while_the_token_is_here() -> None:
+    scene = Scene("abc", away=False)
+    scene.tell(token(scene))
+    assert scene.core.counters.violations == {"token": 1}
+    assert not scene.core.membership.trust.fellows, "who knows where it comes from"
+    scene.assert_all_goes_on()
+
+
+def test_the_token_rests_nowhere_else_while_it_is_here() -> None:
+    scene = Scene("abc", away=False)
+    scene.tell(rest(scene, hop=scene.operation.ring.away.hop + 1))
+    assert scene.core.counters.violations == {"rest": 1}
+    scene.assert_all_goes_on()
+
+
+def test_nobody_gives_numbers_while_the_token_is_here() -> None:
+    """Its holder would promise that nothing more comes below its clock (simulator seed 2266)."""
+    scene = Scene("abc", away=False)
+    scene.tell(data(scene, ahead=3, previous=held(scene) + 1))
+    scene.tell(horizon(scene, upto=held(scene) + 3))
+    assert scene.core.counters.violations == {"number": 2}
+    scene.assert_all_goes_on()
+
+
+def test_two_packets_with_one_number_contradict_each_other() -> None:
+    scene = Scene("abc")
+    before = len(scene.operation.streams[0].packets)
+    scene.tell(data(scene, ahead=2, previous=held(scene) + 1))
+    scene.tell(data(scene, ahead=2, previous=held(scene) + 1, bundles=[bundle(user="v")]))
+    assert scene.core.counters.violations == {"content": 1}
+    assert len(scene.operation.streams[0].packets) == before + 1, "the first one stays"
+
+
+def test_stamps_that_do_not_rise_with_the_numbers_contradict_each_other() -> None:
+    scene = Scene("abc")
+    scene.tell(data(scene, ahead=5, previous=held(scene) + 4))
+    scene.tell(data(scene, ahead=3, previous=held(scene) + 2, time=now(scene) + 50))
+    assert scene.core.counters.violations == {"stamp": 1}
+
+
+def test_stamps_rise_also_where_packets_come_when_the_view_has_ended() -> None:
+    """Two with one stamp would have one place: it was given twice (Byzantine seed 1400077)."""
+    scene = Scene("abc")
+    delivery, later = scene.operation.delivery, now(scene) + 9
+    one = data(scene, ahead=1, time=later)
+    other = data(scene, ahead=2, previous=held(scene) + 1, time=later)
+    assert delivery.take_recovered(decode_data_untrusted(one))
+    with pytest.raises(Contradiction, match="has"):
+        delivery.take_recovered(decode_data_untrusted(other))
+
+
+def test_packets_behind_a_gap_that_follow_nothing_contradict_what_closes_it() -> None:
+    scene = Scene("abc")
+    third = 3 - scene.me - scene.you
+    behind = data(scene, ahead=2, previous=held(scene) + 1)
+    end = scene.operation.delivery.order.chain_ends[third]
+    closing = data(scene, ahead=1, daemon=third, previous=end)
+    scene.tell(behind)
+    scene.tell(closing)
+    assert scene.core.counters.violations == {"chain": 1}, "it said that another one was its own"
+
+
+def test_a_packet_of_another_is_nobodys_own_before() -> None:
+    scene = Scene("abc")
+    before, first = held(scene), now(scene)
+    lies: list[dict[str, Any]] = [
+        {"number": before + 2, "previous": before + 1},
+        {"number": before + 4, "previous": before + 2, "daemon": 3 - scene.me - scene.you},
+    ]
+    for lie_ in lies:
+        scene.tell(data(scene, **{**lie_, "time": first + lie_["number"] - before}))
+    assert scene.core.counters.violations == {"chain": 1}
+
+
+def test_a_packet_behind_a_horizon_that_waits_is_not_below_it() -> None:
+    scene = Scene("abc")
+    later = now(scene) + 100
+    scene.tell(horizon(scene, upto=held(scene) + 2, horizon=later))
+    scene.tell(data(scene, ahead=3, previous=held(scene) + 2, time=later - 1))
+    assert scene.core.counters.violations == {"stamp": 1}
+
+
+def test_causes_in_another_ring_are_near_what_is_held_of_it() -> None:
+    scene = Scene("ab", "cd")
+    scene.tell(data(scene, vector=(0, END), agreed=Stamp(0, 0)))
+    assert scene.core.counters.violations == {"causes": 1}
+    scene.assert_all_goes_on()
+
+
+def test_nobody_brings_a_packet_of_this_daemon_back_that_it_never_sent() -> None:
+    """A fellow says so when the view has ended; this daemon then goes on without it."""
+    scene = Scene("abc")
+    ending, past = scene.operation.ending, scene.core.past
+    assert past is not None
+    forged = data(scene, daemon=scene.me)
+    with pytest.raises(Contradiction, match="never sent"):
+        ending.take(forged, Union({scene.me: past}))
+
+
+def test_few_contradictions_end_the_view_and_nobody_is_blamed() -> None:
+    scene = Scene("abc")
+    key = scene.operation.key
+    for _ in range(FEW):
+        scene.tell(token(scene, last=1, rows=none_held(scene)))
+    scene.cluster.run(1.0)
+    assert scene.operation.key != key
+    assert [scene.cluster.members(name) for name in "abc"] == ["abc"] * 3
+    assert not scene.core.membership.trust.fellows
+    assert any("contradicts itself" in line for line in scene.told())
+    scene.assert_all_goes_on()
+
+
+# ---- who lies a few times is left out for a while ----
+
+
+def test_who_lies_a_few_times_is_left_out_and_comes_back_after_a_while() -> None:
+    scene = Scene("abc")
+    liar, rest_of = scene.liar, "abc".replace(scene.liar, "")
+    for _ in range(FEW):
+        scene.tell_both(token(scene, hop=END))
+    scene.cluster.run(0.7)
+    assert {scene.cluster.members(name) for name in rest_of} == {rest_of}
+    lines = scene.told()
+    assert [line.split()[0] for line in lines] == [liar, liar]
+    assert "what no daemon in order sends (hop: " in lines[0]
+    assert f"{liar} is left out for 1 s" in lines[1]
+    scene.cluster.run(3.0)
+    assert {scene.cluster.members(name) for name in "abc"} == {"abc"}
+    for _ in range(FEW):
+        scene.tell(token(scene, hop=END))
+    assert "left out for 2 s" in scene.told()[-1], "twice as long"
+
+
+def test_who_lies_to_one_daemon_only_stays_in_the_view_over_others() -> None:
+    """Others do not know which of the two is broken; the one hears nothing more of the liar."""
+    scene = Scene("abc")
+    for _ in range(FEW):
+        scene.tell(token(scene, hop=END))
+    scene.cluster.run(0.7)
+    view = scene.operation.view
+    assert {scene.cluster.members(name) for name in "abc"} == {"abc"}
+    assert view.ring_of[scene.me] != view.ring_of[scene.you]
+    scene.assert_all_goes_on()
+
+
+def test_who_is_started_anew_comes_back_at_once() -> None:
+    scene = Scene("abc")
+    for _ in range(FEW):
+        scene.tell_both(token(scene, hop=END))
+    scene.cluster.run(0.1)
+    scene.cluster.start(scene.liar, restarts=2, random_id=5)
+    scene.cluster.run(0.7)
+    assert {scene.cluster.members(name) for name in "abc"} == {"abc"}
+
+
+@pytest.mark.parametrize("jump", [2**15 + 1, 2**20, 2**31])
+def test_whose_messages_have_jumped_once_is_heard_again_after_a_while(jump: int) -> None:
+    """All that it says truly is behind that for years (membership came to nothing for ever)."""
+    scene = Scene("abc")
+    flood = scene.cluster.cores[scene.liar].membership.flood
+    sequence = flood.sequence + jump
+    scene.cluster.run(3.0)
+    scene.core.membership.peers[daemon_number(scene.liar)].said_at -= jump  # nothing else has come
+    scene.tell(scene.cut(*encode_message(beacon(scene, 1)), sequence=sequence))
+    peer = scene.core.membership.peers[daemon_number(scene.liar)]
+    assert peer.seen.highest == sequence
+    scene.cluster.run(5.0)
+    assert {scene.cluster.members(name) for name in "abc"} == {"abc"}
+    assert scene.cluster.now - peer.beacon_at < 1.0
+    scene.assert_all_goes_on()
+
+
+def test_one_daemon_is_not_believed_when_it_speaks_for_another_that_is_heard() -> None:
+    """It says that the third one leaves, starts anew and gathers; the third one says nothing."""
+    scene = Scene("abc")
+    third = next(name for name in "abc" if name not in (scene.victim, scene.liar))
+    start = Incarnation(1, ord(third))
+    for sequence in range(2**20, 2**20 + 10):
+        for message in (join(scene, name=third), beacon(scene, 1)):
+            kind, body = encode_message(message)
+            for incarnation in (start, Incarnation(9, 9)):
+                told = scene.cut(kind, body, sequence=sequence, name=third, start=incarnation)
+                scene.tell(told)
+    assert scene.core.counters.violations == {"passed on": 20}, "beacons are not passed on"
+    assert not scene.core.membership.trust.fellows
+    scene.assert_all_goes_on()
+
+
+# ---- between sites ----
+
+
+@pytest.mark.parametrize(
+    ("kind", "make"),
+    [
+        ("sender", lambda s, one, two: LinkPacket(sender=two, number=1, packet=X)),
+        ("link", lambda s, one, two: LinkPacket(sender=one, number=END, packet=X)),
+        ("sender", lambda s, one, two: Acknowledgement(sender=two, delay_us=0, ranges=[(1, 1)])),
+        ("ack", lambda s, one, two: Acknowledgement(sender=one, delay_us=0, ranges=[(1, END)])),
+    ],
+    ids=[
+        "link of another",
+        "link at its end",
+        "answer of another",
+        "answer to what was never sent",
+    ],
+)
+def test_a_lie_over_a_link_is_refused(
+    kind: str, make: Callable[[Scene, int, int], LinkPacket | Acknowledgement]
+) -> None:
+    scene = Scene("ab", "cd")
+    ((mine, yours),) = scene.operation.view.links
+    names = [daemon.name for daemon in scene.operation.view.daemons]
+    scene.victim = names[mine]
+    packet = make(scene, yours, mine).encode(scene.operation.key)
+    scene.tell(packet, names[yours])
+    assert scene.core.counters.violations == {kind: 1}
+    scene.assert_all_goes_on()
+
+
+# ---- replayed, mutated ----
+
+
+def said(scene: Scene, name: str) -> list[bytes]:
+    """All packets that a daemon has sent to the victim."""
+    return [
+        datagram[HEAD_BYTES:-CHECKSUM_BYTES]
+        for _, sender, target, datagram in scene.cluster.log
+        if (sender, target) == (name, scene.victim)
+    ]
+
+
+def test_what_was_said_before_comes_to_nothing_when_it_is_said_again_under_fresh_seals() -> None:
+    scene = Scene("abc")
+    packets = said(scene, scene.liar)
+    assert {PacketKind.TOKEN, PacketKind.DATA, PacketKind.CONTROL} <= {p[0] for p in packets}
+    for packet in packets:
+        scene.tell(packet)
+    assert scene.core.counters.violations.total() < FEW
+    scene.assert_all_goes_on()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_packets_of_every_kind_with_other_fields_end_nobody(seed: int) -> None:
+    """Each from the fellow that had sent it; campaigns do it at length (simulate --byzantine)."""
+    rng = Random(seed)
+    scene = Scene("ab", "cd")
+    names = [name for name in "abcd" if name != scene.victim]
+    packets = [(name, packet) for name in names for packet in said(scene, name)]
+    for _ in range(60):
+        name, packet = rng.choice(packets)
+        changed = lie(rng, packet)
+        if changed is not None:
+            scene.tell(changed, name)
+        scene.cluster.run(rng.choice((0.0, 0.0, 0.01, 0.2)))
+    assert scene.core.counters.violations
+    scene.cluster.run(20.0)
+    assert [scene.cluster.members(name) for name in "abcd"] == ["abcd"] * 4
+    scene.assert_all_goes_on()

@@ -1,0 +1,284 @@
+"""What programs ask for is done in turn; who is in debt, or does not read, has none."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from groupcomm.engine import ClientBytes, ClientDismissed, ClientGone
+from groupcomm.engine.intake import SESSION_WORK, STALL_S, STEP_WORK, Intake
+from groupcomm.errors import SessionError
+from groupcomm.level import ServiceLevel
+from groupcomm.security.quotas import Quotas
+from groupcomm.session.codes import Code
+from groupcomm.session.daemon import DaemonSession, SessionLimits, State
+from groupcomm.session.frames import (
+    FrameKind,
+    encode_answer,
+    encode_bye,
+    encode_hello,
+    encode_query,
+)
+from groupcomm.session.prices import FRAME_PRICES
+from groupcomm.session.replies import MOST_REPLIES
+from groupcomm.session.requests import Query, Request
+from tests.groupcomm.engine.clients import Clients
+from tests.groupcomm.session.pair import DAEMONS
+
+AGREED = ServiceLevel.AGREED
+QUERY_WORK = FRAME_PRICES[FrameKind.QUERY].work
+A_STEP = STEP_WORK // QUERY_WORK
+"""Questions of as many principals."""
+
+
+class Room:
+    """An intake whose sessions ask.
+
+    Args:
+        quotas: of each principal.
+        answers: whether they are answered at once, and read that; else when the test says so.
+
+    Attributes:
+        done: whose frames were carried out, in order.
+        ended: sessions that had to go, with the codes.
+    """
+
+    def __init__(self, quotas: Quotas | None = None, *, answers: bool = True) -> None:
+        self._answers = answers
+        self.done: list[int] = []
+        self.ended: list[tuple[int, int]] = []
+        self.departed: list[int] = []
+        self.intake = Intake(self._carry_out, self._end, self._depart)
+        if quotas is not None:
+            self.intake.limit(quotas)
+        self.sessions: dict[int, DaemonSession] = {}
+
+    def _carry_out(self, session: DaemonSession, request: Request) -> None:
+        if isinstance(request, Query) and request.text == "wrong":
+            raise SessionError(Code.ILLEGAL_MESSAGE, "it is wrong")
+        self.done.append(session.connection)
+        if self._answers:
+            self.answer(session.connection)
+
+    def _end(self, session: DaemonSession, code: int, _reason: str) -> None:
+        self.ended.append((session.connection, code))
+        session.close(code, "")
+
+    def _depart(self, session: DaemonSession) -> None:
+        self.departed.append(session.connection)
+
+    def admit(self, number: int, principal: str) -> DaemonSession:
+        """A session that is open."""
+        session = DaemonSession(number, limits=SessionLimits(), principal=principal)
+        self.sessions[number] = session
+        session.receive(encode_hello(f"u{number}"))
+        session.connect(f"#u{number}#a")
+        session.welcome(1000, DAEMONS)
+        session.take(1 << 20)
+        return session
+
+    def say(self, number: int, *texts: str) -> None:
+        """A session sends queries, all at once."""
+        self.sessions[number].hear(b"".join(map(encode_query, texts)))
+        self.intake.add(self.sessions[number])
+
+    def answer(self, number: int, *, read: bool = True) -> None:
+        """Its question is answered, and perhaps the answer read."""
+        session = self.sessions[number]
+        session.push(encode_answer(b"{}"))
+        session.replied(answer=True)
+        if read:
+            session.take(1 << 20)
+
+
+def admitted(room: Room, principals: Iterable[str]) -> None:
+    for number, principal in enumerate(principals):
+        room.admit(number, principal)
+
+
+def test_a_step_does_so_much_and_leaves_the_rest_for_the_next() -> None:
+    room = Room()
+    admitted(room, [f"p{number}" for number in range(20)])
+    for number in range(20):
+        room.say(number, "status")
+    assert room.intake.serve(0.0)
+    assert room.done == [*range(A_STEP)]
+    assert STEP_WORK <= room.intake.worked < STEP_WORK + QUERY_WORK
+    assert room.intake.due == 0.0, "there is more, so at once"
+    while room.intake.due == 0.0:
+        assert room.intake.serve(0.0)
+    assert room.done == [*range(20)]
+    assert not room.intake.serve(0.0)
+    assert room.intake.due == float("inf")
+
+
+def test_of_what_comes_to_nothing_a_principal_has_less_done() -> None:
+    room = Room()
+    admitted(room, [*["p"] * 5, "q"])
+    for number in range(6):
+        room.say(number, "status")
+    room.intake.serve(0.0)
+    assert room.done == [0, 5]
+    room.intake.serve(0.0)
+    assert room.done == [0, 5, 1]
+
+
+def test_principals_have_turns_however_many_sessions_one_has() -> None:
+    room = Room()
+    admitted(room, [*["rude"] * 100, "polite"])
+    for number in range(101):
+        room.say(number, "status")
+    room.intake.serve(0.0)
+    assert 100 in room.done, "in the first step, though a hundred came before it"
+
+
+def test_a_session_has_its_turn_and_then_waits_for_the_others_of_its_principal() -> None:
+    clients = Clients()
+    busy, other = clients.connect("busy"), clients.connect("other")
+    for number, count in ((busy, 10 * SESSION_WORK), (other, 1)):
+        for _ in range(count):
+            clients.sessions[number].multicast(["g"], b"", level=AGREED, ordered=True)
+    core = clients.core
+    core.desk.feed(clients.said(busy))
+    core.desk.feed(clients.said(other))
+    core.desk.intake.serve(0.0)
+    accepted = [bundle.session for bundle in core.desk.backlog]
+    first = SESSION_WORK - 1  # to look is work, too
+    assert accepted[:first] == [busy] * first
+    assert accepted[first] == other
+    assert STEP_WORK - 10 < len(accepted) < STEP_WORK
+
+
+def test_one_question_at_a_time_and_the_next_once_its_answer_was_read() -> None:
+    room = Room(answers=False)
+    room.admit(1, "p")
+    room.say(1, *["status"] * 20_000)
+    for _ in range(5):
+        room.intake.serve(0.0)
+    assert room.done == [1]
+    room.answer(1, read=False)
+    room.intake.serve(STALL_S)
+    assert room.done == [1], "the answer was not read"
+    room.sessions[1].take(1 << 20)
+    room.intake.serve(2 * STALL_S)
+    assert room.done == [1, 1]
+    assert room.sessions[1].output_bytes == 0
+    assert not room.sessions[1].reading, "its socket is full, not the memory of the daemon"
+
+
+def test_who_does_not_read_what_is_refused_is_not_listened_to() -> None:
+    session = Room().admit(1, "p")
+    for number in range(MOST_REPLIES):
+        assert not session.stalled, number
+        session.push(b"refused")
+        session.replied()
+    assert session.stalled
+    session.take(7)
+    assert not session.stalled
+    session.push(b"x")
+    session.replied()
+    assert session.stalled
+    session.lose_client()
+    assert not session.stalled, "nobody reads it any more"
+
+
+def test_who_is_in_debt_waits_and_others_do_not() -> None:
+    room = Room(Quotas(messages_per_s=10))
+    admitted(room, [*["rude"] * 30, "polite"])
+    for number in range(30):
+        room.say(number, "status")
+    while room.intake.due == 0.0 or not room.done:
+        room.intake.serve(0.0)
+    assert len(room.done) == 11, "the burst of a second, and the one that made it a debt"
+    assert room.intake.due == pytest.approx(0.1)
+    room.say(30, "status")
+    room.intake.serve(0.0)
+    assert room.done[-1] == 30
+    while room.intake.due == 0.0:
+        room.intake.serve(0.0)
+    now = room.intake.due
+    while now < 1.05:
+        room.intake.serve(now)
+        now = room.intake.due
+    assert len(room.done) == 12 + 10, "ten more in a second"
+    assert room.intake.waits > 10
+
+
+def test_other_quotas_forget_debts() -> None:
+    room = Room(Quotas(messages_per_s=1))
+    admitted(room, ["p"] * 5)
+    for number in range(5):
+        room.say(number, "status")
+    for _ in range(5):
+        room.intake.serve(0.0)
+    assert len(room.done) == 2
+    room.intake.limit(Quotas())
+    for _ in range(5):
+        room.intake.serve(0.0)
+    assert len(room.done) == 5
+
+
+def test_frames_that_are_wrong_cost_too_and_end_one_session() -> None:
+    room = Room(Quotas(messages_per_s=2))
+    admitted(room, ["p"] * 5)
+    for number in range(4):
+        room.say(number, "wrong")
+    room.sessions[4].hear(b"\xff\xff\xff\xff")
+    room.intake.add(room.sessions[4])
+    for _ in range(6):
+        room.intake.serve(0.0)
+    assert room.ended == [(number, Code.ILLEGAL_MESSAGE) for number in range(3)], "debt, then"
+    for _ in range(3):
+        room.intake.serve(5.0)
+    assert room.ended[3:] == [(3, Code.ILLEGAL_MESSAGE), (4, Code.NET_ERROR)]
+
+
+def test_what_came_before_the_end_of_a_stream_still_counts() -> None:
+    clients = Clients()
+    sender = clients.connect("sender")
+    for _ in range(3 * STEP_WORK):
+        clients.sessions[sender].multicast(["g"], b"", level=AGREED, ordered=True)
+    clients.core.desk.feed(clients.said(sender))
+    clients.core.desk.feed(ClientGone(sender))
+    assert clients.core.desk.sessions[sender].state is State.DRAINING
+    taken = clients.core.desk.traffic
+    clients.step()
+    assert taken.taken == 3 * STEP_WORK
+    assert clients.core.desk.empty
+
+
+def test_who_must_go_while_it_waits_for_its_turn_is_gone() -> None:
+    clients = Clients()
+    desk = clients.core.desk
+    waiting = clients.start("waiting")
+    desk.feed(ClientBytes(waiting, encode_hello("waiting") + encode_bye()))
+    desk.feed(ClientDismissed(waiting, Code.REJECT_AUTH, "it may not stay"))
+    desk.feed(ClientGone(waiting))
+    clients.step()
+    assert desk.empty
+
+
+def test_a_question_that_nobody_will_read_the_answer_of_is_not_asked() -> None:
+    clients = Clients()
+    desk = clients.core.desk
+    asker = clients.connect("asker")
+    desk.feed(ClientBytes(asker, encode_query("status") * 3))
+    desk.intake.serve(0.0)
+    desk.feed(ClientGone(asker))
+    clients.step()
+    assert len(clients.questions) == 1
+    assert desk.empty
+
+
+def test_bytes_that_are_no_frame_yet_are_not_waited_for() -> None:
+    clients = Clients()
+    number = clients.start("slow")
+    clients.step(ClientBytes(number, encode_hello("slow")[:5]))
+    session = clients.core.desk.sessions[number]
+    assert session.reading
+    assert not session.waits
+    clients.step(ClientBytes(number, encode_hello("slow")[5:]))
+    assert desk_users(clients) == ["slow"]
+
+
+def desk_users(clients: Clients) -> list[str]:
+    return [session.user for session in clients.core.desk.sessions.values()]

@@ -1,0 +1,184 @@
+"""Flooding: who gets what, what is new, and messages put together from their parts."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.start import Start
+from groupcomm.config.view import SAFE_PACKET_BYTES, Incarnation
+from groupcomm.membership.flood import MAX_UNFINISHED, Flood
+from groupcomm.names import daemon_number
+from groupcomm.security.replay import ReplayWindow
+from groupcomm.wire.control import ControlPacket, decode_control_untrusted
+from groupcomm.wire.membership import (
+    ControlMessage,
+    Leave,
+    Outdated,
+    Repair,
+    decode_message_untrusted,
+)
+from tests.groupcomm.membership.stage import join_of
+
+SITES = (("a", "b", "c"), ("d",), ("e", "f"))
+
+
+def flood(name: str, limit: int = 1340, sites: tuple[tuple[str, ...], ...] = SITES) -> Flood:
+    start = Start(name=name, incarnation=Incarnation(3, ord(name)))
+    return Flood(CoreConfig(sites=sites, packet_limit=limit), start)
+
+
+def taken(sender: Flood) -> list[tuple[str | None, ControlPacket]]:
+    sent = [(target, decode_control_untrusted(packet)) for target, packet in sender.out]
+    sender.out.clear()
+    return sent
+
+
+def parts_of(
+    message: ControlMessage, limit: int, sender: Flood | None = None
+) -> list[ControlPacket]:
+    one = sender or flood("d", limit)
+    one.send_to("a", message)
+    return [packet for _, packet in taken(one)]
+
+
+@pytest.mark.parametrize(
+    ("name", "targets"),
+    [("a", [None, "d", "e", "f"]), ("d", ["a", "b", "c", "e", "f"]), ("f", [None, *"abcd"])],
+)
+def test_all_are_told_by_one_multicast_in_the_site_and_unicasts_to_others(
+    name: str, targets: Sequence[str | None]
+) -> None:
+    sender = flood(name)
+    sender.send_all(Leave())
+    sent = taken(sender)
+    assert [target for target, _ in sent] == list(targets)
+    assert {packet.origin for _, packet in sent} == {daemon_number(name)}
+    assert {packet.incarnation for _, packet in sent} == {Incarnation(3, ord(name))}
+    assert len({packet.sequence for _, packet in sent}) == 1
+
+
+def test_a_daemon_alone_tells_nobody() -> None:
+    sender = flood("a", sites=(("a",),))
+    sender.send_all(Leave())
+    assert sender.out == []
+
+
+def test_each_message_has_a_sequence_of_its_own_that_rises() -> None:
+    sender = flood("a")
+    sequences = []
+    for _ in range(3):
+        sender.send_to("b", Leave())
+        sender.send_all(Leave())
+        sequences.append([packet.sequence for _, packet in taken(sender)])
+    flat = [one for row in sequences for one in row]
+    assert flat == sorted(flat)
+    assert len(set(flat)) == 6, "what goes to one daemon only is a message too"
+
+
+@pytest.mark.parametrize(
+    ("lacking", "targets"),
+    [("", []), ("b", ["b"]), ("bc", [None]), ("bcd", [None, "d"]), ("bf", ["b", "f"]), ("z", [])],
+)
+def test_a_message_is_passed_on_as_it_came_to_those_who_lack_it(
+    lacking: str, targets: Sequence[str | None]
+) -> None:
+    (packet,) = parts_of(Leave(), 1340)
+    one = flood("a")
+    one.pass_on(packet, map(daemon_number, lacking))
+    assert sorted(one.out, key=str) == sorted(((t, packet.raw) for t in targets), key=str)
+
+
+LONG = Repair(bytes(16), bytes(range(256)) * 4)
+
+
+@given(st.permutations(range(13)), st.data())
+def test_a_message_in_parts_is_put_together_in_any_order_and_each_part_is_new_once(
+    order: list[int], data: st.DataObject
+) -> None:
+    parts = parts_of(LONG, 140)
+    assert len(parts) == 13
+    receiver, seen = flood("a"), ReplayWindow()
+    for count, index in enumerate(order, 1):
+        again = parts[data.draw(st.sampled_from(order[:count]))]
+        assert receiver.is_new(seen, parts[index], own=True)
+        body = receiver.assemble(parts[index], seen, own=True)
+        if count < len(parts):
+            assert body is None
+            assert not receiver.is_new(seen, again, own=True), (
+                "a copy of a part is not passed on again"
+            )
+    assert body is not None
+    assert decode_message_untrusted(parts[0].kind, body) == LONG
+    assert receiver._parts == {}
+    assert not any(receiver.is_new(seen, part, own=True) for part in parts)
+
+
+def test_parts_of_two_messages_or_of_two_starts_do_not_mix() -> None:
+    first = flood("d", 140)
+    second = Flood(
+        CoreConfig(sites=SITES, packet_limit=140), Start(name="d", incarnation=Incarnation(4, 99))
+    )
+    other = Repair(bytes(16), b"x" * 1024)
+    rows = [parts_of(LONG, 140, first), parts_of(other, 140, first), parts_of(other, 140, second)]
+    receiver = flood("a")
+    windows = [ReplayWindow() for _ in rows]
+    bodies = [
+        receiver.assemble(part, seen, own=True)
+        for row in zip(*rows, strict=True)
+        for part, seen in zip(row, windows, strict=True)
+    ]
+    assert bodies[:-3] == [None] * (len(bodies) - 3)
+    messages = [decode_message_untrusted(4, body) for body in bodies[-3:] if body is not None]
+    assert messages == [LONG, other, other]
+
+
+def test_only_so_many_unfinished_messages_are_kept_and_the_oldest_goes_first() -> None:
+    sender, receiver, seen = flood("d", 140), flood("a"), ReplayWindow()
+    rows = [parts_of(LONG, 140, sender) for _ in range(MAX_UNFINISHED + 5)]
+    for row in rows:
+        assert receiver.assemble(row[0], seen, own=True) is None
+    assert len(receiver._parts) == MAX_UNFINISHED
+    last = [receiver.assemble(part, seen, own=True) for part in rows[-1][1:]][-1]
+    assert last is not None
+
+
+def test_what_was_given_up_is_not_passed_on_again() -> None:
+    """Two daemons that forgot what they had passed on would send it to each other for ever."""
+    sender, receiver, seen = flood("d", 140), flood("a"), ReplayWindow()
+    rows = [parts_of(LONG, 140, sender) for _ in range(3 * MAX_UNFINISHED)]
+    passed_on = 0
+    for _ in range(5):
+        for row in rows:
+            if receiver.is_new(seen, row[0], own=False):
+                passed_on += 1
+                assert receiver.assemble(row[0], seen, own=False) is None
+    assert passed_on == len(rows)
+
+
+def test_a_message_of_one_part_leaves_nothing_behind() -> None:
+    receiver, seen = flood("a"), ReplayWindow()
+    (part,) = parts_of(Outdated(5, 7, 9), 1340)
+    assert receiver.assemble(part, seen, own=True) == part.payload
+    assert not receiver.is_new(seen, part, own=True)
+    assert receiver._parts == {}
+
+
+def test_the_longest_join_fits_into_a_message() -> None:
+    """What a daemon may hold of a view is bounded, so it can always be told."""
+    heard = tuple((number, 2**64 - 1) for number in range(1024))
+    join = msgspec.structs.replace(join_of("d", 1), heard=heard)
+    parts = parts_of(join, 1340)
+    assert 1 < len(parts) < 20
+
+
+def test_no_packet_to_other_sites_is_longer_than_what_passes_every_path() -> None:
+    repair = Repair(bytes(16), bytes(7000))
+    alone, one = flood("a", 8000, SITES[:1]), flood("a", 8000)
+    alone.send_all(repair)
+    assert len(alone.out) == 1, "the packets of one site are as large as is configured"
+    one.send_all(repair)
+    assert max(len(packet) for _, packet in one.out) == SAFE_PACKET_BYTES

@@ -1,0 +1,170 @@
+"""Daemons outside the view: when they start one, and when they are ignored."""
+
+import pytest
+
+from groupcomm.errors import RemoteProtocolError
+from groupcomm.membership.neighbours import ANSWER_INTERVAL_S, FIRST_PATIENCE_S, LONGEST_PATIENCE_S
+from groupcomm.membership.standing import STEADY_BEACONS
+from groupcomm.membership.states import Reason, State
+from groupcomm.wire.membership import Beacon
+from tests.groupcomm.membership.stage import (
+    ALIKE,
+    HEARS_A,
+    NUMBERS,
+    OTHER_VIEW,
+    PLENTY,
+    Stage,
+    join_of,
+    packet_of,
+)
+
+HEARD = Beacon(1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0)
+UNHEARD = Beacon(1, OTHER_VIEW, (), ALIKE, 1, PLENTY, 0)
+
+
+def with_stranger() -> Stage:
+    """a and b in a view; c says only what the test says in its name."""
+    stage = Stage("abc")
+    stage.start("ab")
+    stage.run(3.0)
+    assert stage.members == ["ab"] * 2
+    stage.place("c")
+    stage.mute = {"c"}
+    return stage
+
+
+def begun(stage: Stage) -> int:
+    """How often a has begun to gather because it heard somebody outside."""
+    return stage.daemons["a"].machine.reasons[Reason.FOREIGN_HEARD]
+
+
+def tell(stage: Stage, beacon: Beacon) -> bool:
+    """c's beacon to a; whether a begins to gather by that. Then time for a view."""
+    before = begun(stage)
+    stage.say("c", "a", beacon)
+    began = begun(stage) > before
+    stage.run(0.12)
+    return began
+
+
+# ---- whom to take for a neighbour ----
+
+
+def test_a_foreign_daemon_starts_a_view_only_if_both_hear_each_other() -> None:
+    stage = with_stranger()
+    machine = stage.daemons["a"].machine
+    before = len(stage.sent)
+    stage.say("c", "a", UNHEARD)
+    stage.settle()
+    assert stage.state("a") is State.OPERATIONAL
+    assert ("a", "c") in stage.said(Beacon, before), "it is told that it is heard"
+    with pytest.raises(RemoteProtocolError, match="nobody passes on"):
+        machine.on_control(packet_of("c", stage.fill_in(HEARD), 100), NUMBERS["b"], stage.now)
+    assert stage.state("a") is State.OPERATIONAL, "passed on by another: that shows nothing"
+    stage.say("c", "a", HEARD, 101)
+    assert stage.state("a") is State.GATHER, "at once, as it was never ignored"
+    assert begun(stage) == 1
+
+
+def test_a_foreign_join_starts_a_view_only_if_both_hear_each_other() -> None:
+    stage = with_stranger()
+    machine = stage.daemons["a"].machine
+    before = len(stage.sent)
+    stage.say("c", "a", join_of("c", 1, hears=""))
+    stage.settle()
+    assert stage.state("a") is State.OPERATIONAL
+    assert ("a", "c") in stage.said(Beacon, before), "it is told that it is heard"
+    machine.on_control(
+        packet_of("c", stage.fill_in(join_of("c", 1, "ab")), 100), NUMBERS["b"], stage.now
+    )
+    assert stage.state("a") is State.OPERATIONAL, "passed on by another: b has to see to it"
+    stage.say("c", "a", join_of("c", 1, hears="ab"), 101)
+    assert begun(stage) == 1
+
+
+def test_who_does_not_know_that_it_is_heard_is_told_so_once_in_an_interval() -> None:
+    stage = with_stranger()
+    before = len(stage.sent)
+    for _ in range(10):
+        stage.say("c", "a", UNHEARD)
+        stage.settle()
+    assert stage.said(Beacon, before).count(("a", "c")) == 1
+    stage.now += ANSWER_INTERVAL_S
+    stage.say("c", "a", UNHEARD)
+    stage.settle()
+    assert stage.said(Beacon, before).count(("a", "c")) == 2
+
+
+def test_islands_that_hear_each_other_again_merge() -> None:
+    stage = Stage("abc", "d")
+    stage.start("abcd")
+    stage.run(3.0)
+    stage.isolate("ab", "cd")
+    stage.run(2.0)
+    assert stage.members == ["ab", "ab", "cd", "cd"]
+    stage.cut = set()
+    stage.run(1.5)
+    assert stage.members == ["abcd"] * 4
+    for name in "ad":
+        assert stage.daemons[name].host.installed[-1][2] == {0, 1}, "who comes from its own view"
+
+
+# ---- patience: who is heard and does not come along ----
+
+
+def test_who_is_heard_and_does_not_come_along_is_ignored_longer_and_longer() -> None:
+    """It never joins, so a view comes out without it each time."""
+    stage = with_stranger()
+    waits: list[float] = []
+    began = stage.now
+    tell(stage, HEARD)
+    step = 0
+    while len(waits) < 5:
+        step += 1
+        if tell(stage, HEARD if step % 2 else UNHEARD):
+            waits.append(stage.now - began)
+            began = stage.now
+    for times, wait in enumerate(waits):
+        expected = FIRST_PATIENCE_S * 2**times
+        assert expected - 0.1 <= wait <= expected + 0.5
+
+
+def test_it_is_never_ignored_for_longer_than_the_bound() -> None:
+    stage = with_stranger()
+    for _ in range(12):
+        stage.now += LONGEST_PATIENCE_S
+        stage.run(0.2)
+        assert tell(stage, HEARD), "that long it was ignored at most"
+        assert stage.members == ["ab"] * 2
+
+
+def test_who_says_steadily_that_it_hears_this_daemon_is_not_ignored() -> None:
+    """Its network has healed: what it did before is over."""
+    stage = with_stranger()
+    for _ in range(6):
+        stage.now += LONGEST_PATIENCE_S
+        stage.run(0.2)
+        tell(stage, HEARD)
+    assert [tell(stage, HEARD) for _ in range(STEADY_BEACONS)] == [False] * 3 + [True]
+    tell(stage, UNHEARD)
+    assert not any(tell(stage, HEARD) for _ in range(STEADY_BEACONS - 1)), "it counts from new"
+
+
+def test_who_has_come_along_is_no_longer_ignored() -> None:
+    """Patience begins anew, however long it had become."""
+    stage = with_stranger()
+    for _ in range(6):
+        stage.now += LONGEST_PATIENCE_S
+        stage.run(0.2)
+        assert tell(stage, HEARD)
+    peer = stage.daemons["a"].machine.peers[NUMBERS["c"]]
+    assert peer.patience_s > 10 * FIRST_PATIENCE_S
+    stage.start("c", restarts=2)
+    stage.run(1.0)
+    assert stage.members == ["abc"] * 3
+    assert peer.patience_s == 0.0
+    stage.mute = {"c"}
+    stage.run(3.0)
+    assert stage.members == ["ab"] * 2
+    assert tell(stage, HEARD), "at once, as at first"
+    assert peer.patience_s == FIRST_PATIENCE_S

@@ -1,0 +1,80 @@
+"""What others tell of a daemon that is not heard here may be a lie: it does not count for long."""
+
+import pytest
+
+from groupcomm.config.view import Incarnation
+from groupcomm.membership.peers import HEARSAY_S, Peer
+from groupcomm.membership.states import Reason
+from groupcomm.wire.membership import ControlMessage, Leave, Links
+from tests.groupcomm.membership.stage import NUMBERS, OTHER_VIEW, Stage, join_of, packet_of
+
+AHEAD = 3000
+"""Messages: minutes pass before a daemon has said so many."""
+
+
+def over_b() -> Stage:
+    """A view of three; of c the daemon a hears what b passes on, and nothing else."""
+    stage = Stage("abc")
+    stage.cut = {("a", "c"), ("c", "a")}
+    stage.start("abc")
+    stage.run(3.0)
+    assert stage.members == ["abc"] * 3
+    return stage
+
+
+def tell_of_c(stage: Stage, message: ControlMessage) -> None:
+    """The daemon b passes on to a what c has never said."""
+    c = stage.daemons["c"]
+    sequence, start = c.machine.flood.sequence + AHEAD, c.start.incarnation
+    packet = packet_of(
+        "c",
+        stage.fill_in(message),
+        sequence,
+        restarts=start.restarts,
+        random_id=start.random_id,
+    )
+    stage.hear("a", "b", packet)
+
+
+@pytest.mark.parametrize("message", [Leave(), join_of("c", 1, "")], ids=["leave", "join"])
+def test_a_view_with_all_comes_soon(message: ControlMessage) -> None:
+    """Until c had said as much as b had made up there was none (Byzantine seed 3200443)."""
+    stage = over_b()
+    tell_of_c(stage, message)
+    stage.daemons["b"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.run(2 * HEARSAY_S)
+    assert stage.members == ["abc"] * 3
+
+
+def told_to_have_left() -> Peer:
+    peer = Peer(NUMBERS["c"], "c", Incarnation(1, 1), met=False)
+    peer.leave(100, 10.0, own=False)
+    return peer
+
+
+@pytest.mark.parametrize(
+    ("sequence", "later_s", "left"),
+    [
+        (99, 0.5 * HEARSAY_S, True),  # it was said before, and has come late
+        (101, 0.5 * HEARSAY_S, False),
+        (99, 1.1 * HEARSAY_S, False),  # so late nothing comes: it is still there
+    ],
+)
+def test_who_says_something_new_has_not_left(sequence: int, later_s: float, left: bool) -> None:
+    peer = told_to_have_left()
+    peer.is_told_of(sequence, 10.0 + later_s)
+    assert peer.left is left
+
+
+def test_what_others_tell_is_stale_behind_what_they_have_told_lately_and_not_for_ever() -> None:
+    peer, message = told_to_have_left(), Links(OTHER_VIEW, ())
+    assert peer.is_latest(message, 100, 10.0, own=False)
+    assert not peer.is_latest(message, 99, 10.0 + 0.9 * HEARSAY_S, own=False)
+    assert peer.is_latest(message, 99, 10.0 + 1.1 * HEARSAY_S, own=False)
+
+
+def test_what_a_daemon_says_itself_is_never_stale_behind_what_others_tell() -> None:
+    peer, message = told_to_have_left(), Links(OTHER_VIEW, ())
+    assert peer.is_latest(message, 100, 10.0, own=False)
+    assert peer.is_latest(message, 50, 10.0, own=True)
+    assert not peer.is_latest(message, 50, 10.0 + 2 * HEARSAY_S, own=False)

@@ -1,0 +1,90 @@
+"""A daemon whose fellow says to hold what never comes goes on without it, and only then."""
+
+from groupcomm.membership.solitude import MOST_FAILURES
+from groupcomm.membership.states import Reason, State
+from groupcomm.wire.membership import Commit, ControlKind
+from tests.groupcomm.membership.stage import Stage, in_view
+
+LONG_S = 60.0
+
+
+def withheld(names: str = "ab") -> Stage:
+    """Return daemons of one view, of which all but b say to hold a packet that b never gets."""
+    stage = in_view(names)
+    for name, daemon in stage.daemons.items():
+        daemon.host.held = {1} if name == "b" else {1, 2}
+    stage.drop = {("a", ControlKind.REPAIR)}
+    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    return stage
+
+
+def came_with(stage: Stage, name: str) -> int:
+    """Return with how many fellows a daemon came out of its old view, itself counted."""
+    _, _, fellows = stage.daemons[name].host.installed[-1]
+    return len(fellows)
+
+
+def test_what_never_comes_keeps_nobody_from_a_view_for_ever() -> None:
+    stage = withheld()
+    before = len(stage.daemons["b"].host.installed)
+    stage.run(LONG_S)
+    assert [daemon.members for daemon in stage.daemons.values()] == ["ab", "ab"]
+    assert len(stage.daemons["b"].host.installed) > before
+    assert came_with(stage, "b") == 1
+
+
+def test_who_gives_its_fellows_up_has_a_view_by_itself_before_it_is_with_them_again() -> None:
+    """Else two would go from one view to the next, and not together (simulator seed 1201097)."""
+    stage = withheld()
+    before = len(stage.daemons["b"].host.installed)
+    stage.run(LONG_S)
+    first, *_ = stage.daemons["b"].host.installed[before:]
+    assert [daemon.name for daemon in first[0].daemons] == ["b"]
+    assert stage.daemons["b"].members == "ab"
+
+
+def test_also_if_the_other_one_is_first_to_give_each_attempt_up() -> None:
+    """It is the packets that do not come, whoever says so first (simulator seed 1084)."""
+    stage = withheld()
+    patience_s = stage.config.timing.answer_wait_s
+    a, b = (stage.daemons[name].machine for name in "ab")
+    for _ in range(40 * MOST_FAILURES):
+        stage.run(1.5 * patience_s)
+        if a.state is State.COMMIT and b.state is State.COMMIT:
+            a.gather(Reason.ATTEMPT_FAILED, stage.now)
+    stage.run(LONG_S)
+    assert [daemon.members for daemon in stage.daemons.values()] == ["ab", "ab"]
+
+
+def test_what_comes_late_is_waited_for() -> None:
+    stage = withheld()
+    stage.run(1.0)
+    assert stage.daemons["b"].members == ""
+    stage.drop.clear()
+    stage.run(LONG_S)
+    assert [daemon.members for daemon in stage.daemons.values()] == ["ab", "ab"]
+    assert came_with(stage, "b") == 2
+
+
+def test_who_is_bound_to_others_stays_with_them() -> None:
+    """They may have installed the view: to come alone would break what it promises."""
+    stage = withheld()
+    stage.daemons["b"].host.fellows = frozenset({0, 1})
+    before = len(stage.daemons["b"].host.installed)
+    stage.run(LONG_S)
+    assert len(stage.daemons["b"].host.installed) == before
+
+
+def test_a_commit_is_said_ever_more_rarely_while_nothing_changes() -> None:
+    """In a long recovery they took nearly all of a narrow way (simulator seed 1200986)."""
+    stage = withheld("abc")
+    repeat_s, c = stage.config.timing.repeat_s, stage.daemons["c"].machine
+    intervals = said = 0
+    for _ in range(int(2.0 / repeat_s)):
+        before = len(stage.sent)
+        stage.run(repeat_s)
+        intervals += c.state is State.RECOVERED  # it waits for b, whom a is to help
+        to_a = [m for one, two, m in stage.sent[before:] if (one, two) == ("c", "a")]
+        said += sum(isinstance(message, Commit) for message in to_a)
+    assert intervals > 100
+    assert intervals / 4 < said < 0.7 * intervals

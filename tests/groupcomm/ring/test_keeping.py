@@ -1,0 +1,215 @@
+"""The token stays with who sends alone, and what is lost meanwhile is noticed all the same."""
+
+import pytest
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.view import RING
+from groupcomm.level import ServiceLevel
+from groupcomm.ring.keeping import STEADY
+from groupcomm.ring.ring import State
+from groupcomm.wire.data import decode_data_untrusted
+from groupcomm.wire.packet import PacketKind
+from tests.groupcomm.ring.harness import (
+    Daemon,
+    kinds,
+    make_view,
+    resting_with_a,
+    target_of_token,
+    token_in,
+    trio,
+)
+
+TIMING = CoreConfig().timing
+DATA, TOKEN, REQUEST = PacketKind.DATA, PacketKind.TOKEN, PacketKind.REQUEST
+Sent = list[tuple[int, bytes]]
+
+
+def number(daemon: Daemon, now: float) -> Sent:
+    """It has one message to send, and the token."""
+    daemon.submit()
+    sent = daemon.step(now)
+    assert kinds(sent) == [DATA]
+    assert decode_data_untrusted(sent[0][1]).keeps
+    return sent
+
+
+def test_messages_that_follow_each_other_need_one_datagram_each() -> None:
+    a, b, c = resting_with_a()
+    now = 1.0
+    for _ in range(20):
+        last = now
+        sent = number(a, now)
+        b.hear(sent, now)
+        c.hear(sent, now)
+        assert kinds(b.step(now) + c.step(now)) == []
+        now += (0.5 if last == 1.0 else STEADY / 2) * TIMING.linger_s
+    assert a.ring.deadline == pytest.approx(last + STEADY * TIMING.linger_s)
+    assert a.step(now) == []
+    assert kinds(a.step(a.ring.deadline)) == [TOKEN]
+
+
+def test_it_goes_round_now_and_then_though_each_step_has_something_to_number() -> None:
+    """Programs that connect and go once made a daemon keep it until the others had lost it."""
+    a, _, _ = resting_with_a()
+    begin = now = 1.0
+    while a.ring.state is not State.AWAY:
+        a.submit()
+        a.step(now)
+        now += TIMING.linger_s / 2
+        assert now - begin <= 1.1 * TIMING.rest_interval_s
+    assert now - begin >= 0.9 * TIMING.rest_interval_s
+
+
+def test_what_comes_after_a_while_goes_round_soon() -> None:
+    a, _, _ = resting_with_a()
+    number(a, 1.0)
+    a.ring._keeping.settle_at = 2.0  # as if it had been round
+    number(a, now := 1.0 + 1.1 * STEADY * TIMING.linger_s)
+    assert a.ring.deadline <= now + TIMING.linger_s
+
+
+def test_who_lacks_a_packet_asks_the_keeper_and_for_the_packet_at_once() -> None:
+    a, b, c = resting_with_a()
+    number(a, 1.0)  # c does not get it
+    now = 1.0005
+    c.hear(number(a, now), now)
+    assert c.step(now) == [], "it may come a little later"
+    now += TIMING.linger_s
+    assert c.ring.deadline == pytest.approx(now)
+    (asked,) = c.step(now)
+    assert (asked[0], asked[1][0]) == (0, REQUEST)
+    a.hear([asked], now)
+    sent = a.step(now)
+    assert target_of_token(sent) == 2
+    c.hear(sent, now)
+    assert token_in(c.step(now)).requests == [(0, 1, 1)]
+    assert b.ring.state is State.AWAY
+
+
+def test_who_lacks_the_last_packet_learns_of_it_by_the_round() -> None:
+    a, b, c = resting_with_a()
+    for now in (1.0, 1.0005):
+        sent = number(a, now)
+        b.hear(sent, now)
+    now = a.ring.deadline
+    b.hear(a.step(now), now)
+    c.hear(b.step(now), now)
+    assert c.own.known == 2
+
+
+def test_a_packet_that_is_only_late_is_not_asked_for() -> None:
+    a, _, c = resting_with_a()
+    first, second = number(a, 1.0), number(a, 1.0005)
+    c.hear(second, 1.0005)
+    assert c.step(1.0005) == []
+    c.hear(first, 1.0008)
+    assert c.step(1.0008) == []
+    assert c.step(1.0005 + TIMING.linger_s) == []
+
+
+def give(holder: Daemon, wisher: Daemon, now: float) -> Sent:
+    """One daemon asks for the token, and another one gives it; what the first then sends."""
+    wisher.submit()
+    holder.hear(wisher.step(now), now)
+    wisher.hear(holder.step(now), now)
+    return wisher.step(now)
+
+
+def test_who_asked_for_it_keeps_it_and_others_ask_there() -> None:
+    a, b, c = resting_with_a()
+    sent = number(a, 1.0)
+    b.hear(sent, 1.0)
+    c.hear(sent, 1.0)
+    given = give(a, b, 1.0005)
+    assert kinds(given) == [DATA]
+    assert b.ring.state is State.RESTING
+    a.hear(given, 1.0005)
+    c.hear(given, 1.0005)
+    c.submit()
+    (asked,) = c.step(1.002)
+    assert (asked[0], asked[1][0]) == (1, REQUEST)
+    a.submit()
+    (asked,) = a.step(1.002)
+    assert (asked[0], asked[1][0]) == (1, REQUEST)
+
+
+def test_a_wish_from_before_goes_to_who_has_it_now() -> None:
+    """It had been asked of the daemon that had it before."""
+    a, b, c = resting_with_a()
+    b.hear(sent := number(a, 1.0), 1.0)
+    c.hear(sent, 1.0)
+    c.submit()
+    assert c.step(1.0)[0][0] == 0, "it asks a"
+    c.hear(give(a, b, 1.0), 1.0)
+    asked = c.step(1.0)
+    assert [(target, packet[0]) for target, packet in asked] == [(1, REQUEST)]
+
+
+def test_fellows_are_asked_while_safe_messages_wait() -> None:
+    a, b, _ = resting_with_a()
+    b.hear(number(a, 1.0), 1.0)
+    b.safe = [10**15]
+    sent = give(a, b, 1.0)
+    assert kinds(sent) == [DATA]
+    assert decode_data_untrusted(sent[0][1]).asks
+
+
+def test_a_message_behind_silence_of_who_asked_goes_round_at_once() -> None:
+    """So the token rests again before the next one, maybe of another daemon, comes."""
+    a, b, _ = resting_with_a()
+    assert kinds(give(a, b, 1.0)) == [DATA, TOKEN]
+
+
+def test_those_that_send_by_turns_do_not_keep_it_from_others() -> None:
+    """Scenario 16: a daemon that only received took it for lost, again and again."""
+    a, b, c = resting_with_a()
+    now = begin = 1.0
+    holder, wisher = a, b
+    c.hear(sent := number(a, now), now)
+    b.hear(sent, now)
+    while True:
+        now += TIMING.linger_s
+        sent = give(holder, wisher, now)
+        for other in (holder, c):
+            other.hear([each for each in sent if each[1][0] == DATA], now)
+        if TOKEN in kinds(sent):
+            break
+        holder, wisher = wisher, holder
+        assert now - begin <= 1.1 * TIMING.rest_interval_s
+    assert now - begin >= 0.9 * TIMING.rest_interval_s
+
+
+def test_wishes_without_end_do_not_keep_it_from_others_either() -> None:
+    a, b, c = resting_with_a()
+    now = 1.0
+    b.hear(number(a, now), now)
+    a.hear(give(a, b, now), now)
+    now += 2.1 * TIMING.rest_interval_s
+    a.submit()
+    b.hear(a.step(now), now)
+    assert target_of_token(b.step(now)) == 2, "c has not had it for longest"
+    assert c.ring.state is State.AWAY
+
+
+@pytest.mark.parametrize("level", [ServiceLevel.SAFE, ServiceLevel.AGREED])
+def test_it_does_not_stay_where_it_comes_by_for_somebody_else(level: ServiceLevel) -> None:
+    """Nothing was numbered here: it goes on, and rests with the last sender once all is held."""
+    a, b, _ = trio()
+    a.step(0.0)
+    a.submit(level=level)
+    sent = a.step(1.0)
+    b.hear(sent, 1.0)
+    assert kinds(b.step(1.0)) == [TOKEN]
+
+
+def test_in_a_view_of_several_rings_it_goes_soon() -> None:
+    """Other rings wait for headers of what stays in this one until the whole ring holds it."""
+    view = make_view((0, 1), (2, 3))
+    a = Daemon(view, 0, CoreConfig())
+    a.step(0.0)
+    for now in (1.0, 1.0005):
+        a.submit()
+        sent = [packet for _, packet in a.step(now) if packet[0] == DATA]
+        assert [decode_data_untrusted(packet).keeps for packet in sent] == [False]
+    assert a.ring.deadline <= 1.0 + TIMING.linger_s
+    assert all(target != RING or packet[0] != TOKEN for target, packet in a.step(1.0005))

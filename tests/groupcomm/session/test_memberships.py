@@ -1,0 +1,58 @@
+"""The groups of a session at its client: what was asked for, and what the program was told."""
+
+import pytest
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.errors import LocalProtocolError
+from groupcomm.events import Cause, GroupView, MemberId
+from groupcomm.session.memberships import Memberships
+from tests.groupcomm.session.pair import VIEW
+
+ANN, BOB = MemberId("#ann#d1", 1), MemberId("#bob#d2", 5)
+
+
+def view(*members: MemberId, at: int = 1) -> GroupView:
+    return GroupView(
+        group="g",
+        id=Position(VIEW, at, 0, 0, 0),
+        members=members,
+        cause=Cause.JOIN,
+        changed=(),
+        vs_set=(),
+        own=True,
+    )
+
+
+def test_a_session_asks_then_is_a_member_then_asks_to_leave() -> None:
+    memberships = Memberships()
+    memberships.join("g")
+    assert (memberships.asked, memberships.views) == ({"g"}, {})
+    assert memberships.show(view(BOB, ANN), ANN)
+    assert memberships.views == {"g": view(BOB, ANN)}
+    memberships.leave("g")
+    assert memberships.asked == set()
+    assert memberships.show(view(ANN, at=2), ANN), "it is a member until it is told otherwise"
+    assert memberships.views == {"g": view(ANN, at=2)}
+    assert not memberships.show(view(BOB, at=3), ANN)
+    assert memberships.views == {}
+
+
+def test_what_was_asked_is_not_asked_again() -> None:
+    memberships = Memberships()
+    with pytest.raises(LocalProtocolError, match="has not joined 'g'"):
+        memberships.leave("g")
+    memberships.join("g")
+    with pytest.raises(LocalProtocolError, match="has joined 'g' already"):
+        memberships.join("g")
+    memberships.leave("g")
+    memberships.join("g")
+    assert memberships.asked == {"g"}
+
+
+def test_what_was_refused_may_be_asked_again() -> None:
+    memberships = Memberships()
+    memberships.join("g")
+    memberships.refuse("g")
+    memberships.refuse("other")
+    assert memberships.asked == set()
+    memberships.join("g")

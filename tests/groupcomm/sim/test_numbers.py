@@ -1,0 +1,106 @@
+"""Identities of programs after disks were restored or copied, while counters are ahead of time.
+
+One daemon's clock was a day ahead once. So the counters of all are, for a day: no clock tells
+which numbers were used.
+"""
+
+import pytest
+
+from groupcomm.membership import reservation
+from groupcomm.sim.clients import Client
+from groupcomm.sim.clock import DAY_S
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.host import Host
+from groupcomm.sim.settings import plain_settings
+from tests.groupcomm.sim.judged import Judged
+
+
+class AfterADay(Judged):
+    """Three daemons whose counters are a day ahead; the second one's disk gets restored.
+
+    Attributes:
+        host: of the second daemon.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(plain_settings(daemons=3))
+        cluster = self.cluster
+        self.host = cluster.daemons[1]
+        self.host.clock.set_ahead(DAY_S)
+        self.restart(self.host)
+        self.host.clock.set_ahead(-DAY_S)
+        self.restart(self.host)
+        assert cluster.view.id.counter > self.host.core.physical.read(0.0) + 0.9 * DAY_S * 1e6
+
+    def restart(self, host: Host) -> None:
+        host.kill()
+        self.boot(host)
+
+    def boot(self, host: Host) -> None:
+        host.boot()
+        self.cluster.run(1.0)
+        self.cluster.form()
+
+    def meet(self) -> list[Client]:
+        """Programs of the same users connect to the daemon."""
+        clients = [self.cluster.connect(user, self.host.index) for user in ("anna", "ben", "cleo")]
+        self.cluster.run(0.1)
+        assert all(client.connected for client in clients)
+        return clients
+
+
+def test_who_is_told_of_more_restarts_is_told_of_the_numbers_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reservation, "JUMP_US", 1)  # the worst of luck
+    judged = AfterADay()
+    record = judged.host.disk.record
+    judged.restart(judged.host)
+    first = judged.meet()
+    judged.host.kill()
+    judged.cluster.run(1.0)
+    judged.host.disk.record = record
+    judged.boot(judged.host)
+    assert judged.host.starts == 6, "one start was told that it is outdated"
+    second = judged.meet()
+    assert not {client.identity for client in first} & {client.identity for client in second}
+    judged.finish()
+
+
+def test_nobody_can_tell_a_daemon_that_is_alone() -> None:
+    judged = AfterADay()
+    cluster, host = judged.cluster, judged.host
+    record = host.disk.record
+    judged.restart(host)
+    judged.meet()
+    host.kill()
+    host.disk.record = record
+    pairs = [(1, 0), (0, 1), (1, 2), (2, 1)]
+    cluster.network.cut(pairs)
+    host.boot()
+    cluster.run(2.0)
+    judged.meet()
+    cluster.network.mend(pairs)
+    cluster.run(2.0)
+    judged.meet()
+    judged.finish()
+
+
+def test_a_clone_gives_no_number_of_the_daemon_that_it_is_a_copy_of() -> None:
+    judged = AfterADay()
+    cluster, host = judged.cluster, judged.host
+    host.start_clone()
+    judged.restart(host)
+    judged.meet()
+    assert host.clone is not None
+    for client in (clone_of(cluster, host, user) for user in ("anna", "ben", "cleo")):
+        host.clone.accept(client)
+    cluster.run(1.0)
+    host.kill_clone()
+    judged.finish()
+
+
+def clone_of(cluster: Cluster, host: Host, user: str) -> Client:
+    client = Client(cluster.loop, cluster.record, user, host.index, host.name)
+    cluster.clients.append(client)
+    return client

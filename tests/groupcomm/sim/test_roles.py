@@ -1,0 +1,172 @@
+"""Attackers with what each role has: nothing comes of it that would not be there without them."""
+
+import attrs
+import pytest
+
+from groupcomm.errors import ConfigError
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.roles import attackers
+from groupcomm.sim.roles.evicted import Evicted
+from groupcomm.sim.roles.keyholder import KeyHolder
+from groupcomm.sim.roles.names import FOR_SUITE_2, ROLES, parse_roles
+from groupcomm.sim.roles.programs import Programs
+from groupcomm.sim.run import RunResult, run_seed
+from groupcomm.sim.settings import Options, Settings, draw_settings
+from groupcomm_tools.campaign import replay_command
+from groupcomm_tools.cli import main
+from tests.groupcomm.sim.role_breaks import BREAKS
+from tests.mutants.mutant import Mutant
+
+PLAYED = [
+    (role, suite) for role in ROLES for suite in (1, 2) if suite == 2 or role not in FOR_SUITE_2
+]
+FINDING_SEEDS = range(1, 5)
+
+
+def small(role: str, **options: object) -> Options:
+    chosen = Options(attackers=(role,), duration_s=2.0, sites=1, daemons=3)
+    return attrs.evolve(chosen, **options)  # type: ignore[arg-type]
+
+
+def told(result: RunResult) -> list[str]:
+    return [f"{finding.property}: {finding.text}" for finding in result.findings]
+
+
+@pytest.mark.parametrize(("role", "suite"), PLAYED)
+@pytest.mark.parametrize(("seed", "faults"), [(1, "none"), (2, "all")])
+def test_no_property_is_violated_whoever_attacks(
+    role: str, suite: int, seed: int, faults: str
+) -> None:
+    options = small(role, suite=suite, faults=faults)
+    result = run_seed(seed, options)
+    assert not told(result), replay_command(seed, options)
+    assert result.deliveries >= 50
+
+
+def test_all_roles_together_achieve_no_more() -> None:
+    options = Options(attackers=tuple(ROLES), duration_s=2.0, suite=2, daemons=4)
+    result = run_seed(5, options)
+    assert not told(result), replay_command(5, options)
+    assert result.deliveries >= 50
+
+
+def watched(settings: Settings) -> Cluster:
+    """A cluster that lives for four seconds with nobody but attackers."""
+    cluster = Cluster(settings)
+    for host in cluster.daemons:
+        if not host.is_taken:
+            cluster.connect("ann", host.index).on_event = lambda event: None
+    cluster.run(4.0)
+    return cluster
+
+
+@pytest.mark.parametrize(("role", "suite"), PLAYED)
+def test_without_faults_there_are_the_same_views_as_without_an_attacker(
+    role: str, suite: int
+) -> None:
+    """The daemons stay in their view; but for the one that comes of the eviction itself."""
+    settings = draw_settings(2, small(role, suite=suite, faults="none"))
+    quiet = attrs.evolve(
+        settings, attackers=(), evicted=None, faults=attrs.evolve(settings.faults, attacker=False)
+    )
+    without = watched(quiet)
+    cluster = watched(settings)
+    assert cluster.attackers.is_watched
+    cluster.attackers.on_heal()
+    assert not cluster.attackers.breaches
+    others = [host for host in cluster.daemons if not host.is_taken]
+    views = {host.core.view.id.counter for host in others if host.core.view is not None}
+    expected = without.view.id.counter
+    if role != "evicted":
+        assert views == {expected}
+    else:
+        assert len(views) == 1
+        assert len(others) == 2
+
+
+@pytest.mark.parametrize(("bug", "role"), BREAKS, ids=[f"{r}-{bug.name}" for bug, r in BREAKS])
+def test_seeds_of_a_role_find_what_holds_against_it_when_it_is_taken_away(
+    bug: Mutant, role: str
+) -> None:
+    options = small(role, suite=2 if role in FOR_SUITE_2 else 1, faults="none")
+    with bug.active():
+        assert any(run_seed(seed, options).findings for seed in FINDING_SEEDS)
+
+
+# ---- an attacker that does nothing proves nothing ----
+
+
+def test_who_has_the_ring_key_reads_introductions_and_is_refused_for_his_signatures() -> None:
+    cluster = watched(draw_settings(2, small("ring-key", faults="none")))
+    (attacker,) = cluster.attackers.playing
+    assert isinstance(attacker, KeyHolder)
+    assert attacker.read > 10
+    for host in cluster.daemons:
+        rejected = host.core.counters.rejected
+        assert rejected["identity"] > 20
+        assert rejected["tag"] + rejected["epoch"] + rejected["unproven"] > 20
+
+
+def test_who_was_evicted_goes_on_as_a_daemon_and_is_heard_by_nobody() -> None:
+    cluster = watched(draw_settings(2, small("evicted", faults="none")))
+    (attacker,) = cluster.attackers.playing
+    assert isinstance(attacker, Evicted)
+    assert attacker.is_prepared
+    assert attacker.puppet_said > 20
+    assert len(attacker._kept) > 0
+    others = [host for host in cluster.daemons if not host.is_taken]
+    assert len(others) == 2
+    assert all(len(host.core.view.daemons) == 2 for host in others if host.core.view)
+
+
+def test_programs_without_rights_are_let_in_and_refused_and_users_are_not_let_in() -> None:
+    for role, welcomed in (("program", True), ("user", False)):
+        cluster = watched(draw_settings(1, small(role, faults="none")))
+        (attacker,) = cluster.attackers.playing
+        assert isinstance(attacker, Programs)
+        desks = [host.core.desk for host in cluster.daemons]
+        assert sum(desk.guard.refused["name"] for desk in desks) > 5
+        assert (sum(desk.guard.refused["send"] for desk in desks) > 50) is welcomed
+        assert attacker.acts > 30
+
+
+# ---- how it is asked for ----
+
+
+def test_roles_are_parsed_in_one_order() -> None:
+    assert parse_roles("program, nothing,program") == ("nothing", "program")
+    with pytest.raises(ConfigError, match="no such role; there are nothing, ring-key, evicted"):
+        parse_roles("root")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--attacker", "ring-key", "--suite", "1"], "in suite 1 whoever has the ring's key is"),
+        (["--attacker", "evicted", "--suite", "0"], "nothing can hold against it; run it with"),
+        (["--attacker", "user", "--suite", "0"], "a checksum only, which anybody can make"),
+        (["--attacker", "evicted", "--daemons", "1"], "another daemon that evicts it"),
+        (["--attacker", "king"], "there is no such role"),
+        (["--attacker", "user", "--byzantine"], "nobody could judge him; run one of them"),
+    ],
+)
+def test_a_role_that_cannot_be_held_against_is_refused(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status: object = main(["simulate", *arguments])
+    assert status == 2
+    assert text in capsys.readouterr().err
+
+
+def test_the_command_plays_roles_and_tells_how_to_see_a_run_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    roles = ["--attacker", "ring-key", "--attacker", "program,nothing"]
+    assert main(["simulate", "--seeds", "3", "--duration-s", "1", *roles]) == 0
+    assert "0 violations" in capsys.readouterr().out
+    options = Options(attackers=("nothing", "ring-key"), suite=2)
+    command = replay_command(3, options)
+    assert command.endswith("--suite 2 --attacker nothing,ring-key")
+    settings = draw_settings(3, Options(attackers=("ring-key", "nothing")))
+    assert (settings.suite, settings.faults.attacker) == (2, True)
+    assert set(attackers.PLAYERS) | {"nothing"} == set(ROLES)

@@ -1,0 +1,206 @@
+"""``spark.readStream.format("groupcomm")``: a log as it grows, and where a query goes on."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.query import StreamingQuery
+
+from groupcomm_log.errors import LogError, LogRemoved
+from groupcomm_log.names import list_segments
+from groupcomm_log.schema import Offset
+from groupcomm_spark.errors import plain
+from groupcomm_spark.reading.options import parse_options
+from groupcomm_spark.reading.stream import StreamReader
+from tests.groupcomm_log.make import contents, crash
+from tests.groupcomm_spark.test_source import make_epoch, write
+
+
+class Query:
+    """A query that keeps the numbers of the rows of each batch."""
+
+    def __init__(self, spark: SparkSession, folder: Path, **options: str) -> None:
+        self.batches: list[list[int]] = []
+        self._folder = folder
+        self._log = (
+            spark.readStream.format("groupcomm").options(**options).load(str(folder / "log"))
+        )
+
+    def _take(self, batch: DataFrame, number: int) -> None:
+        self.batches.append(sorted(row["row"] for row in batch.select("row").collect()))
+
+    def start(self, *, available_now: bool = False) -> StreamingQuery:
+        writer = self._log.writeStream.foreachBatch(self._take)
+        writer = writer.option("checkpointLocation", str(self._folder / "checkpoint"))
+        return writer.trigger(availableNow=True).start() if available_now else writer.start()
+
+    def run(self) -> list[list[int]]:
+        """To the end of the log that there is now."""
+        query = self.start(available_now=True)
+        assert query.awaitTermination(120)
+        return self.batches
+
+
+def test_a_query_follows_a_log_and_goes_on_where_it_was(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "log"
+    writer = make_epoch(folder, [3, 4], live=2)
+    query = Query(spark, tmp_path, maxRowsPerBatch="4")
+    running = query.start()
+    running.processAllAvailable()
+    assert query.batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
+    write(writer, 2)
+    running.processAllAvailable()
+    assert query.batches[3:] == [[9, 10]]
+    progress = running.lastProgress
+    assert progress is not None
+    assert json.loads(progress.sources[0].latestOffset) == {"epoch": 1, "row": 11}
+    running.stop()
+
+    writer.close()
+    make_epoch(folder, [2], live=3).close()
+    assert Query(spark, tmp_path, maxRowsPerBatch="3").run() == [[11, 12, 13], [14, 15]]
+    offsets = (tmp_path / "checkpoint" / "offsets" / "5").read_text().splitlines()
+    assert json.loads(offsets[-1]) == {"epoch": 2, "row": 16}
+    assert Query(spark, tmp_path).run() == []
+
+    make_epoch(folder, [2, 3]).close()
+    next(each for each in list_segments(folder) if each.first.row == 16).path.unlink()
+    for segment in list_segments(folder):
+        if segment.first.row < 16:
+            segment.path.unlink()
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - pyspark's own classes
+        Query(spark, tmp_path).run()
+    assert plain(caught.value) == (
+        f"{folder}: rows 16 to 17 were removed before they were read; have the recorder keep more,"
+        " or go on with row 18 by the option failOnDataLoss=false"
+    )
+    assert Query(spark, tmp_path, failOnDataLoss="false").run() == [[18, 19, 20]]
+
+
+# ---- without Spark ----
+
+
+def reader(folder: Path, **options: str) -> StreamReader:
+    return StreamReader(parse_options({"path": str(folder), **options}), ["row"])
+
+
+def batch(stream: StreamReader, start: dict[str, int], end: dict[str, int]) -> list[int]:
+    return [
+        row
+        for partition in stream.partitions(start, end)
+        for rows in stream.read(partition)
+        for row in rows["row"].to_pylist()
+    ]
+
+
+def offset(epoch: int, row: int) -> dict[str, int]:
+    return {"epoch": epoch, "row": row}
+
+
+@pytest.mark.parametrize(
+    ("start", "rows"),
+    [
+        ("earliest", [2, 3, 4, 5, 6, 7]),
+        ("latest", [7]),
+        ("5", [5, 6, 7]),
+        ("1:3", [3, 4, 5, 6, 7]),
+        ("2:0", [4, 5, 6, 7]),
+        ("9", [7]),
+    ],
+)
+def test_a_query_begins_where_it_is_told(tmp_path: Path, start: str, rows: list[int]) -> None:
+    make_epoch(tmp_path, [2, 2]).close()
+    writer = make_epoch(tmp_path, [1], live=2)
+    list_segments(tmp_path)[0].path.unlink()
+    stream = reader(tmp_path, startingOffset=start)
+    begin = stream.initialOffset()
+    write(writer, 1)
+    end = stream.latestOffset(begin, ReadAllAvailable())
+    assert batch(stream, begin, end) == rows
+    assert stream.reportLatestOffset() == offset(2, 8)
+    writer.close()
+
+
+def test_a_query_begins_with_no_row_that_was_removed(tmp_path: Path) -> None:
+    make_epoch(tmp_path, [2, 2]).close()
+    list_segments(tmp_path)[0].path.unlink()
+    for start in ("1", "1:1"):
+        with pytest.raises(LogRemoved, match="rows 1 to 1 were removed"):
+            reader(tmp_path, startingOffset=start).initialOffset()
+        lenient = reader(tmp_path, startingOffset=start, failOnDataLoss="false")
+        assert batch(lenient, lenient.initialOffset(), offset(1, 4)) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("limit", "ends"),
+    [
+        (ReadMaxRows(1), [1, 2, 3, 4, 5, 6, 7]),
+        (ReadMaxRows(3), [3, 6, 7]),
+        (ReadMaxRows(4), [4, 7]),
+        (ReadMaxRows(100), [7]),
+        (ReadAllAvailable(), [7]),
+    ],
+)
+def test_batches_have_as_many_rows_as_they_may(
+    tmp_path: Path, limit: ReadLimit, ends: list[int]
+) -> None:
+    make_epoch(tmp_path, [2, 2]).close()
+    writer = make_epoch(tmp_path, [1], live=2)
+    stream = reader(tmp_path)
+    at, found, rows = stream.initialOffset(), [], []
+    while (end := stream.latestOffset(at, limit)) != at:
+        rows += batch(stream, at, end)
+        found.append(end["row"])
+        at = end
+    assert found == ends
+    assert rows == [*range(7)]
+    writer.close()
+
+
+def test_rows_that_come_later_are_not_available_now(tmp_path: Path) -> None:
+    writer = make_epoch(tmp_path, [2], live=1)
+    stream = reader(tmp_path)
+    stream.prepareForTriggerAvailableNow()
+    write(writer, 3)
+    assert stream.latestOffset(offset(1, 0), ReadMaxRows(2)) == offset(1, 2)
+    assert stream.latestOffset(offset(1, 2), ReadMaxRows(2)) == offset(1, 3)
+    assert stream.latestOffset(offset(1, 3), ReadMaxRows(2)) == offset(1, 3)
+    assert stream.latestOffset(offset(1, 5), ReadMaxRows(2)) == offset(1, 5)
+    writer.close()
+
+
+def test_rows_whose_numbers_come_again_after_a_power_failure_are_read(tmp_path: Path) -> None:
+    """They were seen before they were synced, and lost: others have their numbers now."""
+    crash(make_epoch(tmp_path, [2], live=3))
+    stream = reader(tmp_path)
+    end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    assert end == offset(1, 5)
+    live = next(each.path for each in list_segments(tmp_path) if each.is_live)
+    live.write_bytes(live.read_bytes()[:-10])
+    assert reader(tmp_path).latestOffset(end, ReadAllAvailable()) == end
+    make_epoch(tmp_path, [], live=2).close()
+    after = stream.latestOffset(end, ReadAllAvailable())
+    assert after == offset(2, 6)
+    assert batch(stream, end, after) == [4, 5]
+    assert contents(tmp_path, "epoch", "row")[-3:] == [(1, 3), (2, 4), (2, 5)]
+
+
+def test_a_checkpoint_of_another_log_is_told(tmp_path: Path) -> None:
+    make_epoch(tmp_path, [2]).close()
+    with pytest.raises(LogError, match="epoch 3: it is of another log; use another checkpoint"):
+        reader(tmp_path).latestOffset(Offset(3, 7)._asdict(), ReadAllAvailable())
+
+
+def test_a_live_file_is_read_from_where_a_batch_begins(tmp_path: Path) -> None:
+    writer = make_epoch(tmp_path, [], live=5)
+    stream = reader(tmp_path)
+    (partition,) = stream.partitions(offset(1, 3), offset(1, 5))
+    (part,) = partition.value
+    assert (part.start, part.stop) == (3, 5)
+    assert part.at > 0
+    assert batch(stream, offset(1, 3), offset(1, 5)) == [3, 4]
+    writer.close()

@@ -1,0 +1,141 @@
+"""The commands that connect to a daemon, run as users run them."""
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from groupcomm_tools.running_cluster import RunningCluster
+from groupcommd.doors import unix_principal
+from tests.groupcomm_tools.shell import NO_PAUSES, PATIENCE_S, Shell
+
+
+@pytest.fixture(scope="module")
+def shell() -> Iterator[Shell]:
+    with RunningCluster(1, settings=NO_PAUSES) as daemons:
+        yield Shell(daemons.address("a"))
+
+
+def test_what_one_publishes_another_prints(shell: Shell) -> None:
+    subscriber = shell.start("sub", "chat", "--count", "3", "--json", "--views", "--user", "ann")
+    assert subscriber.stdout is not None
+    joined = [json.loads(subscriber.stdout.readline()) for _ in range(2)]
+    assert [line["event"] for line in joined] == ["daemons", "group view"]
+    assert joined[1]["members"] == ["#ann#a"]
+    status, output, _ = shell.run("pub", "chat", "--json", given="one\ntwo\n")
+    assert (status, json.loads(output)["sent"]) == (0, 2)
+    shell.tell("pub", "chat", "--level", "safe", "--type", "7", "--user", "bob", given="drei ü\n")
+    output, messages = subscriber.communicate(timeout=PATIENCE_S)
+    lines = [json.loads(line) for line in output.splitlines()]
+    assert [line["data"] for line in lines] == ["one", "two", "drei ü"]
+    assert (lines[2]["level"], lines[2]["type"], lines[2]["sender"]) == ("SAFE", 7, "#bob#a")
+    assert len({line["position"] for line in lines}) == 3
+    assert (subscriber.returncode, messages) == (0, "")
+
+
+def test_a_whole_file_is_one_message(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(256)) * 1000)
+    subscriber = shell.start("sub", "files", "--count", "1", "--json", "--views")
+    assert subscriber.stdout is not None
+    subscriber.stdout.readline(), subscriber.stdout.readline()
+    assert shell.run("pub", "files", str(path), "--whole")[0] == 0
+    output, _ = subscriber.communicate(timeout=PATIENCE_S)
+    assert bytes.fromhex(json.loads(output)["data_hex"]) == path.read_bytes()
+
+
+def test_watch_tells_who_comes_and_who_goes(shell: Shell) -> None:
+    watcher = shell.start("watch", "room", "--count", "4", "--json", "--user", "eve")
+    assert watcher.stdout is not None
+    watcher.stdout.readline(), watcher.stdout.readline()
+    shell.tell("sub", "room", "--duration-s", "0.1", "--user", "ann")
+    output, _ = watcher.communicate(timeout=PATIENCE_S)
+    views = [json.loads(line) for line in output.splitlines()]
+    assert [(v["cause"], v["changed"]) for v in views] == [
+        ("join", ["#ann#a"]),
+        ("disconnect", ["#ann#a"]),
+    ]
+    assert views[1]["came_along"] == ["#eve#a"]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("pub", "#x"), 2, "'#x' is not a private name"),
+        (("pub", "chat", "--type", "70000"), 2, "type 70000; it must be 0 to 65535"),
+        (("pub", "chat", "--user", "a#b"), 2, "contains '#'"),
+        (("pub", "chat", "/nowhere"), 1, "No such file"),
+        (("sub", "chat", "--address", "/nowhere/x"), 3, "is the daemon running?"),
+        (("sub", "chat", "--address", "127.0.0.1:1"), 3, "Connection refused"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_line(
+    shell: Shell, words: tuple[str, ...], status: int, said: str
+) -> None:
+    found, output, messages = shell.tell(*words, given="text\n")
+    assert (found, output) == (status, "")
+    assert said in messages
+    assert len(messages.splitlines()) == 1
+
+
+def test_a_name_is_taken_once_and_free_again_at_once(shell: Shell) -> None:
+    holder = shell.start("sub", "names", "--count", "1", "--views", "--user", "max")
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    status, _, messages = shell.tell("pub", "names", "--user", "max", given="x\n")
+    assert status == 1
+    assert "has a session of user 'max' already" in messages
+    shell.tell("pub", "names", given="go\n")
+    holder.communicate(timeout=PATIENCE_S)
+    assert shell.tell("pub", "names", "--user", "max", given="x\n")[0] == 0
+
+
+def test_a_daemon_tells_about_itself_its_groups_and_their_members(shell: Shell) -> None:
+    holder = shell.start("sub", "told", "--count", "1", "--views", "--user", "tom")
+    assert holder.stdout is not None
+    holder.stdout.readline(), holder.stdout.readline()
+    status, output, _ = shell.tell("members", "told", "--json")
+    assert status == 0
+    own = unix_principal(os.getuid())
+    told = {"group": "told", "members": ["#tom#a"], "principals": {"#tom#a": own}}
+    assert json.loads(output) == told
+    assert shell.tell("members", "told")[1] == "#tom#a\n"
+    assert shell.tell("members", "nobody is there")[1] == ""
+    assert json.loads(shell.tell("groups", "--json")[1])["groups"]["told"] == 1
+    found = json.loads(shell.tell("status", "--json")[1])
+    assert (found["daemon"], found["state"], found["daemons"]) == ("a", "operational", ["a"])
+    assert found["rings"] == [["a"]]
+    assert "tom" in [session["user"] for session in found["sessions"]]
+    status, output, _ = shell.run("status")
+    assert status == 0
+    assert "daemons   a\n" in output
+    shell.tell("pub", "told", given="go\n")
+    holder.communicate(timeout=PATIENCE_S)
+
+
+def test_each_reason_for_which_datagrams_are_dropped_has_a_line(shell: Shell) -> None:
+    host, _, port = json.loads(shell.tell("status", "--json")[1])["listens"].rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        for datagram in (b"junk", bytes(50), b"\1\0" + bytes(100)):
+            stranger.sendto(datagram, (host, int(port)))
+    told = json.loads(shell.tell("status", "--json")[1])["datagrams"]["rejected"]
+    assert told == {"short": 1, "version": 1, "suite": 1}
+    lines = shell.tell("status")[1].splitlines()
+    # Where those of another suite come from is told, too, once the daemon has looked at that.
+    assert [line.partition(", from ")[0].strip() for line in lines if "rejected:" in line] == [
+        "1 rejected: short",
+        "1 rejected: suite",
+        "1 rejected: version",
+    ]
+
+
+@pytest.mark.parametrize("level", ["unreliable", "safe"])
+def test_latency_gets_all_its_messages_back(shell: Shell, level: str) -> None:
+    words = ("latency", "--count", "20", "--rate", "500", "--level", level, "--json")
+    status, output, _ = shell.tell(*words)
+    found = json.loads(output)
+    assert (status, found["lost"]) == (0, 0)
+    assert 0 < found["p50_ms"] <= found["p99_ms"] <= found["max_ms"]

@@ -1,0 +1,45 @@
+"""The demo, run as `make run` runs it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from groupcomm_log.diff import compare
+from tests.groupcomm_tools.shell import tell
+
+LIMIT_S = 60
+
+
+def demo(text: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "groupcomm_tools.cli", "demo", "--text", str(text), *more],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def test_the_demo_shows_a_crash_and_one_order_in_spite_of_it(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_bytes(b"first line\nsecond line\n\nthird \xff line\n")
+    done = demo(text, "--record", str(tmp_path / "logs"))
+    assert (done.returncode, done.stderr) == (0, "")
+    for said in ("kill -9 charlie", "in a new view", "charlie is back", "saw one agreed order"):
+        assert said in done.stdout
+    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line}
+    for level in ("UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL"):
+        assert rows[level] == ["3"] * 4
+    assert rows["AGREED"] == ["5"] * 4
+    logs = tmp_path / "logs"
+    compared = compare(logs / "alfa", logs / "bravo", lambda damage: pytest.fail(str(damage)))
+    assert compared.compared["AGREED"] == 5
+    assert not compared.differences
+
+
+def test_a_text_that_is_not_there_is_told(tmp_path: Path) -> None:
+    status, output, messages = tell("demo", "--text", str(tmp_path / "no"))
+    assert (status, output) == (1, "")
+    assert "No such file" in messages
