@@ -1,0 +1,25 @@
+"""Run `groupcomm simulate` with a mutant: python -m tests.mutants NAME [OPTIONS OF simulate]."""
+
+import sys
+from collections.abc import Sequence
+
+from groupcomm.errors import ConfigError
+from groupcomm_tools.cli import main as groupcomm
+from tests.mutants.catalogue import find_mutant
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the command with the mutant active; the exit status is that of `groupcomm simulate`."""
+    name, *options = words or [""]
+    try:
+        mutant = find_mutant(name)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    with mutant.active():
+        # In this process: another one would have the code as it is.
+        return groupcomm(["simulate", *options, "--workers", "1"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
