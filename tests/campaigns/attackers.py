@@ -17,7 +17,7 @@ import attrs
 
 from groupcomm.sim.roles.names import EVICTED, FOR_SUITE_2, ROLES
 from groupcomm.sim.settings import Options
-from groupcomm_tools.campaign import Totals, replay_command, run_campaign
+from groupcomm_tools.campaign import replay_command, run_campaign
 
 SUITES: Final = (1, 2)
 
@@ -37,6 +37,8 @@ class Row:
         views: of the runs without faults, with the attacker.
         without: of the same runs without the attacker; None where it brings one itself.
         failed: commands that show again what was found.
+        differing: commands of runs without faults that have another number of views than
+            without the attacker.
     """
 
     role: str
@@ -45,11 +47,12 @@ class Row:
     views: int
     without: int | None
     failed: tuple[str, ...]
+    differing: tuple[str, ...]
 
     @property
     def is_well(self) -> bool:
         """Whether nothing was found, and no view came of the attacker."""
-        return not self.failed and self.without in (None, self.views)
+        return not self.failed and not self.differing
 
     def __str__(self) -> str:
         without = "-" if self.without is None else self.without
@@ -66,13 +69,17 @@ class Campaign:
     duration_s: float
     workers: int
 
-    def run(self, options: Options) -> tuple[Totals, list[str]]:
-        """Run each seed; return the sums, and commands that repeat the runs that failed."""
-        totals = Totals()
+    def run(self, options: Options) -> tuple[dict[int, int], list[str]]:
+        """Run each seed; return the views of each, and commands that repeat what failed."""
+        views: dict[int, int] = {}
+        failed: list[str] = []
         with closing(run_campaign(self.seeds, options, workers=self.workers)) as results:
             for result in results:
-                totals.add(result)
-        return totals, [replay_command(each.settings.seed, options) for each in totals.failed]
+                seed = result.settings.seed
+                views[seed] = result.views
+                if result.findings:
+                    failed.append(replay_command(seed, options))
+        return views, failed
 
     def run_suite(self, suite: int) -> Iterator[Row]:
         """Run without an attacker, then each role with faults and without faults."""
@@ -83,15 +90,17 @@ class Campaign:
                 continue
             calm = attrs.evolve(quiet, attackers=(role,))
             rough = attrs.evolve(calm, faults="all", duration_s=self.duration_s)
-            rough_totals, failed = self.run(rough)
-            calm_totals, calm_failed = self.run(calm)
+            rough_views, failed = self.run(rough)
+            views, calm_failed = self.run(calm)
+            others = [] if role == EVICTED else [n for n in self.seeds if views[n] != alone[n]]
             yield Row(
                 role=role,
                 suite=suite,
-                seeds=rough_totals.seeds + calm_totals.seeds,
-                views=calm_totals.views,
-                without=None if role == EVICTED else alone.views,
+                seeds=len(rough_views) + len(views),
+                views=sum(views.values()),
+                without=None if role == EVICTED else sum(alone.values()),
                 failed=(*wrong, *failed, *calm_failed),
+                differing=tuple(replay_command(seed, calm) for seed in others),
             )
 
 
@@ -118,6 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for row in campaign.run_suite(suite):
             all_well &= row.is_well
             print("\n".join([str(row), *row.failed]), flush=True)
+            for command in row.differing:
+                print(f"another number of views than without the attacker: {command}", flush=True)
     return 0 if all_well else 1
 
 

@@ -1,7 +1,9 @@
 """A program that enters a mutex again and again, and checks by a lock of the host that it is alone.
 
-Prints {"asked", "in", "out"} in nanoseconds of the host's monotonic clock; "out" in a line of its
-own, so that a program that was killed inside shows.
+Prints {"asked", "entered"} and then {"out"} in nanoseconds of the host's monotonic clock; "out" in
+a line of its own, so that a program that was killed inside shows. The file of the lock holds the
+process that is in, as a negative number once it has said "out": a program that finds the lock held
+always learns by whom.
 """
 
 import argparse
@@ -31,7 +33,7 @@ def take(lock: int) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        tell(met=int(os.pread(lock, 12, 0)))
+        tell(met=abs(int(os.pread(lock, 12, 0))))
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
@@ -50,7 +52,7 @@ async def run(options: argparse.Namespace) -> None:
                     tell(asked=asked, entered=entered)
                     await trio.sleep(options.stay_s)
                     tell(out=time.monotonic_ns())
-                    os.pwrite(lock.fileno(), b"%12d" % 0, 0)
+                    os.pwrite(lock.fileno(), b"%12d" % -os.getpid(), 0)
                     fcntl.flock(lock, fcntl.LOCK_UN)
 
 

@@ -3,8 +3,8 @@
 from groupcomm.engine.desk import Desk
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon import DaemonSession, State
-from tests.mutants.mutant import Right, mutant
 from groupcomm.wire.raw import Raw
+from tests.mutants.mutant import Right, mutant
 
 FRAMES_TO_GO = 100
 """So many more are queued for a session that is to be cut off."""

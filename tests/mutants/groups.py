@@ -11,8 +11,8 @@ from groupcomm.groups.table import Member
 from groupcomm.session.daemon import DaemonSession
 from groupcomm.session.reassembly import Reassembly
 from groupcomm.session.requests import Submit
-from tests.mutants.mutant import Right, mutant
 from groupcomm.wire.bundle import Bundle, BundleKind
+from tests.mutants.mutant import Right, mutant
 
 
 @mutant((Desk, "_order_control"))

@@ -10,8 +10,8 @@ from groupcomm.hop.queue import Queued
 from groupcomm.hop.received import Received
 from groupcomm.hop.routes import Routes
 from groupcomm.hop.under_way import UnderWay
-from tests.mutants.mutant import Right, site_mutant
 from groupcomm.wire.unreliable import UnreliablePacket
+from tests.mutants.mutant import Right, site_mutant
 
 
 @site_mutant((UnderWay, "overdue"), (UnderWay, "asked_for"))

@@ -55,9 +55,7 @@ class Mutant:
             yield
 
 
-def mutant(
-    *targets: Target, sites: int | None = None
-) -> Callable[[Callable[..., Any]], Mutant]:
+def mutant(*targets: Target, sites: int | None = None) -> Callable[[Callable[..., Any]], Mutant]:
     """Make a bug of the function that varies these targets: its name, and its docstring."""
 
     def make(variant: Callable[..., Any]) -> Mutant:

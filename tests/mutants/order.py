@@ -11,9 +11,9 @@ from groupcomm.order import order
 from groupcomm.order.chain import NOTHING_AGREED, Chain
 from groupcomm.order.horizons import Blocks
 from groupcomm.order.order import Order
-from tests.mutants.mutant import Right, mutant, site_mutant
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
+from tests.mutants.mutant import Right, mutant, site_mutant
 
 _FIFO = ServiceLevel.FIFO
 _NEVER = 2**64

@@ -7,11 +7,11 @@ from groupcomm.order.order import Order
 from groupcomm.ring import ring
 from groupcomm.ring.away import Away
 from groupcomm.ring.ring import Ring, State
-from tests.mutants.mutant import Right, mutant
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.horizon import HorizonNotice
 from groupcomm.wire.token import Token
+from tests.mutants.mutant import Right, mutant
 
 _FAR_AHEAD_US = 500_000
 _TOO_MUCH_US = 5000

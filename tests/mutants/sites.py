@@ -13,9 +13,9 @@ from groupcomm.membership.recovery import Recovery
 from groupcomm.ring.announcer import Announcer
 from groupcomm.ring.flow import Flow
 from groupcomm.ring.visit import held_by_ring
-from tests.mutants.mutant import Right, site_mutant
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
 from groupcomm.wire.token import Token
+from tests.mutants.mutant import Right, site_mutant
 
 
 @site_mutant((Neighbours, "watch"))

@@ -6,10 +6,10 @@ from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.subscriptions import Subscriptions
 from groupcomm.engine.withheld import Withheld
 from groupcomm.groups.reach import Reach
-from tests.mutants.mutant import Right, site_mutant
 from groupcomm.stream.packer import Packer, Source
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
+from tests.mutants.mutant import Right, site_mutant
 
 
 @site_mutant((Withheld, "take"))

@@ -21,10 +21,10 @@ from groupcomm.membership.readiness import Ready
 from groupcomm.membership.recovery import Recovery
 from groupcomm.membership.union import Union
 from groupcomm.membership.walk import Walk
-from tests.mutants.mutant import Right, mutant
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.membership import Commit, Join, Proposal
+from tests.mutants.mutant import Right, mutant
 
 
 @mutant((Walk, "deliverable"))
