@@ -5,7 +5,7 @@ from typing import Final
 
 from groupcomm.security.quotas import Quotas
 
-DOOR_SHARE: Final = 4
+LISTENER_SHARE: Final = 4
 """Half-open connections of one listener may be this part of all connections."""
 
 

@@ -17,9 +17,9 @@ from groupcomm.engine import Over
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import DaemonConfig, read_config, through_relay
+from groupcommd.credentials import read_tls_credentials
 from groupcommd.description import describe
 from groupcommd.descriptors import raise_limit
-from groupcommd.doors import read_keeper
 from groupcommd.logs import set_up_logs
 from groupcommd.memory import GarbageCollection, keep_memory
 from groupcommd.ready import tell_systemd
@@ -100,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
     config = _configure(options)
     if options.check:
         if config.tls is not None:
-            read_keeper(config.tls)
+            read_tls_credentials(config.tls)
         print(json.dumps(describe(config), indent=2))
         for sentence in impossible(config):
             print(f"groupcommd: {sentence}", file=sys.stderr)

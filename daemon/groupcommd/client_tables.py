@@ -12,7 +12,7 @@ from groupcomm.host.private_files import ENTER_BY
 from groupcomm.security.access import VERBS, Access, Rule, Verb
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon import SessionLimits
-from groupcommd.tls import TlsConfig
+from groupcommd.credentials import TlsConfig
 
 Texts: TypeAlias = tuple[str, ...]
 """In a file one text may stand for a list of one."""

@@ -23,7 +23,7 @@ from groupcomm.wire.raw import Raw
 from groupcommd.allowances import Allowances
 from groupcommd.connection import Connection, State
 from groupcommd.descriptors import MAX_CONNECTIONS
-from groupcommd.doors import Door, Guest, Refusals, Refused, say_last
+from groupcommd.listeners import AuthenticatedPeer, Listener, PeerRefused, Refusals, refuse_plain
 
 HELLO_S: Final = 5.0
 """A client that has not said who it is after so long is cut off."""
@@ -115,14 +115,13 @@ class Clients:
 
     # ---- accept ----
 
-    async def listen(self, door: Door) -> None:
+    async def listen(self, listener: Listener) -> None:
         """Take connections for ever."""
-        listener = door.listener
         while True:
-            await trio.lowlevel.wait_readable(listener)
-            await door.room()
+            await trio.lowlevel.wait_readable(listener.socket)
+            await listener.wait_for_room()
             try:
-                accepted, _ = listener.accept()
+                accepted, _ = listener.socket.accept()
             except BlockingIOError:
                 continue
             except OSError as error:
@@ -133,11 +132,11 @@ class Clients:
             accepted.setblocking(False)
             self._accepted += 1
             if self._accepted <= self.allowances.most:
-                self._nursery.start_soon(self._serve, accepted, door)
+                self._nursery.start_soon(self._serve, accepted, listener)
             else:
-                self._turn_away(accepted, door)
+                self._turn_away(accepted, listener)
 
-    def _turn_away(self, accepted: socket.socket, door: Door) -> None:
+    def _turn_away(self, accepted: socket.socket, listener: Listener) -> None:
         """There is no room for one more connection: what the reserve has room for is told so."""
         text = f"this daemon has {self.allowances.most} connections, and room for no more"
         self.refusals.note("full", text)
@@ -146,68 +145,68 @@ class Clients:
             accepted.close()
             return
         self._turned_away += 1
-        self._nursery.start_soon(self._say_why, accepted, door, text)
+        self._nursery.start_soon(self._say_why, accepted, listener, text)
 
-    async def _say_why(self, accepted: socket.socket, door: Door, text: str) -> None:
+    async def _say_why(self, accepted: socket.socket, listener: Listener, text: str) -> None:
         try:
-            if not door.speaks_tls:
-                await say_last(accepted, encode_closed(Code.REJECT_QUOTA, text))
+            if not listener.speaks_tls:
+                await refuse_plain(accepted, encode_closed(Code.REJECT_QUOTA, text))
         finally:
             self._turned_away -= 1
             self._accepted -= 1
             trio.lowlevel.notify_closing(accepted)
             accepted.close()
 
-    async def _serve(self, accepted: socket.socket, door: Door) -> None:
+    async def _serve(self, accepted: socket.socket, listener: Listener) -> None:
         """Handle one connection from its begin to its end."""
         connection = Connection(self._core.next_connection(), trio.CancelScope())
-        if door.enter(connection):
+        if listener.add(connection):
             self.refusals.note("half-open", "too many others had not said who they are, either")
         try:
             with connection.scope:
                 with trio.move_on_after(HELLO_S) as patience:
-                    guest = await door.admit(accepted)
-                    self._open_session(connection, guest)
-                    if guest.first:
+                    peer = await listener.authenticate(accepted)
+                    self._open_session(connection, peer)
+                    if peer.received:
                         await self._let_look(connection, patience)
                     await self._read_hello(connection, patience)
                 if patience.cancelled_caught:
                     self.refusals.note("slow", f"it has not said who it is in {HELLO_S:g} s")
                     return
-                door.leave(connection)
+                listener.remove(connection)
                 await self._read(connection)
-        except Refused as refused:
-            self.refusals.note(refused.why, str(refused))
+        except PeerRefused as refused:
+            self.refusals.note(refused.reason, str(refused))
         except OSError as error:  # else the client is gone, however that came
             if error.errno in _NO_ROOM:
                 self.refusals.note("no room", f"no room for it: {error.strerror}")
         except Exception:
             _log.exception("connection %d ends: an error of this daemon", connection.number)
         finally:
-            door.leave(connection)
+            listener.remove(connection)
             self._accepted -= 1
             trio.lowlevel.notify_closing(accepted)
             accepted.close()
             self._close_session(connection)
 
-    def _open_session(self, connection: Connection, guest: Guest) -> None:
+    def _open_session(self, connection: Connection, peer: AuthenticatedPeer) -> None:
         """The core hears of a client from here on.
 
         Raises:
-            Refused: its principal has as many connections as it may have.
+            PeerRefused: its principal has as many connections as it may have.
         """
-        if text := self.allowances.open(guest.principal, self._accepted):
+        if text := self.allowances.open(peer.principal, self._accepted):
             with suppress(OSError):
-                guest.socket.send(encode_closed(Code.REJECT_QUOTA, text))
-            raise Refused("quota", text)
+                peer.socket.send(encode_closed(Code.REJECT_QUOTA, text))
+            raise PeerRefused("quota", text)
         number = connection.number
-        connection.admit(guest)
+        connection.admit(peer)
         self._open[number] = connection
-        self.inputs.append(ClientOpened(number, guest.principal))
-        if guest.first:
+        self.inputs.append(ClientOpened(number, peer.principal))
+        if peer.received:
             connection.readable = False
-            self.feed([ClientBytes(number, guest.first)])
-        _log.debug("connection %d is of %s", number, guest.principal)
+            self.feed([ClientBytes(number, peer.received)])
+        _log.debug("connection %d is of %s", number, peer.principal)
 
     def _close_session(self, connection: Connection) -> None:
         before, connection.state = connection.state, State.CLOSED

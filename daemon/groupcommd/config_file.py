@@ -42,6 +42,7 @@ from groupcommd.client_tables import (
     read_tcp,
     read_tls,
 )
+from groupcommd.credentials import TlsConfig
 from groupcommd.protection import Written, read_protection
 from groupcommd.site_tables import (
     DEFAULT_PACKET_BYTES,
@@ -55,7 +56,6 @@ from groupcommd.site_tables import (
     read_daemons,
     read_multicast,
 )
-from groupcommd.tls import TlsConfig
 
 DEFAULT_NAME: Final = "local"
 

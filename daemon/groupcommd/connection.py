@@ -3,7 +3,7 @@
     ADMITTING --> GREETING --> OPEN --> CLOSING --> CLOSED
 
 Any state may be followed by CLOSED, as the client or this daemon may break the connection off, and
-GREETING by CLOSING. Until it is OPEN a connection is half-open (see `groupcommd.doors.Door`).
+GREETING by CLOSING. Until it is OPEN a connection is half-open (see `Listener`).
 """
 
 import enum
@@ -16,7 +16,7 @@ from groupcomm.wire.raw import Raw
 if TYPE_CHECKING:
     from groupcomm.host.shown_certificate import ShownCertificate
     from groupcomm.host.tls_socket import AnySocket
-    from groupcommd.doors import Guest
+    from groupcommd.listeners import AuthenticatedPeer
 
 
 class State(enum.Enum):
@@ -74,10 +74,10 @@ class Connection:
         self.pending: list[Raw] = []
         self.writing = False
 
-    def admit(self, guest: "Guest") -> None:
+    def admit(self, peer: "AuthenticatedPeer") -> None:
         """Enter GREETING: it is known whose it is."""
         assert self.state is State.ADMITTING, self.state
-        self.socket, self.principal, self.shown = guest.socket, guest.principal, guest.shown
+        self.socket, self.principal, self.shown = peer.socket, peer.principal, peer.certificate
         self.state = State.GREETING
 
     def greet(self) -> None:

@@ -1,4 +1,4 @@
-"""Sessions that end because what has let them in counts no more: their token or certificate."""
+"""Expiry: ends the sessions of programs whose token or certificate is not valid any more."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -8,52 +8,53 @@ from groupcomm.engine import ClientDismissed
 from groupcomm.host.shown_certificate import ShownCertificate
 from groupcomm.session.codes import Code
 from groupcommd.clients import Clients
-from groupcommd.doors import Keeper, TlsDoor
+from groupcommd.credentials import TlsCredentials
+from groupcommd.listeners import TlsListener
 
 _TOKEN: Final = "its token was revoked or has expired"
 _CERTIFICATE: Final = "its certificate was revoked or has ended, or its authority is gone"
 
 
 def now() -> datetime:
-    """Return the time by the wall clock."""
+    """Return the time of the wall clock."""
     return datetime.now(UTC)
 
 
 class Expiry:
-    """Of the programs of one daemon.
+    """Ends the sessions of programs whose token or certificate is not valid any more.
 
     Args:
-        clients: know whose each is, and what it has shown.
-        door: by which they came; None if there is none.
+        clients: the connections of one daemon, with their principals and certificates.
+        listener: accepts the programs; None if the daemon has no TLS listener.
     """
 
-    def __init__(self, clients: Clients, door: TlsDoor | None) -> None:
+    def __init__(self, clients: Clients, listener: TlsListener | None) -> None:
         self._clients = clients
-        self._door = door
+        self._listener = listener
 
     def look(self) -> bool:
-        """End sessions whose token or certificate has ended; tell whether there were any."""
-        if self._door is None:
+        """End the sessions whose token or certificate has ended; return whether there were any."""
+        if self._listener is None:
             return False
         time = now()
-        expired = self._door.expired_tokens()
+        expired = self._listener.credentials.expired_tokens()
         any_ended = bool(expired) and self._end_tokens(expired.__contains__)
-        return self._end_certificates(lambda one: one.ends <= time) or any_ended
+        return self._end_certificates(lambda shown: shown.ends <= time) or any_ended
 
-    def renew(self, keeper: Keeper | None) -> None:
-        """Have what files hold now count, and end the sessions of what does not any more.
+    def renew(self, credentials: TlsCredentials | None) -> None:
+        """Replace the credentials, and end the sessions that the new ones do not allow.
 
         Args:
-            keeper: of what was read again; None if nothing but tokens was.
+            credentials: read anew; None if only the file of tokens was read.
         """
-        door = self._door
-        if door is None:
+        listener = self._listener
+        if listener is None:
             return
-        old, door.keeper = door.keeper, keeper or door.keeper
-        new, distrusts = door.keeper, door.keeper.ca != old.ca
-        self._end_tokens(lambda name: not door.admits_token(name))
+        old, new = listener.credentials, credentials or listener.credentials
+        listener.credentials, distrusts = new, new.ca != old.ca
+        self._end_tokens(lambda name: not new.accepts_token(name))
         self._end_certificates(
-            lambda one: new.revoked.has(one) or (distrusts and not one.is_signed_by(new.ca))
+            lambda shown: new.revoked.has(shown) or (distrusts and not shown.is_signed_by(new.ca))
         )
 
     def _end_tokens(self, is_over: Callable[[str], bool]) -> bool:
@@ -66,10 +67,10 @@ class Expiry:
 
     def _end_certificates(self, is_over: Callable[[ShownCertificate], bool]) -> bool:
         shown = self._clients.certificates()
-        return self._dismiss([n for n, one in shown.items() if is_over(one)], _CERTIFICATE)
+        return self._dismiss([n for n, each in shown.items() if is_over(each)], _CERTIFICATE)
 
-    def _dismiss(self, connections: list[int], why: str) -> bool:
-        """Have the next step end sessions; tell whether there are any."""
+    def _dismiss(self, connections: list[int], reason: str) -> bool:
+        """Have the next step end sessions; return whether there are any."""
         inputs = self._clients.inputs
-        inputs += [ClientDismissed(number, Code.REJECT_AUTH, why) for number in connections]
+        inputs += [ClientDismissed(number, Code.REJECT_AUTH, reason) for number in connections]
         return bool(connections)

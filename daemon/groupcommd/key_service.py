@@ -18,8 +18,8 @@ from groupcomm.host.key_file import agreed, change_key_file, read_key_file
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
 from groupcommd.descriptors import in_spite_of_exhaustion
-from groupcommd.doors import owners
 from groupcommd.identity_file import change_roll, read_roll, with_evicted
+from groupcommd.local_users import owners
 
 KNOWN: Final = "keys, keys reload, keys promote N, keys retire N [without-missing], keys evict NAME"
 

@@ -1,94 +1,347 @@
-"""Sockets on which clients are accepted."""
+"""Listeners: accept the connections of programs, each with its way of authenticating the peer.
 
-import os
+An unauthenticated peer reaches nothing of the core. Of a program that connects by TLS, the
+listener itself checks the handshake and the first frame, a HELLO; whose other connections are, the
+system tells.
+"""
+
+import logging
 import socket
+import ssl
+from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
+from datetime import UTC, datetime
+from functools import partial
+from math import inf
 from typing import Final
 
-from groupcomm.errors import ConfigError
-from groupcomm.host.addresses import Address
-from groupcomm.host.private_files import ENTER_BY, folder_fault, make_private_folder
+import attrs
+import trio
 
-BACKLOG: Final = 1024
-MAX_PATH_BYTES: Final = 107
-"""Of a unix socket's path on Linux."""
+from groupcomm.errors import BadDatagram, GroupCommError
+from groupcomm.host.shown_certificate import ShownCertificate
+from groupcomm.host.tls_socket import AnySocket, TlsSocket, Wants
+from groupcomm.session.codes import Code
+from groupcomm.session.frame_reader import FrameReader
+from groupcomm.session.frames import (
+    HELLO_FRAME_BYTES,
+    FrameKind,
+    decode_hello_untrusted,
+    encode_closed,
+)
+from groupcommd.connection import Connection
+from groupcommd.credentials import TlsCredentials
+from groupcommd.local_users import Admits, tcp_user, unix_principal, unix_user
+
+MAX_HALF_OPEN_LOCAL: Final = 512
+"""Unix connections without a HELLO; above this number the listener closes the oldest one."""
+
+GRACE_S: Final = 0.5
+"""A connection has this time before it is closed to make room for another one; new connections wait
+in the system's queue meanwhile. The time limits how many connections a listener accepts a second,
+however many try: 128 by TCP. A TLS handshake takes two round trips.
+"""
+
+MAX_HALF_OPEN: Final = 64
+"""TCP connections without a HELLO: nobody knows yet whose they are."""
+
+REFUSED_S: Final = 1.0
+"""A refused program has this time to read the reason; a reset would overtake the reason."""
+
+BUFFER_BYTES: Final = 1024 * 1024
+"""Requested for unix sockets, so that a program's output goes there in few pieces."""
+
+_HANDSHAKE: Final = b"\x16"
+"""The first byte of a TLS handshake (RFC 8446, 5.1)."""
+
+_log = logging.getLogger("groupcommd")
 
 
-_MODES: Final = {"owner": 0o600, "group": 0o660, "all": 0o666}
+class PeerRefused(GroupCommError):
+    """A listener does not accept a program.
+
+    Attributes:
+        reason: one word for the counters.
+        code: the code that the program gets, if it can be told anything.
+    """
+
+    def __init__(self, reason: str, text: str, code: Code = Code.REJECT_AUTH) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.code = code
 
 
-def listen_unix(path: Path, opened_for: str = "owner") -> socket.socket:
-    """Listen on a path, in a folder of its owner only; what is left of a dead daemon is replaced.
+@attrs.frozen
+class AuthenticatedPeer:
+    """A program whose principal is known.
+
+    Attributes:
+        socket: carries its session.
+        principal: the owner of the session.
+        received: bytes of the session that were read during authentication.
+        certificate: the certificate that the program has shown; None if it has shown none.
+    """
+
+    socket: AnySocket
+    principal: str
+    received: bytes = b""
+    certificate: ShownCertificate | None = None
+
+
+def _identify_unix(accepted: socket.socket) -> str:
+    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+    uid = unix_user(accepted)
+    if uid is None:
+        raise PeerRefused(
+            "user",
+            "this user is not one of the daemon's container, where all such users look alike, and"
+            " as user nobody: run the program in it, as another user than nobody",
+        )
+    return unix_principal(uid)
+
+
+def _identify_tcp(admits: Admits, accepted: socket.socket) -> str:
+    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    uid = tcp_user(accepted)
+    if uid is None:
+        raise PeerRefused("user", "the system does not tell whose this connection is")
+    if not admits(uid):
+        text = f"user {uid} may not connect to this daemon: its clients.unix_for says who may"
+        raise PeerRefused("user", text)
+    return unix_principal(uid)
+
+
+class Listener:
+    """A listener for programs whose principal the system tells.
+
+    It reads nothing of their protocol, so it suits protocols that have no credentials.
 
     Args:
-        path: of the socket.
-        opened_for: who may connect: "owner", "group" or "all" users of this host.
+        listening: the socket that accepts connections.
+        most: the number of connections that may be half-open at one time.
+        identify: returns the principal of a connection, or raises PeerRefused.
 
-    Raises:
-        ConfigError: the path is too long, another daemon listens there, or others may do in the
-            folder what they must not.
-        OSError: it cannot be made.
+    Attributes:
+        socket: the socket that accepts connections.
+        half_open: connections without a HELLO by number, the oldest first.
     """
-    if len(os.fsencode(path)) + len(".new") > MAX_PATH_BYTES:
-        raise ConfigError(
-            f"clients.unix is {path}; a socket's path may have {MAX_PATH_BYTES - 4} bytes"
-        )
-    _make_folder(path.parent, opened_for)
-    if _is_alive(path):
-        raise ConfigError(f"clients.unix is {path}; another daemon listens there")
-    temporary = path.with_name(path.name + ".new")
-    temporary.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    try:
-        listener.bind(str(temporary))
-        temporary.chmod(_MODES[opened_for])
-        listener.listen(BACKLOG)
-        temporary.rename(path)  # from here on, and not before, it can be connected to
-    except OSError:
-        listener.close()
-        raise
-    return listener
 
+    def __init__(
+        self,
+        listening: socket.socket,
+        most: int,
+        identify: Callable[[socket.socket], str] = _identify_unix,
+    ) -> None:
+        self.socket = listening
+        self.half_open: dict[int, Connection] = {}
+        self._left = trio.lowlevel.ParkingLot()
+        self._closed_at = -inf  # when a connection was last closed to make room
+        self._most = most
+        self._identify = identify
 
-def _make_folder(path: Path, opened_for: str) -> None:
-    if not path.exists():
-        make_private_folder(path)
-        path.chmod(0o700 | ENTER_BY[opened_for])
-    if fault := folder_fault(path, path.stat(), opened_for):
-        raise ConfigError(f"clients.unix is {path}/...: {fault}")
+    @property
+    def speaks_tls(self) -> bool:
+        """Return whether a program understands nothing but TLS here."""
+        return False
 
+    def shrink(self, most: int) -> None:
+        """Lower the limit of half-open connections to `most`, 1 at least; never raise it."""
+        self._most = max(1, min(self._most, most))
 
-def listen_tcp(address: Address) -> socket.socket:
-    """Listen on an address.
+    async def wait_for_room(self) -> None:
+        """Wait until one more connection may be half-open.
 
-    Raises:
-        OSError: it is in use, or not of this host.
-    """
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((address.host, address.port))
-        listener.listen(BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    return listener
+        That is so once a half-open connection is gone or the oldest one has had its time. The
+        oldest ones are closed one at a time, so that the daemon's other work is not delayed.
+        """
+        while len(self.half_open) >= self._most:
+            oldest = next(iter(self.half_open.values()))
+            at = max(oldest.since + GRACE_S, self._closed_at + GRACE_S / self._most)
+            if trio.current_time() >= at:
+                return
+            with trio.move_on_at(at):
+                await self._left.park()
 
-
-def close_unix(listener: socket.socket, path: Path) -> None:
-    """Stop listening and remove the path."""
-    listener.close()
-    with suppress(OSError):
-        path.unlink()
-
-
-def _is_alive(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(str(path))
-        except OSError:
+    def add(self, connection: Connection) -> bool:
+        """Add a half-open connection; return whether the oldest one was closed for it."""
+        self.half_open[connection.number] = connection
+        if len(self.half_open) <= self._most:
             return False
+        oldest = self.half_open.pop(next(iter(self.half_open)))
+        oldest.scope.cancel()
+        self._closed_at = trio.current_time()
         return True
+
+    def remove(self, connection: Connection) -> None:
+        """Remove a connection that has sent its HELLO or is gone."""
+        if self.half_open.pop(connection.number, None) is not None:
+            self._left.unpark_all()
+
+    async def authenticate(self, accepted: socket.socket) -> AuthenticatedPeer:
+        """Find out whose an accepted connection is.
+
+        Raises:
+            PeerRefused: the listener does not accept the program.
+            OSError: the program is gone.
+        """
+        try:
+            return AuthenticatedPeer(accepted, self._identify(accepted))
+        except PeerRefused as refused:
+            with suppress(OSError):
+                accepted.send(encode_closed(refused.code, str(refused)))
+            await _drain_refused(accepted, accepted)
+            raise
+
+
+def unix_listener(listening: socket.socket) -> Listener:
+    """Return a listener for programs of this host; the system tells whose they are."""
+    return Listener(listening, MAX_HALF_OPEN_LOCAL)
+
+
+def loopback_listener(listening: socket.socket, admits: Admits) -> Listener:
+    """Return a listener for programs of this host that connect by TCP.
+
+    Args:
+        listening: the socket that accepts connections.
+        admits: tells whether a user may connect; the system tells which user it is.
+    """
+    return Listener(listening, MAX_HALF_OPEN, partial(_identify_tcp, admits))
+
+
+class TlsListener(Listener):
+    """A listener for programs from anywhere, which authenticate by a certificate or a token.
+
+    Args:
+        listening: the socket that accepts connections.
+        credentials: by which it knows programs; may be replaced.
+        most: see `Listener`.
+    """
+
+    def __init__(
+        self, listening: socket.socket, credentials: TlsCredentials, most: int = MAX_HALF_OPEN
+    ) -> None:
+        super().__init__(listening, most)
+        self.credentials = credentials
+
+    @property
+    def speaks_tls(self) -> bool:
+        """Return True."""
+        return True
+
+    async def authenticate(self, accepted: socket.socket) -> AuthenticatedPeer:
+        """See `Listener`: take the handshake and the first frame, and find out whose they are."""
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        old = self.credentials
+        tls = TlsSocket(accepted, old.context)
+        await trio.lowlevel.wait_readable(accepted)
+        if accepted.recv(1, socket.MSG_PEEK) not in (_HANDSHAKE, b""):
+            text = "this port speaks TLS: connect to tls://HOST:PORT"
+            await refuse_plain(accepted, encode_closed(Code.REJECT_AUTH, text))
+            raise PeerRefused("tls", "TLS: what it has sent is something else")
+        try:
+            await _shake_hands(tls)
+        except ssl.SSLError as error:
+            await _drain_refused(accepted, accepted)
+            raise PeerRefused("tls", f"TLS: {error.reason or error}") from None
+        try:
+            frame, received = await _read_frame(tls)
+            principal, shown = self._principal(tls, frame), tls.shown
+            new = self.credentials  # they may have been replaced during the handshake
+            if shown and new.ca != old.ca and not shown.is_signed_by(new.ca):
+                raise PeerRefused("certificate", f"the authority of {principal} is gone")
+            return AuthenticatedPeer(tls, principal, received, shown)
+        except PeerRefused as refused:
+            with suppress(OSError):
+                tls.send(encode_closed(refused.code, str(refused)))
+            await _drain_refused(tls, accepted)
+            raise
+
+    def _principal(self, tls: TlsSocket, frame: bytes) -> str:
+        if tls.shown is not None:
+            principal = tls.shown.principal
+            if principal is None:
+                raise PeerRefused(
+                    "certificate", "the certificate has no name in its subjectAltName"
+                )
+            if self.credentials.revoked.has(tls.shown):
+                text = f"certificate {tls.shown.serial:x} of {principal} was revoked"
+                raise PeerRefused("certificate", text)
+            return principal
+        try:
+            token = decode_hello_untrusted(frame).token
+        except BadDatagram as error:
+            raise PeerRefused("hello", f"no HELLO: {error}", Code.NET_ERROR) from None
+        tokens = self.credentials.tokens
+        if tokens is None:
+            raise PeerRefused("certificate", "this daemon wants a certificate, and got none")
+        if not token:
+            raise PeerRefused("token", "this daemon wants a certificate or a token, and got none")
+        name = tokens.name_of(token, datetime.now(UTC))
+        if name is None:
+            raise PeerRefused("token", "the token is wrong, was revoked or has expired")
+        return f"token:{name}"
+
+
+async def _shake_hands(tls: TlsSocket) -> None:
+    while (wants := tls.handshake()) is not Wants.NOTHING:
+        if wants is Wants.READABLE:
+            await trio.lowlevel.wait_readable(tls)
+        else:
+            await trio.lowlevel.wait_writable(tls)
+
+
+async def _read_frame(tls: TlsSocket) -> tuple[bytes, bytes]:
+    """Read the first frame; return it and all bytes that were read."""
+    reader, read = FrameReader(HELLO_FRAME_BYTES), b""
+    while True:
+        try:
+            data = tls.recv(HELLO_FRAME_BYTES)
+        except BlockingIOError:
+            await trio.lowlevel.wait_readable(tls)
+            continue
+        if not data:
+            raise ConnectionResetError("it has gone before its HELLO")
+        read += data
+        try:
+            frame = next(iter(reader.feed(data)), None)
+        except BadDatagram as error:
+            raise PeerRefused("hello", f"no HELLO: {error}", Code.NET_ERROR) from None
+        if frame is not None and frame[0] != FrameKind.HELLO:
+            raise PeerRefused("hello", "the first frame is not a HELLO", Code.ILLEGAL_SESSION)
+        if frame is not None:
+            return frame, read
+
+
+async def refuse_plain(plain: socket.socket, answer: bytes) -> None:
+    """Send a refused program the answer that says why, and give it time to read it."""
+    with suppress(OSError):
+        plain.send(answer)
+    await _drain_refused(plain, plain)
+
+
+async def _drain_refused(end: AnySocket, below: socket.socket) -> None:
+    """Give a refused program time to read why; discard what it still sends."""
+    with suppress(OSError):
+        end.shutdown(socket.SHUT_WR)
+        with trio.move_on_after(REFUSED_S):
+            while True:
+                await trio.lowlevel.wait_readable(below)
+                if not below.recv(HELLO_FRAME_BYTES):
+                    return
+
+
+class Refusals:
+    """Counters of refused programs by reason; the log gets one line a second and reason at most."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._logged_at: dict[str, float] = {}
+
+    def note(self, reason: str, text: str) -> None:
+        """Count one refused program and log the text."""
+        self.counts[reason] += 1
+        now = trio.current_time()
+        if now >= self._logged_at.get(reason, -1.0) + 1.0:
+            self._logged_at[reason] = now
+            _log.warning("a program is not let in: %s", text, extra={"refused": reason})

@@ -15,9 +15,10 @@ import os
 import pwd
 import socket
 import struct
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -40,6 +41,12 @@ _ESTABLISHED: Final = 1
 
 _NOBODY: Final = 65_534
 _ALL_USERS: Final = 0xFFFF_FFFF
+
+NAMES_KEPT_S: Final = 60
+"""So long the names of users are kept: they may be given to others."""
+
+MAX_NAMES: Final = 1024
+"""Of users, that are kept."""
 
 Admits = Callable[[int], bool]
 """Whether a user, by number, may connect."""
@@ -163,3 +170,48 @@ def _is_of(group: int | None, owner: int, uid: int) -> bool:
     except KeyError:
         return False
     return group in os.getgrouplist(user.pw_name, user.pw_gid)
+
+
+def unix_principal(uid: int) -> str:
+    """Return ``unix:`` and the name of a user; ``uid:`` and the number of one without a name.
+
+    They differ in their kind, as a user may be named ``1001``. While the system has no descriptor
+    to look into its files with, users are called as before.
+
+    Raises:
+        OSError: it has none, and this one was never looked for.
+    """
+    try:
+        principal = _unix_principal(uid, int(time.monotonic() / NAMES_KEPT_S))
+    except OSError:
+        if uid not in _last_names:
+            raise
+        return _last_names[uid]
+    if len(_last_names) >= MAX_NAMES:
+        _last_names.clear()
+    _last_names[uid] = principal
+    return principal
+
+
+_last_names: Final[dict[int, str]] = {}
+
+
+@lru_cache(maxsize=MAX_NAMES)
+def _unix_principal(uid: int, period: int) -> str:
+    try:
+        return f"unix:{pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        os.close(os.open(os.sep, os.O_RDONLY))  # else it may only be that nothing can be opened
+        return f"uid:{uid}"
+
+
+def owners() -> tuple[str, str]:
+    """Return the principals of the daemon's own user and of root."""
+    return _owner(os.geteuid()), _owner(0)
+
+
+def _owner(uid: int) -> str:
+    try:
+        return unix_principal(uid)
+    except OSError:
+        return f"uid:{uid}"

@@ -2,7 +2,7 @@
 
 from groupcomm.security.access_review import review
 from groupcommd.config_file import DaemonConfig
-from groupcommd.doors import owners
+from groupcommd.local_users import owners
 
 
 def impossible(config: DaemonConfig) -> list[str]:

@@ -31,13 +31,13 @@ from groupcomm.engine import (
 from groupcomm.engine.probe import Probe
 from groupcomm.host.trace_file import TraceFile, identity_of, trace_daemon
 from groupcomm.trace.events import Fail, Left
-from groupcommd.allowances import DOOR_SHARE
+from groupcommd.allowances import LISTENER_SHARE
 from groupcommd.answers import Answers
 from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
+from groupcommd.credentials import TlsCredentials, read_tls_credentials
 from groupcommd.descriptors import room_for_connections
 from groupcommd.disk_watch import DiskWatch
-from groupcommd.doors import Keeper, read_keeper
 from groupcommd.expiry import Expiry
 from groupcommd.files import Files
 from groupcommd.flight import FlightRecorder
@@ -148,10 +148,10 @@ class Service:
                 most, quotas = room_for_connections(), self._config.quotas
                 self.clients = Clients(self.core, nursery, self.turn, quotas, most=most)
                 self._answers = Answers(self._answer, self.clients.principal_of)
-                self._expiry = Expiry(self.clients, self._sockets.tls_door)
-                for door in self._sockets.doors:
-                    door.shrink(most // DOOR_SHARE)
-                    nursery.start_soon(self.clients.listen, door)
+                self._expiry = Expiry(self.clients, self._sockets.tls_listener)
+                for listener in self._sockets.listeners:
+                    listener.shrink(most // LISTENER_SHARE)
+                    nursery.start_soon(self.clients.listen, listener)
                 for source in self._udp.sockets:
                     nursery.start_soon(self._receive, source)
                 nursery.start_soon(self._look_around)
@@ -192,10 +192,10 @@ class Service:
             ConfigError, LocalProtocolError, OSError: files for TLS or of keys cannot be used any
                 more; then nothing has changed.
         """
-        keeper = self._new_keeper(config)
+        credentials = self._new_credentials(config)
         names = [name for name in attrs.fields_dict(DaemonConfig) if name not in ("keys", "roll")]
         changed = [n for n in names if getattr(config, n) != getattr(self._config, n)]
-        reloaded = _RELOADED if keeper is None else _RELOADED | {"tls"}
+        reloaded = _RELOADED if credentials is None else _RELOADED | {"tls"}
         taken = [name for name in changed if name in reloaded]
         left = [name for name in changed if name not in reloaded]
         news = {name: getattr(config, name) for name in taken}
@@ -204,7 +204,7 @@ class Service:
         self._config = attrs.evolve(self._config, **news)
         self.reloads += 1
         self.clients.allowances.quotas = config.quotas
-        self._expiry.renew(keeper)
+        self._expiry.renew(credentials)
         self._tell(_settings_of(config))
         _log.info(
             "configuration read again: %s",
@@ -216,12 +216,12 @@ class Service:
         if left:
             _log.warning("only a restart changes: %s", ", ".join(left))
 
-    def _new_keeper(self, config: DaemonConfig) -> Keeper | None:
+    def _new_credentials(self, config: DaemonConfig) -> TlsCredentials | None:
         """What the files for TLS hold now; None if where it listens is another place."""
-        door, old, new = self._sockets.tls_door, self._config.tls, config.tls
-        if door is None or old is None or new is None or new.address != old.address:
+        listener, old, new = self._sockets.tls_listener, self._config.tls, config.tls
+        if listener is None or old is None or new is None or new.address != old.address:
             return None
-        return read_keeper(new)
+        return read_tls_credentials(new)
 
     def dump(self) -> Path | None:
         """Write the flight recorder's events next to the state; where, or None if that failed."""

@@ -4,20 +4,35 @@ import json
 import os
 import socket
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
-from groupcomm.host.private_files import write_private
+from groupcomm.host.private_files import (
+    ENTER_BY,
+    folder_fault,
+    make_private_folder,
+    write_private,
+)
 from groupcommd.config_file import DaemonConfig
-from groupcommd.doors import Door, TlsDoor, loopback_door, read_keeper, unix_door
-from groupcommd.listeners import close_unix, listen_tcp, listen_unix
+from groupcommd.credentials import read_tls_credentials
+from groupcommd.listeners import (
+    Listener,
+    TlsListener,
+    loopback_listener,
+    unix_listener,
+)
 from groupcommd.local_users import admission, check_tcp_users
 from groupcommd.networks import Networks
 from groupcommd.udp import UdpSocket
+
+BACKLOG: Final = 1024
+MAX_PATH_BYTES: Final = 107
+"""Of a unix socket's path on Linux."""
+_MODES: Final = {"owner": 0o600, "group": 0o660, "all": 0o666}
 
 _Socket = TypeVar("_Socket")
 
@@ -27,10 +42,10 @@ class Sockets:
 
     Attributes:
         udp: towards the other daemons; over several networks if the daemon has several addresses.
-        doors: for clients.
+        listeners: for clients.
         tcp: where clients connect by TCP; None if they do not.
         tls: where they connect by TLS; None if they do not.
-        tls_door: the door there.
+        tls_listener: the listener there.
     """
 
     def __init__(self, config: DaemonConfig) -> None:
@@ -40,26 +55,26 @@ class Sockets:
             ConfigError: an address cannot be used; the text names it.
         """
         self.udp: UdpSocket | Networks
-        self.doors: list[Door] = []
+        self.listeners: list[Listener] = []
         self.tcp: Address | None = None
         self.tls: Address | None = None
-        self.tls_door: TlsDoor | None = None
+        self.tls_listener: TlsListener | None = None
         with ExitStack() as stack:
             self.udp = _open(_udp_addresses(config), lambda: _open_udp(config))
             stack.callback(self.udp.close)
             unix = _open(str(config.unix), lambda: listen_unix(config.unix, config.unix_for))
             stack.callback(close_unix, unix, config.unix)
-            self.doors.append(unix_door(unix))
+            self.listeners.append(unix_listener(unix))
             if config.tcp is not None:
                 check_tcp_users(config.tcp.host)
                 tcp, self.tcp = _listen(config.tcp, stack)
                 admits = admission(config.unix_for, config.unix)
-                self.doors.append(loopback_door(tcp, admits))
+                self.listeners.append(loopback_listener(tcp, admits))
             if config.tls is not None:
-                keeper = read_keeper(config.tls)
+                credentials = read_tls_credentials(config.tls)
                 tls, self.tls = _listen(config.tls.address, stack)
-                self.tls_door = TlsDoor(tls, keeper)
-                self.doors.append(self.tls_door)
+                self.tls_listener = TlsListener(tls, credentials)
+                self.listeners.append(self.tls_listener)
             self._stack = stack.pop_all()
         self._unix = config.unix
 
@@ -117,3 +132,79 @@ def _open(what: str, make: Callable[[], _Socket]) -> _Socket:
         return make()
     except OSError as error:
         raise ConfigError(f"cannot listen at {what}: {error.strerror or error}") from None
+
+
+def listen_unix(path: Path, opened_for: str = "owner") -> socket.socket:
+    """Listen on a path, in a folder of its owner only; what is left of a dead daemon is replaced.
+
+    Args:
+        path: of the socket.
+        opened_for: who may connect: "owner", "group" or "all" users of this host.
+
+    Raises:
+        ConfigError: the path is too long, another daemon listens there, or others may do in the
+            folder what they must not.
+        OSError: it cannot be made.
+    """
+    if len(os.fsencode(path)) + len(".new") > MAX_PATH_BYTES:
+        raise ConfigError(
+            f"clients.unix is {path}; a socket's path may have {MAX_PATH_BYTES - 4} bytes"
+        )
+    _make_folder(path.parent, opened_for)
+    if _is_alive(path):
+        raise ConfigError(f"clients.unix is {path}; another daemon listens there")
+    temporary = path.with_name(path.name + ".new")
+    temporary.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        listener.bind(str(temporary))
+        temporary.chmod(_MODES[opened_for])
+        listener.listen(BACKLOG)
+        temporary.rename(path)  # from here on, and not before, it can be connected to
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _make_folder(path: Path, opened_for: str) -> None:
+    if not path.exists():
+        make_private_folder(path)
+        path.chmod(0o700 | ENTER_BY[opened_for])
+    if fault := folder_fault(path, path.stat(), opened_for):
+        raise ConfigError(f"clients.unix is {path}/...: {fault}")
+
+
+def listen_tcp(address: Address) -> socket.socket:
+    """Listen on an address.
+
+    Raises:
+        OSError: it is in use, or not of this host.
+    """
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address.host, address.port))
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def close_unix(listener: socket.socket, path: Path) -> None:
+    """Stop listening and remove the path."""
+    listener.close()
+    with suppress(OSError):
+        path.unlink()
+
+
+def _is_alive(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+        return True

@@ -18,9 +18,9 @@ from groupcommd.clients import Clients
 from groupcommd.config_file import DaemonConfig
 from groupcommd.description import describe
 from groupcommd.disk_watch import DiskWatch
-from groupcommd.doors import owners
 from groupcommd.files import Files
 from groupcommd.key_service import KeyService, may_change_keys
+from groupcommd.local_users import owners
 from groupcommd.networks import Networks
 from groupcommd.strangers import Strangers
 from groupcommd.udp import UdpSocket

@@ -27,7 +27,7 @@ from groupcomm.session.frames import (
 )
 from groupcomm_client import Connection, connect
 from groupcomm_tools.local_cluster import LocalCluster
-from groupcommd import doors
+from groupcommd import local_users
 from groupcommd.allowances import Allowances
 from groupcommd.descriptors import (
     MAX_CONNECTIONS,
@@ -245,15 +245,15 @@ def test_users_are_called_as_before_and_others_have_no_name_made_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else who is `unix:ann` would be `uid:1000` meanwhile, and have the share of two."""
-    me, later = os.geteuid(), time.monotonic() + 10 * doors.NAMES_KEPT_S
-    known = doors.unix_principal(me)
+    me, later = os.geteuid(), time.monotonic() + 10 * local_users.NAMES_KEPT_S
+    known = local_users.unix_principal(me)
     monkeypatch.setattr(time, "monotonic", lambda: later)
     with exhausted():
-        assert doors.unix_principal(me) == known
+        assert local_users.unix_principal(me) == known
         with pytest.raises(OSError, match="Too many open files"):
-            doors.unix_principal(NO_USER)
-        assert doors.owners() == (known, doors.unix_principal(0))
-    assert doors.unix_principal(NO_USER) == f"uid:{NO_USER}"
+            local_users.unix_principal(NO_USER)
+        assert local_users.owners() == (known, local_users.unix_principal(0))
+    assert local_users.unix_principal(NO_USER) == f"uid:{NO_USER}"
 
 
 @pytest.fixture

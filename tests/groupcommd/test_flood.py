@@ -8,8 +8,8 @@ import trio
 import trio.testing
 
 from groupcommd.connection import Connection
-from groupcommd.doors import GRACE_S, Door
 from groupcommd.flood import CALM_S, INTERVAL_S, MANY_PER_S, PAUSE_S, Flood
+from groupcommd.listeners import GRACE_S, Listener
 from groupcommd.udp import MAX_READS
 from tests.groupcommd.virtual import virtual_clock
 
@@ -74,34 +74,34 @@ def connection(number: int) -> Connection:
 
 
 @pytest.fixture
-async def door(autojump_clock: trio.testing.MockClock) -> AsyncIterator[Door]:
+async def listener(autojump_clock: trio.testing.MockClock) -> AsyncIterator[Listener]:
     """It has room for two, and they are there."""
-    with socket.socket() as listener:
-        made = Door(listener, 2, lambda _: "unix:x")
+    with socket.socket() as listening:
+        made = Listener(listening, 2, lambda _: "unix:x")
         for number in (1, 2):
-            assert not made.enter(connection(number))
+            assert not made.add(connection(number))
         yield made
 
 
-async def test_nobody_is_cut_off_before_its_time(door: Door) -> None:
-    began, oldest = trio.current_time(), door.half_open[1]
-    await door.room()
+async def test_nobody_is_cut_off_before_its_time(listener: Listener) -> None:
+    began, oldest = trio.current_time(), listener.half_open[1]
+    await listener.wait_for_room()
     assert GRACE_S <= trio.current_time() - began < GRACE_S + 0.1
-    assert door.enter(connection(3))
+    assert listener.add(connection(3))
     assert oldest.scope.cancel_called
-    assert list(door.half_open) == [2, 3]
+    assert list(listener.half_open) == [2, 3]
     began = trio.current_time()
-    await door.room()
+    await listener.wait_for_room()
     assert trio.current_time() - began >= GRACE_S / 2, (
         "one by one, though the next has had its time"
     )
 
 
-async def test_whoever_says_hello_makes_room_at_once(door: Door) -> None:
+async def test_whoever_says_hello_makes_room_at_once(listener: Listener) -> None:
     began = trio.current_time()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(door.room)
+        nursery.start_soon(listener.wait_for_room)
         await trio.sleep(GRACE_S / 5)
-        door.leave(door.half_open[2])
+        listener.remove(listener.half_open[2])
     assert trio.current_time() - began < GRACE_S / 2
-    assert not door.enter(connection(3))
+    assert not listener.add(connection(3))

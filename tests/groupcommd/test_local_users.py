@@ -20,8 +20,8 @@ from groupcomm_client.targets import default_address
 from groupcomm_tools import cli
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd import local_users
-from groupcommd.doors import Door, Refused, loopback_door, unix_principal
-from groupcommd.local_users import admission, check_tcp_users, tcp_user, unix_user
+from groupcommd.listeners import Listener, PeerRefused, loopback_listener
+from groupcommd.local_users import admission, check_tcp_users, tcp_user, unix_principal, unix_user
 from tests.groupcomm_tools.shell import NO_PAUSES
 from tests.groupcommd.nobody import NOBODY, as_nobody, can_be_nobody
 
@@ -108,35 +108,35 @@ def test_all_users_come_in_by_tcp_where_all_may() -> None:
 
 
 @pytest.fixture
-async def half() -> AsyncIterator[tuple[Door, socket.socket, socket.socket]]:
-    """A door that nobody may come through, and both ends of a connection."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        door = loopback_door(listener, lambda _: False)
-        with socket.create_connection(listener.getsockname(), PATIENCE_S) as theirs:
-            ours, _ = listener.accept()
+async def half() -> AsyncIterator[tuple[Listener, socket.socket, socket.socket]]:
+    """A listener that nobody may come through, and both ends of a connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listener = loopback_listener(listening, lambda _: False)
+        with socket.create_connection(listening.getsockname(), PATIENCE_S) as theirs:
+            ours, _ = listening.accept()
             with ours:
                 ours.setblocking(False)
-                yield door, theirs, ours
+                yield listener, theirs, ours
 
 
 async def test_who_is_refused_is_told_and_nothing_that_he_sends_is_read(
-    half: tuple[Door, socket.socket, socket.socket],
+    half: tuple[Listener, socket.socket, socket.socket],
 ) -> None:
-    door, theirs, ours = half
+    listener, theirs, ours = half
     theirs.sendall(encode_hello("eve"))
-    refusals: list[Refused] = []
+    refusals: list[PeerRefused] = []
 
     async def admit() -> None:
         try:
-            await door.admit(ours)
-        except Refused as refused:
+            await listener.authenticate(ours)
+        except PeerRefused as refused:
             refusals.append(refused)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(admit)
         told = await trio.to_thread.run_sync(theirs.recv, 1000)
         theirs.close()
-    assert [(each.why, each.code) for each in refusals] == [("user", Code.REJECT_AUTH)]
+    assert [(each.reason, each.code) for each in refusals] == [("user", Code.REJECT_AUTH)]
     assert told[4] == FrameKind.CLOSED
     assert f"user {ME} may not connect".encode() in told
 

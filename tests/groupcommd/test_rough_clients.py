@@ -15,7 +15,7 @@ from groupcomm.events import Message
 from groupcomm.session.frames import encode_hello
 from groupcomm_client import Connection, connect
 from groupcomm_tools.local_cluster import LocalCluster
-from groupcommd.doors import MAX_GREETING
+from groupcommd.listeners import MAX_HALF_OPEN_LOCAL
 
 
 @pytest.fixture
@@ -83,12 +83,12 @@ async def test_a_hello_cut_at_every_length_admits_nobody(daemons: LocalCluster) 
 
 async def test_who_says_nothing_makes_room_for_others(daemons: LocalCluster) -> None:
     with ExitStack() as stack:
-        silent = [stack.enter_context(raw(daemons)) for _ in range(MAX_GREETING + 50)]
+        silent = [stack.enter_context(raw(daemons)) for _ in range(MAX_HALF_OPEN_LOCAL + 50)]
         async with connect(str(daemons["a"].unix)) as good:
             await good.join("g")
             await echo(good, b"in spite of them")
             status = await good.ask("status")
-            assert status["connections"] <= MAX_GREETING + 1
+            assert status["connections"] <= MAX_HALF_OPEN_LOCAL + 1
             assert status["connections_refused"] >= 50
         assert silent[0].recv(1) == b"", "the oldest was cut off"
 

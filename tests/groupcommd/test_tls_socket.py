@@ -13,7 +13,7 @@ from groupcomm.host.addresses import Address
 from groupcomm.host.tls_socket import TlsSocket, Wants
 from groupcomm_client.credentials import Credentials
 from groupcomm_tools.certificates import issue, make_authority
-from groupcommd.tls import TlsConfig, server_context
+from groupcommd.credentials import TlsConfig, server_context
 
 Contexts = tuple[ssl.SSLContext, ssl.SSLContext]
 

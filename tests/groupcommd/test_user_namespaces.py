@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from groupcommd import local_users
-from groupcommd.doors import Refused, _identify_unix
+from groupcommd.listeners import PeerRefused, _identify_unix
 from groupcommd.local_users import unix_user
 from tests.groupcommd.nobody import NOBODY, open_folder
 
@@ -89,5 +89,5 @@ def test_who_has_no_number_is_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
     with one, other:
         assert unix_user(one) == os.geteuid()
         monkeypatch.setattr(local_users, "_known", lambda uid: None)
-        with pytest.raises(Refused, match="not one of the daemon's container"):
+        with pytest.raises(PeerRefused, match="not one of the daemon's container"):
             _identify_unix(one)

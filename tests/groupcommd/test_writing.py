@@ -11,7 +11,7 @@ import trio
 from groupcomm.engine import DaemonCore, Input, Output
 from groupcomm.wire.raw import Raw
 from groupcommd.clients import Clients
-from groupcommd.doors import Door
+from groupcommd.listeners import Listener
 
 MUCH = 4 * 1024 * 1024
 
@@ -67,13 +67,13 @@ class Plant:
 @asynccontextmanager
 async def plant() -> AsyncIterator[tuple[Plant, trio.SocketStream]]:
     """A program is connected."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.setblocking(False)
-        door = Door(listener, 1, lambda _: "unix:x")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        listener = Listener(listening, 1, lambda _: "unix:x")
         async with trio.open_nursery() as nursery:
             made = Plant(nursery)
-            nursery.start_soon(made.clients.listen, door)
-            async with await trio.open_tcp_stream(*listener.getsockname()) as program:
+            nursery.start_soon(made.clients.listen, listener)
+            async with await trio.open_tcp_stream(*listening.getsockname()) as program:
                 while not len(made.clients):
                     await trio.sleep(0.001)
                 yield made, program

@@ -15,10 +15,10 @@ import trio
 import trio.testing
 
 from groupcommd.config_file import DaemonConfig, read_config
-from groupcommd.doors import Door, TlsDoor, read_keeper, unix_door
-from groupcommd.listeners import listen_tcp, listen_unix
+from groupcommd.credentials import read_tls_credentials
+from groupcommd.listeners import Listener, TlsListener, unix_listener
 from groupcommd.service import Service
-from groupcommd.sockets import Sockets
+from groupcommd.sockets import Sockets, listen_tcp, listen_unix
 from groupcommd.state_dir import Record, StateDir
 
 DELAY_S: Final = 0.0002
@@ -119,8 +119,8 @@ class FakeSockets:
     """Stands for `Sockets`."""
 
     udp: FakeUdp
-    doors: list[Door]
-    tls_door: TlsDoor | None = None
+    listeners: list[Listener]
+    tls_listener: TlsListener | None = None
 
 
 @attrs.define
@@ -190,16 +190,16 @@ async def _serve(
     config: DaemonConfig,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    name, listener = config.name, listen_unix(config.unix)
-    doors, tls_door = [unix_door(listener)], None
+    name, listening = config.name, listen_unix(config.unix)
+    listeners, tls_listener = [unix_listener(listening)], None
     if config.tls is not None:
-        tls_door = TlsDoor(listen_tcp(config.tls.address), read_keeper(config.tls))
-        doors.append(tls_door)
+        tls_listener = TlsListener(listen_tcp(config.tls.address), read_tls_credentials(config.tls))
+        listeners.append(tls_listener)
     udp = daemons.network.ends[name] = FakeUdp(daemons.network, name)
     state = QuickState(config.state_dir)
-    sockets = cast(Sockets, FakeSockets(udp, doors, tls_door))
+    sockets = cast(Sockets, FakeSockets(udp, listeners, tls_listener))
     service = Service(config, state, state.begin(config.name), sockets)
-    port = tls_door.listener.getsockname()[1] if tls_door is not None else 0
+    port = tls_listener.socket.getsockname()[1] if tls_listener is not None else 0
     daemons.all[name] = Daemon(service, config.unix, f"tls://127.0.0.1:{port}")
     try:
         task_status.started()
@@ -207,6 +207,6 @@ async def _serve(
     finally:
         del daemons.network.ends[name]
         udp.close()
-        for door in doors:
-            door.listener.close()
+        for listener in listeners:
+            listener.socket.close()
         state.close()

@@ -42,7 +42,7 @@ def port_seeds() -> Iterator[tuple[str, bytes]]:
         yield "daemon.udp", datagrams
     said = _said()
     for hello in (encode_hello("u", 0, TOKEN), encode_hello("u", 0, "sensor:wrong")):
-        yield "daemon.doors.tls", _in_pieces([hello[:9], hello[9:], said])
+        yield "daemon.listeners.tls", _in_pieces([hello[:9], hello[9:], said])
     for cut in (0, 100, 255):
         parts = [encode_hello("u"), said[:cut], said[cut:]]
-        yield "daemon.doors.local", _in_pieces(parts)
+        yield "daemon.listeners.local", _in_pieces(parts)

@@ -16,7 +16,13 @@ from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, DaemonCore
 from groupcomm.host.tls_socket import TlsSocket
 from groupcomm.security.keys import KeyRing
 from groupcomm.session.frames import HELLO_FRAME_BYTES
-from groupcommd.doors import Guest, Keeper, Refused, TlsDoor, _read_frame
+from groupcommd.credentials import TlsCredentials
+from groupcommd.listeners import (
+    AuthenticatedPeer,
+    PeerRefused,
+    TlsListener,
+    _read_frame,
+)
 from tests.campaigns.fuzz.checks import Target
 from tests.groupcomm.engine.clients import PLENTY, Clients
 
@@ -106,7 +112,7 @@ class _Tokens:
 
 
 _NOTHING: Final = cast("Any", None)  # no socket to listen on, and no TLS below
-_door: Final = TlsDoor(_NOTHING, Keeper(_NOTHING, cast("Any", _Tokens())))
+_listener: Final = TlsListener(_NOTHING, TlsCredentials(_NOTHING, cast("Any", _Tokens())))
 
 
 def _at_once(coroutine: Coroutine[Any, Any, tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
@@ -118,14 +124,14 @@ def _at_once(coroutine: Coroutine[Any, Any, tuple[bytes, bytes]]) -> tuple[bytes
     raise AssertionError("it waits although all is there")
 
 
-def _admit(raw: bytes) -> tuple[Guest, _Pieces]:
-    """What the door for TLS does between handshake and session."""
+def _admit(raw: bytes) -> tuple[AuthenticatedPeer, _Pieces]:
+    """What the listener for TLS does between handshake and session."""
     socket = _Pieces(raw)
     tls = cast("TlsSocket", socket)
     frame, first = _at_once(_read_frame(tls))
-    guest = Guest(tls, _door._principal(tls, frame), first)
+    peer = AuthenticatedPeer(tls, _listener._principal(tls, frame), first)
     assert TOKEN.encode() in frame
-    return guest, socket
+    return peer, socket
 
 
 class _Host:
@@ -158,14 +164,14 @@ def _session(first: bytes, rest: _Pieces, principal: str) -> None:
 
 
 def _tls(raw: bytes) -> None:
-    """By the door for TLS: whoever has no token does not get to a session."""
+    """By the listener for TLS: whoever has no token does not get to a session."""
     try:
-        guest, rest = _admit(raw)
-    except (Refused, ConnectionResetError):
+        peer, rest = _admit(raw)
+    except (PeerRefused, ConnectionResetError):
         return
-    assert guest.principal == "token:sensor"
-    assert len(guest.first) <= 2 * HELLO_FRAME_BYTES
-    _session(guest.first, rest, guest.principal)
+    assert peer.principal == "token:sensor"
+    assert len(peer.received) <= 2 * HELLO_FRAME_BYTES
+    _session(peer.received, rest, peer.principal)
 
 
 def _local(raw: bytes) -> None:
@@ -175,6 +181,6 @@ def _local(raw: bytes) -> None:
 
 PORT_TARGETS: Final[dict[str, Target]] = {
     "daemon.udp": _udp,
-    "daemon.doors.tls": _tls,
-    "daemon.doors.local": _local,
+    "daemon.listeners.tls": _tls,
+    "daemon.listeners.local": _local,
 }

@@ -37,7 +37,7 @@ def client_hello() -> bytes:
 def said() -> dict[str, bytes]:
     """The first bytes of each kind of peer."""
     join = sealed_core("a").step(0.0, [], []).datagrams[0][1]
-    hello, session = list(pieces(SEEDS["daemon.doors.local"][0]))[0::2]
+    hello, session = list(pieces(SEEDS["daemon.listeners.local"][0]))[0::2]
     return {
         "program": hello + session,
         "daemon, sealed": join,
@@ -91,7 +91,7 @@ class Daemon:
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    folder = tmp_path_factory.mktemp("doors")
+    folder = tmp_path_factory.mktemp("listeners")
     ca, _ = make_authority(folder, 1.0)
     certificate, key = issue(folder, "press", ["127.0.0.1"], 1.0)
     write_key_file(folder / "the.key")

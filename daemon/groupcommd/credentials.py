@@ -1,0 +1,117 @@
+"""TLS credentials: what a TLS listener knows its programs by.
+
+They come from the files of ``[clients.tls]``: the daemon's own certificate, the authorities that
+sign programs' certificates, the revoked ones, and the tokens.
+"""
+
+import ssl
+from datetime import UTC, datetime
+from pathlib import Path
+
+import attrs
+
+from groupcomm.errors import ConfigError
+from groupcomm.host.addresses import Address
+from groupcomm.host.private_files import open_private, open_unwritable
+from groupcommd.revocation_file import Revocations, read_revocations
+from groupcommd.token_file import TokenBook
+
+
+@attrs.frozen(kw_only=True)
+class TlsConfig:
+    """``[clients.tls]``, with resolved paths.
+
+    Attributes:
+        address: where programs connect.
+        certificate, key: PEM files of this daemon.
+        ca: PEM file of the authorities that sign programs' certificates; None without any.
+        tokens: the file of tokens; None without any.
+        revoked: the file of programs' certificates that are not valid any more; None without any.
+    """
+
+    address: Address
+    certificate: Path
+    key: Path
+    ca: Path | None = None
+    tokens: Path | None = None
+    revoked: Path | None = None
+
+
+@attrs.frozen
+class TlsCredentials:
+    """The contents of the files of a `TlsConfig`.
+
+    Attributes:
+        context: for TLS sockets.
+        tokens: the valid tokens; None if no token is valid.
+        ca: the authorities that sign programs' certificates, in PEM.
+        revoked: certificates that are not valid any more.
+    """
+
+    context: ssl.SSLContext
+    tokens: TokenBook | None
+    ca: bytes = b""
+    revoked: Revocations = attrs.field(factory=Revocations)
+
+    def accepts_token(self, name: str) -> bool:
+        """Return whether the token of this name is valid."""
+        return self.tokens is not None and self.tokens.knows(name, datetime.now(UTC))
+
+    def expired_tokens(self) -> frozenset[str]:
+        """Return the names of the tokens that have expired."""
+        return frozenset() if self.tokens is None else self.tokens.expired(datetime.now(UTC))
+
+
+def read_tls_credentials(config: TlsConfig) -> TlsCredentials:
+    """Read the files of a configuration.
+
+    Raises:
+        ConfigError: a file cannot be read or does not hold what it should, or others may read it.
+    """
+    try:
+        tokens = TokenBook(config.tokens) if config.tokens is not None else None
+        context = server_context(config)  # also checks whether others could have changed the files
+        ca = config.ca.read_bytes() if config.ca is not None else b""
+        revoked = read_revocations(config.revoked) if config.revoked is not None else Revocations()
+        return TlsCredentials(context, tokens, ca, revoked)
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror or error}"
+        raise ConfigError(f"clients.tls: {what}; make the files with: groupcomm certs") from None
+
+
+def server_context(config: TlsConfig) -> ssl.SSLContext:
+    """Return a context for TLS 1.3 and nothing older.
+
+    The handshake of a program without a certificate succeeds; the program must have a token then.
+
+    Raises:
+        ConfigError: a file does not hold what it should; others may change or replace it, or read
+            the key.
+        OSError: a file cannot be read.
+    """
+    open_private(config.key, "clients.tls.key").close()
+    open_unwritable(config.certificate, "clients.tls.certificate").close()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.num_tickets = 0  # sessions are long: nothing is gained by resuming them
+    try:
+        context.load_cert_chain(config.certificate, config.key, password=_no_password)
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(
+            f"clients.tls.certificate {config.certificate} and key {config.key}: no certificate and"
+            f" its key in PEM ({error}); make them with: groupcomm certs"
+        ) from None
+    if config.ca is not None:
+        open_unwritable(config.ca, "clients.tls.ca").close()
+        context.verify_mode = ssl.CERT_OPTIONAL
+        try:
+            context.load_verify_locations(config.ca)
+        except ssl.SSLError as error:
+            raise ConfigError(
+                f"clients.tls.ca {config.ca}: no certificates in PEM ({error})"
+            ) from None
+    return context
+
+
+def _no_password() -> str:
+    raise ValueError("the key is locked with a password, which a daemon cannot type")
