@@ -1,43 +1,51 @@
-"""Clocks that survive restarts: where a node of a replicated queue keeps its count."""
+"""Clocks that survive restarts: where a server of a replicated queue keeps its counter."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from examples.ordering.story import Run, story
 from groupcomm.algorithms.process import Name
-from groupcomm.algorithms.replicated_queue import Consumer, Keeping, QueueNode, produce
-from groupcomm.clocks.restart import RestartCount
+from groupcomm.algorithms.replicated_queue import (
+    FOR_EVER,
+    Asking,
+    Consumer,
+    Keeping,
+    Server,
+    produce,
+)
+from groupcomm.clocks.restart import RestartClock, RestartCount
 from groupcomm.trace.steps import AlgorithmStep, MessageId, StepTrace
 
 
 class QueueStage:
-    """Producer p, consumer c, and the nodes of a queue.
+    """Producer p, consumer c, and servers with queues.
 
     Args:
-        nodes: their names; one letter each.
-        keeping: where they have their counts.
+        servers: their names; one letter each.
+        keeping: the place of their counters.
+        asking: the messages that c asks for.
 
     Attributes:
-        nodes: by name.
-        now: steps so far; the time of the trace.
+        servers: by name.
+        now: steps so far; the time of the trace, and of the servers.
     """
 
-    def __init__(self, nodes: str, keeping: Keeping) -> None:
-        self.nodes = {name: QueueNode(name, keeping) for name in nodes}
+    def __init__(self, servers: str, keeping: Keeping, asking: Asking = Asking.AFTER) -> None:
+        self.servers = {name: Server(name, keeping) for name in servers}
         self.now = 0
-        self._consumer = Consumer()
+        self._consumer = Consumer(asking)
         self._events: list[AlgorithmStep] = []
         self._sent: Counter[Name] = Counter()
         self._clocks: dict[str, str] = {}
         self._got: list[str] = []
-        for name in self.nodes:
+        for name in self.servers:
             self._count_from_now(name)
 
     def _trace(self, name: Name) -> StepTrace:
         return StepTrace(self, self._events.append, name)
 
     def _carry(self, source: Name, to: Sequence[Name], stamp: str = "") -> MessageId:
-        """A message between two of these comes at once."""
+        """Carry a message, which comes at once."""
         self._sent[source] += 1
         message = source, self._sent[source]
         self.now += 1
@@ -47,131 +55,170 @@ class QueueStage:
             self._trace(name).received(message, source)
         return message
 
-    def produce(self, quorum: str) -> str:
-        """p writes its next message to these nodes; its name."""
+    def produce(self, servers: str, queue: str = "", time_to_live: float = FOR_EVER) -> str:
+        """Have p write its next message to a queue at these servers; return its name."""
         written = f"p{self._sent['p'] + 1}"
-        entry = produce(written, [self.nodes[name] for name in quorum])
-        counts = (f"{name} {_told(entry.clock[name])}" for name in quorum)
-        self._clocks[written] = ", ".join(counts)
-        self._carry("p", quorum, self._clocks[written])
+        for server in self.servers.values():
+            server.advance(self.now)
+        some = [self.servers[name] for name in servers]
+        entry = produce(written, some, queue, time_to_live)
+        self._clocks[written] = _clock(servers, entry.clock)
+        self._carry("p", servers, self._clocks[written])
         return written
 
-    def consume(self, quorum: str) -> None:
-        """c asks these nodes for what its clock does not cover, and merges their answers."""
-        seen = self._consumer.seen
-        self._carry("c", quorum, ", ".join(f"{name} {_told(seen[name])}" for name in self.nodes))
-        found = self._consumer.consume([self.nodes[name] for name in quorum])
-        for name in quorum:
+    def consume(self, servers: str) -> None:
+        """Have c ask these servers for later messages than it has."""
+        self._carry("c", servers, _clock(self.servers, self._consumer.clock))
+        found = self._consumer.consume([self.servers[name] for name in servers])
+        for name in servers:
             self._carry(name, "c")
         for written in found:
             self._trace("c").delivered(("p", int(written[1:])))
         self._got += found
 
-    def restart(self, name: Name, *, last_write_missing: bool = False) -> None:
-        """A node stops and starts; it goes on counting from what it knows then."""
+    def restart(self, name: Name, *, writes_missing: int = 0) -> None:
+        """Have a server die and start; it goes on counting from what it knows then."""
         self.now += 1
-        self.nodes[name].restart(last_write_missing=last_write_missing)
+        self.servers[name].restart(writes_missing=writes_missing)
         self._count_from_now(name)
 
-    def expire(self) -> None:
-        """The idle queue goes at all nodes."""
-        self.now += 1
-        for name, node in self.nodes.items():
-            node.expire()
-            self._count_from_now(name)
+    def wait(self, time: int) -> None:
+        """Let time pass, in which messages expire and queues are collected."""
+        self.now += time
+        for name, server in self.servers.items():
+            if server.advance(self.now):
+                self._count_from_now(name)
 
     def _count_from_now(self, name: Name) -> None:
-        """A trace has whole numbers; restarts stand with the name."""
-        restarts, events = self.nodes[name].latest
+        """Record the server's counter; restarts stand with the name: a trace has integers."""
+        restarts, events = self.servers[name].latest("")
         self._trace(name).created({f"{name}/{restarts}" if restarts else name: events})
 
     def end(self) -> Run:
-        """What the consumer got and missed, and what it cost to keep the counts."""
+        """Return what the consumer got and missed, and what it cost to keep the counts."""
         return Run(
             events=self._events,
             delivered={"c": self._got},
             seen={
                 "clocks": self._clocks,
                 "missed": [written for written in self._clocks if written not in self._got],
-                "writes": {name: node.writes for name, node in self.nodes.items()},
+                "twice": sorted({each for each in self._got if self._got.count(each) > 1}),
+                "writes": {name: server.writes for name, server in self.servers.items()},
             },
         )
 
 
-def _told(count: RestartCount) -> str:
-    return f"{count.restarts}.{count.events}" if count.restarts else str(count.events)
+def _clock(names: Iterable[Name], clock: RestartClock[Name]) -> str:
+    return ", ".join(f"{name}:{_count(clock[name])}" for name in names)
 
 
-@story("clock-in-queue", "A clock kept in the queue, and a queue that expires")
+def _count(count: RestartCount) -> str:
+    return f"{count.restarts}/{count.events}" if count.restarts else str(count.events)
+
+
+@story("clock-in-queue", "A counter kept in the queue, and a queue that expires")
 def clock_in_queue() -> Run:
-    """c has read p1 and its queue expires. p2 gets the clock that p1 had: c asks for what comes
-    after that, and is given nothing."""
-    stage = QueueStage("x", Keeping.IN_QUEUE)
-    stage.produce("x")
-    stage.consume("x")
-    stage.expire()
-    stage.produce("x")
-    stage.consume("x")
+    """p writes "Hi" to A and B, and c gets it. Its time to live passes, and both queues are
+    collected with their counters. "How are you?" gets the clock that "Hi" had: c asks for what
+    comes after that, and gets nothing."""
+    stage = QueueStage("AB", Keeping.IN_QUEUE)
+    stage.produce("AB", time_to_live=10)
+    stage.consume("AB")
+    stage.wait(10)
+    stage.produce("AB")
+    stage.consume("AB")
     return stage.end()
 
 
-@story("clock-in-memory", "A clock kept by the node, and a node that restarts")
+def _crash_in_memory(asking: Asking) -> Run:
+    """A dies and forgets its counter after c has read two messages."""
+    stage = QueueStage("AB", Keeping.IN_MEMORY, asking)
+    stage.produce("AB")
+    stage.produce("AB")
+    stage.consume("AB")
+    stage.restart("A")
+    stage.produce("AB")
+    stage.consume("AB")
+    stage.consume("AB")
+    return stage.end()
+
+
+@story("clock-in-memory", "A counter kept by the server, and a server that dies")
 def clock_in_memory() -> Run:
-    """The node counts on when its queue expires, and c gets p3. Then the node restarts and counts
-    from 0: p4 is below what c has seen, and nobody will ever give it to c."""
-    stage = QueueStage("x", Keeping.IN_MEMORY)
-    for _ in range(2):
-        stage.produce("x")
-    stage.consume("x")
-    stage.expire()
-    stage.produce("x")
-    stage.consume("x")
-    stage.restart("x")
-    stage.produce("x")
-    stage.consume("x")
+    """The counter belongs to the server, and goes on when a queue expires. A dies and comes back
+    with its counter reset: p3 is (A:1, B:3), which does not follow (A:2, B:2), as A's count is
+    lower. c asks for what comes after (A:2, B:2), and gets nothing."""
+    return _crash_in_memory(Asking.AFTER)
+
+
+@story("not-covered", "The same crash, and a consumer that asks for what is not covered")
+def not_covered() -> Run:
+    """c asks for messages with one higher count at least. It gets p3 for B's count. Now its last
+    clock is (A:1, B:3), which does not cover (A:2, B:2): c gets p2 a second time."""
+    return _crash_in_memory(Asking.NOT_COVERED)
+
+
+@story("shared-counter", "Several queues at one server share its counter")
+def shared_counter() -> Run:
+    """p2 goes to another queue, and the servers count it with the same counter. So c, which reads
+    the first queue only, sees a gap between p1 and p3. p3 follows p1 all the same."""
+    stage = QueueStage("AB", Keeping.IN_MEMORY)
+    stage.produce("AB")
+    stage.produce("AB", "another queue")
+    stage.consume("AB")
+    stage.produce("AB")
+    stage.consume("AB")
     return stage.end()
 
 
-@story("clock-on-disk", "A clock written at every event, and the last write missing")
+@story("clock-on-disk", "A counter written at every event, and the last writes missing")
 def clock_on_disk() -> Run:
-    """Every message costs a write, and a restart finds the count again. But the last write had
-    not reached the disk: p3 gets the clock that p2 had, and c does not get it."""
-    stage = QueueStage("x", Keeping.EVERY_EVENT)
-    for _ in range(2):
-        stage.produce("x")
-    stage.consume("x")
-    stage.restart("x", last_write_missing=True)
-    stage.produce("x")
-    stage.consume("x")
+    """Every message costs a write at each server. A dies before its last two writes have reached
+    the disk: p3 is (A:1, B:3) again, and c does not get it."""
+    stage = QueueStage("AB", Keeping.EVERY_EVENT)
+    stage.produce("AB")
+    stage.produce("AB")
+    stage.consume("AB")
+    stage.restart("A", writes_missing=2)
+    stage.produce("AB")
+    stage.consume("AB")
     return stage.end()
 
 
 @story("restarts-counted", "Restarts counted: one write a start, and nothing is missed")
 def restarts_counted() -> Run:
-    """The same as before and an expiry, but a count is (restarts, events): whatever a node forgets,
-    its first count after a restart is above all earlier ones."""
-    stage = QueueStage("x", Keeping.COUNTED_RESTARTS)
-    for _ in range(2):
-        stage.produce("x")
-    stage.consume("x")
-    stage.restart("x", last_write_missing=True)
-    stage.produce("x")
-    stage.consume("x")
-    stage.expire()
-    stage.produce("x")
-    stage.consume("x")
+    """A count is (restarts/events), and restarts are compared first. A dies, and its first count
+    after that is above all earlier ones: p3 is (A:2/1, B:1/3), which follows (A:1/2, B:1/2)."""
+    stage = QueueStage("AB", Keeping.COUNTED_RESTARTS)
+    stage.produce("AB")
+    stage.produce("AB")
+    stage.consume("AB")
+    stage.restart("A", writes_missing=2)
+    stage.produce("AB")
+    stage.consume("AB")
     return stage.end()
 
 
-@story("quorums", "Quorums: a vector of such counts, one for each node")
-def quorums() -> Run:
-    """p writes to two of three nodes, never the same two; x restarts. c asks two nodes and gets
-    all: two quorums share a node, and its count tells of the message."""
-    stage = QueueStage("xyz", Keeping.COUNTED_RESTARTS)
+def _quorums(asking: Asking) -> Run:
+    stage = QueueStage("xyz", Keeping.COUNTED_RESTARTS, asking)
     stage.produce("xy")
     stage.consume("xz")
     stage.produce("yz")
-    stage.restart("x", last_write_missing=True)
+    stage.restart("x")
     stage.produce("xz")
     stage.consume("yx")
     return stage.end()
+
+
+@story("quorums-after", "Quorums: a consumer that asks for what comes after its last message")
+def quorums_after() -> Run:
+    """p writes each message to two of three servers only. p2 has no count of x, and p3 none of y:
+    neither follows p1, which has both, and c gets neither."""
+    return _quorums(Asking.AFTER)
+
+
+@story("quorums", "Quorums: a consumer that asks for what its maximum does not cover")
+def quorums() -> Run:
+    """The same run; c keeps the highest count that it got of each server. Two quorums share a
+    server, whose count of a new message is above that: c gets each message once."""
+    return _quorums(Asking.NOT_COVERED_BY_MAXIMUM)

@@ -127,37 +127,49 @@ SHOWN = {
         {"stamps": {"q1": 1, "p1": 2, "r1": 3}, "refused": ["r1"]},
     ),
     "clock-in-queue": Shown(
-        {"c": "p1"}, None, {"clocks": {"p1": "x 1", "p2": "x 1"}, "missed": ["p2"]}
+        {"c": "p1"}, None, {"clocks": {"p1": "A:1, B:1", "p2": "A:1, B:1"}, "missed": ["p2"]}
     ),
     "clock-in-memory": Shown(
-        {"c": "p1 p2 p3"},
+        {"c": "p1 p2"},
         None,
-        {"clocks": {"p1": "x 1", "p2": "x 2", "p3": "x 3", "p4": "x 1"}, "missed": ["p4"]},
+        {
+            "clocks": {"p1": "A:1, B:1", "p2": "A:2, B:2", "p3": "A:1, B:3"},
+            "missed": ["p3"],
+            "twice": [],
+        },
+    ),
+    "not-covered": Shown({"c": "p1 p2 p3 p2"}, None, {"missed": [], "twice": ["p2"]}),
+    "shared-counter": Shown(
+        {"c": "p1 p3"},
+        None,
+        {"clocks": {"p1": "A:1, B:1", "p2": "A:2, B:2", "p3": "A:3, B:3"}, "missed": ["p2"]},
     ),
     "clock-on-disk": Shown(
         {"c": "p1 p2"},
         None,
         {
-            "clocks": {"p1": "x 1", "p2": "x 2", "p3": "x 2"},
+            "clocks": {"p1": "A:1, B:1", "p2": "A:2, B:2", "p3": "A:1, B:3"},
             "missed": ["p3"],
-            "writes": {"x": 3},
+            "writes": {"A": 3, "B": 3},
         },
     ),
     "restarts-counted": Shown(
-        {"c": "p1 p2 p3 p4"},
+        {"c": "p1 p2 p3"},
         None,
         {
-            "clocks": {"p1": "x 1.1", "p2": "x 1.2", "p3": "x 2.1", "p4": "x 2.2"},
+            "clocks": {"p1": "A:1/1, B:1/1", "p2": "A:1/2, B:1/2", "p3": "A:2/1, B:1/3"},
             "missed": [],
-            "writes": {"x": 2},
+            "writes": {"A": 2, "B": 1},
         },
     ),
+    "quorums-after": Shown({"c": "p1"}, None, {"missed": ["p2", "p3"]}),
     "quorums": Shown(
         {"c": "p1 p2 p3"},
         None,
         {
-            "clocks": {"p1": "x 1.1, y 1.1", "p2": "y 1.2, z 1.1", "p3": "x 2.1, z 1.2"},
+            "clocks": {"p1": "x:1/1, y:1/1", "p2": "y:1/2, z:1/1", "p3": "x:2/1, z:1/2"},
             "missed": [],
+            "twice": [],
         },
     ),
 }

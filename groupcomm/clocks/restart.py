@@ -11,7 +11,8 @@ Vectors of such counts compare as those of `vector`; see there for the source.
 
 from typing import Generic, NamedTuple
 
-from groupcomm.clocks.vector import Member, Relation, relate
+from groupcomm.clocks.vector import LARGEST_COUNT, Member, Relation, relate
+from groupcomm.errors import LocalProtocolError
 
 
 class RestartCount(NamedTuple):
@@ -19,7 +20,7 @@ class RestartCount(NamedTuple):
 
     Attributes:
         restarts: how often the node has started, 1 at least for a node that runs.
-        events: since that start, from 1. Both 0 to 2**64 - 1, neither ever wraps.
+        events: since that start, from 1. Both are 0 to 2**64 - 1; `NodeClock` raises beyond that.
     """
 
     restarts: int
@@ -39,13 +40,35 @@ class NodeClock:
 
     __slots__ = ("value",)
 
-    def __init__(self, restarts: int) -> None:
-        """Start; `restarts` is one more than at the last start, and on disk already."""
-        self.value = RestartCount(restarts, 0)
+    def __init__(self, restarts: int, events: int = 0) -> None:
+        """Start.
+
+        Args:
+            restarts: one more than at the last start, and on disk already.
+            events: the count to go on from, for a node that finds it again.
+
+        Raises:
+            LocalProtocolError: one of them is not 0 to 2**64 - 1.
+        """
+        for name, count in (("restarts", restarts), ("events", events)):
+            if not 0 <= count <= LARGEST_COUNT:
+                raise LocalProtocolError(
+                    f"{name} is {count}, which is no count in 64 bits; pass 0 to {LARGEST_COUNT}"
+                )
+        self.value = RestartCount(restarts, events)
 
     def tick(self) -> RestartCount:
-        """Count an event; after every one of this node in this and all earlier starts."""
-        self.value = RestartCount(self.value.restarts, self.value.events + 1)
+        """Count an event; after every one of this node in this and all earlier starts.
+
+        Raises:
+            LocalProtocolError: 2**64 - 1 events were counted; the count stays as it is.
+        """
+        restarts, events = self.value
+        if events == LARGEST_COUNT:
+            raise LocalProtocolError(
+                f"the node has counted {events} events, and 64 bits hold no more; restart the node"
+            )
+        self.value = RestartCount(restarts, events + 1)
         return self.value
 
 

@@ -8,12 +8,16 @@ member of the receiver's vector is passed over, because no message of his can st
 
 import enum
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from groupcomm.errors import LocalProtocolError
 
 Member = TypeVar("Member", bound=Hashable)
 Count = TypeVar("Count", int, tuple[int, int])
+
+
+LARGEST_COUNT: Final = 2**64 - 1
+"""Stamps have 64 bits for a count."""
 
 
 class Relation(enum.Enum):
@@ -54,10 +58,14 @@ class VectorClock(Generic[Member]):
         """A member has joined; `count` (0 to 2**64 - 1) of its broadcasts need not be waited for.
 
         Raises:
-            LocalProtocolError: it is a member already.
+            LocalProtocolError: it is a member already, or the count is not 0 to 2**64 - 1.
         """
         if member in self._counts:
             raise LocalProtocolError(f"{member!r} is a member already; drop it first")
+        if not 0 <= count <= LARGEST_COUNT:
+            raise LocalProtocolError(
+                f"the count of {member!r} is {count}; pass 0 to {LARGEST_COUNT}"
+            )
         self._counts[member] = count
 
     def drop(self, member: Member) -> None:
@@ -73,9 +81,14 @@ class VectorClock(Generic[Member]):
         """Count a broadcast of a member: the owner's as it sends, another's as it is delivered.
 
         Raises:
-            LocalProtocolError: it is no member.
+            LocalProtocolError: it is no member, or its count has reached 2**64 - 1.
         """
         self._check(member)
+        if self._counts[member] == LARGEST_COUNT:
+            raise LocalProtocolError(
+                f"{LARGEST_COUNT} broadcasts of {member!r} were counted, and 64 bits hold no more;"
+                " drop the member, and let it come again by another name"
+            )
         self._counts[member] += 1
         return self._counts[member]
 

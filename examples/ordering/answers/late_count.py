@@ -3,42 +3,41 @@
 from collections.abc import Iterable
 
 from examples.ordering.answers.answer import answer
-from groupcomm.algorithms.replicated_queue import Consumer, Keeping, QueueNode, produce
+from groupcomm.algorithms.replicated_queue import Consumer, Keeping, Server, produce
 from groupcomm.clocks.restart import NodeClock, RestartCount
 
 
-class LateCount(QueueNode):
+class LateCount(Server):
     """Saves the write of a start that has no event, and takes a risk for it."""
 
     def _start(self) -> NodeClock:
         return NodeClock(self._on_disk[-1].restarts + 1)
 
-    def count(self) -> RestartCount:
+    def count(self, queue: str) -> RestartCount:
         """See there."""
-        count = super().count()
+        count = super().count(queue)
         if count.events == 1:
             self._write(RestartCount(count.restarts, 0))
         return count
 
-    def restart(self, *, last_write_missing: bool = False) -> None:
+    def restart(self, *, writes_missing: int = 0) -> None:
         """See there; here the write at the first event may be missing, too."""
-        if last_write_missing and len(self._on_disk) > 1:
-            del self._on_disk[-1]
+        del self._on_disk[max(1, len(self._on_disk) - writes_missing) :]
         super().restart()
 
 
-def missed(make: type[QueueNode]) -> tuple[list[str], int]:
+def missed(make: type[Server]) -> tuple[list[str], int]:
     """What a consumer does not get of a message in each of two starts; and the writes."""
     node, consumer, got = make("x", Keeping.COUNTED_RESTARTS), Consumer(), list[str]()
     for data in ("first", "second"):
         produce(data, [node])
         got += consumer.consume([node])
-        node.restart(last_write_missing=True)
+        node.restart(writes_missing=1)
     return [data for data in ("first", "second") if data not in got], node.writes
 
 
 @answer("4.5", "The count of restarts, written behind the first event instead of before it")
 def tell() -> Iterable[str]:
-    for make in (QueueNode, LateCount):
+    for make in (Server, LateCount):
         lost, writes = missed(make)
         yield f"{make.__name__}: missed {', '.join(lost) or 'nothing'}; {writes} writes"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from examples.ordering.answers.answer import answer
-from groupcomm.algorithms.replicated_queue import Entry, Keeping, QueueNode, produce
+from groupcomm.algorithms.replicated_queue import Entry, Keeping, Server, produce
 from groupcomm.clocks.restart import RestartClock
 from groupcomm.clocks.vector import Relation
 
@@ -14,15 +14,12 @@ class PatientConsumer:
     def __init__(self) -> None:
         self._seen: RestartClock[str] = RestartClock()
 
-    def consume(self, quorum: Sequence[QueueNode]) -> list[str]:
-        """All that is new at these nodes, each once."""
+    def consume(self, quorum: Sequence[Server]) -> list[str]:
+        """All that is new at these servers, each once."""
         new: list[Entry] = []
-        for node in quorum:
-            new += [
-                entry
-                for entry in node.entries
-                if entry not in new and not self._seen.covers(entry.clock)
-            ]
+        for server in quorum:
+            entries = server.queues[""].entries
+            new += [e for e in entries if e not in new and not self._seen.covers(e.clock)]
         ordered = []
         while new:
             lowest = next(each for each in new if not any(_is_below(one, each) for one in new))
@@ -38,7 +35,7 @@ def _is_below(one: Entry, other: Entry) -> bool:
 
 @answer("4.4", "A consumer that merges the answers of a quorum, and one that does not wait for all")
 def tell() -> Iterable[str]:
-    x, y, z = (QueueNode(name, Keeping.COUNTED_RESTARTS) for name in "xyz")
+    x, y, z = (Server(name, Keeping.COUNTED_RESTARTS) for name in "xyz")
     produce("a", [y, z])
     produce("b", [x, y])
     produce("c", [x, y, z])

@@ -83,7 +83,7 @@ TOLD = {
         " invalid handle",
     ],
     "4.4": ["patient: b a c", "hasty: b c"],
-    "4.5": ["QueueNode: missed nothing; 3 writes", "LateCount: missed second; 2 writes"],
+    "4.5": ["Server: missed nothing; 3 writes", "LateCount: missed second; 2 writes"],
 }
 
 

@@ -8,6 +8,7 @@ other stamps in the same queue.
 import heapq
 from typing import Generic, NamedTuple, TypeVar
 
+from groupcomm.clocks.vector import LARGEST_COUNT
 from groupcomm.errors import LocalProtocolError
 
 Item = TypeVar("Item")
@@ -59,7 +60,16 @@ class Queue(Generic[Item]):
         return len(self._heap)
 
     def tick(self) -> int:
-        """Raise the clock by one; its new value."""
+        """Raise the clock by one, and return its new value.
+
+        Raises:
+            LocalProtocolError: it has reached 2**64 - 1.
+        """
+        if self.clock == LARGEST_COUNT:
+            raise LocalProtocolError(
+                f"the clock of queue {self.id} is at {LARGEST_COUNT}, and 64 bits hold no more;"
+                " replace the queue, and give the new one a new id"
+            )
         self.clock += 1
         return self.clock
 

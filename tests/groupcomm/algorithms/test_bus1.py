@@ -11,6 +11,7 @@ from groupcomm.algorithms.bus1.multicast import Blocking, Multicast, Step, What
 from groupcomm.algorithms.bus1.naive import FifoQueue, HastyMulticast, plain
 from groupcomm.algorithms.bus1.queue import Queue, Stamp
 from groupcomm.algorithms.process import Message, Order
+from groupcomm.clocks.vector import LARGEST_COUNT
 from groupcomm.errors import LocalProtocolError
 from tests.groupcomm.algorithms.bus import PEERS, Run, play, schedules
 from tests.groupcomm.algorithms.counterexample import smallest_of
@@ -26,6 +27,14 @@ def test_a_clock_only_rises() -> None:
     assert queue.tick() == 6
     assert queue.synchronise(3) == 6
     assert queue.synchronise(9) == 9
+
+
+def test_a_clock_of_64_bits_ends() -> None:
+    queue: Queue[str] = Queue(1, clock=LARGEST_COUNT - 1)
+    assert queue.tick() == LARGEST_COUNT
+    with pytest.raises(LocalProtocolError, match="64 bits hold no more"):
+        queue.tick()
+    assert queue.clock == LARGEST_COUNT
 
 
 def test_equal_values_are_decided_by_the_queue_that_sent() -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from groupcomm.clocks.restart import NOTHING, NodeClock, RestartClock, RestartCount
-from groupcomm.clocks.vector import Relation
+from groupcomm.clocks.vector import LARGEST_COUNT, Relation
+from groupcomm.errors import LocalProtocolError
 
 Clock = RestartClock[str]
 
@@ -18,6 +19,17 @@ def test_restarts_decide_first_and_nothing_wraps(edge: int) -> None:
     clock.value = RestartCount(edge, edge - 1)
     assert clock.tick() == (edge, edge)
     assert clock.tick() == (edge, edge + 1)
+
+
+def test_a_count_that_64_bits_cannot_hold_is_refused() -> None:
+    clock = NodeClock(LARGEST_COUNT, LARGEST_COUNT - 1)
+    assert clock.tick() == (LARGEST_COUNT, LARGEST_COUNT)
+    with pytest.raises(LocalProtocolError, match="64 bits hold no more"):
+        clock.tick()
+    assert clock.value == (LARGEST_COUNT, LARGEST_COUNT)
+    for restarts, events in ((LARGEST_COUNT + 1, 0), (-1, 0), (1, LARGEST_COUNT + 1)):
+        with pytest.raises(LocalProtocolError, match="no count in 64 bits"):
+            NodeClock(restarts, events)
 
 
 def test_clocks_compare_and_merge_node_by_node() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.clocks.vector import Relation, VectorClock
+from groupcomm.clocks.vector import LARGEST_COUNT, Relation, VectorClock
 from groupcomm.errors import LocalProtocolError
 
 Vector = VectorClock[str]
@@ -180,3 +180,14 @@ def test_members_are_checked() -> None:
         here.drop("q")
     with pytest.raises(LocalProtocolError, match="'q' is no member"):
         here.tick("q")
+
+
+def test_a_count_that_64_bits_cannot_hold_is_refused() -> None:
+    clock = VectorClock[str]()
+    clock.add("p", LARGEST_COUNT - 1)
+    assert clock.tick("p") == LARGEST_COUNT
+    with pytest.raises(LocalProtocolError, match="64 bits hold no more"):
+        clock.tick("p")
+    with pytest.raises(LocalProtocolError, match=r"is -1; pass 0 to"):
+        clock.add("q", -1)
+    assert clock["p"] == LARGEST_COUNT
