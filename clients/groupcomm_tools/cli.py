@@ -1,4 +1,4 @@
-"""The `groupcomm` command: one verb for each thing to do.
+"""The `groupcomm` command, with a subcommand for each task.
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 cannot connect, 130 stopped by ^C. Results go to
 standard output, messages to standard error.
@@ -8,7 +8,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, LocalProtocolError
@@ -17,23 +17,51 @@ from groupcomm_tools.terminal import visible_output
 
 FAILED, USAGE, CANNOT_CONNECT, STOPPED = 1, 2, 3, 130
 
-VERBS: Final = (
-    *("demo", "daemon", "keygen", "keys", "identity", "certs", "tokens"),
-    *("pub", "sub", "chat", "watch", "status", "groups", "members", "latency"),
-    *("top", "bench", "doctor", "record", "log", "replay", "spark", "relay"),
-    *("story", "simulate", "check", "view", "compare"),
-)
-"""Each is a module of `groupcomm_tools.commands`, in the order of the help."""
+COMMANDS: Final = {
+    "demo": "run three daemons, send all levels through them, kill one, and check the order",
+    "daemon": "run a daemon; without a configuration, alone on this host",
+    "keygen": "make a key file for a cluster, readable by its owner only",
+    "keys": "change the secrets of a cluster while it works",
+    "identity": "make the identity of a daemon, and list those of all",
+    "certs": "make a certificate authority, and certificates for daemons and programs; revoke them",
+    "tokens": "make, list and revoke the tokens by which programs prove over TLS who they are",
+    "pub": "send each line of a file or of standard input to a group",
+    "sub": "join groups and print what is delivered",
+    "chat": "talk in a group: send what is typed, show what is said and who comes and goes",
+    "watch": "print views of daemons, and of groups, as they happen",
+    "status": "show a daemon's view, ring, sessions and counters",
+    "groups": "list the groups that have members, and how many",
+    "members": "list the members of a group, in the order in which they joined",
+    "latency": "send messages to oneself and tell how long they take, in their level's order",
+    "top": "show view, daemons, groups, rates and slow programs, again and again",
+    "bench": "measure messages a second, delays, and processor time",
+    "doctor": "look for what is wrong: configuration, key, network, clock, daemon, other daemons",
+    "record": "join groups and write what is delivered to a log of Parquet files",
+    "log": "print, check and compare what groupcomm record has written",
+    "replay": "send what was recorded once more, in its order",
+    "spark": "work on logs with Spark: verify them, report on them, watch them",
+    "relay": "stand between daemons of this host and lose, delay, double or cut their datagrams",
+    "story": "watch five simulated daemons agree on one order although datagrams are lost",
+    "simulate": "run clusters in virtual time and judge what happened, or plan the links of sites",
+    "check": "judge recorded traces: does every property hold?",
+    "view": "draw a recorded trace as a page: who sent what when, and what it waited for",
+    "compare": "run ordering algorithms on the same load: what each costs, and which orders held",
+}
+"""What each command does, in the order of the help.
+
+Each is a module of `groupcomm_tools.commands`, which is imported only when the command is run.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status."""
+    """Run the command that the arguments name; return the exit status."""
     with visible_output():
         return _main(sys.argv[1:] if arguments is None else arguments)
 
 
 def _main(words: Sequence[str]) -> int:
-    options = make_parser(verbs_for(words)).parse_args(words)
+    named = [word for word in words if word in COMMANDS]
+    options = make_parser(named[:1]).parse_args(words)
     try:
         return _run(options)
     except KeyboardInterrupt:
@@ -44,7 +72,7 @@ def _main(words: Sequence[str]) -> int:
     except CannotConnect as error:
         return _fail(options, error, CANNOT_CONNECT)
     except BrokenPipeError:
-        # Who reads our output has enough of it; writing the rest at exit must not complain.
+        # The reader of our output has ended; flushing the rest at exit must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (GroupCommError, LogError, OSError) as error:
@@ -57,7 +85,7 @@ def _main(words: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Run the verb; of errors from several tasks the only one is raised."""
+    """Run the subcommand; raise the error of a group that holds only one."""
     try:
         return int(options.run(options))
     except BaseExceptionGroup as group:
@@ -69,33 +97,27 @@ def _run(options: argparse.Namespace) -> int:
         raise error from None
 
 
-def verbs_for(words: Sequence[str]) -> Sequence[str]:
-    """Return the verb that a command line begins with, else all.
+def make_parser(described: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
+    """Return the parser of the command line.
 
-    A command that imports what all the others need would take three times as long to start.
+    Args:
+        described: names of the commands whose options it knows. It imports their modules; of the
+            others it knows what the help says.
     """
-    return words[:1] if words and words[0] in VERBS else VERBS
-
-
-def make_parser(names: Iterable[str] = VERBS) -> argparse.ArgumentParser:
-    """Return the parser of these verbs with their options."""
     parser = argparse.ArgumentParser(
         prog="groupcomm",
         description="Group communication with selectable service levels.",
         epilog="example: groupcomm simulate --seeds 1:20",
     )
-    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in names:
-        command = importlib.import_module(f"groupcomm_tools.commands.{name}")
-        verb = verbs.add_parser(
-            command.NAME,
-            help=command.HELP,
-            description=command.HELP,
-            epilog=f"example: {command.EXAMPLE}",
-        )
-        verb.add_argument("--debug", action="store_true", help="show where an error came from")
-        verb.set_defaults(run=command.run)
-        command.add_options(verb)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, what in COMMANDS.items():
+        command = commands.add_parser(name, help=what, description=what)
+        if name in described:
+            module = importlib.import_module(f"groupcomm_tools.commands.{name}")
+            command.epilog = f"example: {module.EXAMPLE}"
+            command.add_argument("--debug", action="store_true", help="show where an error arose")
+            command.set_defaults(run=module.run)
+            module.add_options(command)
     return parser
 
 

@@ -13,8 +13,6 @@ import resource
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-import trio
-
 MAX_CONNECTIONS: Final = 16_384
 """However many descriptors there are: each connection takes memory, too."""
 
@@ -77,6 +75,8 @@ async def in_spite_of_exhaustion(what: str, act: Callable[[], _T]) -> _T:
         what: is waited for, for the log.
         act: does it; whatever else it raises is raised here.
     """
+    import trio  # noqa: PLC0415 - `groupcomm tokens` imports this module, and no event loop
+
     told = False
     while True:
         try:

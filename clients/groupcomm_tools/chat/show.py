@@ -3,13 +3,13 @@
 from groupcomm.events import Message
 from groupcomm.visible import visible
 from groupcomm_client.conversation import Received
-from groupcomm_tools.commands.shared import tell
+from groupcomm_tools.event_text import print_event
 
 
 def show(event: Received, *, as_json: bool) -> None:
     """Print an event for people, or as a line of JSON."""
     if as_json or not isinstance(event, Message):
-        tell(event, as_json=as_json)
+        print_event(event, as_json=as_json)
         return
     where = f"{', '.join(event.groups)} {event.level.name}"
     print(f"[{where}] {event.sender.name}: {readable(event.data)}", flush=True)

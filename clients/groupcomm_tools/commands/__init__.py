@@ -1,4 +1,5 @@
-"""The verbs of the `groupcomm` command, one module each.
+"""The subcommands of `groupcomm`, one module each.
 
-A module has NAME, HELP, EXAMPLE, ``add_options(parser)`` and ``run(options) -> exit status``.
+A module has EXAMPLE, ``add_options(parser)`` and ``run(options) -> exit status``; what the command
+does stands in `groupcomm_tools.cli.COMMANDS`.
 """

@@ -22,11 +22,9 @@ from groupcomm_tools.commands.bench_matrix import (
     run_rows,
 )
 from groupcomm_tools.commands.bench_sites import add_site_options, site_settings, tell_sites
-from groupcomm_tools.commands.shared import add_level_option, level_of
+from groupcomm_tools.commands.options import add_level_option, level_of
 from groupcomm_tools.topology import LINK_PACKET_BYTES
 
-NAME: Final = "bench"
-HELP: Final = "measure messages a second, delays, and processor time"
 EXAMPLE: Final = "groupcomm bench --size 1000 --senders 3 --duration-s 5"
 
 

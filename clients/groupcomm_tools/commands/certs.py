@@ -9,8 +9,6 @@ from groupcomm.errors import ConfigError
 from groupcomm_tools.certificates import issue, make_authority, revoke_issued, revoke_others
 from groupcommd.revocation_file import SERIAL
 
-NAME: Final = "certs"
-HELP: Final = "make a certificate authority, and certificates for daemons and programs; revoke them"
 EXAMPLE: Final = "groupcomm certs init pki; groupcomm certs issue pki press --host 10.0.0.1"
 
 DAYS: Final = 365.0

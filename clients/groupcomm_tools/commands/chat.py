@@ -14,16 +14,10 @@ from groupcomm_tools.chat.lines import InputLines
 from groupcomm_tools.chat.orders import ORDERS, Orders
 from groupcomm_tools.chat.show import show
 from groupcomm_tools.chat.talk import Talk
+from groupcomm_tools.commands.connecting import connect_trio
+from groupcomm_tools.commands.options import add_connection_options, add_level_option, level_of
 from groupcomm_tools.commands.progress import say
-from groupcomm_tools.commands.shared import (
-    add_connection_options,
-    add_level_option,
-    connect_as_told,
-    level_of,
-)
 
-NAME: Final = "chat"
-HELP: Final = "talk in a group: send what is typed, show what is said and who comes and goes"
 EXAMPLE: Final = "groupcomm chat room --user ann"
 
 STDIN: Final = 0
@@ -61,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
 async def _run(options: argparse.Namespace) -> bool:
     good = False
     shown = partial(show, as_json=options.json)
-    async with connect_as_told(options) as connection:
+    async with connect_trio(options) as connection:
         talk = Talk(connection, level=level_of(options), show=shown)
         prompt = _prompt if os.isatty(STDIN) else _nobody_to_ask
         lines = InputLines(STDIN)

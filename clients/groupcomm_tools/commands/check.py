@@ -10,8 +10,6 @@ from groupcomm.sim.check import CheckResult, describe, judge_events
 from groupcomm_tools.commands.progress import say
 from groupcomm_tools.traces import trace_events
 
-NAME: Final = "check"
-HELP: Final = "judge recorded traces: does every property hold?"
 EXAMPLE: Final = "groupcomm check trace.jsonl"
 
 SHOWN_VIOLATIONS = 10

@@ -15,8 +15,6 @@ from groupcomm_tools.bench.page import html
 from groupcomm_tools.commands.progress import say
 from groupcomm_tools.comparing import lines_of, list_of, page_of
 
-NAME: Final = "compare"
-HELP: Final = "run ordering algorithms on the same load: what each costs, and which orders held"
 EXAMPLE: Final = "groupcomm compare --processes 5 --messages 200 --loss 0.05 -o compare.html"
 
 STATUS: Final = """\

@@ -12,13 +12,11 @@ import trio
 
 from groupcomm.errors import GroupCommError
 from groupcomm.level import LEVELS
-from groupcomm_tools.commands.shared import need_pyarrow
+from groupcomm_tools.commands.options import need_pyarrow
 from groupcomm_tools.demo_cast import AGREED_LEVELS, GROUP, Actor, Cast
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 from groupcomm_tools.recording.beside import recorded
 
-NAME: Final = "demo"
-HELP: Final = "run three daemons, send all levels through them, kill one, and check the order"
 EXAMPLE: Final = "groupcomm demo --text README.md"
 
 Say = Callable[[str], None]

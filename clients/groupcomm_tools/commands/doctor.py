@@ -11,8 +11,6 @@ from groupcomm_tools.doctor.finding import Finding
 from groupcomm_tools.doctor.telling import tell_findings
 from groupcommd.config_file import DaemonConfig
 
-NAME: Final = "doctor"
-HELP: Final = "look for what is wrong: configuration, key, network, clock, daemon, other daemons"
 EXAMPLE: Final = "groupcomm doctor --config plant.toml --name press"
 
 

@@ -1,39 +1,46 @@
-"""What `groupcomm sub` and `watch` have in common: print events until enough have come."""
+"""Commands that print events until enough have come: `groupcomm sub` and `watch`."""
 
 import argparse
 from math import inf
 
-import trio
+from groupcomm_client.patience import move_on_after
+from groupcomm_tools.commands.connecting import connect_blocking
+from groupcomm_tools.commands.options import add_connection_options
+from groupcomm_tools.event_text import print_event
 
-from groupcomm_tools.commands.shared import add_connection_options, connect_as_told, tell
-
-Kinds = tuple[type, ...]
-"""Classes of events."""
+EventClasses = tuple[type, ...]
 
 
-def add_options(parser: argparse.ArgumentParser, what: str) -> None:
-    """Declare when it ends and how it prints; `what` is counted."""
-    parser.add_argument("--count", type=int, metavar="N", help=f"end after so many {what}")
-    parser.add_argument("--duration-s", type=float, metavar="S", help="end after so long")
-    parser.add_argument("--json", action="store_true", help="one line of JSON for each event")
+def add_options(parser: argparse.ArgumentParser, counted: str) -> None:
+    """Declare when the command ends and how it prints.
+
+    Args:
+        parser: of the command.
+        counted: plural noun for the events that `--count` counts.
+    """
+    parser.add_argument("--count", type=int, metavar="N", help=f"end after N {counted}")
+    parser.add_argument("--duration-s", type=float, metavar="S", help="end after S seconds")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON for each event")
     add_connection_options(parser)
 
 
-def run(options: argparse.Namespace, shown: Kinds, counted: Kinds) -> int:
-    """Join the groups and print what is `shown`, until so many are `counted`."""
-    trio.run(_run, options, shown, counted)
-    return 0
+def run(options: argparse.Namespace, shown: EventClasses, counted: EventClasses) -> int:
+    """Join the groups and print events until the count or the duration is reached; return 0.
 
-
-async def _run(options: argparse.Namespace, shown: Kinds, counted: Kinds) -> None:
+    Args:
+        options: of the command.
+        shown: classes of the events to print.
+        counted: classes of the events that count.
+    """
     seen = 0
-    with trio.move_on_after(inf if options.duration_s is None else options.duration_s):
-        async with connect_as_told(options) as connection:
-            for group in options.groups:
-                await connection.join(group)
-            async for event in connection:
-                if isinstance(event, shown):
-                    tell(event, as_json=options.json)
-                seen += isinstance(event, counted)
-                if options.count is not None and seen >= options.count:
-                    return
+    duration_s = inf if options.duration_s is None else options.duration_s
+    with move_on_after(duration_s), connect_blocking(options) as connection:
+        for group in options.groups:
+            connection.join(group)
+        for event in connection:
+            if isinstance(event, shown):
+                print_event(event, as_json=options.json)
+            seen += isinstance(event, counted)
+            if options.count is not None and seen >= options.count:
+                break
+    return 0

@@ -3,18 +3,16 @@
 import argparse
 from typing import Final
 
-from groupcomm_tools.commands import ask
+from groupcomm_tools.commands import query
 
-NAME: Final = "groups"
-HELP: Final = "list the groups that have members, and how many"
 EXAMPLE: Final = "groupcomm groups --json"
 
-add_options = ask.add_options
+add_options = query.add_options
 
 
 def run(options: argparse.Namespace) -> int:
     """List them."""
-    found = ask.ask(options, "groups")["groups"]
+    found = query.query(options, "groups")["groups"]
     if not options.json:
         for name, count in found.items():
             print(f"{count:>6} {name}")

@@ -9,17 +9,15 @@ from typing import Final
 
 from groupcomm.errors import CannotConnect
 from groupcomm.security.identity import public_of
-from groupcomm_tools.commands.keys import ask
-from groupcomm_tools.commands.shared import add_connection_options
+from groupcomm_tools.commands.connecting import ask_daemon
+from groupcomm_tools.commands.options import add_connection_options
 from groupcommd.identity_file import add_identity, change_roll, read_identity, write_identity
 
-NAME: Final = "identity"
-HELP: Final = "make the identity of a daemon, and list those of all"
 EXAMPLE: Final = "groupcomm identity new press.identity"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the verbs of the verb."""
+    """Declare the subcommands."""
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, run_, help_, example in (
         ("new", _new, "make a private key, and show its public key", "new press.identity"),
@@ -43,7 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the inner verb says."""
+    """Run the subcommand; return its exit status."""
     return int(options.run_identity(options))
 
 
@@ -70,7 +68,7 @@ def _add(options: argparse.Namespace) -> int:
     roll = change_roll(options.file, partial(add_identity, options.name, options.public))
     names = sorted(roll.daemons)
     try:
-        reloaded = "error" not in ask(options, "keys reload")
+        reloaded = "error" not in ask_daemon(options, "keys reload")
     except CannotConnect:
         reloaded = False
     if options.json:

@@ -7,8 +7,6 @@ from typing import Final
 
 from groupcomm.host.key_file import write_key_file
 
-NAME: Final = "keygen"
-HELP: Final = "make a key file for a cluster, readable by its owner only"
 EXAMPLE: Final = "groupcomm keygen plant.key"
 
 

@@ -8,14 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import trio
-
 from groupcomm.errors import CannotConnect, GroupCommError
 from groupcomm.host.key_file import add_from, add_key, change_key_file, read_key_file
-from groupcomm_tools.commands.shared import add_connection_options, connect_as_told
+from groupcomm_tools.commands.connecting import ask_daemon
+from groupcomm_tools.commands.options import add_connection_options
 
-NAME: Final = "keys"
-HELP: Final = "change the secrets of a cluster while it works"
 EXAMPLE: Final = "groupcomm keys status"
 
 FAILED: Final = 1
@@ -26,10 +23,9 @@ class Refused(GroupCommError):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the verbs of the verb."""
-    parser.description = (
-        f"{HELP}: add a key at every host, promote it, retire the old one; or evict a daemon"
-    )
+    """Declare the subcommands."""
+    steps = "add a key at every host, promote it, retire the old one; or evict a daemon"
+    parser.description = f"{parser.description}: {steps}"
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, run_, help_, example in (
         ("status", _status, "which keys all members have, and which one seals", "status --json"),
@@ -70,7 +66,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the inner verb says."""
+    """Run the subcommand; return its exit status."""
     return int(options.run_keys(options))
 
 
@@ -154,21 +150,7 @@ def _order(options: argparse.Namespace, question: str, what: str) -> int:
 
 
 def _ask(options: argparse.Namespace, question: str) -> dict[str, Any]:
-    found = ask(options, question)
+    found = ask_daemon(options, question)
     if "error" in found:
         raise Refused(found["error"])
     return found
-
-
-def ask(options: argparse.Namespace, question: str) -> dict[str, Any]:
-    """What the daemon answers that the options of connections name.
-
-    Raises:
-        CannotConnect: there is none.
-    """
-    return trio.run(_ask_daemon, options, question)
-
-
-async def _ask_daemon(options: argparse.Namespace, question: str) -> dict[str, Any]:
-    async with connect_as_told(options) as connection:
-        return await connection.ask(question)

@@ -6,21 +6,15 @@ import statistics
 import time
 from typing import Final
 
-import trio
-
 from groupcomm.errors import ConfigError
 from groupcomm.events import Message
-from groupcomm_client.connection import Connection
-from groupcomm_tools.commands.shared import (
-    add_connection_options,
-    add_level_option,
-    connect_as_told,
-    level_of,
-)
+from groupcomm_tools.commands.connecting import connect_blocking
+from groupcomm_tools.commands.options import add_connection_options, add_level_option, level_of
 
-NAME: Final = "latency"
-HELP: Final = "send messages to oneself and tell how long they take, in their level's order"
 EXAMPLE: Final = "groupcomm latency --level safe --count 500"
+
+LAST_WAIT_S: Final = 5.0
+"""How long the last messages may take, after the time that sending takes by its rate."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     for name, least in (("count", 1), ("rate", 0.1), ("size", 0)):
         if getattr(options, name) < least:
             raise ConfigError(f"--{name} is {getattr(options, name)}; it must be {least} at least")
-    delays_s = sorted(trio.run(_run, options))
+    delays_s = sorted(_measure(options))
     lost = options.count - len(delays_s)
     figures: dict[str, float | int | str | None] = {
         "level": options.level,
@@ -63,30 +57,27 @@ def run(options: argparse.Namespace) -> int:
     return 1 if lost else 0
 
 
-async def _run(options: argparse.Namespace) -> list[float]:
-    async with connect_as_told(options) as connection:
-        sent: dict[int, float] = {}
-        delays_s: list[float] = []
-        await connection.join(connection.name[1:].replace("#", "."))  # a group of its own
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_send, connection, options, sent)
-            with trio.move_on_after(options.count / options.rate + 5):
-                while len(delays_s) < options.count:
-                    event = await connection.receive()
-                    if isinstance(event, Message):
-                        number = int.from_bytes(event.data[:4], "big")
-                        delays_s.append(time.perf_counter() - sent[number])
-            nursery.cancel_scope.cancel()
-        return delays_s
-
-
-async def _send(
-    connection: Connection, options: argparse.Namespace, sent: dict[int, float]
-) -> None:
-    (group,) = connection.groups
+def _measure(options: argparse.Namespace) -> list[float]:
+    """Return the delay in seconds of each message that has come back."""
     padding = bytes(max(0, options.size - 4))
-    for number in range(options.count):
-        sent[number] = time.perf_counter()
-        data = number.to_bytes(4, "big") + padding
-        await connection.multicast(group, data, level=level_of(options))
-        await trio.sleep(1 / options.rate)
+    sent_s: list[float] = []
+    delays_s: list[float] = []
+    with connect_blocking(options) as connection:
+        group = connection.name[1:].replace("#", ".")  # nobody else is a member
+        connection.join(group)
+        begin_s = time.perf_counter()
+        end_s = begin_s + options.count / options.rate + LAST_WAIT_S
+        while len(delays_s) < options.count and (now_s := time.perf_counter()) < end_s:
+            due_s = end_s
+            if len(sent_s) < options.count:
+                due_s = begin_s + len(sent_s) / options.rate
+            if now_s >= due_s:
+                sent_s.append(now_s)
+                data = (len(sent_s) - 1).to_bytes(4, "big") + padding
+                connection.multicast(group, data, level=level_of(options))
+                continue
+            for event in connection.receive_batch(due_s - now_s):
+                if isinstance(event, Message):
+                    number = int.from_bytes(event.data[:4], "big")
+                    delays_s.append(time.perf_counter() - sent_s[number])
+    return delays_s

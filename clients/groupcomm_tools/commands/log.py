@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from groupcomm.errors import ConfigError
 from groupcomm_log.errors import Damage, LogError
+from groupcomm_tools.commands.options import need_pyarrow
 from groupcomm_tools.commands.progress import say
-from groupcomm_tools.commands.shared import need_pyarrow
 from groupcomm_tools.terminal import below
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NAME: Final = "log"
-HELP: Final = "print, check and compare what groupcomm record has written"
 EXAMPLE: Final = "groupcomm log cat chat-log --from -10 --format '{row} {sender} {data}'"
 
 FROM_HELP: Final = "begin, -100, row:N, row:EPOCH:N or @TIME (begin); docs/recorder.md"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the verbs of the verb."""
+    """Declare the subcommands."""
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, run_, help_, example in (
         ("cat", _cat, "print rows", "cat chat-log --from -10 --json"),
@@ -49,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the inner verb says."""
+    """Run the subcommand; return its exit status."""
     need_pyarrow("reads logs")
     return int(options.run_log(options))
 

@@ -3,22 +3,20 @@
 import argparse
 from typing import Final
 
-from groupcomm_tools.commands import ask
+from groupcomm_tools.commands import query
 
-NAME: Final = "members"
-HELP: Final = "list the members of a group, in the order in which they joined"
 EXAMPLE: Final = "groupcomm members chat"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("group", metavar="GROUP", help="whose members")
-    ask.add_options(parser)
+    query.add_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """List them."""
-    found = ask.ask(options, f"members {options.group}")["members"]
+    found = query.query(options, f"members {options.group}")["members"]
     if not options.json:
         for name in found:
             print(name)

@@ -1,7 +1,66 @@
-"""Options that were given where they mean nothing."""
+"""Options that several commands share."""
 
 import argparse
+import importlib.util
 from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from groupcomm.errors import ConfigError
+from groupcomm.level import LEVELS, ServiceLevel
+
+LEVEL_NAMES: Final = tuple(level.name.lower() for level in LEVELS)
+
+_FOR_TLS: Final = {
+    "ca": "certificates of the authorities to trust; default: $GROUPCOMM_CA, else the system's",
+    "certificate": "certificate of this program; default: $GROUPCOMM_CERTIFICATE",
+    "key": "private key of that certificate; default: $GROUPCOMM_KEY",
+    "token-file": "file with the token of this program; default: the token in $GROUPCOMM_TOKEN",
+}
+
+
+def add_connection_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that say where to connect, and as which user."""
+    parser.add_argument(
+        "--address",
+        metavar="WHERE",
+        help="address of the daemon: the path of its socket, HOST:PORT or tls://HOST:PORT;"
+        " default: $GROUPCOMM_ADDRESS, else the daemon of this user",
+    )
+    for name, what in _FOR_TLS.items():
+        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"TLS: {what}")
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="DIR",
+        help="record all requests and events of the session there, for groupcomm check DIR",
+    )
+    parser.add_argument("--user", metavar="NAME", help="name of the session; default: a random one")
+
+
+def add_level_option(parser: argparse.ArgumentParser) -> None:
+    """Declare the option for the service level of the messages."""
+    parser.add_argument(
+        "--level",
+        choices=LEVEL_NAMES,
+        default="agreed",
+        help="service level of the messages (agreed)",
+    )
+
+
+def level_of(options: argparse.Namespace) -> ServiceLevel:
+    """Return the service level that the options name."""
+    return ServiceLevel[options.level.upper()]
+
+
+def need_pyarrow(purpose: str) -> None:
+    """Raise ConfigError, which names the extra to install, if pyarrow is missing.
+
+    Args:
+        purpose: what pyarrow does for the command, such as "reads logs".
+    """
+    if importlib.util.find_spec("pyarrow") is None:
+        raise ConfigError(f"pyarrow is missing, which {purpose}: pip install 'groupcomm[log]'")
 
 
 def changed_options(
@@ -9,12 +68,12 @@ def changed_options(
     add_options: Callable[[argparse.ArgumentParser], None],
     allowed: Collection[str],
 ) -> Iterator[str]:
-    """Options, as they are written, that are not allowed and have not their usual value.
+    """Yield each option, as a user writes it, that differs from its default without permission.
 
     Args:
         options: as parsed.
-        add_options: declares them.
-        allowed: the names of those that may have any value.
+        add_options: declares the options to look at.
+        allowed: names of the options that may have any value.
     """
     defaults = argparse.ArgumentParser()
     add_options(defaults)

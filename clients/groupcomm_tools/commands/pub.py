@@ -8,20 +8,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-import trio
-
 from groupcomm.events import Refused
-from groupcomm_client.connection import Connection
+from groupcomm_client.blocking_connection import BlockingConnection
 from groupcomm_client.pending import access_refused
-from groupcomm_tools.commands.shared import (
-    add_connection_options,
-    add_level_option,
-    connect_as_told,
-    level_of,
-)
+from groupcomm_tools.commands.connecting import connect_blocking
+from groupcomm_tools.commands.options import add_connection_options, add_level_option, level_of
 
-NAME: Final = "pub"
-HELP: Final = "send each line of a file or of standard input to a group"
 EXAMPLE: Final = "echo hello | groupcomm pub chat"
 
 BATCH_LINES: Final = 256
@@ -39,44 +31,41 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Send it all; 0 once the daemon has taken it."""
-    return trio.run(_run, options)
+    """Send all of it; return 0 once the daemon has accepted it.
 
-
-async def _run(options: argparse.Namespace) -> int:
-    started = time.monotonic()
+    Raises:
+        AccessRefused: the daemon's rules do not allow a message.
+    """
+    started_s = time.monotonic()
     if options.file == "-":
         file: BinaryIO = sys.stdin.buffer
     else:
         file = Path(options.file).open("rb")  # noqa: SIM115 - closed with its reader below
-    with file:
-        async with connect_as_told(options) as connection:
-            count = await _send(connection, options, file)
-    for event in connection.take_waiting():  # the last of them came with the answer to goodbye
+    with file, connect_blocking(options) as connection:
+        count = _send(connection, options, file)
+    for event in connection.take_waiting():  # refusals may come with the answer to the goodbye
         if isinstance(event, Refused):
             raise access_refused(event)
     if options.json:
-        print(json.dumps({"sent": count, "seconds": round(time.monotonic() - started, 3)}))
+        print(json.dumps({"sent": count, "seconds": round(time.monotonic() - started_s, 3)}))
     return 0
 
 
-async def _send(connection: Connection, options: argparse.Namespace, file: BinaryIO) -> int:
+def _send(connection: BlockingConnection, options: argparse.Namespace, file: BinaryIO) -> int:
+    """Send the lines of a file, or the file as one message; return the number of messages."""
     level, group = level_of(options), options.group
     if options.whole:
-        data = await trio.to_thread.run_sync(file.read, abandon_on_cancel=True)
-        await connection.multicast(group, data, level=level, type=options.type)
+        connection.multicast(group, file.read(), level=level, type=options.type)
         return 1
     count = 0
-    while True:
-        lines = await trio.to_thread.run_sync(_some_lines, file, abandon_on_cancel=True)
-        if not lines:
-            return count
+    while lines := _available_lines(file):
         messages = _without_ends(lines)
-        count += await connection.multicast_many(group, messages, level=level, type=options.type)
+        count += connection.multicast_many(group, messages, level=level, type=options.type)
+    return count
 
 
-def _some_lines(file: BinaryIO) -> list[bytes]:
-    """The lines that are there, one at least; none at the end."""
+def _available_lines(file: BinaryIO) -> list[bytes]:
+    """Return the lines that can be read without waiting, at least one; none at the end."""
     first = file.readline()
     if not first:
         return []

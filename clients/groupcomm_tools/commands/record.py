@@ -18,18 +18,13 @@ from groupcomm.errors import ConfigError
 from groupcomm.names import check_group
 from groupcomm_client.connection import Connection
 from groupcomm_log.errors import LogError
+from groupcomm_tools.commands.connecting import connect_trio
+from groupcomm_tools.commands.options import add_connection_options, need_pyarrow
 from groupcomm_tools.commands.progress import say
-from groupcomm_tools.commands.shared import (
-    add_connection_options,
-    connect_as_told,
-    need_pyarrow,
-)
 
 if TYPE_CHECKING:
     from groupcomm_tools.recording.recorder import Recorder
 
-NAME: Final = "record"
-HELP: Final = "join groups and write what is delivered to a log of Parquet files"
 EXAMPLE: Final = "groupcomm record chat --to chat-log"
 
 MB: Final = 1_000_000
@@ -110,7 +105,7 @@ async def _run(options: argparse.Namespace, groups: tuple[str, ...], recorder: "
     from groupcomm_tools.recording.follow import record  # noqa: PLC0415 - an extra
 
     connect: Callable[[], AbstractAsyncContextManager[Connection]] = partial(
-        connect_as_told, options, causes=True
+        connect_trio, options, causes=True
     )
     with trio.move_on_after(inf if options.duration_s is None else options.duration_s):
         async with trio.open_nursery() as nursery:

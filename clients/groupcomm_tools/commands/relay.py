@@ -16,8 +16,6 @@ from groupcomm_tools.topology import Topology, make_line
 from groupcommd.config_file import read_addresses, read_sites
 from groupcommd.site_tables import sites_of_link
 
-NAME: Final = "relay"
-HELP: Final = "stand between daemons of this host and lose, delay, double or cut their datagrams"
 EXAMPLE: Final = "groupcomm relay --config plant.toml --via via.json --loss 0.05"
 
 ORDERS: Final = """\

@@ -10,20 +10,14 @@ import trio
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
 from groupcomm.names import check_destination
+from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.log import FROM_HELP, Damages, batches_from
+from groupcomm_tools.commands.options import LEVEL_NAMES, add_connection_options, need_pyarrow
 from groupcomm_tools.commands.progress import say
-from groupcomm_tools.commands.shared import (
-    LEVEL_NAMES,
-    add_connection_options,
-    connect_as_told,
-    need_pyarrow,
-)
 
 if TYPE_CHECKING:
     from groupcomm_tools.recording.replay import Replay
 
-NAME: Final = "replay"
-HELP: Final = "send what was recorded once more, in its order"
 EXAMPLE: Final = "groupcomm replay chat-log --from @2026-01-31T12:00 --rate 2x --to test"
 
 
@@ -84,5 +78,5 @@ def parse_rate(text: str) -> float | None:
 
 
 async def _run(options: argparse.Namespace, replay: "Replay") -> None:
-    async with connect_as_told(options) as connection:
+    async with connect_trio(options) as connection:
         await replay.run(connection)

@@ -25,10 +25,6 @@ from groupcomm_tools.commands.simulate_plan import (
     run_plan,
 )
 
-NAME: Final = "simulate"
-HELP: Final = (
-    "run clusters of daemons and clients in virtual time and judge what happened, or plan sites"
-)
 EXAMPLE: Final = "groupcomm simulate --daemons 5 --seeds 1:20 --faults loss,storm"
 
 SHOWN_FAILURES = 3

@@ -9,13 +9,11 @@ from groupcomm_spark.commands import doctor, report, telemetry, verify
 from groupcomm_spark.errors import plain
 from groupcomm_spark.session import need_spark
 
-NAME: Final = "spark"
-HELP: Final = "work on logs with Spark: verify them, report on them, watch them"
 EXAMPLE: Final = "groupcomm spark doctor"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the verbs of the verb."""
+    """Declare the subcommands."""
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (doctor, verify, report, telemetry):
         verb = verbs.add_parser(
@@ -29,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the inner verb says."""
+    """Run the subcommand; return its exit status."""
     if options.name != doctor.NAME:  # which tells what is missing, beside all else
         need_spark()
     try:

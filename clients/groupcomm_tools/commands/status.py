@@ -3,13 +3,11 @@
 import argparse
 from typing import Any, Final
 
-from groupcomm_tools.commands import ask
+from groupcomm_tools.commands import query
 
-NAME: Final = "status"
-HELP: Final = "show a daemon's view, ring, sessions and counters"
 EXAMPLE: Final = "groupcomm status --json"
 
-add_options = ask.add_options
+add_options = query.add_options
 
 
 def sources_of(found: dict[str, Any], reason: str) -> str:
@@ -20,7 +18,7 @@ def sources_of(found: dict[str, Any], reason: str) -> str:
 
 def run(options: argparse.Namespace) -> int:
     """Show it; 1 while the daemon is between two views."""
-    found = ask.ask(options, "status")
+    found = query.query(options, "status")
     if not options.json:
         ring = found["ring"]
         print(f"daemon    {found['daemon']}, start {found['restarts']}, up {found['uptime_s']} s")

@@ -7,8 +7,6 @@ from typing import Final
 
 from groupcomm.sim.narrate import Story
 
-NAME: Final = "story"
-HELP: Final = "watch five simulated daemons agree on one order although datagrams are lost"
 EXAMPLE: Final = "groupcomm story --seed 3"
 
 READING_S = 0.06

@@ -6,8 +6,6 @@ from typing import Final
 from groupcomm.events import DaemonView, GroupView, Message, Refused, Transition, Undeliverable
 from groupcomm_tools.commands import follow
 
-NAME: Final = "sub"
-HELP: Final = "join groups and print what is delivered"
 EXAMPLE: Final = "groupcomm sub chat --count 1"
 
 

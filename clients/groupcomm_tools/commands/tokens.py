@@ -10,8 +10,6 @@ from typing import Final
 from groupcomm.errors import ConfigError
 from groupcommd.token_file import add_token, read_tokens, remove_token
 
-NAME: Final = "tokens"
-HELP: Final = "make, list and revoke the tokens by which programs prove over TLS who they are"
 EXAMPLE: Final = "groupcomm tokens add plant.tokens sensor-7 --days 90"
 
 

@@ -3,21 +3,20 @@
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import attrs
-import trio
 
 from groupcomm.errors import ConfigError
-from groupcomm_tools.commands.shared import add_connection_options, connect_as_told
+from groupcomm_tools.commands.connecting import connect_blocking
+from groupcomm_tools.commands.options import add_connection_options
 from groupcomm_tools.top.frame import Frame, make_frame
 from groupcomm_tools.top.lines import in_a_line
 
-NAME: Final = "top"
-HELP: Final = "show view, daemons, groups, rates and slow programs, again and again"
 EXAMPLE: Final = "groupcomm top --interval-s 2"
 
 LEAST_INTERVAL_S: Final = 0.05
@@ -50,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     if drawn or options.svg is not None:
         _require_rich()
     with _screen() if drawn else _lines(as_json=options.json) as show:
-        last = trio.run(_run, options, show)
+        last = _run(options, show)
     if options.svg is not None:
         from groupcomm_tools.top.draw import save_svg  # noqa: PLC0415 - rich is an extra
 
@@ -84,19 +83,19 @@ def _lines(*, as_json: bool) -> Iterator[Show]:
     yield show
 
 
-async def _run(options: argparse.Namespace, show: Show) -> Frame:
-    """Show a frame after each interval, until enough were shown; returns the last one."""
+def _run(options: argparse.Namespace, show: Show) -> Frame:
+    """Show a frame after each interval until enough were shown; return the last one."""
     shown = 0
-    async with connect_as_told(options) as connection:
-        before, looked_at = await connection.ask("status"), trio.current_time()
+    with connect_blocking(options) as connection:
+        before, asked_s = connection.ask("status"), time.monotonic()
         while True:
-            await trio.sleep_until(looked_at + options.interval_s)
-            after, now = await connection.ask("status"), trio.current_time()
-            groups = (await connection.ask("groups"))["groups"]
-            connection.take_waiting()  # what comes as an event is not of interest
-            frame = make_frame(before, after, groups, now - looked_at)
+            time.sleep(max(0.0, asked_s + options.interval_s - time.monotonic()))
+            after, now_s = connection.ask("status"), time.monotonic()
+            groups = connection.ask("groups")["groups"]
+            connection.take_waiting()  # events are of no interest here
+            frame = make_frame(before, after, groups, now_s - asked_s)
             show(frame)
             shown += 1
             if shown == options.count:
                 return frame
-            before, looked_at = after, now
+            before, asked_s = after, now_s

@@ -11,8 +11,6 @@ from groupcomm_tools.view.build import make_diagram
 from groupcomm_tools.view.figure import figure_of
 from groupcomm_tools.view.page import make_page
 
-NAME: Final = "view"
-HELP: Final = "draw a recorded trace as a page: who sent what when, and what it waited for"
 EXAMPLE: Final = "groupcomm view trace.jsonl -o trace.html"
 
 

@@ -6,8 +6,6 @@ from typing import Final
 from groupcomm.events import DaemonView, GroupView, Transition
 from groupcomm_tools.commands import follow
 
-NAME: Final = "watch"
-HELP: Final = "print views of daemons, and of groups, as they happen"
 EXAMPLE: Final = "groupcomm watch chat"
 
 _VIEWS: Final = (DaemonView, GroupView, Transition)

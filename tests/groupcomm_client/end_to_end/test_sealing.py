@@ -22,7 +22,7 @@ from groupcomm_client.end_to_end import (
     read_public_keys,
 )
 from groupcomm_client.end_to_end.frames import Kind, kind_of
-from groupcomm_tools.commands.shared import tell
+from groupcomm_tools.event_text import print_event
 from groupcomm_tools.recording.columns import Taken, to_rows
 from tests.groupcomm_client.end_to_end.world import GROUP, Program, World
 
@@ -298,13 +298,13 @@ def test_commands_tell_of_keys_and_of_what_is_unreadable(
     ann.send(AGREED)
     world.settle()
     for event in (*ann.got, spy.got[-1]):
-        tell(event, as_json=False)
+        print_event(event, as_json=False)
     told = capsys.readouterr()
     assert "key of plan: read by #p0#d, #p1#d\n" in told.out
     assert "untrusted: #p2#d in plan: it has not shown" in told.err
     assert "unreadable: from #p0#d: it is sealed" in told.err
     for event in (*ann.got, spy.got[-1]):
-        tell(event, as_json=True)
+        print_event(event, as_json=True)
     kinds = [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()]
     assert {"key", "untrusted", "unreadable"} <= set(kinds)
 

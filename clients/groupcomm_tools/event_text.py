@@ -1,93 +1,19 @@
-"""What the commands that connect to a daemon have in common."""
+"""Events of a connection as text for people, and as JSON."""
 
-import argparse
-import importlib.util
 import json
 import sys
-from contextlib import AbstractAsyncContextManager
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.errors import ConfigError
 from groupcomm.events import DaemonView, GroupView, Message, Refused, Transition, Undeliverable
-from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.visible import visible
-from groupcomm_client.connecting import connect
-from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Received
 from groupcomm_client.end_to_end import KeyChanged, Unreadable, Untrusted
 from groupcomm_client.filters.roles import Unfiltered
 
-_FOR_TLS: Final = {
-    "ca": "whom to trust; else $GROUPCOMM_CA, else whom the system trusts",
-    "certificate": "this program's; else $GROUPCOMM_CERTIFICATE",
-    "key": "of that certificate; else $GROUPCOMM_KEY",
-    "token-file": "holds this program's token; else $GROUPCOMM_TOKEN is the token",
-}
-
-LEVEL_NAMES = tuple(level.name.lower() for level in LEVELS)
-
-
-def add_connection_options(parser: argparse.ArgumentParser) -> None:
-    """Where to connect, and as whom."""
-    parser.add_argument(
-        "--address",
-        metavar="WHERE",
-        help="of the daemon: a socket's path, HOST:PORT or tls://HOST:PORT; else"
-        " $GROUPCOMM_ADDRESS, else the daemon of this user",
-    )
-    for name, what in _FOR_TLS.items():
-        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"TLS: {what}")
-    parser.add_argument(
-        "--trace",
-        type=Path,
-        metavar="DIR",
-        help="write down all that the session asks for and is told, for groupcomm check DIR",
-    )
-    parser.add_argument("--user", metavar="NAME", help="to be known by; else a random name")
-
-
-def connect_as_told(
-    options: argparse.Namespace, *, causes: bool = False
-) -> AbstractAsyncContextManager[Connection]:
-    """Connect as the options say; `causes`: be told them."""
-    return connect(
-        options.address,
-        user=options.user,
-        trace=options.trace,
-        causes=causes,
-        ca=options.ca,
-        certificate=options.certificate,
-        key=options.key,
-        token=options.token_file,
-    )
-
-
-def add_level_option(parser: argparse.ArgumentParser) -> None:
-    """What a message is promised."""
-    parser.add_argument(
-        "--level", choices=LEVEL_NAMES, default="agreed", help="of the messages (agreed)"
-    )
-
-
-def need_pyarrow(what: str) -> None:
-    """Of a command that works on logs: tell what to install if it is not there.
-
-    Raises:
-        ConfigError: pyarrow is missing.
-    """
-    if importlib.util.find_spec("pyarrow") is None:
-        raise ConfigError(f"pyarrow is missing, which {what}: pip install 'groupcomm[log]'")
-
-
-def level_of(options: argparse.Namespace) -> ServiceLevel:
-    """The level that was asked for."""
-    return ServiceLevel[options.level.upper()]
-
 
 def describe(event: Received) -> dict[str, Any]:
-    """An event as JSON."""
+    """Return an event as an object of JSON."""
     match event:
         case Message():
             try:
@@ -97,7 +23,7 @@ def describe(event: Received) -> dict[str, Any]:
             return {
                 "event": "message",
                 "level": event.level.name,
-                "position": place(event.position),
+                "position": position_text(event.position),
                 "sender": event.sender.name,
                 "groups": list(event.groups),
                 "type": event.type,
@@ -107,7 +33,7 @@ def describe(event: Received) -> dict[str, Any]:
             return {
                 "event": "group view",
                 "group": event.group,
-                "position": place(event.id),
+                "position": position_text(event.id),
                 "members": [member.name for member in event.members],
                 "cause": event.cause.name.lower(),
                 "changed": [member.name for member in event.changed],
@@ -134,7 +60,7 @@ def describe(event: Received) -> dict[str, Any]:
             return {
                 "event": "undeliverable",
                 "target": event.target,
-                "position": place(event.position),
+                "position": position_text(event.position),
             }
         case Unfiltered():
             return {**describe(event.message), "event": "unfiltered", "why": event.why}
@@ -150,7 +76,7 @@ def _describe_secret(event: Unreadable | KeyChanged | Untrusted) -> dict[str, An
             return {
                 "event": "key",
                 "group": event.group,
-                "view": place(event.view),
+                "view": position_text(event.view),
                 "giver": event.giver.name,
                 "readers": [member.name for member in event.readers],
                 "others": [member.name for member in event.others],
@@ -164,25 +90,29 @@ def _describe_secret(event: Unreadable | KeyChanged | Untrusted) -> dict[str, An
             }
 
 
-def place(position: Position | None) -> str | None:
-    """A position as people read it; they compare equal where positions do."""
+def position_text(position: Position | None) -> str | None:
+    """Return a position as readable text; None if there is no position.
+
+    Equal positions give equal texts.
+    """
     if position is None:
         return None
     view, time, ring, bundle, message = position
     return f"{view}/{time}.{ring}.{bundle}.{message}"
 
 
-def tell(event: Received, *, as_json: bool) -> None:
-    """Print an event for people, or as a line of JSON."""
+def print_event(event: Received, *, as_json: bool) -> None:
+    """Print an event as a sentence, or as one line of JSON.
+
+    What has failed goes to standard error, unless JSON is asked for.
+    """
     found = describe(event)
     if as_json:
         print(json.dumps(found, ensure_ascii=False), flush=True)
         return
     match event:
         case Message():
-            text = visible(
-                found.get("data", found.get("data_hex", ""))
-            )  # one line, whatever it says
+            text = visible(found.get("data", found.get("data_hex", "")))  # always one line
             print(f"{event.level.name:<10} {event.sender.name} {text}", flush=True)
         case GroupView():
             change = " ".join(found["changed"])
@@ -204,10 +134,10 @@ def tell(event: Received, *, as_json: bool) -> None:
             sender = event.message.sender.name
             print(f"unfiltered: from {sender}: {event.why}", file=sys.stderr, flush=True)
         case _:
-            _tell_secret(event)
+            _print_secret(event)
 
 
-def _tell_secret(event: Unreadable | KeyChanged | Untrusted) -> None:
+def _print_secret(event: Unreadable | KeyChanged | Untrusted) -> None:
     match event:
         case Unreadable():
             sender = event.message.sender.name

@@ -1,0 +1,70 @@
+"""Connections of commands, opened as the options on the command line say.
+
+Commands that do one thing at a time use `connect_blocking`, which imports no event loop.
+"""
+
+import argparse
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from groupcomm_client import blocking
+from groupcomm_client.blocking_connection import BlockingConnection
+
+if TYPE_CHECKING:
+    from groupcomm_client.connection import Connection
+
+
+def connect_blocking(options: argparse.Namespace) -> AbstractContextManager[BlockingConnection]:
+    """Return a connection for the length of a block, whose calls wait.
+
+    Args:
+        options: as `groupcomm_tools.commands.options.add_connection_options` declares them.
+
+    Raises:
+        CannotConnect: no daemon answers, or it does not admit this session.
+    """
+    return blocking.connect(
+        options.address,
+        user=options.user,
+        trace=options.trace,
+        ca=options.ca,
+        certificate=options.certificate,
+        key=options.key,
+        token=options.token_file,
+    )
+
+
+def connect_trio(
+    options: argparse.Namespace, *, causes: bool = False
+) -> AbstractAsyncContextManager["Connection"]:
+    """Return a connection for the length of a block in a program that uses trio.
+
+    Args:
+        options: as in `connect_blocking`.
+        causes: each message is to name the messages that it depends on.
+
+    Raises:
+        CannotConnect: no daemon answers, or it does not admit this session.
+    """
+    from groupcomm_client.connecting import connect  # noqa: PLC0415 - imports trio
+
+    return connect(
+        options.address,
+        user=options.user,
+        trace=options.trace,
+        causes=causes,
+        ca=options.ca,
+        certificate=options.certificate,
+        key=options.key,
+        token=options.token_file,
+    )
+
+
+def ask_daemon(options: argparse.Namespace, question: str) -> dict[str, Any]:
+    """Return the answer of the daemon that the options name.
+
+    Raises:
+        CannotConnect: no daemon answers, or it does not admit this session.
+    """
+    with connect_blocking(options) as connection:
+        return connection.ask(question)
