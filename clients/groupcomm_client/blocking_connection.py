@@ -9,8 +9,8 @@ from groupcomm.errors import LocalProtocolError, SessionEnded
 from groupcomm.events import GroupView, Ordered
 from groupcomm.host.tls_socket import AnySocket
 from groupcomm.level import ServiceLevel
+from groupcomm.session.bundler import in_parts
 from groupcomm.session.codes import Code
-from groupcomm.session.parts import in_parts
 from groupcomm_client.blocking_stream import BlockingStream
 from groupcomm_client.connection import GOODBYE_S
 from groupcomm_client.conversation import Conversation, Received, read_answer

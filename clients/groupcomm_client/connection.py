@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, Protocol, Self, overload
 from groupcomm.errors import LocalProtocolError, SessionEnded
 from groupcomm.events import GroupView, Ordered
 from groupcomm.level import ServiceLevel
+from groupcomm.session.bundler import PART_BYTES, in_parts
 from groupcomm.session.codes import Code
-from groupcomm.session.parts import SOME_BYTES, in_parts
 from groupcomm_client.conversation import Conversation, Ready, Received, read_answer
 from groupcomm_client.end_to_end.credentials import GroupSecret
 from groupcomm_client.facts import Facts
@@ -221,7 +221,7 @@ class Connection(Facts):
             groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
         )
         if not ordered:
-            if self.conversation.pending_bytes < SOME_BYTES:
+            if self.conversation.pending_bytes < PART_BYTES:
                 self._stream.write_soon()
             else:
                 await self._stream.flush()
@@ -334,7 +334,7 @@ class Connection(Facts):
         """
         await self._turns.count()
         self.conversation.check_open()
-        if self.conversation.pending_bytes >= SOME_BYTES:
+        if self.conversation.pending_bytes >= PART_BYTES:
             await self._stream.flush()
         await self._until_it_may_go(groups)
 

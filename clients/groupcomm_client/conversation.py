@@ -30,7 +30,7 @@ from groupcomm.events import (
 )
 from groupcomm.host.trace_file import TraceFile, now_us, trace_session
 from groupcomm.level import ServiceLevel
-from groupcomm.session.client import ClientSession, State
+from groupcomm.session.client_session import ClientSession, ClientSessionState
 from groupcomm_client.end_to_end.credentials import GroupSecret
 from groupcomm_client.end_to_end.sealing import Sealing
 from groupcomm_client.filtered import FilteredSession, Received
@@ -128,7 +128,7 @@ class Conversation(FilteredSession):
 
         It is shown to have taken those before by giving one back, or its place in the order.
         """
-        return self._last_sent - max(self._seen_back, self._session.heard_back)
+        return self._last_sent - max(self._seen_back, self._session.last_returned)
 
     # ---- what is asked for; each returns what has to become so ----
 
@@ -246,7 +246,7 @@ class Conversation(FilteredSession):
 
     def say_goodbye(self) -> bool:
         """Ask for an orderly end; False if it is over already."""
-        if self.closed is not None or self._session.state is State.CLOSED:
+        if self.closed is not None or self._session.state is ClientSessionState.CLOSED:
             return False
         if self._filtering is not None and self.is_open:
             self._filtering.finish()
@@ -275,7 +275,7 @@ class Conversation(FilteredSession):
         """What is to be written, about so much."""
         self._flush_trace()
         self.unasked = False
-        return self._session.take(limit)
+        return self._session.pop_output(limit)
 
     def feed(self, data: bytes) -> None:
         """Take what was read; nothing (b"") at the end of the stream."""
@@ -350,7 +350,7 @@ class Conversation(FilteredSession):
             self._requests.refused(event)
 
     def _note_members(self, view: GroupView) -> None:
-        joined = self._session.memberships.show(view, self.member)
+        joined = self._session.memberships.update(view, self.member)
         if view.own:
             self._seen_back = max(self._seen_back, self._requests.changed(view, joined=joined))
 

@@ -21,7 +21,7 @@ from groupcomm.events import (
     Undeliverable,
 )
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.session.client import ClientSession, State
+from groupcomm.session.client_session import ClientSession, ClientSessionState
 from groupcomm.session.inbox import SEALED
 from groupcomm.trace.session import SessionTrace
 from groupcomm_client.end_to_end.events import KeyChanged, Unreadable, Untrusted
@@ -79,7 +79,7 @@ class FilteredSession:
     @property
     def is_open(self) -> bool:
         """Whether it was admitted, and neither side has said goodbye."""
-        return self._session.state is State.OPEN
+        return self._session.state is ClientSessionState.OPEN
 
     def check_open(self) -> None:
         """Raise SessionEnded if nothing follows."""

@@ -1,6 +1,6 @@
 """Answers: what programs ask this daemon about itself is put together now and then, and told all.
 
-A session has one question at a time (groupcomm/session/replies.py). Equal ones of one turn have one
+A session has one question at a time (groupcomm/session/outbox.py). Equal ones of one turn have one
 answer, and all of them together may have a small share of the daemon's time: who asks waits, nobody
 else does.
 """

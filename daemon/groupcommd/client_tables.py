@@ -11,7 +11,7 @@ from groupcomm.host.addresses import DEFAULT_HOST, Address, parse_address
 from groupcomm.host.private_files import ENTER_BY
 from groupcomm.security.access import VERBS, Access, Rule, Verb
 from groupcomm.security.quotas import Quotas
-from groupcomm.session.daemon import SessionLimits
+from groupcomm.session.daemon_session import SessionLimits
 from groupcommd.credentials import TlsConfig
 
 Texts: TypeAlias = tuple[str, ...]

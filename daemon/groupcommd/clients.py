@@ -18,7 +18,7 @@ from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, DaemonCore, 
 from groupcomm.host.shown_certificate import ShownCertificate
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.codes import Code
-from groupcomm.session.frames import encode_closed
+from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.wire.raw import Raw
 from groupcommd.allowances import Allowances
 from groupcommd.connection import Connection, State

@@ -32,7 +32,7 @@ from groupcomm.security.access import Access
 from groupcomm.security.identity import Credentials, Roll
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.quotas import Quotas
-from groupcomm.session.daemon import SessionLimits
+from groupcomm.session.daemon_session import SessionLimits
 from groupcommd.client_tables import (
     ClientsTable,
     RuleTable,

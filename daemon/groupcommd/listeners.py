@@ -23,12 +23,12 @@ from groupcomm.errors import BadDatagram, GroupCommError
 from groupcomm.host.shown_certificate import ShownCertificate
 from groupcomm.host.tls_socket import AnySocket, TlsSocket, Wants
 from groupcomm.session.codes import Code
-from groupcomm.session.frame_reader import FrameReader
+from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.session.frames import (
     HELLO_FRAME_BYTES,
     FrameKind,
+    FrameReader,
     decode_hello_untrusted,
-    encode_closed,
 )
 from groupcommd.connection import Connection
 from groupcommd.credentials import TlsCredentials

@@ -5,7 +5,7 @@ Pure. ``now`` is in seconds.
 
 from math import inf
 
-from groupcomm.session.daemon import DaemonSession
+from groupcomm.session.daemon_session import DaemonSession
 
 
 class Blocking:

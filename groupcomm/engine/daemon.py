@@ -340,7 +340,7 @@ class DaemonCore:
         session = self.desk.sessions.get(connection)
         if session is None:
             return []
-        parts = session.take(limit)
+        parts = session.pop_output(limit)
         operation = self.operation
         if operation is not None and operation.ring.flow.blocked and not self.desk.blocking:
             self.deadline = self._now

@@ -32,16 +32,15 @@ from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.security.access import Access
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import DaemonSession, State
-from groupcomm.session.frames import encode_ordered
-from groupcomm.session.prices import price_of_refusal
-from groupcomm.session.requests import Hello, Query, Request, Submit
+from groupcomm.session.daemon_frames import encode_ordered
+from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
+from groupcomm.session.requests import Hello, Query, Request, Submit, price_of_refusal
 from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle, leave_bundle
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
 _FRAGMENT = BundleKind.FRAGMENT
-_OPEN = State.OPEN
+_OPEN = DaemonSessionState.OPEN
 
 RECORD_HEAD_BYTES = 14
 """Of a bundle's record, besides its body, its user's name and its targets."""
@@ -107,25 +106,25 @@ class Desk(Teller):
         self._table = table
         self.subscriptions.begin(groups, several=several)
         for session in self.sessions.values():
-            if session.hears:
+            if session.is_notified:
                 before = session.state
                 self.ready[session.connection] = None
-                if not session.announce(view):
+                if not session.push_view_id(view):
                     self._cut_off(session, before)
 
     def end_regular(self) -> None:
         """The regular part of the view is over."""
         for session in self.sessions.values():
-            if session.hears:
+            if session.is_notified:
                 before = session.state
                 self.ready[session.connection] = None
-                if not session.transition():
+                if not session.push_transition():
                     self._cut_off(session, before)
 
     def end(self) -> None:
         """The view is over: what has a number only in part is to be numbered again as a whole."""
         for session in self.sessions.values():
-            self.backlog.put_back(session.take_back())
+            self.backlog.put_back(session.reclaim())
 
     def close_all(self, reason: str) -> None:
         """End all sessions, and admit no more: this daemon leaves."""
@@ -191,7 +190,7 @@ class Desk(Teller):
     def _hear(self, connection: int, data: bytes) -> None:
         session = self.sessions.get(connection)
         if session is not None and session.state <= _OPEN:
-            session.hear(data)
+            session.buffer(data)
             self.intake.add(session)
 
     def complete(self, output: Output) -> None:
@@ -219,7 +218,7 @@ class Desk(Teller):
                 self._held_back.discard(number)
                 self._backlogged.discard(number)
                 found.append(number)
-            elif not session.waits:
+            elif not session.has_input:
                 self._backlogged.add(number)
         return found
 
@@ -273,7 +272,7 @@ class Desk(Teller):
         """Refuse who has waited for names whose holders have turned out to be there."""
         for connection in self.names.tired(now):
             session = self.sessions.get(connection)
-            if session is None or session.state is not State.GREETED:
+            if session is None or session.state is not DaemonSessionState.GREETED:
                 continue
             holder = self.names.holder(session.user)
             if holder is not None and self._stays(holder):
@@ -329,7 +328,7 @@ class Desk(Teller):
         self.guard.govern(access, most_groups)
         for session in list(self.sessions.values()):
             session.allowed.clear()
-            if State.NEW < session.state <= State.DRAINING:
+            if DaemonSessionState.NEW < session.state <= DaemonSessionState.DRAINING:
                 why_not = self.guard.why_not_called(session.principal, session.user)
                 if why_not:
                     self._end(session, Code.REJECT_NAME, why_not)
@@ -349,7 +348,7 @@ class Desk(Teller):
         session = self.sessions.get(member.id.connection)
         if session is None or session.member != member.id:
             self.guard.note_foreign(member, group)
-        elif session.state <= State.DRAINING and group not in session.expelled:
+        elif session.state <= DaemonSessionState.DRAINING and group not in session.expelled:
             self.refuse(session, self.guard.expel(session, group))
             bundle = leave_bundle(group)
             bundle.address(member.id.connection, session.user, ())
@@ -359,13 +358,13 @@ class Desk(Teller):
 
     def _end(self, session: DaemonSession, code: int, reason: str) -> None:
         """End a session at once; what it has submitted stays sent."""
-        if session.state <= State.DRAINING:
+        if session.state <= DaemonSessionState.DRAINING:
             session.close(code, reason)
             self._begin_end(session)
 
     def _begin_end(self, session: DaemonSession) -> None:
         """Do what the begin of a session's end asks for: others hear of it, if they know it."""
-        session.forget_heard()
+        session.discard_input()
         if session.is_known:
             self._order_control(session, BundleKind.DISCONNECT)
         else:
@@ -373,7 +372,7 @@ class Desk(Teller):
         if session.closed and session.has_client:
             self._shut(session)
 
-    def _cut_off(self, session: DaemonSession, before: State) -> None:
+    def _cut_off(self, session: DaemonSession, before: DaemonSessionState) -> None:
         """Do what the end of a session asks for whose client was too slow in the state before."""
         if before <= _OPEN:
             self._begin_end(session)
@@ -397,9 +396,9 @@ class Desk(Teller):
             return
         before = session.state
         session.lose_client()
-        if session.state is State.DRAINING:
+        if session.state is DaemonSessionState.DRAINING:
             self.intake.add(session)
-        elif session.state is State.CLOSED:
+        elif session.state is DaemonSessionState.CLOSED:
             self.names.unqueue(session.user, connection)
             del self.sessions[connection]
         elif before <= _OPEN:
@@ -415,7 +414,7 @@ class Desk(Teller):
         limit_s = self.limits.block_s
         for connection in self.blocking.late(now, limit_s):
             session = self.sessions.get(connection)
-            if session is not None and session.hears:
+            if session is not None and session.is_notified:
                 before = session.state
                 session.close_slow(f"all senders waited for it for {limit_s:g} s")
                 self._cut_off(session, before)
@@ -442,7 +441,7 @@ class Desk(Teller):
         session = self.sessions.get(bundle.session)
         if session is None or not bundle.message:  # only what a client submits has a number
             return False
-        return session.is_numbered(bundle)
+        return session.note_numbered(bundle)
 
     def tell_position(self, bundle: Bundle, *, transitional: bool = False) -> None:
         """Nothing lower than this bundle can come: tell its session where it stands."""
@@ -477,9 +476,9 @@ class Desk(Teller):
         before = session.state
         session.disconnect()
         self.guard.forget(session)
-        if before is State.GONE:
+        if before is DaemonSessionState.GONE:
             del self.sessions[connection]
-        elif before is not State.CLOSING:
+        elif before is not DaemonSessionState.CLOSING:
             self._shut(session)
         follower = self.names.free(session.user)
         if follower is not None:

@@ -14,7 +14,7 @@ from groupcomm.events import GroupView, MemberId, Refused
 from groupcomm.groups.table import Member
 from groupcomm.level import LEVELS
 from groupcomm.security.access import Access, Verb, own_name
-from groupcomm.session.daemon import DaemonSession
+from groupcomm.session.daemon_session import DaemonSession
 from groupcomm.wire.bundle import Bundle, BundleKind
 
 MAX_KNOWN: Final = 256

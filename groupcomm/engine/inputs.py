@@ -11,7 +11,7 @@ from groupcomm.security.access import Access
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.quotas import Quotas
-from groupcomm.session.daemon import SessionLimits
+from groupcomm.session.daemon_session import SessionLimits
 
 
 @attrs.frozen

@@ -1,6 +1,6 @@
 """Intake: what local programs have sent is looked at in turn, so much of it in each step.
 
-Pure. ``now`` is in seconds. Every frame has a price (groupcomm/session/prices.py). A step does
+Pure. ``now`` is in seconds. Every frame has a price (groupcomm/session/requests.py). A step does
 STEP_WORK units of work and leaves the rest for the next one, which takes datagrams first: so nobody
 keeps the token waiting. Principals have turns, and among one's sessions each has: so nobody keeps
 another principal's programs waiting for longer than one step of each. Who is in debt by its quotas
@@ -15,7 +15,7 @@ from typing import Final
 from groupcomm.errors import BadDatagram, SessionError
 from groupcomm.security.quotas import Account, Quotas
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import DaemonSession, State
+from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
 from groupcomm.session.requests import Request
 
 STEP_WORK: Final = 64
@@ -36,7 +36,7 @@ STALL_EACH_S: Final = 1e-5
 LEAST_WAIT_S: Final = 0.001
 """Less may be nothing to a clock, however often it is waited for."""
 
-_DRAINING: Final = State.DRAINING
+_DRAINING: Final = DaemonSessionState.DRAINING
 
 
 class Intake:
@@ -123,7 +123,7 @@ class Intake:
             sessions = self._turns.pop(principal)
             session = sessions.pop(next(iter(sessions)))
             wasted[principal] += self._look_into(session, STEP_WASTE - wasted[principal], now)
-            if session.waits:
+            if session.has_input:
                 self._queue(session, sessions, now)
             else:
                 self.done.append(session.connection)

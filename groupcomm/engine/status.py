@@ -14,7 +14,7 @@ from groupcomm.membership.comparison import Other
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import Reason, State
-from groupcomm.session.daemon import DaemonSession
+from groupcomm.session.daemon_session import DaemonSession
 
 if TYPE_CHECKING:
     from groupcomm.engine.daemon import DaemonCore

@@ -14,24 +14,24 @@ from groupcomm.engine.traffic import Traffic
 from groupcomm.events import GroupView, MemberId, Refused
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import DaemonSession, SessionLimits, State
-from groupcomm.session.frames import (
+from groupcomm.session.daemon_frames import (
     encode_abort,
     encode_answer,
     encode_delivery,
+    encode_principal,
+    encode_refused,
     encode_undeliverable,
+    encode_view,
 )
-from groupcomm.session.principal_frame import encode_principal
-from groupcomm.session.refused_frame import encode_refused
-from groupcomm.session.view_frame import encode_view
+from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.raw import Raw
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
-_CONNECTING = State.CONNECTING
-_OPEN = State.OPEN
-_WITHDRAWING = State.WITHDRAWING
-_LEAVING = State.LEAVING
+_CONNECTING = DaemonSessionState.CONNECTING
+_OPEN = DaemonSessionState.OPEN
+_WITHDRAWING = DaemonSessionState.WITHDRAWING
+_LEAVING = DaemonSessionState.LEAVING
 
 
 class Teller(ABC):
@@ -63,7 +63,7 @@ class Teller(ABC):
         """End a session, and tell its client why."""
 
     @abstractmethod
-    def _cut_off(self, session: DaemonSession, before: State) -> None:
+    def _cut_off(self, session: DaemonSession, before: DaemonSessionState) -> None:
         """Do what the end of a session asks for whose client was too slow in the state before."""
 
     @abstractmethod
@@ -95,8 +95,8 @@ class Teller(ABC):
         frame = encode_principal(principal)
         for connection in self._principals.intersection(receivers):
             session = self.sessions.get(connection)
-            if session is not None and session.told_principal != principal:
-                session.told_principal = principal
+            if session is not None and session.last_principal != principal:
+                session.last_principal = principal
                 self._push(session, (frame,))
 
     def _push(
@@ -134,7 +134,7 @@ class Teller(ABC):
         """Tell a session what it may not do; a client that does not understand that is cut off."""
         if session.takes_refusals:
             self._push(session, (encode_refused(refused),))
-            session.replied()
+            session.note_reply()
         else:
             self._end(session, Code.ILLEGAL_GROUP, str(refused))
 
@@ -157,4 +157,4 @@ class Teller(ABC):
         session = self.sessions.get(connection)
         if session is not None:
             self._push(session, (encode_answer(data),))
-            session.replied(answer=True)
+            session.note_reply(answer=True)

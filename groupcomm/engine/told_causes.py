@@ -2,7 +2,7 @@
 
 from groupcomm.events import CausalContext
 from groupcomm.level import ServiceLevel
-from groupcomm.session.causes_frame import encode_causes
+from groupcomm.session.daemon_frames import encode_causes
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.raw import Raw

@@ -2,14 +2,14 @@
 
 Consecutive small messages to the same groups, of the same level and flags, share a bundle while
 they wait, up to what a packet holds: what daemons do for a bundle hardly depends on its size.
-Nothing waits for company, as `take` gives out all there is. A message too large for
+Nothing waits for company, as `pop` gives out all there is. A message too large for
 one bundle is cut into fragments while it is taken, so that it stands in memory once. Everything
 leaves in the order in which it was submitted.
 """
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final, TypeAlias
 
@@ -201,7 +201,7 @@ class Bundler:
         self._open = None if address.ordered else shared
         self.pending_bytes += size
 
-    def take(self, limit: int) -> bytes:
+    def pop(self, limit: int) -> bytes:
         """Whole frames for the daemon, one at least if any waits, until `limit` is reached."""
         parts: list[bytes] = []
         items = self._items
@@ -209,11 +209,11 @@ class Bundler:
         while items and size < limit:
             item = items[0]
             if type(item) is _Large:
-                size += self._take_fragment(item, parts)
+                size += self._pop_fragment(item, parts)
                 if item.index < item.count:
                     continue
             elif type(item) is _Shared:
-                size += self._take_shared(item, parts)
+                size += self._pop_shared(item, parts)
             else:
                 assert type(item) is bytes
                 parts.append(item)
@@ -222,7 +222,7 @@ class Bundler:
             items.popleft()
         return b"".join(parts)
 
-    def _take_shared(self, shared: _Shared, parts: list[bytes]) -> int:
+    def _pop_shared(self, shared: _Shared, parts: list[bytes]) -> int:
         if shared is self._open:
             self._open = None
         self.pending_bytes -= shared.size
@@ -232,7 +232,7 @@ class Bundler:
         )
         return _add_bundle(parts, (head, *message_parts(shared.runs)), address.ordered)
 
-    def _take_fragment(self, large: _Large, parts: list[bytes]) -> int:
+    def _pop_fragment(self, large: _Large, parts: list[bytes]) -> int:
         index = large.index
         large.index += 1
         data = large.data[index * large.part : large.index * large.part]
@@ -291,3 +291,39 @@ def names_bytes(groups: tuple[str, ...]) -> int:
                 _groups_cache.clear()
             _groups_cache[groups] = size
     return size
+
+
+PART_BYTES: Final = 256 * 1024
+"""Of many messages, so much is queued before it is written: about what a socket takes."""
+
+
+def in_parts(messages: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
+    """Messages in parts of about PART_BYTES; what was taken comes out also before an error.
+
+    So nothing that makes messages runs while they are queued: it may wait, fail, or send itself.
+    """
+    if isinstance(messages, list | tuple):
+        yield from _cut(messages)
+        return
+    part: list[bytes] = []
+    size = 0
+    try:
+        for data in messages:
+            size += MESSAGE_HEAD_BYTES + len(data)
+            part.append(data)
+            if size >= PART_BYTES:
+                yield part
+                part, size = [], 0
+    except Exception:
+        yield part
+        raise
+    yield part
+
+
+def _cut(messages: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Parts of what is there already, by the size of the first of each."""
+    at = 0
+    while at < len(messages):
+        count = max(1, PART_BYTES // (MESSAGE_HEAD_BYTES + len(messages[at])))
+        yield messages[at : at + count]
+        at += count

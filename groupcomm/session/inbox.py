@@ -9,9 +9,12 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import BadDatagram
 from groupcomm.events import CausalContext, Cause, Event, GroupView, MemberId, Message
 from groupcomm.level import LEVELS
-from groupcomm.session.causes_frame import decode_causes_untrusted
-from groupcomm.session.frames import FrameKind, decode_delivery_untrusted
-from groupcomm.session.principal_frame import decode_principal_untrusted
+from groupcomm.session.daemon_frames import (
+    decode_causes_untrusted,
+    decode_delivery_untrusted,
+    decode_principal_untrusted,
+)
+from groupcomm.session.frames import FrameKind
 from groupcomm.session.reassembly import Reassembly
 from groupcomm.wire.bundle import Bundle, BundleKind, body_payload, decode_body_untrusted
 from groupcomm.wire.messages import decode_messages_untrusted
@@ -34,7 +37,7 @@ class Inbox:
         view: of the positions that come, as announced by the daemon.
         malformed: bundles that were dropped because their payload does not decode.
         me: the session itself, once it is known.
-        heard_back: the highest number of its own messages that have come.
+        last_returned: the highest number of its own messages that have come.
         principal: of the sender of the next deliveries; None if the daemon tells none.
         sealed: a message has come that begins with `SEALED`; whoever looks sets it back.
     """
@@ -44,7 +47,7 @@ class Inbox:
         "_causes_frame",
         "_context",
         "_reassembly",
-        "heard_back",
+        "last_returned",
         "malformed",
         "me",
         "principal",
@@ -54,7 +57,7 @@ class Inbox:
 
     def __init__(self, cap_bytes: int) -> None:
         self.view: ViewId | None = None
-        self.malformed = self.heard_back = 0
+        self.malformed = self.last_returned = 0
         self.me: MemberId | None = None
         self.principal: str | None = None
         self.sealed = False
@@ -75,7 +78,7 @@ class Inbox:
         """Whether unfinished messages that may not be lost fill more than their cap."""
         return self._reassembly.held_bytes > self._reassembly.cap_bytes
 
-    def hear_about(self, frame: bytes) -> None:
+    def accept_context(self, frame: bytes) -> None:
         """Accept what is told of deliveries to come: a CAUSES or a PRINCIPAL frame.
 
         Raises:
@@ -84,9 +87,9 @@ class Inbox:
         if frame[0] == _PRINCIPAL:
             self.principal = decode_principal_untrusted(frame)
         else:
-            self._hear_causes(frame)
+            self._accept_causes(frame)
 
-    def _hear_causes(self, frame: bytes) -> None:
+    def _accept_causes(self, frame: bytes) -> None:
         if frame != self._causes_frame:
             self._context = decode_causes_untrusted(frame)
             self._causes_frame = frame
@@ -124,7 +127,7 @@ class Inbox:
                     self.sealed = True
             if sender == self.me:
                 last = bundle.message + (bundle.count - 1 if bundle.kind == _MESSAGES else 0)
-                self.heard_back = max(self.heard_back, last)
+                self.last_returned = max(self.last_returned, last)
         except BadDatagram:
             self.malformed += 1
 

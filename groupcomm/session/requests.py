@@ -1,9 +1,12 @@
 """Requests: what a client asks its daemon for, one for each of its frames."""
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Final, NamedTuple, TypeAlias
 
-from groupcomm.session.frames import Capability
-from groupcomm.wire.bundle import Bundle
+from groupcomm.errors import SessionError
+from groupcomm.session.codes import Code
+from groupcomm.session.frames import Capability, FrameKind
+from groupcomm.wire.bundle import Bundle, BundleKind
 
 
 class Hello:
@@ -31,7 +34,7 @@ class Submit:
     Attributes:
         bundle: with its session and user set; each target is 0 until the core fills them in,
             which leaves its size as it is.
-        ordered: tell its position with `DaemonSession.ordered`.
+        ordered: tell its position with `DaemonSession.push_ordered`.
     """
 
     __slots__ = ("bundle", "ordered")
@@ -57,3 +60,128 @@ class Query:
 
 
 Request: TypeAlias = Hello | Submit | Query | Bye
+
+
+_MESSAGES: Final = int(BundleKind.MESSAGES)
+_FRAGMENT: Final = int(BundleKind.FRAGMENT)
+
+
+class Numbering:
+    """The messages of one session: numbers have no gaps, fragments of one follow each other."""
+
+    __slots__ = ("_fragment", "_last")
+
+    def __init__(self) -> None:
+        self._last = -1  # number of the last message taken; the first may have any but 0
+        self._fragment: Bundle | None = None  # the last one taken, unless it ended its message
+
+    @property
+    def unfinished(self) -> int:
+        """Number of the message in fragments whose last has not come; 0 if there is none."""
+        return 0 if self._fragment is None else self._fragment.message
+
+    def check(self, bundle: Bundle) -> None:
+        """Take the next bundle of the session.
+
+        Raises:
+            SessionError: another one had to come.
+        """
+        before = self._fragment
+        if bundle.kind == _FRAGMENT and bundle.index:
+            if before is None or not _continues(before, bundle):
+                raise SessionError(
+                    Code.ILLEGAL_MESSAGE,
+                    f"fragment {bundle.index} of message {bundle.message} out of turn",
+                )
+        else:
+            expected = bundle.message if self._last < 0 else self._last + 1
+            if before is not None or bundle.message != expected or expected == 0:
+                raise SessionError(
+                    Code.ILLEGAL_MESSAGE,
+                    f"message {bundle.message} follows {self._last}, unfinished {self.unfinished}",
+                )
+            more = bundle.count - 1 if bundle.kind == _MESSAGES else 0
+            self._last = bundle.message + more
+        ends = bundle.kind != _FRAGMENT or bundle.index == bundle.count - 1
+        self._fragment = None if ends else bundle
+
+
+def _continues(before: Bundle, bundle: Bundle) -> bool:
+    """Return whether a fragment is the next of the same message."""
+    return (
+        bundle.index == before.index + 1
+        and bundle.message == before.message
+        and bundle.count == before.count
+        and bundle.level == before.level
+        and bundle.flags == before.flags
+        and bundle.groups == before.groups
+    )
+
+
+class Price(NamedTuple):
+    """What a frame costs.
+
+    Attributes:
+        work: units of work.
+        wasted: of these, what no other program wants: who has no rights has no other work done.
+        messages: that it counts for in `messages_per_s`.
+        joins: that it counts for in `joins_per_s`.
+        size: its bytes, for `bytes_per_s`.
+    """
+
+    work: int
+    messages: int = 0
+    joins: int = 0
+    size: int = 0
+    wasted: int = 0
+
+
+FRAME_PRICES: Final[Mapping[FrameKind, Price]] = {
+    FrameKind.HELLO: Price(16, messages=1, wasted=16),  # a CONNECT is ordered, for all daemons
+    FrameKind.BYE: Price(16, messages=1, wasted=16),  # so is a DISCONNECT
+    FrameKind.QUERY: Price(16, messages=1, wasted=16),  # an answer has to be put together
+}
+"""Of frames that hold no bundle."""
+
+BUNDLE_PRICES: Final[Mapping[BundleKind, Price]] = {
+    BundleKind.MESSAGES: Price(1, messages=1),  # for each message
+    BundleKind.FRAGMENT: Price(1, messages=1),  # for the first of its message
+    BundleKind.JOIN: Price(8, messages=1, joins=1),  # all members are told
+    BundleKind.LEAVE: Price(8, messages=1),
+}
+"""Of bundles, by what they hold; a daemon takes no other kinds from clients."""
+
+REFUSED_WORK: Final = 4
+"""What it takes to find out that something is not allowed, and to say so."""
+
+GROUPS_A_UNIT: Final = 16
+"""So many destinations are looked up with one unit of work."""
+
+VIOLATION: Final = Price(16, messages=1, wasted=16)
+"""Of a frame that breaks the protocol: its session ends, with a DISCONNECT."""
+
+_FRAME_HEAD_BYTES: Final = 4
+_BY_KIND: Final = {int(kind): price for kind, price in FRAME_PRICES.items()}
+_BY_BUNDLE: Final = {int(kind): price for kind, price in BUNDLE_PRICES.items()}
+
+
+def price_of_frame(frame: bytes) -> Price:
+    """Return the price of a frame that holds no bundle."""
+    return _BY_KIND[frame[0]]._replace(size=len(frame) + _FRAME_HEAD_BYTES)
+
+
+def price_of_refusal(bundle: Bundle, price: Price) -> Price:
+    """Return what a bundle costs, by its price, if all that is done is to refuse it."""
+    work = REFUSED_WORK + len(bundle.groups) // GROUPS_A_UNIT
+    return price._replace(work=work, wasted=work)
+
+
+def price_of_bundle(bundle: Bundle, frame: bytes) -> Price:
+    """Return the price of a frame with this bundle."""
+    work, messages, joins, _, _ = _BY_BUNDLE[bundle.kind]
+    if bundle.kind == _MESSAGES:
+        messages = bundle.count
+    elif bundle.index:
+        messages = 0
+    work += len(bundle.groups) // GROUPS_A_UNIT
+    return Price(work, messages, joins, len(frame) + _FRAME_HEAD_BYTES)

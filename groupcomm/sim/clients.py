@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from groupcomm.events import Closed, Connected, Event, GroupView, MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
-from groupcomm.session.client import ClientSession
+from groupcomm.session.client_session import ClientSession
 from groupcomm.sim.loop import Loop
 from groupcomm.sim.oracles.contexts import Contexts
 from groupcomm.sim.pipe import Pipe
@@ -166,7 +166,7 @@ class Client:
         """Write what waits, as far as the connection takes it."""
         session, up = self._session, self._up
         while session.pending_bytes and up is not None and (room := up.room()):
-            up.write(session.take(room))
+            up.write(session.pop_output(room))
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the daemon."""
@@ -202,4 +202,4 @@ class Client:
             case Closed():
                 self.connected = False
             case GroupView():
-                self._session.memberships.show(event, self._member)
+                self._session.memberships.update(event, self._member)

@@ -22,7 +22,7 @@ from groupcomm.security.access import Access
 from groupcomm.security.identity import Credentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_IDENTITIES
-from groupcomm.session.daemon import SessionLimits
+from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.sim.clock import Clock
 from groupcomm.sim.connections import Program
 from groupcomm.sim.disk import Disk, DiskRecord

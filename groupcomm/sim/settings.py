@@ -8,7 +8,7 @@ import attrs
 from groupcomm.config.core import CoreConfig, CounterStarts, Timing, Windows
 from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import ConfigError
-from groupcomm.session.daemon import SessionLimits
+from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.sim.faults import Faults, draw_faults, fault_names
 from groupcomm.sim.links import Link, check_links, equal_links
 from groupcomm.sim.loop import random_for

@@ -10,8 +10,8 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import DaemonSession, SessionLimits
-from groupcomm.session.frames import encode_answer, encode_delivery
+from groupcomm.session.daemon_frames import encode_answer, encode_delivery
+from groupcomm.session.daemon_session import DaemonSession, SessionLimits
 from groupcomm.session.requests import Bye, Hello, Query, Request
 from groupcomm.wire.bundle import (
     Bundle,
@@ -63,7 +63,7 @@ class ScriptedDaemon:
         """Read some, write some; when there is nothing to write, tell something new."""
         self._read()
         if not self._unsent:
-            self._unsent = b"".join(self._session.take(1 << 20))
+            self._unsent = b"".join(self._session.pop_output(1 << 20))
         if not self._unsent and ANN in self._groups[CHAT]:
             self._chat()
             return
@@ -105,7 +105,7 @@ class ScriptedDaemon:
             place = self._deliver(ANN, bytes(bundle.body))
             if ordered:
                 self.places[bundle.message] = place
-                self._session.ordered(bundle.message, place)
+                self._session.push_ordered(bundle.message, place)
             return
         (group,) = bundle.groups
         cause = Cause.JOIN if bundle.kind == BundleKind.JOIN else Cause.LEAVE
@@ -155,7 +155,7 @@ class ScriptedDaemon:
             own=who == ANN,
         )
         if who == ANN or ANN in now:
-            self._session.view(shown)
+            self._session.push_view(shown)
             self.told.append(shown)
         return shown
 
@@ -179,9 +179,9 @@ class ScriptedDaemon:
             comes = BOB not in self._groups[CHAT]
             self._change(CHAT, BOB, Cause.JOIN if comes else Cause.LEAVE)
         else:
-            self._session.transition()
+            self._session.push_transition()
             self.told.append(Transition(self._view))
             self._view = self._view._replace(counter=self._view.counter + 1)
             view = DaemonView(id=self._view, daemons=("a", "b"), majority=True)
-            self._session.announce(view)
+            self._session.push_view_id(view)
             self.told.append(view)

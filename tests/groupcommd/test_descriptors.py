@@ -18,13 +18,8 @@ import trio.testing
 from groupcomm.events import Message
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.codes import Code
-from groupcomm.session.frame_reader import FrameReader
-from groupcomm.session.frames import (
-    DAEMON_FRAME_BYTES,
-    FrameKind,
-    decode_closed_untrusted,
-    encode_hello,
-)
+from groupcomm.session.daemon_frames import decode_closed_untrusted
+from groupcomm.session.frames import DAEMON_FRAME_BYTES, FrameKind, FrameReader, encode_hello
 from groupcomm_client import Connection, connect
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd import local_users

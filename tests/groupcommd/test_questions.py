@@ -108,7 +108,7 @@ async def test_who_has_no_rights_is_answered_as_often_as_its_quota_says(
             held = 0
             for _ in range(67):
                 await trio.sleep(FLOOD_S / 67)
-                held = max(held, sum(map(len, session._heard)))
+                held = max(held, sum(map(len, session._input)))
         assert 60 < counted.made <= 10 + 67 + 1, "a burst of a second, and ten more in each"
         assert held <= TURN_BYTES, "the rest waits in its socket"
         assert daemons["a"].service.core.view == daemons["b"].service.core.view == view

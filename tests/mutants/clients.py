@@ -2,7 +2,7 @@
 
 from groupcomm.engine.desk import Desk
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import DaemonSession, State
+from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
 from groupcomm.wire.raw import Raw
 from tests.mutants.mutant import Right, mutant
 
@@ -15,8 +15,8 @@ def desk_loses_the_queue_at_a_goodbye(right: Right) -> Right:
     """What was queued for a client is lost when it says goodbye; what comes then is not."""
 
     def begin_end(self: Desk, session: DaemonSession) -> None:
-        if session.state is State.LEAVING:
-            session.take(session.output_bytes)
+        if session.state is DaemonSessionState.LEAVING:
+            session.pop_output(session.output_bytes)
         right(self, session)
 
     return begin_end

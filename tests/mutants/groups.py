@@ -8,7 +8,7 @@ from groupcomm.events import MemberId, Message
 from groupcomm.groups.audience import Audience
 from groupcomm.groups.groups import Groups
 from groupcomm.groups.table import Member
-from groupcomm.session.daemon import DaemonSession
+from groupcomm.session.daemon_session import DaemonSession
 from groupcomm.session.reassembly import Reassembly
 from groupcomm.session.requests import Submit
 from groupcomm.wire.bundle import Bundle, BundleKind

@@ -14,12 +14,11 @@ from groupcomm.errors import BadDatagram
 from groupcomm.events import DaemonView, Transition
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import private_name
-from groupcomm.session.frame_reader import FrameReader
+from groupcomm.session.daemon_frames import decode_view_id_untrusted, decode_welcome_untrusted
 from groupcomm.session.frames import (
     DAEMON_FRAME_BYTES,
     FrameKind,
-    decode_view_id_untrusted,
-    decode_welcome_untrusted,
+    FrameReader,
     encode_bundle_head,
     encode_bye,
     encode_hello,

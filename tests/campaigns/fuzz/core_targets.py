@@ -30,10 +30,10 @@ from groupcomm.security.opening import Opener
 from groupcomm.security.plain import PlainOpener, PlainSealer
 from groupcomm.security.replay import ReplayWindow
 from groupcomm.security.sealing import Sealer
-from groupcomm.session import causes_frame, frames, principal_frame, refused_frame, view_frame
-from groupcomm.session.client import ClientSession
-from groupcomm.session.daemon import DaemonSession, SessionLimits
-from groupcomm.session.frame_reader import FrameReader
+from groupcomm.session import daemon_frames, frames
+from groupcomm.session.client_session import ClientSession
+from groupcomm.session.daemon_session import DaemonSession, SessionLimits
+from groupcomm.session.frames import FrameReader
 from groupcomm.wire import (
     ack,
     bundle,
@@ -290,42 +290,48 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "session.frames.hello": frame(frames.decode_hello_untrusted, _hello),
     "session.frames.query": frame(frames.decode_query_untrusted, frames.encode_query),
     "session.frames.welcome": frame(
-        frames.decode_welcome_untrusted,
-        lambda value: frames.encode_welcome(value.member, value.bundle_limit),
+        daemon_frames.decode_welcome_untrusted,
+        lambda value: daemon_frames.encode_welcome(value.member, value.bundle_limit),
     ),
-    "session.frames.view_id": frame(frames.decode_view_id_untrusted, frames.encode_view_id),
+    "session.frames.view_id": frame(
+        daemon_frames.decode_view_id_untrusted, daemon_frames.encode_view_id
+    ),
     "session.frames.delivery": frame(
-        frames.decode_delivery_untrusted,
+        daemon_frames.decode_delivery_untrusted,
         lambda value: b"".join(
-            frames.encode_delivery(value[0].name, value[0].connection, *value[1:])
+            daemon_frames.encode_delivery(value[0].name, value[0].connection, *value[1:])
         ),
     ),
     "session.frames.ordered": frame(
-        lambda raw: frames.decode_ordered_untrusted(raw, _VIEW),
-        lambda value: frames.encode_ordered(value.number, value.position, value.transitional),
+        lambda raw: daemon_frames.decode_ordered_untrusted(raw, _VIEW),
+        lambda value: daemon_frames.encode_ordered(
+            value.number, value.position, value.transitional
+        ),
     ),
     "session.frames.undeliverable": frame(
-        lambda raw: frames.decode_undeliverable_untrusted(raw, _VIEW),
-        lambda value: frames.encode_undeliverable(value.number, value.target, value.position),
+        lambda raw: daemon_frames.decode_undeliverable_untrusted(raw, _VIEW),
+        lambda value: daemon_frames.encode_undeliverable(
+            value.number, value.target, value.position
+        ),
     ),
     "session.frames.abort": frame(
-        frames.decode_abort_untrusted, lambda value: frames.encode_abort(*value)
+        daemon_frames.decode_abort_untrusted, lambda value: daemon_frames.encode_abort(*value)
     ),
     "session.frames.closed": frame(
-        frames.decode_closed_untrusted,
-        lambda value: frames.encode_closed(value.code, value.reason),
+        daemon_frames.decode_closed_untrusted,
+        lambda value: daemon_frames.encode_closed(value.code, value.reason),
     ),
-    "session.view_frame.view": frame(
-        lambda raw: view_frame.decode_view_untrusted(raw, _VIEW), view_frame.encode_view
+    "session.daemon_frames.view": frame(
+        lambda raw: daemon_frames.decode_view_untrusted(raw, _VIEW), daemon_frames.encode_view
     ),
-    "session.causes_frame.causes": frame(
-        causes_frame.decode_causes_untrusted, causes_frame.encode_causes
+    "session.daemon_frames.causes": frame(
+        daemon_frames.decode_causes_untrusted, daemon_frames.encode_causes
     ),
-    "session.principal_frame.principal": frame(
-        principal_frame.decode_principal_untrusted, principal_frame.encode_principal
+    "session.daemon_frames.principal": frame(
+        daemon_frames.decode_principal_untrusted, daemon_frames.encode_principal
     ),
-    "session.refused_frame.refused": frame(
-        refused_frame.decode_refused_untrusted, refused_frame.encode_refused
+    "session.daemon_frames.refused": frame(
+        daemon_frames.decode_refused_untrusted, daemon_frames.encode_refused
     ),
     "session.frame_reader": _pieces,
     "session.client": _client,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from groupcomm.level import ServiceLevel
-from groupcomm.session.client import ClientSession
+from groupcomm.session.client_session import ClientSession
 from groupcomm.session.frames import encode_bye, encode_hello, encode_query
 from tests.campaigns.fuzz.port_targets import TOKEN, sealed_core
 from tests.groupcomm.engine.clients import PLENTY, Clients
@@ -33,7 +33,7 @@ def _said() -> bytes:
         session.multicast(("g", "#u#a"), b"data", level=level)
     session.multicast("g", bytes(3000), level=ServiceLevel.AGREED, ordered=True)
     session.leave("g")
-    return session.take(PLENTY) + encode_query("members g") + encode_bye()
+    return session.pop_output(PLENTY) + encode_query("members g") + encode_bye()
 
 
 def port_seeds() -> Iterator[tuple[str, bytes]]:

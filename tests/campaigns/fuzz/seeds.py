@@ -20,7 +20,7 @@ from groupcomm.config.view import Incarnation
 from groupcomm.events import CausalContext, Cause, DaemonView, GroupView, MemberId, Refused
 from groupcomm.groups.announcement import NOTHING, Announcement, cut_announcement
 from groupcomm.security.plain import PlainSealer
-from groupcomm.session import causes_frame, frames, principal_frame, refused_frame, view_frame
+from groupcomm.session import daemon_frames, frames
 from groupcomm.wire.bundle import body_payload
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.destinations import encode_groups
@@ -67,7 +67,7 @@ def _group_view() -> bytes:
         vs_set=(),
         own=True,
     )
-    return view_frame.encode_view(view)
+    return daemon_frames.encode_view(view)
 
 
 def _frames() -> dict[str, bytes]:
@@ -75,14 +75,14 @@ def _frames() -> dict[str, bytes]:
     body = example_bundle().body
     return {
         "hello": frames.encode_hello("ann"),
-        "welcome": frames.encode_welcome(_MEMBER, 1000),
-        "view_id": frames.encode_view_id(_DAEMONS),
-        "delivery": b"".join(frames.encode_delivery("#ann#d1", 2**31, (2**50, 1, 2), body)),
-        "ordered": frames.encode_ordered(7, _POSITION, True),
-        "transition": frames.encode_transition(),
-        "undeliverable": frames.encode_undeliverable(7, "#bob#d2", _POSITION),
-        "abort": frames.encode_abort(_MEMBER, 7),
-        "closed": frames.encode_closed(-8, "too slow"),
+        "welcome": daemon_frames.encode_welcome(_MEMBER, 1000),
+        "view_id": daemon_frames.encode_view_id(_DAEMONS),
+        "delivery": b"".join(daemon_frames.encode_delivery("#ann#d1", 2**31, (2**50, 1, 2), body)),
+        "ordered": daemon_frames.encode_ordered(7, _POSITION, True),
+        "transition": daemon_frames.encode_transition(),
+        "undeliverable": daemon_frames.encode_undeliverable(7, "#bob#d2", _POSITION),
+        "abort": daemon_frames.encode_abort(_MEMBER, 7),
+        "closed": daemon_frames.encode_closed(-8, "too slow"),
     }
 
 
@@ -184,17 +184,17 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     yield "session.frames.query", frames.encode_query("members zürich")[4:]
     for name, frame in to_client.items():
         yield f"session.frames.{name}", frame[4:]
-    yield "session.view_frame.view", _group_view()[4:]
-    causes = causes_frame.encode_causes(_CAUSES)
+    yield "session.daemon_frames.view", _group_view()[4:]
+    causes = daemon_frames.encode_causes(_CAUSES)
     for context in (_CAUSES, CausalContext(7, None, ())):
-        yield "session.causes_frame.causes", causes_frame.encode_causes(context)[4:]
-    principal = principal_frame.encode_principal("unix:größe")
-    yield "session.principal_frame.principal", principal[4:]
+        yield "session.daemon_frames.causes", daemon_frames.encode_causes(context)[4:]
+    principal = daemon_frames.encode_principal("unix:größe")
+    yield "session.daemon_frames.principal", principal[4:]
     for refused in (
         Refused(number=7, count=3, verb="send", group="größe", principal="cert:ann"),
         Refused(number=0, count=1, verb="join", group="g", principal="", quota=True),
     ):
-        yield "session.refused_frame.refused", refused_frame.encode_refused(refused)[4:]
+        yield "session.daemon_frames.refused", daemon_frames.encode_refused(refused)[4:]
     yield "session.frame_reader", b"\x05" + hello + frames.encode_bye()
     told = [frame for name, frame in to_client.items() if name != "closed"]
     yield (

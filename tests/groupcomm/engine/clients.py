@@ -18,8 +18,8 @@ from groupcomm.engine import (
 )
 from groupcomm.events import Closed, Event
 from groupcomm.membership.states import State
-from groupcomm.session.client import ClientSession
-from groupcomm.session.daemon import SessionLimits
+from groupcomm.session.client_session import ClientSession
+from groupcomm.session.daemon_session import SessionLimits
 
 PLENTY = 1 << 30
 
@@ -86,7 +86,7 @@ class Clients:
 
     def said(self, connection: int) -> ClientBytes:
         """What a client has to say."""
-        return ClientBytes(connection, self.sessions[connection].take(PLENTY))
+        return ClientBytes(connection, self.sessions[connection].pop_output(PLENTY))
 
     def heard(self, connection: int) -> list[Event]:
         """What a client is told."""

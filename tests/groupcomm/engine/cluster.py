@@ -25,7 +25,7 @@ from groupcomm.engine import (
 )
 from groupcomm.events import Event
 from groupcomm.membership.states import State
-from groupcomm.session.client import ClientSession
+from groupcomm.session.client_session import ClientSession
 
 PLENTY = 1 << 30
 DELAY_S = 0.0005
@@ -42,7 +42,7 @@ class Program:
 
     def say(self) -> list[Input]:
         """What it has for its daemon."""
-        data = self.session.take(PLENTY)
+        data = self.session.pop_output(PLENTY)
         return [ClientBytes(self.connection, data)] if data else []
 
     def read(self) -> None:

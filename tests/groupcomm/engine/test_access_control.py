@@ -301,7 +301,7 @@ def test_no_part_of_a_large_message_that_is_refused_gets_through(reload: bool) -
     clients.talk(bob)
     govern(clients, rules(("cert:bob", "*", Verb.JOIN)))
     number = clients.sessions[ann].multicast("g", bytes(200_000), level=AGREED)
-    data = clients.sessions[ann].take(100_000)
+    data = clients.sessions[ann].pop_output(100_000)
     clients.step(ClientBytes(ann, data))
     if reload:
         govern(clients, ALL)
@@ -322,7 +322,7 @@ def test_a_large_message_that_has_begun_is_finished_whatever_the_rules_say_then(
     clients.sessions[ann].join("g")
     clients.talk(ann)
     clients.sessions[ann].multicast("g", bytes(200_000), level=AGREED)
-    clients.step(ClientBytes(ann, clients.sessions[ann].take(100_000)))
+    clients.step(ClientBytes(ann, clients.sessions[ann].pop_output(100_000)))
     govern(clients, rules(("cert:ann", "g", Verb.JOIN)))
     assert [type(event) for event in clients.talk(ann)] == [Message]
 
@@ -339,7 +339,7 @@ def test_a_leave_of_a_group_that_nobody_joined_is_dropped_without_a_word() -> No
         frames += encode_bundle_head(len(body), False) + body
     clients.step(ClientBytes(rude, frames))
     desk = clients.core.desk
-    assert not desk.sessions[rude].waits
+    assert not desk.sessions[rude].has_input
     assert desk.sessions[rude].backlog_bytes == 0
     assert clients.core.operation is not None
     assert clients.core.operation.streams[0].held == before
@@ -350,7 +350,7 @@ def test_a_client_that_does_not_know_of_refusals_is_told_by_the_end_of_its_sessi
     clients = Clients()
     govern(clients, FORBIDDEN)
     old = clients.start("old", principal="cert:old")
-    clients.sessions[old].take(1 << 20)
+    clients.sessions[old].pop_output(1 << 20)
     clients.step(ClientBytes(old, encode_hello("old")))
     clients.heard(old)
     clients.sessions[old].multicast("g", b"x", level=AGREED)

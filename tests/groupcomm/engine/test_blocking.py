@@ -3,7 +3,7 @@
 from math import inf
 
 from groupcomm.engine.blocking import Blocking
-from groupcomm.session.daemon import DaemonSession, SessionLimits
+from groupcomm.session.daemon_session import DaemonSession, SessionLimits
 
 LIMIT_S = 10.0
 FULL = (bytes(200),)
@@ -30,12 +30,12 @@ def test_each_is_late_in_its_turn() -> None:
 def test_who_has_read_has_all_its_time_again() -> None:
     blocking, slow = Blocking(), session(1)
     blocking.add(slow, 0.0, LIMIT_S)
-    slow.take(1000)
+    slow.pop_output(1000)
     assert not blocking
     slow.push(*FULL)
     blocking.add(slow, 9.0, LIMIT_S)
     assert blocking.late(10.0, LIMIT_S) == []
     assert blocking.due == 19.0
-    slow.take(1000)
+    slow.pop_output(1000)
     assert blocking.late(19.0, LIMIT_S) == []
     assert blocking.due == inf

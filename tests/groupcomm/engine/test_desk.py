@@ -11,7 +11,7 @@ from groupcomm.engine.user_names import PATIENCE_S
 from groupcomm.events import Closed, Connected, DaemonView, Event, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import SessionLimits, State
+from groupcomm.session.daemon_session import DaemonSessionState, SessionLimits
 from tests.groupcomm.engine.clients import Clients
 
 UNRELIABLE, RELIABLE, FIFO, _, AGREED, SAFE = ServiceLevel
@@ -235,7 +235,7 @@ def blocked_by_a_goodbye() -> tuple[Clients, int]:
     clients.sessions[slow].close()
     desk.feed(clients.said(slow))
     desk.intake.serve(0.0)
-    assert desk.sessions[slow].state is State.LEAVING
+    assert desk.sessions[slow].state is DaemonSessionState.LEAVING
     assert desk.blocking
     return clients, slow
 
@@ -257,7 +257,7 @@ def test_a_client_that_is_too_slow_after_its_goodbye_is_closed_like_others() -> 
     desk.feed(clients.said(slow))
     desk.intake.serve(0.0)
     while not desk.sessions[slow].closed:
-        assert desk.sessions[slow].state is State.LEAVING
+        assert desk.sessions[slow].state is DaemonSessionState.LEAVING
         desk.abort([slow], MemberId("#u#a", sender), 1)
     clients.step(ClientBytes(sender, b""))
     assert clients.ended == [slow]

@@ -10,17 +10,11 @@ from groupcomm.errors import SessionError
 from groupcomm.level import ServiceLevel
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import DaemonSession, SessionLimits, State
-from groupcomm.session.frames import (
-    FrameKind,
-    encode_answer,
-    encode_bye,
-    encode_hello,
-    encode_query,
-)
-from groupcomm.session.prices import FRAME_PRICES
-from groupcomm.session.replies import MOST_REPLIES
-from groupcomm.session.requests import Query, Request
+from groupcomm.session.daemon_frames import encode_answer
+from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
+from groupcomm.session.frames import FrameKind, encode_bye, encode_hello, encode_query
+from groupcomm.session.outbox import MOST_REPLIES
+from groupcomm.session.requests import FRAME_PRICES, Query, Request
 from tests.groupcomm.engine.clients import Clients
 from tests.groupcomm.session.pair import DAEMONS
 
@@ -73,21 +67,21 @@ class Room:
         session.receive(encode_hello(f"u{number}"))
         session.connect(f"#u{number}#a")
         session.welcome(1000, DAEMONS)
-        session.take(1 << 20)
+        session.pop_output(1 << 20)
         return session
 
     def say(self, number: int, *texts: str) -> None:
         """A session sends queries, all at once."""
-        self.sessions[number].hear(b"".join(map(encode_query, texts)))
+        self.sessions[number].buffer(b"".join(map(encode_query, texts)))
         self.intake.add(self.sessions[number])
 
     def answer(self, number: int, *, read: bool = True) -> None:
         """Its question is answered, and perhaps the answer read."""
         session = self.sessions[number]
         session.push(encode_answer(b"{}"))
-        session.replied(answer=True)
+        session.note_reply(answer=True)
         if read:
-            session.take(1 << 20)
+            session.pop_output(1 << 20)
 
 
 def admitted(room: Room, principals: Iterable[str]) -> None:
@@ -158,7 +152,7 @@ def test_one_question_at_a_time_and_the_next_once_its_answer_was_read() -> None:
     room.answer(1, read=False)
     room.intake.serve(STALL_S)
     assert room.done == [1], "the answer was not read"
-    room.sessions[1].take(1 << 20)
+    room.sessions[1].pop_output(1 << 20)
     room.intake.serve(2 * STALL_S)
     assert room.done == [1, 1]
     assert room.sessions[1].output_bytes == 0
@@ -170,12 +164,12 @@ def test_who_does_not_read_what_is_refused_is_not_listened_to() -> None:
     for number in range(MOST_REPLIES):
         assert not session.stalled, number
         session.push(b"refused")
-        session.replied()
+        session.note_reply()
     assert session.stalled
-    session.take(7)
+    session.pop_output(7)
     assert not session.stalled
     session.push(b"x")
-    session.replied()
+    session.note_reply()
     assert session.stalled
     session.lose_client()
     assert not session.stalled, "nobody reads it any more"
@@ -222,7 +216,7 @@ def test_frames_that_are_wrong_cost_too_and_end_one_session() -> None:
     admitted(room, ["p"] * 5)
     for number in range(4):
         room.say(number, "wrong")
-    room.sessions[4].hear(b"\xff\xff\xff\xff")
+    room.sessions[4].buffer(b"\xff\xff\xff\xff")
     room.intake.add(room.sessions[4])
     for _ in range(6):
         room.intake.serve(0.0)
@@ -239,7 +233,7 @@ def test_what_came_before_the_end_of_a_stream_still_counts() -> None:
         clients.sessions[sender].multicast(["g"], b"", level=AGREED, ordered=True)
     clients.core.desk.feed(clients.said(sender))
     clients.core.desk.feed(ClientGone(sender))
-    assert clients.core.desk.sessions[sender].state is State.DRAINING
+    assert clients.core.desk.sessions[sender].state is DaemonSessionState.DRAINING
     taken = clients.core.desk.traffic
     clients.step()
     assert taken.taken == 3 * STEP_WORK
@@ -275,7 +269,7 @@ def test_bytes_that_are_no_frame_yet_are_not_waited_for() -> None:
     clients.step(ClientBytes(number, encode_hello("slow")[:5]))
     session = clients.core.desk.sessions[number]
     assert session.reading
-    assert not session.waits
+    assert not session.has_input
     clients.step(ClientBytes(number, encode_hello("slow")[5:]))
     assert desk_users(clients) == ["slow"]
 

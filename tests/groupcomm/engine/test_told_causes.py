@@ -63,7 +63,7 @@ def test_who_did_not_ask_is_told_nothing_and_its_frames_are_as_ever() -> None:
     room.clients.heard(room.other)
     room.send(*LEVELS)
     sessions = room.clients.core.desk.sessions
-    asked, other = (b"".join(sessions[one].take(PLENTY)) for one in (room.asking, room.other))
+    asked, other = (b"".join(sessions[one].pop_output(PLENTY)) for one in (room.asking, room.other))
     reader = room.clients.sessions[room.other]
     assert {causes for _, causes in causes_of(reader.receive(other))} == {None}
     kinds = [[frame[0] for frame in _frames(output)] for output in (asked, other)]

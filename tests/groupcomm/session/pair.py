@@ -3,9 +3,9 @@
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.events import DaemonView, Event
 from groupcomm.level import ServiceLevel
-from groupcomm.session.client import ClientSession
-from groupcomm.session.daemon import DaemonSession, SessionLimits
-from groupcomm.session.frames import Parts, encode_delivery
+from groupcomm.session.client_session import ClientSession
+from groupcomm.session.daemon_frames import Parts, encode_delivery
+from groupcomm.session.daemon_session import DaemonSession, SessionLimits
 from groupcomm.session.requests import Submit
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.raw import Raw
@@ -34,14 +34,14 @@ class Pair:
         self.client = ClientSession("ann", start_message=start_message)
         self.daemon = DaemonSession(connection, limits=limits or SessionLimits())
         self.time = 0
-        self.daemon.receive(self.client.take(PLENTY))
+        self.daemon.receive(self.client.pop_output(PLENTY))
         self.daemon.connect("#ann#d1")
         self.daemon.welcome(bundle_limit, DAEMONS)
         self.opening = self.events()
 
     def submits(self) -> list[Submit]:
         """What the daemon gets of all that the client has sent."""
-        requests = self.daemon.receive(self.client.take(PLENTY))
+        requests = self.daemon.receive(self.client.pop_output(PLENTY))
         assert all(isinstance(request, Submit) for request in requests)
         return [request for request in requests if isinstance(request, Submit)]
 
@@ -65,7 +65,7 @@ class Pair:
 
     def output(self) -> bytes:
         """All that the daemon has for the client."""
-        return b"".join(self.daemon.take(PLENTY))
+        return b"".join(self.daemon.pop_output(PLENTY))
 
     def echo(self) -> list[Event]:
         """Send all, deliver all."""

@@ -6,8 +6,8 @@ from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
-from groupcomm.session.client import OUTPUT_CAP_BYTES
-from groupcomm.session.daemon import SessionLimits
+from groupcomm.session.client_session import OUTPUT_CAP_BYTES
+from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.wire.bundle import BODY_HEAD_BYTES, SELF_DISCARD, Bundle, BundleKind
 from groupcomm.wire.messages import FRAGMENT_HEAD_BYTES, MESSAGE_HEAD_BYTES
 from tests.groupcomm.session.pair import PLENTY, Pair
@@ -154,14 +154,14 @@ def test_take_stops_at_its_limit_and_goes_on_in_order() -> None:
     pair = Pair(bundle_limit=1000)
     pair.client.multicast("g", b"x" * 5000, level=AGREED)
     pair.client.join("g")
-    taken = [pair.client.take(1)]
+    taken = [pair.client.pop_output(1)]
     assert len(taken[0]) == 1000 + 6
     while pair.client.pending_bytes:
-        taken.append(pair.client.take(1500))
+        taken.append(pair.client.pop_output(1500))
         assert len(taken[-1]) <= 1500 + 1000 + 6
     requests = [request for data in taken for request in pair.daemon.receive(data)]
     assert len(requests) == 7
-    assert pair.client.take(1500) == b""
+    assert pair.client.pop_output(1500) == b""
 
 
 def test_a_message_of_the_greatest_size_goes_through_and_one_byte_more_does_not() -> None:
@@ -183,7 +183,7 @@ def test_a_full_output_makes_the_sender_wait() -> None:
     while pair.client.writable:
         pair.client.multicast("g", data, level=AGREED)
     assert pair.client.pending_bytes == OUTPUT_CAP_BYTES
-    pair.client.take(1)
+    pair.client.pop_output(1)
     assert pair.client.writable
-    pair.client.take(PLENTY)
+    pair.client.pop_output(PLENTY)
     assert pair.client.pending_bytes == 0

@@ -22,11 +22,16 @@ from groupcomm.events import (
     Ordered,
     Undeliverable,
 )
-from groupcomm.session import frames
-from groupcomm.session.causes_frame import decode_causes_untrusted, encode_causes
-from groupcomm.session.frame_reader import FrameReader
-from groupcomm.session.principal_frame import decode_principal_untrusted, encode_principal
-from groupcomm.session.view_frame import decode_view_untrusted, encode_view
+from groupcomm.session import daemon_frames, frames
+from groupcomm.session.daemon_frames import (
+    decode_causes_untrusted,
+    decode_principal_untrusted,
+    decode_view_untrusted,
+    encode_causes,
+    encode_principal,
+    encode_view,
+)
+from groupcomm.session.frames import FrameReader
 
 EDGES = [st.integers(edge - 2, edge + 2) for edge in (2**31, 2**32, 2**63)]
 U64 = st.one_of(st.integers(0, 2**64 - 1), *EDGES)
@@ -91,33 +96,41 @@ def test_a_hello_of_another_version_may_look_otherwise_behind_it() -> None:
 
 @given(member=MEMBERS, limit=st.integers(frames.MIN_BUNDLE_LIMIT, 2**32 - 1))
 def test_welcome_comes_back(member: MemberId, limit: int) -> None:
-    frame = only_frame(frames.encode_welcome(member, limit))
+    frame = only_frame(daemon_frames.encode_welcome(member, limit))
     expected = Connected(member=member, bundle_limit=limit)
-    assert frames.decode_welcome_untrusted(frame) == expected
+    assert daemon_frames.decode_welcome_untrusted(frame) == expected
 
 
 def test_a_welcome_with_too_small_a_limit_is_refused() -> None:
-    frame = only_frame(frames.encode_welcome(MemberId("#a#b", 1), frames.MIN_BUNDLE_LIMIT - 1))
+    frame = only_frame(
+        daemon_frames.encode_welcome(MemberId("#a#b", 1), frames.MIN_BUNDLE_LIMIT - 1)
+    )
     with pytest.raises(BadDatagram, match="bundles of 299 bytes"):
-        frames.decode_welcome_untrusted(frame)
+        daemon_frames.decode_welcome_untrusted(frame)
 
 
 @given(view=DAEMON_VIEWS)
 def test_a_view_of_daemons_comes_back_and_is_named_by_its_first(view: DaemonView) -> None:
-    assert frames.decode_view_id_untrusted(only_frame(frames.encode_view_id(view))) == view
+    assert (
+        daemon_frames.decode_view_id_untrusted(only_frame(daemon_frames.encode_view_id(view)))
+        == view
+    )
 
 
 def test_a_view_of_as_many_daemons_as_there_may_be_comes_back() -> None:
     names = tuple(f"{number:0255}" for number in range(MAX_DAEMONS))
     view = DaemonView(id=ViewId(1, names[0], 2), daemons=names, majority=None)
-    assert frames.decode_view_id_untrusted(only_frame(frames.encode_view_id(view))) == view
+    assert (
+        daemon_frames.decode_view_id_untrusted(only_frame(daemon_frames.encode_view_id(view)))
+        == view
+    )
 
 
 def test_a_view_without_daemons_or_with_another_majority_is_refused() -> None:
-    head = frames.encode_view_id(SOME_DAEMONS)[4:21]
+    head = daemon_frames.encode_view_id(SOME_DAEMONS)[4:21]
     for majority, rest in ((0, b"\0\0"), (3, b"\0\1\1a"), (1, b"\xff\xff\1a")):
         with pytest.raises(BadDatagram):
-            frames.decode_view_id_untrusted(head + bytes((majority,)) + rest)
+            daemon_frames.decode_view_id_untrusted(head + bytes((majority,)) + rest)
 
 
 @given(context=CONTEXTS)
@@ -134,13 +147,13 @@ def test_causes_that_are_told_only_in_part_are_refused() -> None:
 
 
 def test_an_ordered_frame_says_yes_or_no() -> None:
-    frame = only_frame(frames.encode_ordered(1, SOME_POSITION, True))
+    frame = only_frame(daemon_frames.encode_ordered(1, SOME_POSITION, True))
     with pytest.raises(BadDatagram):
-        frames.decode_ordered_untrusted(frame[:-1] + b"\2", SOME_VIEW)
+        daemon_frames.decode_ordered_untrusted(frame[:-1] + b"\2", SOME_VIEW)
 
 
 def test_a_transition_is_its_kind_alone() -> None:
-    assert only_frame(frames.encode_transition()) == bytes((frames.FrameKind.TRANSITION,))
+    assert only_frame(daemon_frames.encode_transition()) == bytes((frames.FrameKind.TRANSITION,))
 
 
 @given(
@@ -148,19 +161,21 @@ def test_a_transition_is_its_kind_alone() -> None:
     parts=st.one_of(st.none(), st.tuples(U64, U16, U16)),
     body=st.binary(max_size=50),
 )
-def test_a_delivery_comes_back(sender: MemberId, parts: frames.Parts | None, body: bytes) -> None:
-    data = frames.encode_delivery(sender.name, sender.connection, parts, body)
-    decoded = frames.decode_delivery_untrusted(only_frame(b"".join(data)))
+def test_a_delivery_comes_back(
+    sender: MemberId, parts: daemon_frames.Parts | None, body: bytes
+) -> None:
+    data = daemon_frames.encode_delivery(sender.name, sender.connection, parts, body)
+    decoded = daemon_frames.decode_delivery_untrusted(only_frame(b"".join(data)))
     assert decoded == (sender, parts, memoryview(body))
 
 
 def test_the_cache_of_senders_is_bounded() -> None:
-    for number in range(frames._CACHED_SENDERS + 5):
-        data = frames.encode_delivery("#a#d", number, None, b"")
-        assert frames.decode_delivery_untrusted(only_frame(b"".join(data)))[0] == MemberId(
+    for number in range(daemon_frames._CACHED_SENDERS + 5):
+        data = daemon_frames.encode_delivery("#a#d", number, None, b"")
+        assert daemon_frames.decode_delivery_untrusted(only_frame(b"".join(data)))[0] == MemberId(
             "#a#d", number
         )
-    assert 0 < len(frames._senders_cache) <= frames._CACHED_SENDERS
+    assert 0 < len(daemon_frames._senders_cache) <= daemon_frames._CACHED_SENDERS
 
 
 @given(view=GROUP_VIEWS)
@@ -172,19 +187,21 @@ def test_a_group_view_comes_back(view: GroupView) -> None:
 def test_fates_of_messages_come_back(
     number: int, position: Position, target: str, late: bool
 ) -> None:
-    frame = only_frame(frames.encode_ordered(number, position, late))
+    frame = only_frame(daemon_frames.encode_ordered(number, position, late))
     ordered = Ordered(number=number, position=position, transitional=late)
-    assert frames.decode_ordered_untrusted(frame, position.view) == ordered
-    frame = only_frame(frames.encode_undeliverable(number, target, position))
+    assert daemon_frames.decode_ordered_untrusted(frame, position.view) == ordered
+    frame = only_frame(daemon_frames.encode_undeliverable(number, target, position))
     lost = Undeliverable(number=number, target=target, position=position)
-    assert frames.decode_undeliverable_untrusted(frame, position.view) == lost
+    assert daemon_frames.decode_undeliverable_untrusted(frame, position.view) == lost
 
 
 @given(sender=MEMBERS, number=U64, code=st.integers(-(2**31), 2**31 - 1), reason=st.text())
 def test_abort_and_closed_come_back(sender: MemberId, number: int, code: int, reason: str) -> None:
-    frame = only_frame(frames.encode_abort(sender, number))
-    assert frames.decode_abort_untrusted(frame) == (sender, number)
-    told = frames.decode_closed_untrusted(only_frame(frames.encode_closed(code, reason)))
+    frame = only_frame(daemon_frames.encode_abort(sender, number))
+    assert daemon_frames.decode_abort_untrusted(frame) == (sender, number)
+    told = daemon_frames.decode_closed_untrusted(
+        only_frame(daemon_frames.encode_closed(code, reason))
+    )
     assert told == Closed(code=code, reason=reason.encode(errors="replace").decode())
 
 
@@ -203,17 +220,17 @@ GROUP_VIEW = GroupView(
 )
 DECODERS: list[tuple[bytes, Callable[[bytes], object]]] = [
     (frames.encode_hello("ann"), frames.decode_hello_untrusted),
-    (frames.encode_welcome(MEMBER, 1000), frames.decode_welcome_untrusted),
-    (frames.encode_view_id(SOME_DAEMONS), frames.decode_view_id_untrusted),
+    (daemon_frames.encode_welcome(MEMBER, 1000), daemon_frames.decode_welcome_untrusted),
+    (daemon_frames.encode_view_id(SOME_DAEMONS), daemon_frames.decode_view_id_untrusted),
     (
-        frames.encode_ordered(1, SOME_POSITION),
-        lambda frame: frames.decode_ordered_untrusted(frame, SOME_VIEW),
+        daemon_frames.encode_ordered(1, SOME_POSITION),
+        lambda frame: daemon_frames.decode_ordered_untrusted(frame, SOME_VIEW),
     ),
     (
-        frames.encode_undeliverable(1, "#a#d", SOME_POSITION),
-        lambda frame: frames.decode_undeliverable_untrusted(frame, SOME_VIEW),
+        daemon_frames.encode_undeliverable(1, "#a#d", SOME_POSITION),
+        lambda frame: daemon_frames.decode_undeliverable_untrusted(frame, SOME_VIEW),
     ),
-    (frames.encode_abort(MEMBER, 1), frames.decode_abort_untrusted),
+    (daemon_frames.encode_abort(MEMBER, 1), daemon_frames.decode_abort_untrusted),
     (encode_causes(CausalContext(7, Stamp(8, 1), (9, 10))), decode_causes_untrusted),
     (encode_principal("unix:ann"), decode_principal_untrusted),
     (encode_view(GROUP_VIEW), lambda frame: decode_view_untrusted(frame, SOME_VIEW)),
@@ -246,9 +263,9 @@ def test_any_bytes_decode_or_are_bad(data: st.DataObject, rest: bytes) -> None:
 @given(head=st.binary(min_size=1, max_size=60))
 def test_any_bytes_are_a_delivery_or_bad(head: bytes) -> None:
     with contextlib.suppress(BadDatagram):
-        frames.decode_delivery_untrusted(head)
+        daemon_frames.decode_delivery_untrusted(head)
     with contextlib.suppress(BadDatagram):
-        frames.decode_closed_untrusted(head)
+        daemon_frames.decode_closed_untrusted(head)
 
 
 def test_a_long_list_of_members_that_is_not_there_allocates_nothing() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import DaemonSession, SessionLimits, State
+from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
 from groupcomm.session.frames import encode_bye, encode_hello, encode_query
 from tests.groupcomm.session.pair import DAEMONS, PLENTY
 
@@ -36,7 +36,7 @@ def opened() -> DaemonSession:
 
 def draining() -> DaemonSession:
     session = opened()
-    session.hear(encode_query("status"))
+    session.buffer(encode_query("status"))
     session.lose_client()
     return session
 
@@ -72,25 +72,25 @@ def closed() -> DaemonSession:
 
 
 MAKERS = {
-    State.NEW: new,
-    State.GREETED: greeted,
-    State.CONNECTING: connecting,
-    State.OPEN: opened,
-    State.DRAINING: draining,
-    State.WITHDRAWING: withdrawing,
-    State.LEAVING: leaving,
-    State.CLOSING: closing,
-    State.GONE: gone,
-    State.CLOSED: closed,
+    DaemonSessionState.NEW: new,
+    DaemonSessionState.GREETED: greeted,
+    DaemonSessionState.CONNECTING: connecting,
+    DaemonSessionState.OPEN: opened,
+    DaemonSessionState.DRAINING: draining,
+    DaemonSessionState.WITHDRAWING: withdrawing,
+    DaemonSessionState.LEAVING: leaving,
+    DaemonSessionState.CLOSING: closing,
+    DaemonSessionState.GONE: gone,
+    DaemonSessionState.CLOSED: closed,
 }
 
 
-@pytest.mark.parametrize("state", State)
-def test_each_state_is_reached(state: State) -> None:
+@pytest.mark.parametrize("state", DaemonSessionState)
+def test_each_state_is_reached(state: DaemonSessionState) -> None:
     session = MAKERS[state]()
     assert session.state is state
-    assert session.is_known == (State.CONNECTING <= state <= State.GONE)
-    assert (session.member is not None) == (state >= State.CONNECTING)
+    assert session.is_known == (DaemonSessionState.CONNECTING <= state <= DaemonSessionState.GONE)
+    assert (session.member is not None) == (state >= DaemonSessionState.CONNECTING)
 
 
 def end(session: DaemonSession) -> None:
@@ -113,46 +113,58 @@ def lose_client(session: DaemonSession) -> None:
     session.lose_client()
 
 
-TABLE: list[tuple[Callable[[DaemonSession], None], dict[State, State]]] = [
+TABLE: list[
+    tuple[Callable[[DaemonSession], None], dict[DaemonSessionState, DaemonSessionState]]
+] = [
     (
         say_goodbye,
         {
-            State.GREETED: State.CLOSED,
-            State.CONNECTING: State.WITHDRAWING,
-            State.OPEN: State.LEAVING,
-            State.DRAINING: State.GONE,
+            DaemonSessionState.GREETED: DaemonSessionState.CLOSED,
+            DaemonSessionState.CONNECTING: DaemonSessionState.WITHDRAWING,
+            DaemonSessionState.OPEN: DaemonSessionState.LEAVING,
+            DaemonSessionState.DRAINING: DaemonSessionState.GONE,
         },
     ),
     (
         end,
         {
-            State.NEW: State.CLOSED,
-            State.GREETED: State.CLOSED,
-            State.CONNECTING: State.CLOSING,
-            State.OPEN: State.CLOSING,
-            State.DRAINING: State.GONE,
-            State.CLOSING: State.CLOSING,
-            State.GONE: State.GONE,
-            State.CLOSED: State.CLOSED,
+            DaemonSessionState.NEW: DaemonSessionState.CLOSED,
+            DaemonSessionState.GREETED: DaemonSessionState.CLOSED,
+            DaemonSessionState.CONNECTING: DaemonSessionState.CLOSING,
+            DaemonSessionState.OPEN: DaemonSessionState.CLOSING,
+            DaemonSessionState.DRAINING: DaemonSessionState.GONE,
+            DaemonSessionState.CLOSING: DaemonSessionState.CLOSING,
+            DaemonSessionState.GONE: DaemonSessionState.GONE,
+            DaemonSessionState.CLOSED: DaemonSessionState.CLOSED,
         },
     ),
-    (overflow, {State.OPEN: State.CLOSING, State.LEAVING: State.CLOSING}),
+    (
+        overflow,
+        {
+            DaemonSessionState.OPEN: DaemonSessionState.CLOSING,
+            DaemonSessionState.LEAVING: DaemonSessionState.CLOSING,
+        },
+    ),
     (
         lose_client,
         {
-            State.NEW: State.CLOSED,
-            State.GREETED: State.CLOSED,
-            State.CONNECTING: State.GONE,
-            State.OPEN: State.GONE,
-            State.WITHDRAWING: State.GONE,
-            State.LEAVING: State.GONE,
-            State.CLOSING: State.GONE,
-            State.CLOSED: State.CLOSED,
+            DaemonSessionState.NEW: DaemonSessionState.CLOSED,
+            DaemonSessionState.GREETED: DaemonSessionState.CLOSED,
+            DaemonSessionState.CONNECTING: DaemonSessionState.GONE,
+            DaemonSessionState.OPEN: DaemonSessionState.GONE,
+            DaemonSessionState.WITHDRAWING: DaemonSessionState.GONE,
+            DaemonSessionState.LEAVING: DaemonSessionState.GONE,
+            DaemonSessionState.CLOSING: DaemonSessionState.GONE,
+            DaemonSessionState.CLOSED: DaemonSessionState.CLOSED,
         },
     ),
     (
         disconnect,
-        {State.LEAVING: State.CLOSED, State.CLOSING: State.CLOSED, State.GONE: State.CLOSED},
+        {
+            DaemonSessionState.LEAVING: DaemonSessionState.CLOSED,
+            DaemonSessionState.CLOSING: DaemonSessionState.CLOSED,
+            DaemonSessionState.GONE: DaemonSessionState.CLOSED,
+        },
     ),
 ]
 
@@ -160,10 +172,10 @@ TABLE: list[tuple[Callable[[DaemonSession], None], dict[State, State]]] = [
 @pytest.mark.parametrize(
     ("event", "before", "after"),
     [(event, *change) for event, changes in TABLE for change in changes.items()],
-    ids=lambda value: value.name if isinstance(value, State) else value.__name__,
+    ids=lambda value: value.name if isinstance(value, DaemonSessionState) else value.__name__,
 )
 def test_an_event_leads_to_the_next_state(
-    event: Callable[[DaemonSession], None], before: State, after: State
+    event: Callable[[DaemonSession], None], before: DaemonSessionState, after: DaemonSessionState
 ) -> None:
     session = MAKERS[before]()
     event(session)
@@ -173,7 +185,7 @@ def test_an_event_leads_to_the_next_state(
 @pytest.mark.parametrize("make", [closing, gone, closed])
 def test_behind_the_end_nothing_is_told(make: Callable[[], DaemonSession]) -> None:
     session = make()
-    session.take(PLENTY)
+    session.pop_output(PLENTY)
     assert not session.push(b"never")
     assert session.output_bytes == 0
 
@@ -191,4 +203,4 @@ def test_what_came_before_the_client_was_lost_is_looked_at() -> None:
     assert session.next_request() is not None
     assert session.next_request() is None
     session.finish()
-    assert session.state is State.GONE
+    assert session.state is DaemonSessionState.GONE

@@ -5,7 +5,7 @@ import pytest
 from groupcomm.clocks.stamp import Position
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Cause, GroupView, MemberId
-from groupcomm.session.memberships import Memberships
+from groupcomm.session.client_session import Memberships
 from tests.groupcomm.session.pair import VIEW
 
 ANN, BOB = MemberId("#ann#d1", 1), MemberId("#bob#d2", 5)
@@ -27,13 +27,13 @@ def test_a_session_asks_then_is_a_member_then_asks_to_leave() -> None:
     memberships = Memberships()
     memberships.join("g")
     assert (memberships.asked, memberships.views) == ({"g"}, {})
-    assert memberships.show(view(BOB, ANN), ANN)
+    assert memberships.update(view(BOB, ANN), ANN)
     assert memberships.views == {"g": view(BOB, ANN)}
     memberships.leave("g")
     assert memberships.asked == set()
-    assert memberships.show(view(ANN, at=2), ANN), "it is a member until it is told otherwise"
+    assert memberships.update(view(ANN, at=2), ANN), "it is a member until it is told otherwise"
     assert memberships.views == {"g": view(ANN, at=2)}
-    assert not memberships.show(view(BOB, at=3), ANN)
+    assert not memberships.update(view(BOB, at=3), ANN)
     assert memberships.views == {}
 
 

@@ -102,7 +102,7 @@ def test_both_directions_may_come_in_any_pieces(
 ) -> None:
     pair = Pair(bundle_limit=limit)
     sent = [(pair.client.multicast(**call), call) for call in calls[:3]]  # type: ignore[arg-type]
-    stream = pair.client.take(PLENTY)
+    stream = pair.client.pop_output(PLENTY)
     for start in range(0, len(stream), size):
         for request in pair.daemon.receive(stream[start : start + size]):
             pair.daemon.push(pair.delivery(request.bundle))  # type: ignore[union-attr]

@@ -5,10 +5,10 @@ import pytest
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.events import CausalContext, Closed, MemberId, Message
 from groupcomm.level import ServiceLevel
-from groupcomm.session.causes_frame import encode_causes
-from groupcomm.session.client import ClientSession
-from groupcomm.session.daemon import DaemonSession, SessionLimits
-from groupcomm.session.frames import Capability, encode_hello, encode_view_id, encode_welcome
+from groupcomm.session.client_session import ClientSession
+from groupcomm.session.daemon_frames import encode_causes, encode_view_id, encode_welcome
+from groupcomm.session.daemon_session import DaemonSession, SessionLimits
+from groupcomm.session.frames import Capability, encode_hello
 from groupcomm.session.requests import Hello
 from groupcomm.wire.bundle import BundleKind, encode_body
 from groupcomm.wire.messages import encode_fragment
@@ -61,7 +61,7 @@ def test_a_daemon_knows_who_asks_and_ignores_bits_that_it_does_not_know(
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_client_asks_by_its_hello(asked: bool) -> None:
     bits = Capability.REFUSALS | (Capability.CAUSES if asked else 0)
-    assert ClientSession("ann", causes=asked).take(PLENTY) == encode_hello("ann", bits)
+    assert ClientSession("ann", causes=asked).pop_output(PLENTY) == encode_hello("ann", bits)
 
 
 def test_messages_have_the_causes_that_stand_before_their_bundle() -> None:

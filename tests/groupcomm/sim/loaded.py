@@ -26,8 +26,8 @@ from groupcomm.engine import (
 )
 from groupcomm.events import Message
 from groupcomm.membership.states import State
-from groupcomm.session.client import ClientSession
-from groupcomm.session.daemon import State as SessionState
+from groupcomm.session.client_session import ClientSession
+from groupcomm.session.daemon_session import DaemonSessionState
 from groupcomm.sim.disk import marks_stored_at_once
 from groupcommd.answers import Answers
 
@@ -39,7 +39,7 @@ ANSWER_S: Final = 50e-6
 
 CHUNK_BYTES: Final = 4 * 65_536
 PLENTY: Final = 1 << 30
-_SPEAKS: Final = (SessionState.NEW, SessionState.OPEN)
+_SPEAKS: Final = (DaemonSessionState.NEW, DaemonSessionState.OPEN)
 
 
 class Polite:
@@ -165,7 +165,7 @@ class Loaded:
             if program.number not in self._opened:
                 self._opened.add(program.number)
                 inputs.append(ClientOpened(program.number, "unix:polite"))
-            if data := program.session.take(PLENTY):
+            if data := program.session.pop_output(PLENTY):
                 inputs.append(ClientBytes(program.number, data))
         if self.rude is not None:
             inputs += self.rude.speak(self)

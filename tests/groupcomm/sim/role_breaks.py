@@ -16,7 +16,7 @@ from groupcomm.security.opening import Opener
 from groupcomm.security.replay import ReplayWindow
 from groupcomm.security.sealing import Encrypt
 from groupcomm.security.secret_sealing import SecretOpener, SecretSealer
-from groupcomm.session.daemon import DaemonSession
+from groupcomm.session.daemon_session import DaemonSession
 from groupcomm.wire.bundle import Bundle, BundleKind
 from tests.mutants.mutant import Right, mutant
 

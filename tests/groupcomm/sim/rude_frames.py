@@ -6,7 +6,7 @@ from functools import partial
 from itertools import count, repeat
 
 from groupcomm.level import ServiceLevel
-from groupcomm.session.daemon import _FROM_CLIENTS
+from groupcomm.session.daemon_session import _FROM_CLIENTS
 from groupcomm.session.frames import (
     FrameKind,
     encode_bundle_head,

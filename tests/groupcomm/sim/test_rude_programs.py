@@ -14,9 +14,9 @@ import pytest
 from groupcomm.engine import ClientBytes
 from groupcomm.engine import intake as intake_module
 from groupcomm.security.access import Access, Rule, Verb
-from groupcomm.session.daemon import _FROM_CLIENTS
+from groupcomm.session.daemon_session import _FROM_CLIENTS
 from groupcomm.session.frames import FrameKind
-from groupcomm.session.prices import BUNDLE_PRICES, FRAME_PRICES, WRONG
+from groupcomm.session.requests import BUNDLE_PRICES, FRAME_PRICES, VIOLATION
 from groupcomm.wire.bundle import BundleKind
 from tests.groupcomm.engine.clients import Clients
 from tests.groupcomm.sim.loaded import Plant, Polite, Rude
@@ -42,7 +42,7 @@ def kinds_of_clients() -> set[str]:
 
 def test_every_frame_of_a_client_has_a_price_and_an_attack() -> None:
     assert {kind.name for kind in (*FRAME_PRICES, *BUNDLE_PRICES)} == kinds_of_clients()
-    for price in (*FRAME_PRICES.values(), *BUNDLE_PRICES.values(), WRONG):
+    for price in (*FRAME_PRICES.values(), *BUNDLE_PRICES.values(), VIOLATION):
         assert price.work > 0
         assert price.messages > 0, "it counts for the quota"
     named = {
@@ -121,13 +121,13 @@ def test_no_frame_takes_more_work_than_its_price(attack: str) -> None:
     session, worked, called = desk.sessions[number], 0, 0
     for data in (next(stream), next(stream)):
         desk.feed(ClientBytes(number, data))
-        while session.waits:
+        while session.has_input:
             called += calls_of(lambda: desk.intake.serve(0.0))
             worked += desk.intake.worked
             for connection, _ in desk._questions:
                 desk.answer(connection, b"{}")
             desk._questions.clear()
-            session.take(1 << 20)
+            session.pop_output(1 << 20)
         clients.step()
     assert worked > 0
     assert called <= CALLS_A_UNIT * worked

@@ -20,19 +20,19 @@ from groupcomm.events import (
     Undeliverable,
 )
 from groupcomm.level import ServiceLevel
-from groupcomm.session.client import ClientSession, State
+from groupcomm.session.client_session import ClientSession, ClientSessionState
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import SessionLimits
-from groupcomm.session.frames import (
+from groupcomm.session.daemon_frames import (
     encode_abort,
     encode_closed,
     encode_ordered,
     encode_transition,
     encode_undeliverable,
+    encode_view,
     encode_view_id,
     encode_welcome,
 )
-from groupcomm.session.view_frame import encode_view
+from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.wire.bundle import SELF_DISCARD, BundleKind, encode_body
 from groupcomm.wire.messages import encode_fragment
 from tests.groupcomm.session.pair import DAEMONS, PLENTY, VIEW, Pair, whole_delivery
@@ -49,7 +49,7 @@ POSITION = Position(VIEW, 100, 1, 2, 3)
 def open_client() -> ClientSession:
     client = ClientSession("ann")
     client.receive(encode_welcome(ANN, 1000) + encode_view_id(DAEMONS))
-    client.take(PLENTY)
+    client.pop_output(PLENTY)
     return client
 
 
@@ -85,14 +85,14 @@ def test_nothing_is_sent_before_the_daemon_has_answered() -> None:
     for call in (client.join, client.leave, lambda g: client.multicast(g, b"", level=AGREED)):
         with pytest.raises(LocalProtocolError, match="wait for Connected"):
             call("g")
-    assert client.state is State.GREETING
+    assert client.state is ClientSessionState.GREETING
 
 
 def test_connected_tells_the_identity_and_the_limit() -> None:
     pair = Pair(bundle_limit=777, connection=2**63)
     connected = Connected(member=MemberId("#ann#d1", 2**63), bundle_limit=777)
     assert pair.opening == [connected, DAEMONS]
-    assert pair.client.state is State.OPEN
+    assert pair.client.state is ClientSessionState.OPEN
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_after_goodbye_nothing_is_sent_but_what_comes_is_told() -> None:
     pair.client.close()
     with pytest.raises(LocalProtocolError, match="open another"):
         pair.client.multicast("g", b"", level=AGREED)
-    submit, _ = pair.daemon.receive(pair.client.take(PLENTY))
+    submit, _ = pair.daemon.receive(pair.client.pop_output(PLENTY))
     pair.daemon.push(pair.delivery(submit.bundle))  # type: ignore[union-attr]
     pair.daemon.close(Code.OK, "left")
     message, closed = pair.events()
@@ -188,7 +188,7 @@ def test_a_client_may_leave_before_it_is_admitted() -> None:
     client.close()
     told = client.receive(encode_welcome(ANN, 1000))
     assert [type(event) for event in told] == [Connected]
-    assert client.state is State.CLOSING
+    assert client.state is ClientSessionState.CLOSING
 
 
 # ---- what it is told ----
@@ -299,7 +299,7 @@ def test_a_payload_that_does_not_decode_is_its_senders_fault() -> None:
     stream += fragment_of(5, 0) + fragment_of(5, 1, total=5)
     assert client.receive(stream) == []
     assert client.malformed == 2
-    assert client.state is State.OPEN
+    assert client.state is ClientSessionState.OPEN
 
 
 def test_too_many_unfinished_messages_end_the_session() -> None:
@@ -334,7 +334,7 @@ def test_garbage_from_the_daemon_closes_behind_what_came_before(garbage: bytes) 
     assert closed.code == Code.NET_ERROR
     with pytest.raises(LocalProtocolError):
         client.join("g")
-    assert client.take(PLENTY) == b""
+    assert client.pop_output(PLENTY) == b""
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Session record: all that a daemon keeps of one session, and the state machine of its life.
 
 Pure and without time. The core carries out the requests and pushes what it delivers; a shell
-moves bytes: it feeds what it reads while `reading` is True, and writes what `take` gives.
+moves bytes: it feeds what it reads while `reading` is True, and writes what `pop_output` gives.
 
 The events of its life are methods, and docs/session.md has the table of what each leads to:
 `next_request` (a HELLO, a BYE), `connect` (the user's name is its own), `welcome` (its CONNECT is
@@ -26,7 +26,16 @@ from groupcomm.level import ServiceLevel
 from groupcomm.names import check_user
 from groupcomm.session.bundler import TARGET_BYTES
 from groupcomm.session.codes import Code
-from groupcomm.session.frame_reader import FrameReader
+from groupcomm.session.daemon_frames import (
+    encode_abort,
+    encode_closed,
+    encode_ordered,
+    encode_transition,
+    encode_undeliverable,
+    encode_view,
+    encode_view_id,
+    encode_welcome,
+)
 from groupcomm.session.frames import (
     BUNDLE_BODY_OFFSET,
     CLIENT_FRAME_BYTES,
@@ -34,22 +43,22 @@ from groupcomm.session.frames import (
     MIN_BUNDLE_LIMIT,
     PROTOCOL_VERSION,
     FrameKind,
+    FrameReader,
     decode_hello_untrusted,
     decode_query_untrusted,
-    encode_abort,
-    encode_closed,
-    encode_ordered,
-    encode_transition,
-    encode_undeliverable,
-    encode_view_id,
-    encode_welcome,
 )
-from groupcomm.session.numbering import Numbering
-from groupcomm.session.outbox import Outbox
-from groupcomm.session.prices import WRONG, price_of_bundle, price_of_frame
-from groupcomm.session.replies import Replies
-from groupcomm.session.requests import Bye, Hello, Query, Request, Submit
-from groupcomm.session.view_frame import encode_view
+from groupcomm.session.outbox import Outbox, Replies
+from groupcomm.session.requests import (
+    VIOLATION,
+    Bye,
+    Hello,
+    Numbering,
+    Query,
+    Request,
+    Submit,
+    price_of_bundle,
+    price_of_frame,
+)
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted
 from groupcomm.wire.raw import Raw
 
@@ -83,7 +92,7 @@ class SessionLimits:
             )
 
 
-class State(enum.IntEnum):
+class DaemonSessionState(enum.IntEnum):
     """How far a session is, in the order of its life."""
 
     NEW = enum.auto()  # nothing but a HELLO may come
@@ -116,7 +125,7 @@ class DaemonSession:
         bundle_limit: what WELCOME has told; 0 before.
         early: frames that were delivered before the WELCOME, and whether each may be dropped.
         takes_refusals: the client understands REFUSED frames.
-        told_principal: of the sender of the last delivery, if the client asks for principals.
+        last_principal: of the sender of the last delivery, if the client asks for principals.
         targets: connections that the private names of its last message mean.
         awaited: messages whose positions it waits for.
         numbered: fragments of the message whose last one has no number.
@@ -127,7 +136,7 @@ class DaemonSession:
 
     __slots__ = (
         "_frames",
-        "_heard",
+        "_input",
         "_limits",
         "_numbering",
         "_outbox",
@@ -144,6 +153,7 @@ class DaemonSession:
         "early",
         "expelled",
         "groups",
+        "last_principal",
         "member",
         "numbered",
         "price",
@@ -152,7 +162,6 @@ class DaemonSession:
         "state",
         "takes_refusals",
         "targets",
-        "told_principal",
         "too_slow",
         "user",
     )
@@ -162,16 +171,16 @@ class DaemonSession:
         self.principal = principal
         self.user = ""
         self.member: MemberId | None = None
-        self.state = State.NEW
+        self.state = DaemonSessionState.NEW
         self.backlog_bytes = 0
         self.dropped = 0
         self.too_slow = False
-        self.price = WRONG
+        self.price = VIOLATION
         self.bundle_limit = 0
         self._limits = limits
         self.block_bytes = limits.block_bytes
         self._reader = FrameReader(HELLO_FRAME_BYTES)
-        self._heard: deque[bytes] = deque()  # nobody has looked at it yet
+        self._input: deque[bytes] = deque()  # nobody has looked at it yet
         self._frames: Iterator[bytes] | None = None  # of what is looked at now
         self._outbox = Outbox()
         self._replies = Replies()
@@ -180,7 +189,7 @@ class DaemonSession:
         self.numbered: list[Bundle] = []
         self.early: list[tuple[tuple[Raw, ...], bool]] = []
         self.takes_refusals = False
-        self.told_principal: str | None = None
+        self.last_principal: str | None = None
         self.targets: tuple[int, ...] = ()
         self.awaited: set[int] = set()
         self.allowed: set[tuple[str, ...]] = set()
@@ -193,28 +202,31 @@ class DaemonSession:
     @property
     def closed(self) -> bool:
         """Whether nothing more is told; the connection ends once the output is taken."""
-        return self.state >= State.CLOSING
+        return self.state >= DaemonSessionState.CLOSING
 
     @property
     def is_known(self) -> bool:
         """Whether it is a session for other daemons, or about to be one."""
-        return State.CONNECTING <= self.state <= State.GONE
+        return DaemonSessionState.CONNECTING <= self.state <= DaemonSessionState.GONE
 
     @property
     def has_client(self) -> bool:
         """Whether its client's stream is there."""
-        return self.state is not State.DRAINING and self.state is not State.GONE
+        return (
+            self.state is not DaemonSessionState.DRAINING
+            and self.state is not DaemonSessionState.GONE
+        )
 
     @property
-    def hears(self) -> bool:
+    def is_notified(self) -> bool:
         """Whether it is to be told of views: all daemons know it, and it is told all."""
-        return self.state is State.OPEN or self.state is State.LEAVING
+        return self.state is DaemonSessionState.OPEN or self.state is DaemonSessionState.LEAVING
 
     def connect(self, private_name: str) -> None:
         """Enter CONNECTING: the name is its own, and its CONNECT is to be ordered."""
-        assert self.state is State.GREETED, self.state
+        assert self.state is DaemonSessionState.GREETED, self.state
         self.member = MemberId(private_name, self.connection)
-        self.state = State.CONNECTING
+        self.state = DaemonSessionState.CONNECTING
 
     def welcome(self, bundle_limit: int, view: DaemonView) -> bool:
         """Admit the client: its CONNECT is ordered; return what `push` does.
@@ -224,21 +236,27 @@ class DaemonSession:
                 count 8 bytes each. MIN_BUNDLE_LIMIT at least.
             view: of the positions that follow.
         """
-        assert self.state in (State.CONNECTING, State.WITHDRAWING), self.state
+        assert self.state in (DaemonSessionState.CONNECTING, DaemonSessionState.WITHDRAWING), (
+            self.state
+        )
         assert bundle_limit >= MIN_BUNDLE_LIMIT, bundle_limit
         assert self.member is not None
         self.bundle_limit = bundle_limit
         self._reader.limit = CLIENT_FRAME_BYTES
-        self.state = State.OPEN if self.state is State.CONNECTING else State.LEAVING
-        return self.push(encode_welcome(self.member, bundle_limit)) and self.announce(view)
+        self.state = (
+            DaemonSessionState.OPEN
+            if self.state is DaemonSessionState.CONNECTING
+            else DaemonSessionState.LEAVING
+        )
+        return self.push(encode_welcome(self.member, bundle_limit)) and self.push_view_id(view)
 
     def close(self, code: int, reason: str) -> None:
         """Tell why, behind all that waits, and take nothing more; closing twice is allowed."""
-        if self.state is State.DRAINING:
+        if self.state is DaemonSessionState.DRAINING:
             self.finish()
-        elif self.state < State.CLOSING:
-            self.state = State.CLOSING if self.is_known else State.CLOSED
-            self.forget_heard()
+        elif self.state < DaemonSessionState.CLOSING:
+            self.state = DaemonSessionState.CLOSING if self.is_known else DaemonSessionState.CLOSED
+            self.discard_input()
             frame = encode_closed(code, reason)
             self._outbox.add((frame,), len(frame))
 
@@ -251,39 +269,39 @@ class DaemonSession:
     def lose_client(self) -> None:
         """Tell nothing more: the client's stream has ended. What it has sent of OPEN counts."""
         self._replies.forget()
-        if self.state is State.OPEN and self.waits:
-            self.state = State.DRAINING
+        if self.state is DaemonSessionState.OPEN and self.has_input:
+            self.state = DaemonSessionState.DRAINING
         else:
             self.finish()
 
     def finish(self) -> None:
         """Look at nothing more: the client's stream has ended, and what came before was taken."""
-        self.forget_heard()
+        self.discard_input()
         self._outbox.clear()
-        self.state = State.GONE if self.is_known else State.CLOSED
+        self.state = DaemonSessionState.GONE if self.is_known else DaemonSessionState.CLOSED
 
     def disconnect(self) -> None:
         """Be no session any more: its DISCONNECT is ordered."""
         self.close(Code.OK, "the session has ended")
         self.numbered.clear()
-        self.state = State.CLOSED
+        self.state = DaemonSessionState.CLOSED
 
     @property
     def reading(self) -> bool:
         """Whether the client's bytes should be read: all that it has sent was looked at, and its
         backlog is below the cap.
         """
-        return not self.waits and self.backlog_bytes < self._limits.backlog_cap_bytes
+        return not self.has_input and self.backlog_bytes < self._limits.backlog_cap_bytes
 
     @property
-    def waits(self) -> bool:
+    def has_input(self) -> bool:
         """Whether frames may be in what was heard: `next_request` tells."""
-        return self._frames is not None or bool(self._heard)
+        return self._frames is not None or bool(self._input)
 
     @property
     def stalled(self) -> bool:
         """Whether nothing is looked at until the client takes what its own frames have brought."""
-        return self._replies.are_due(self._outbox.taken)
+        return self._replies.are_due(self._outbox.popped)
 
     @property
     def unfinished(self) -> int:
@@ -298,20 +316,20 @@ class DaemonSession:
         Raises:
             BadDatagram, SessionError: see `next_request`.
         """
-        self.hear(data)
+        self.buffer(data)
         requests: list[Request] = []
         while (request := self.next_request()) is not None:
             requests.append(request)
         return requests
 
-    def hear(self, data: bytes) -> None:
+    def buffer(self, data: bytes) -> None:
         """Keep bytes of the client until `next_request` looks at them."""
-        if self.state < State.CLOSING:
-            self._heard.append(data)
+        if self.state < DaemonSessionState.CLOSING:
+            self._input.append(data)
 
-    def forget_heard(self) -> None:
+    def discard_input(self) -> None:
         """Look at nothing more of what was heard: the session is over."""
-        self._heard.clear()
+        self._input.clear()
         self._frames = None
 
     def next_request(self) -> Request | None:
@@ -321,12 +339,12 @@ class DaemonSession:
             BadDatagram: the bytes do not decode.
             SessionError: a request breaks a rule. Either way the session must be closed.
         """
-        self.price = WRONG
-        while self.state < State.CLOSING:
+        self.price = VIOLATION
+        while self.state < DaemonSessionState.CLOSING:
             if self._frames is None:
-                if not self._heard:
+                if not self._input:
                     return None
-                self._frames = self._reader.feed(self._heard.popleft())
+                self._frames = self._reader.feed(self._input.popleft())
             frame = next(self._frames, None)
             if frame is not None:
                 return self._on_frame(frame)
@@ -335,16 +353,16 @@ class DaemonSession:
 
     def _on_frame(self, frame: bytes) -> Request:
         kind = frame[0]
-        is_open = self.state is State.OPEN or self.state is State.DRAINING
+        is_open = self.state is DaemonSessionState.OPEN or self.state is DaemonSessionState.DRAINING
         if kind == _BUNDLE and is_open:
             return self._on_bundle(frame)
         if kind == FrameKind.QUERY and is_open:
             self.price = price_of_frame(frame)
             self._replies.asked = True
             return Query(decode_query_untrusted(frame))
-        if self.state is State.NEW:
+        if self.state is DaemonSessionState.NEW:
             return self._on_hello(frame)
-        if len(frame) == 1 and kind == FrameKind.BYE and self.state <= State.DRAINING:
+        if len(frame) == 1 and kind == FrameKind.BYE and self.state <= DaemonSessionState.DRAINING:
             self.price = price_of_frame(frame)
             self._on_bye()
             return Bye()
@@ -366,15 +384,15 @@ class DaemonSession:
             self.user = check_user(user)
         except LocalProtocolError as error:
             raise SessionError(Code.REJECT_NAME, str(error)) from None
-        self.state = State.GREETED
+        self.state = DaemonSessionState.GREETED
         self.price = price_of_frame(frame)
         return Hello(user, capabilities)
 
     def _on_bye(self) -> None:
-        if self.state is State.OPEN:
-            self.state = State.LEAVING
-        elif self.state is State.CONNECTING:
-            self.state = State.WITHDRAWING
+        if self.state is DaemonSessionState.OPEN:
+            self.state = DaemonSessionState.LEAVING
+        elif self.state is DaemonSessionState.CONNECTING:
+            self.state = DaemonSessionState.WITHDRAWING
         else:
             self.close(Code.OK, "the client has left")
 
@@ -401,7 +419,7 @@ class DaemonSession:
 
     # ---- numbers ----
 
-    def is_numbered(self, bundle: Bundle) -> bool:
+    def note_numbered(self, bundle: Bundle) -> bool:
         """Note that a bundle of its has its number; True if it waits for the position."""
         self.backlog_bytes -= bundle.size
         if bundle.kind == _FRAGMENT:
@@ -411,7 +429,7 @@ class DaemonSession:
             self.numbered.clear()
         return bundle.message in self.awaited
 
-    def take_back(self) -> list[Bundle]:
+    def reclaim(self) -> list[Bundle]:
         """Return the bundles of a message that has numbers only in part: it needs others."""
         bundles, self.numbered = self.numbered, []
         for bundle in bundles:
@@ -421,12 +439,12 @@ class DaemonSession:
 
     # ---- output ----
 
-    def announce(self, view: DaemonView) -> bool:
+    def push_view_id(self, view: DaemonView) -> bool:
         """Tell of which view the positions are that follow; return what `push` does."""
         self._view = view.id
         return self.push(encode_view_id(view))
 
-    def transition(self) -> bool:
+    def push_transition(self) -> bool:
         """Tell that the view announced last has no regular part any more; return as `push`."""
         return self.push(encode_transition())
 
@@ -440,7 +458,7 @@ class DaemonSession:
         Returns:
             Whether the session is still open; it is closed if its client is too slow.
         """
-        if self.state >= State.CLOSING:
+        if self.state >= DaemonSessionState.CLOSING:
             return False
         size = sum(map(len, frame))
         total = self._outbox.size + size
@@ -454,44 +472,48 @@ class DaemonSession:
         self._outbox.add(frame, size)
         return True
 
-    def replied(self, *, answer: bool = False) -> None:
+    def note_reply(self, *, answer: bool = False) -> None:
         """The frame pushed last is the client's own doing: a refusal, or the answer it wants."""
-        end = self._outbox.taken + self._outbox.size
+        end = self._outbox.popped + self._outbox.size
         if answer:
             self._replies.answer(end)
         else:
             self._replies.add(end)
 
-    def view(self, view: GroupView) -> None:
+    def push_view(self, view: GroupView) -> None:
         """Tell the members of a group."""
         assert view.id.view == self._view, f"{view.id} is not of the view {self._view}"
         self.push(encode_view(view))
 
-    def ordered(self, number: int, position: Position) -> None:
+    def push_ordered(self, number: int, position: Position) -> None:
         """Tell the position of a message that was submitted as ordered."""
         assert position.view == self._view, f"{position} is not of the view {self._view}"
         self.push(encode_ordered(number, position))
 
-    def undeliverable(self, number: int, target: str, position: Position) -> None:
+    def push_undeliverable(self, number: int, target: str, position: Position) -> None:
         """Tell that a private message found nobody."""
         assert position.view == self._view, f"{position} is not of the view {self._view}"
         self.push(encode_undeliverable(number, target, position))
 
-    def abort(self, sender: MemberId, number: int) -> None:
+    def push_abort(self, sender: MemberId, number: int) -> None:
         """Tell that the rest of a sender's message will not come; number 0: of any of them."""
         self.push(encode_abort(sender, number))
 
     @property
     def output_bytes(self) -> int:
-        """Bytes that wait for `take`."""
+        """Bytes that wait for `pop_output`."""
         return self._outbox.size
 
     @property
     def blocks(self) -> bool:
         """Whether all senders are to wait for this client."""
         most = self.block_bytes
-        return most is not None and self._outbox.size > most and self.state < State.CLOSING
+        return (
+            most is not None
+            and self._outbox.size > most
+            and self.state < DaemonSessionState.CLOSING
+        )
 
-    def take(self, limit: int) -> list[Raw]:
+    def pop_output(self, limit: int) -> list[Raw]:
         """Parts of whole frames for the client, one frame at least, until `limit` is reached."""
-        return self._outbox.take(limit)
+        return self._outbox.pop(limit)

@@ -1,7 +1,7 @@
-"""The client's side of a session: requests to bytes, bytes to events.
+"""The client's side of a session: turns requests into bytes, and bytes into events.
 
-Pure and without time. A shell moves bytes: it writes what `take` gives, feeds what it reads to
-`receive`, and makes its caller wait while `writable` is False.
+Pure and without time. A shell moves the bytes: it writes what `pop_output` returns, feeds what it
+reads to `receive`, and makes its caller wait while `writable` is False.
 """
 
 import enum
@@ -10,33 +10,33 @@ from typing import Final
 
 from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import BadDatagram, LocalProtocolError
-from groupcomm.events import Answer, Closed, Event, Transition
+from groupcomm.events import Answer, Closed, Event, GroupView, MemberId, Transition
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_group, check_user
 from groupcomm.security.access import Verb
-from groupcomm.session.arguments import bad_argument
 from groupcomm.session.bundler import Bundler, names_bytes
 from groupcomm.session.codes import Code
-from groupcomm.session.frame_reader import FrameReader
+from groupcomm.session.daemon_frames import (
+    decode_abort_untrusted,
+    decode_closed_untrusted,
+    decode_ordered_untrusted,
+    decode_refused_untrusted,
+    decode_undeliverable_untrusted,
+    decode_view_id_untrusted,
+    decode_view_untrusted,
+    decode_welcome_untrusted,
+)
 from groupcomm.session.frames import (
     DAEMON_FRAME_BYTES,
     Capability,
     FrameKind,
-    decode_abort_untrusted,
-    decode_closed_untrusted,
-    decode_ordered_untrusted,
-    decode_undeliverable_untrusted,
-    decode_view_id_untrusted,
-    decode_welcome_untrusted,
+    FrameReader,
     encode_bundle_head,
     encode_bye,
     encode_hello,
     encode_query,
 )
 from groupcomm.session.inbox import Inbox
-from groupcomm.session.memberships import Memberships
-from groupcomm.session.refused_frame import decode_refused_untrusted
-from groupcomm.session.view_frame import decode_view_untrusted
 from groupcomm.wire.bundle import (
     SELF_DISCARD,
     BundleKind,
@@ -58,7 +58,7 @@ _ABOUT_DELIVERIES: Final = frozenset((FrameKind.CAUSES, FrameKind.PRINCIPAL))
 _FATES: Final = frozenset((FrameKind.ORDERED, FrameKind.UNDELIVERABLE, FrameKind.REFUSED))
 
 
-class State(enum.Enum):
+class ClientSessionState(enum.Enum):
     """How far a session is."""
 
     GREETING = enum.auto()  # the hello is on its way
@@ -72,7 +72,7 @@ class ClientSession:
 
     Attributes:
         user: its name; the private name is ``#user#daemon``.
-        state: calls other than `receive` and `take` need OPEN.
+        state: calls other than `receive` and `pop_output` need OPEN.
         memberships: its groups.
         only_messages: whether the last `receive` told of messages, none of them sealed, and of
             nothing else.
@@ -113,7 +113,7 @@ class ClientSession:
             LocalProtocolError: not a user's name.
         """
         self.user = check_user(user)
-        self.state = State.GREETING
+        self.state = ClientSessionState.GREETING
         self.only_messages = False
         self._number = start_message
         self.memberships = Memberships()
@@ -131,9 +131,9 @@ class ClientSession:
         return self._number
 
     @property
-    def heard_back(self) -> int:
+    def last_returned(self) -> int:
         """The highest number of its own messages that have come; 0 before the first."""
-        return self._inbox.heard_back
+        return self._inbox.last_returned
 
     # ---- requests ----
 
@@ -160,7 +160,7 @@ class ClientSession:
         Raises:
             LocalProtocolError: the session is not open, or an argument is out of its range.
         """
-        if self.state is not State.OPEN:
+        if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
         if not isinstance(data, bytes):
             data = bytes(memoryview(data))
@@ -188,7 +188,7 @@ class ClientSession:
         ordered: bool,
     ) -> None:
         """Raise what `multicast` would for a message of so many bytes, and queue nothing."""
-        if self.state is not State.OPEN:
+        if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
         if not (
             0 <= type <= 65535
@@ -249,18 +249,18 @@ class ClientSession:
         Raises:
             LocalProtocolError: the session is not open.
         """
-        if self.state is not State.OPEN:
+        if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
         self._bundler.add_frame(encode_query(text))
 
     def close(self) -> None:
         """Say goodbye behind all that waits; a Closed event tells when it is done."""
-        if self.state in (State.GREETING, State.OPEN):
-            self.state = State.CLOSING
+        if self.state in (ClientSessionState.GREETING, ClientSessionState.OPEN):
+            self.state = ClientSessionState.CLOSING
             self._bundler.add_frame(encode_bye())
 
     def _control(self, kind: BundleKind, group: str) -> int:
-        if self.state is not State.OPEN:
+        if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
         check_group(group)
         if kind == BundleKind.JOIN:
@@ -273,19 +273,19 @@ class ClientSession:
         return self._number
 
     def _not_open(self) -> LocalProtocolError:
-        if self.state is State.GREETING:
+        if self.state is ClientSessionState.GREETING:
             return LocalProtocolError("the session is not open yet: wait for Connected")
         return LocalProtocolError("the session is closed: open another one")
 
     # ---- output ----
 
-    def take(self, limit: int) -> bytes:
+    def pop_output(self, limit: int) -> bytes:
         """Whole frames for the daemon, one at least if any waits, until `limit` is reached."""
-        return self._bundler.take(limit)
+        return self._bundler.pop(limit)
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes that wait for `take`."""
+        """Bytes that wait for `pop_output`."""
         return self._bundler.pending_bytes
 
     @property
@@ -298,7 +298,7 @@ class ClientSession:
     @property
     def closed(self) -> bool:
         """Whether Closed was told."""
-        return self.state is State.CLOSED
+        return self.state is ClientSessionState.CLOSED
 
     @property
     def malformed(self) -> int:
@@ -319,7 +319,7 @@ class ClientSession:
                 if frame[0] == _DELIVER:
                     self._inbox.deliver(frame, events)
                 elif frame[0] in _ABOUT_DELIVERIES:
-                    self._inbox.hear_about(frame)
+                    self._inbox.accept_context(frame)
                 else:
                     self._on_frame(frame, events)
                 if self.closed or self._inbox.overfull:
@@ -385,15 +385,78 @@ class ClientSession:
             raise BadDatagram("kind", "a second WELCOME")
         self._bundler.bundle_limit = connected.bundle_limit
         self._inbox.me = connected.member
-        if self.state is State.GREETING:
-            self.state = State.OPEN
+        if self.state is ClientSessionState.GREETING:
+            self.state = ClientSessionState.OPEN
         events.append(connected)
 
     def _end(self, closed: Closed, events: list[Event]) -> None:
         self.only_messages = False
-        self.state = State.CLOSED
+        self.state = ClientSessionState.CLOSED
         self._bundler = Bundler()
-        heard_back = self._inbox.heard_back
+        last_returned = self._inbox.last_returned
         self._inbox = Inbox(0)
-        self._inbox.heard_back = heard_back
+        self._inbox.last_returned = last_returned
         events.append(closed)
+
+
+class Memberships:
+    """The groups of one session.
+
+    Attributes:
+        asked: those it is a member of once all that it has asked for is answered.
+        views: the latest views, as the program was told, of those it is a member of, by name.
+    """
+
+    __slots__ = ("asked", "views")
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+        self.views: dict[str, GroupView] = {}
+
+    def join(self, group: str) -> None:
+        """Ask to become a member.
+
+        Raises:
+            LocalProtocolError: the session has joined the group already, or asked to.
+        """
+        if group in self.asked:
+            raise LocalProtocolError(f"this session has joined {group!r} already; leave it first")
+        self.asked.add(group)
+
+    def leave(self, group: str) -> None:
+        """Ask to be a member no longer.
+
+        Raises:
+            LocalProtocolError: the session has not joined the group.
+        """
+        if group not in self.asked:
+            raise LocalProtocolError(f"this session has not joined {group!r}")
+        self.asked.remove(group)
+
+    def refuse(self, group: str) -> None:
+        """Ask no more: the session may not join the group, or may not stay in it."""
+        self.asked.discard(group)
+
+    def update(self, view: GroupView, me: MemberId) -> bool:
+        """Take a view of which the program is told; return whether the session is in it."""
+        if me in view.members:
+            self.views[view.group] = view
+            return True
+        self.views.pop(view.group, None)
+        return False
+
+
+def bad_argument(size: int, level: int, type_: int) -> LocalProtocolError:
+    """What is wrong with a message of so many bytes, at this level, with this type."""
+    if size > MAX_MESSAGE_BYTES:
+        return LocalProtocolError(
+            f"a message of {size} bytes; at most {MAX_MESSAGE_BYTES} are allowed: send several"
+        )
+    if not 0 <= type_ <= 65535:
+        return LocalProtocolError(f"type {type_}; it must be 0 to 65535")
+    if not 0 <= level < len(LEVELS):
+        return LocalProtocolError(f"level {level} is none of the six")
+    return LocalProtocolError(
+        f"ordered=True at {LEVELS[level].name}: only AGREED and SAFE messages have an order"
+        " to wait for"
+    )

@@ -20,13 +20,9 @@ from groupcomm.events import (
 )
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon import DaemonSession, SessionLimits, State
-from groupcomm.session.frames import (
-    encode_bundle_head,
-    encode_bye,
-    encode_delivery,
-    encode_hello,
-)
+from groupcomm.session.daemon_frames import encode_delivery
+from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
+from groupcomm.session.frames import encode_bundle_head, encode_bye, encode_hello
 from groupcomm.session.requests import Bye, Hello, Submit
 from groupcomm.wire.bundle import SELF_DISCARD, BundleKind, encode_body
 from groupcomm.wire.messages import encode_fragment
@@ -89,7 +85,7 @@ def test_a_hello_asks_for_admission_whatever_pieces_it_comes_in() -> None:
     (hello,) = requests
     assert isinstance(hello, Hello)
     assert hello.user == session.user == "ann"
-    assert session.state is State.GREETED
+    assert session.state is DaemonSessionState.GREETED
 
 
 @pytest.mark.parametrize(
@@ -263,7 +259,7 @@ def test_a_client_that_leaves_at_once_may_still_be_welcomed() -> None:
     session = connecting()
     session.receive(encode_bye())
     session.welcome(1000, DAEMONS)
-    assert session.state is State.LEAVING
+    assert session.state is DaemonSessionState.LEAVING
     with pytest.raises(SessionError):
         session.receive(bundle_frame())
 
@@ -302,10 +298,10 @@ def test_everything_told_comes_in_order() -> None:
         vs_set=(ann,),
         own=True,
     )
-    pair.daemon.view(view)
-    pair.daemon.ordered(3, POSITION)
-    pair.daemon.undeliverable(4, "#bob#d2", POSITION)
-    pair.daemon.abort(bob, 9)
+    pair.daemon.push_view(view)
+    pair.daemon.push_ordered(3, POSITION)
+    pair.daemon.push_undeliverable(4, "#bob#d2", POSITION)
+    pair.daemon.push_abort(bob, 9)
     pair.daemon.close(Code.OK, "left")
     pair.daemon.close(Code.CONNECTION_CLOSED, "again")
     assert not pair.daemon.push(b"never")
@@ -322,11 +318,11 @@ def test_a_position_of_a_view_that_was_not_announced_is_our_bug() -> None:
     pair = Pair()
     later = ViewId(4, "d1", 1)
     with pytest.raises(AssertionError):
-        pair.daemon.ordered(1, POSITION._replace(view=later))
+        pair.daemon.push_ordered(1, POSITION._replace(view=later))
     begun = DaemonView(id=later, daemons=("d1",), majority=None)
-    pair.daemon.transition()
-    pair.daemon.announce(begun)
-    pair.daemon.ordered(1, POSITION._replace(view=later))
+    pair.daemon.push_transition()
+    pair.daemon.push_view_id(begun)
+    pair.daemon.push_ordered(1, POSITION._replace(view=later))
     assert pair.events() == [
         Transition(VIEW),
         begun,
@@ -340,12 +336,12 @@ def test_take_gives_whole_items_up_to_its_limit() -> None:
     for item in items:
         daemon.push(item)
     assert daemon.output_bytes == 1000
-    assert daemon.take(1) == [items[0]]
-    assert daemon.take(150) == [items[1], items[2]]
+    assert daemon.pop_output(1) == [items[0]]
+    assert daemon.pop_output(150) == [items[1], items[2]]
     assert daemon.output_bytes == 700
-    assert daemon.take(700) == items[3:]
+    assert daemon.pop_output(700) == items[3:]
     assert daemon.output_bytes == 0
-    assert daemon.take(700) == []
+    assert daemon.pop_output(700) == []
 
 
 def test_a_slow_receiver_loses_unreliable_messages_first_and_then_its_session() -> None:
@@ -374,9 +370,9 @@ def test_a_client_that_reads_again_gets_unreliable_messages_again() -> None:
     pair = Pair(limits=SessionLimits(unreliable_drop_bytes=100))
     pair.daemon.push(bytes(101))
     pair.daemon.push(b"lost", droppable=True)
-    pair.daemon.take(PLENTY)
+    pair.daemon.pop_output(PLENTY)
     pair.daemon.push(b"comes", droppable=True)
-    assert pair.daemon.take(PLENTY) == [b"comes"]
+    assert pair.daemon.pop_output(PLENTY) == [b"comes"]
     assert pair.daemon.dropped == 1
 
 

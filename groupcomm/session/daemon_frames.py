@@ -1,0 +1,394 @@
+"""Frames from a daemon to its client.
+
+Positions in them lack their view: it is the one that the last VIEWID frame has announced.
+"""
+
+import struct
+from typing import Final
+
+from groupcomm.clocks.stamp import Position, Stamp, ViewId
+from groupcomm.config.view import MAX_RINGS
+from groupcomm.errors import BadDatagram
+from groupcomm.events import (
+    CausalContext,
+    Cause,
+    Closed,
+    Connected,
+    DaemonView,
+    GroupView,
+    MemberId,
+    Ordered,
+    Refused,
+    Undeliverable,
+)
+from groupcomm.level import LEVELS
+from groupcomm.security.access import VERBS, Verb
+from groupcomm.session.frames import (
+    LENGTH,
+    MIN_BUNDLE_LIMIT,
+    PROTOCOL_VERSION,
+    FrameKind,
+    check_size,
+    last_text,
+    short_text,
+    utf8,
+    whole_frame,
+)
+from groupcomm.wire.raw import Raw
+
+JOINED_BYTES: Final = 2048
+"""A body below it is copied behind its head; a larger one is written from where it stands..."""
+
+KEPT_PART: Final = 4
+"""... unless that is a packet more than so many times its size: a slow client would hold it."""
+_WELCOME = struct.Struct("!BBIQI")  # kind, version, capabilities, connection, bundle limit
+_VIEWID = struct.Struct("!BQQBH")  # kind, counter, incarnation, majority, daemons
+_DELIVER = struct.Struct("!BBQHHQB")  # kind, positioned, time, ring, bundle, connection, name
+_ORDERED = struct.Struct("!BQQHHI")  # kind, number; time, ring, bundle, message
+_ORDERED_FLAG = struct.Struct("!BQQHHIB")  # the same, and 1 if it is transitional
+_ABORT = struct.Struct("!BQQ")  # kind, connection, number
+_CLOSED = struct.Struct("!Bi")  # kind, code
+_MAJORITY: Final = (None, False, True)
+_SENDER_OFFSET: Final = _DELIVER.size - 9  # of the connection number, in a DELIVER frame
+_CACHED_SENDERS: Final = 4096
+_senders_cache: dict[bytes, MemberId] = {}
+Parts = tuple[int, int, int]
+"""A bundle's part of a position: time, ring, bundle."""
+
+
+def encode_answer(data: bytes) -> bytes:
+    """The answer to the oldest query that has none yet."""
+    return whole_frame(bytes((FrameKind.ANSWER,)) + data)
+
+
+def encode_welcome(member: MemberId, bundle_limit: int) -> bytes:
+    """The client is admitted."""
+    head = _WELCOME.pack(FrameKind.WELCOME, PROTOCOL_VERSION, 0, member.connection, bundle_limit)
+    return whole_frame(head + short_text(member.name))
+
+
+def decode_welcome_untrusted(frame: bytes) -> Connected:
+    """The client is admitted; the limit is at least MIN_BUNDLE_LIMIT."""
+    check_size(frame, _WELCOME.size)
+    _, version, _, connection, limit = _WELCOME.unpack_from(frame)
+    if version != PROTOCOL_VERSION or limit < MIN_BUNDLE_LIMIT:
+        raise BadDatagram("welcome", f"version {version}, bundles of {limit} bytes")
+    member = MemberId(last_text(frame, _WELCOME.size), connection)
+    return Connected(member=member, bundle_limit=limit)
+
+
+def encode_view_id(view: DaemonView) -> bytes:
+    """Positions that follow are of this view of the daemons; its first daemon gives it its name."""
+    majority = _MAJORITY.index(view.majority)
+    names = b"".join(map(short_text, view.daemons))
+    counter, _, incarnation = view.id
+    head = _VIEWID.pack(FrameKind.VIEWID, counter, incarnation, majority, len(view.daemons))
+    return whole_frame(head + names)
+
+
+def decode_view_id_untrusted(frame: bytes) -> DaemonView:
+    """The view of the positions that follow."""
+    check_size(frame, _VIEWID.size)
+    _, counter, incarnation, majority, count = _VIEWID.unpack_from(frame)
+    offset = _VIEWID.size
+    names: list[str] = []
+    for _ in range(count):
+        end = offset + 1 + frame[offset] if offset < len(frame) else len(frame) + 1
+        if end > len(frame):
+            raise BadDatagram("short", "the daemons of a VIEWID frame")
+        names.append(utf8(frame[offset + 1 : end]))
+        offset = end
+    if offset != len(frame) or majority >= len(_MAJORITY) or not names:
+        raise BadDatagram("view", f"{count} daemons, majority {majority} in {len(frame)} bytes")
+    view = ViewId(counter, names[0], incarnation)
+    return DaemonView(id=view, daemons=tuple(names), majority=_MAJORITY[majority])
+
+
+def encode_transition() -> bytes:
+    """The regular part of the view that was announced last is over."""
+    return whole_frame(bytes((FrameKind.TRANSITION,)))
+
+
+def encode_delivery(
+    sender: str, connection: int, position: Parts | None, body: Raw
+) -> tuple[Raw, ...]:
+    """One bundle for all its local receivers, in parts: encode once, push to every session.
+
+    Args:
+        sender: its private name.
+        connection: its number at its daemon.
+        position: where it stands in the agreed order; None for UNRELIABLE.
+        body: its body as it came.
+    """
+    name = sender.encode()
+    length = _DELIVER.size + len(name) + len(body)
+    time, ring, bundle = position or (0, 0, 0)
+    head = _DELIVER.pack(
+        FrameKind.DELIVER, position is not None, time, ring, bundle, connection, len(name)
+    )
+    if len(body) < max(JOINED_BYTES, _held_by(body) // KEPT_PART):
+        return (LENGTH.pack(length) + head + name + body,)
+    return b"%b%b%b" % (LENGTH.pack(length), head, name), body
+
+
+def _held_by(body: Raw) -> int:
+    """Bytes of what a body is a part of."""
+    return memoryview(body.obj).nbytes if type(body) is memoryview else len(body)
+
+
+def decode_delivery_untrusted(frame: bytes) -> tuple[MemberId, Parts | None, memoryview]:
+    """Sender, position and body of a bundle; the body is a view of the frame."""
+    check_size(frame, _DELIVER.size)
+    _, positioned, time, ring, bundle, _, name = _DELIVER.unpack_from(frame)
+    end = _DELIVER.size + name
+    if end > len(frame) or not name:
+        raise BadDatagram("short", f"a sender's name of {name} bytes")
+    key = frame[_SENDER_OFFSET:end]
+    sender = _senders_cache.get(key)
+    if sender is None:
+        sender = _learn_sender(key)
+    return sender, (time, ring, bundle) if positioned else None, memoryview(frame)[end:]
+
+
+def encode_ordered(number: int, position: Position, transitional: bool = False) -> bytes:
+    """A message of this client, sent with ``ordered=True``, has its place."""
+    _, *place = position
+    return whole_frame(_ORDERED_FLAG.pack(FrameKind.ORDERED, number, *place, transitional))
+
+
+def decode_ordered_untrusted(frame: bytes, view: ViewId) -> Ordered:
+    """The place of an own message."""
+    if len(frame) != _ORDERED_FLAG.size or frame[-1] > 1:
+        raise BadDatagram("short", f"an ORDERED frame of {len(frame)} bytes")
+    _, number, *place, flag = _ORDERED_FLAG.unpack(frame)
+    return Ordered(number=number, position=Position(view, *place), transitional=flag == 1)
+
+
+def encode_undeliverable(number: int, target: str, position: Position) -> bytes:
+    """A private message of this client has found nobody."""
+    _, time, ring, bundle, message = position
+    head = _ORDERED.pack(FrameKind.UNDELIVERABLE, number, time, ring, bundle, message)
+    return whole_frame(head + short_text(target))
+
+
+def decode_undeliverable_untrusted(frame: bytes, view: ViewId) -> Undeliverable:
+    """A private message that has found nobody."""
+    check_size(frame, _ORDERED.size)
+    _, number, *place = _ORDERED.unpack_from(frame)
+    target = last_text(frame, _ORDERED.size)
+    return Undeliverable(number=number, target=target, position=Position(view, *place))
+
+
+def encode_abort(sender: MemberId, number: int) -> bytes:
+    """The rest of a sender's message will not come; number 0: of all its messages."""
+    head = _ABORT.pack(FrameKind.ABORT, sender.connection, number)
+    return whole_frame(head + short_text(sender.name))
+
+
+def decode_abort_untrusted(frame: bytes) -> tuple[MemberId, int]:
+    """Whose message will not be completed, and which; 0 for all."""
+    check_size(frame, _ABORT.size)
+    _, connection, number = _ABORT.unpack_from(frame)
+    return MemberId(last_text(frame, _ABORT.size), connection), number
+
+
+def encode_closed(code: int, reason: str) -> bytes:
+    """The last frame of a daemon."""
+    return whole_frame(_CLOSED.pack(FrameKind.CLOSED, code) + reason.encode(errors="replace"))
+
+
+def decode_closed_untrusted(frame: bytes) -> Closed:
+    """Why the daemon ended the session."""
+    check_size(frame, _CLOSED.size)
+    _, code = _CLOSED.unpack_from(frame)
+    return Closed(code=code, reason=utf8(frame[_CLOSED.size :]))
+
+
+def _learn_sender(key: bytes) -> MemberId:
+    sender = MemberId(utf8(key[9:]), int.from_bytes(key[:8], "big"))
+    if len(_senders_cache) >= _CACHED_SENDERS:
+        _senders_cache.clear()
+    _senders_cache[key] = sender
+    return sender
+
+
+_CAUSES = struct.Struct("!BQBQHH")  # kind, packet, told, A's time and ring, count
+_VECTORS: Final = tuple(struct.Struct(f"!{count}Q") for count in range(MAX_RINGS + 1))
+_NOTHING: Final = Stamp(0, 0)
+
+
+def encode_causes(context: CausalContext) -> bytes:
+    """A whole frame."""
+    agreed, heard = context.agreed, context.heard
+    told = agreed is not None
+    head = _CAUSES.pack(FrameKind.CAUSES, context.packet, told, *(agreed or _NOTHING), len(heard))
+    return LENGTH.pack(len(head) + 8 * len(heard)) + head + _VECTORS[len(heard)].pack(*heard)
+
+
+def decode_causes_untrusted(frame: bytes) -> CausalContext:
+    """Decode a frame from its kind on.
+
+    Raises:
+        BadDatagram: it breaks its layout. No other exception, whatever the bytes.
+    """
+    try:
+        _, packet, told, time, ring, count = _CAUSES.unpack_from(frame)
+    except struct.error:
+        raise BadDatagram("short", f"a CAUSES frame of {len(frame)} bytes") from None
+    if count > MAX_RINGS or len(frame) != _CAUSES.size + 8 * count:
+        raise BadDatagram("count", f"a CAUSES frame of {len(frame)} bytes with {count} rings")
+    if told > 1 or (told == 0 and (time or ring or count)):
+        raise BadDatagram("causes", f"told is {told}, A ({time}, {ring}), {count} rings")
+    if not told:
+        return CausalContext(packet, None, ())
+    heard = _VECTORS[count].unpack_from(frame, _CAUSES.size)
+    return CausalContext(packet, Stamp(time, ring), heard)
+
+
+def encode_principal(principal: str) -> bytes:
+    """Return a whole frame for a principal of at most 255 bytes."""
+    name = principal.encode()
+    body = b"%b%c%b" % (bytes((FrameKind.PRINCIPAL,)), len(name), name)
+    return LENGTH.pack(len(body)) + body
+
+
+def decode_principal_untrusted(frame: bytes) -> str:
+    """Return the principal in a frame, from its kind on.
+
+    Raises:
+        BadDatagram: it breaks its layout. No other exception, whatever the bytes.
+    """
+    if len(frame) < 2 or len(frame) != 2 + frame[1]:
+        raise BadDatagram("short", f"a PRINCIPAL frame of {len(frame)} bytes")
+    try:
+        return bytes(frame[2:]).decode()
+    except UnicodeDecodeError:
+        raise BadDatagram("name", "not UTF-8") from None
+
+
+_REFUSED = struct.Struct("!BQIBBB")
+_VERBS: Final = tuple(Verb)
+
+
+def encode_refused(event: Refused) -> bytes:
+    """A whole frame."""
+    verb = VERBS[event.verb]
+    head = _REFUSED.pack(
+        FrameKind.REFUSED, event.number, event.count, verb, event.level, event.quota
+    )
+    names = [name.encode() for name in (event.group, event.principal)]
+    body = head + b"".join(bytes((len(name),)) + name for name in names)
+    return LENGTH.pack(len(body)) + body
+
+
+def decode_refused_untrusted(frame: bytes) -> Refused:
+    """Decode a frame from its kind on.
+
+    Raises:
+        BadDatagram: it breaks its layout. No other exception, whatever the bytes.
+    """
+    try:
+        _, number, count, verb, level, quota = _REFUSED.unpack_from(frame)
+        middle = _REFUSED.size + 1 + frame[_REFUSED.size]
+        end = middle + 1 + frame[middle]
+        group = frame[_REFUSED.size + 1 : middle].decode()
+        principal = frame[middle + 1 : end].decode()
+    except (struct.error, IndexError):
+        raise BadDatagram("short", f"a REFUSED frame of {len(frame)} bytes") from None
+    except UnicodeDecodeError:
+        raise BadDatagram("name", "not UTF-8") from None
+    if len(frame) != end or verb >= len(_VERBS) or level >= len(LEVELS) or quota > 1 or not count:
+        raise BadDatagram("refused", f"verb {verb}, level {level}, quota {quota}, count {count}")
+    return Refused(
+        number=number,
+        count=count,
+        verb=_VERBS[verb].word,
+        group=group,
+        principal=principal,
+        level=LEVELS[level],
+        quota=quota == 1,
+    )
+
+
+_VIEW = struct.Struct("!BQHHIBBB")  # kind, position, cause, own, bytes of the name
+_COUNT = struct.Struct("!I")
+_MEMBER = struct.Struct("!QB")
+_VIEW_CAUSES: Final = tuple(Cause)
+
+
+def encode_view(view: GroupView) -> bytes:
+    """A whole frame; the same for every local member whose `own` is the same."""
+    _, time, ring, bundle, message = view.id
+    group = view.group.encode()
+    rest = b"".join((group, _members(view.members), _members(view.changed), _members(view.vs_set)))
+    head = _VIEW.pack(
+        FrameKind.VIEW,
+        time,
+        ring,
+        bundle,
+        message,
+        view.cause.value,
+        view.own,
+        len(group),
+    )
+    return b"%b%b%b" % (LENGTH.pack(len(head) + len(rest)), head, rest)
+
+
+def _members(members: tuple[MemberId, ...]) -> bytes:
+    parts = [_COUNT.pack(len(members))]
+    for member in members:
+        name = member.name.encode()
+        parts += (_MEMBER.pack(member.connection, len(name)), name)
+    return b"".join(parts)
+
+
+def decode_view_untrusted(frame: bytes, view: ViewId) -> GroupView:
+    """Decode a frame from its kind on; `view` is the daemons' view of its position.
+
+    Raises:
+        BadDatagram: it breaks its layout. No other exception, whatever the bytes.
+    """
+    try:
+        return _decode_view(frame, view)
+    except (struct.error, IndexError) as error:
+        raise BadDatagram("short", f"a VIEW frame of {len(frame)} bytes: {error}") from None
+    except UnicodeDecodeError:
+        raise BadDatagram("name", "not UTF-8") from None
+
+
+def _decode_view(frame: bytes, view: ViewId) -> GroupView:
+    _, time, ring, bundle, message, cause, own, size = _VIEW.unpack_from(frame)
+    offset = _VIEW.size + size
+    if cause >= len(_VIEW_CAUSES) or own > 1:
+        raise BadDatagram("view", f"cause {cause}, own {own}")
+    group = frame[_VIEW.size : offset].decode()
+    members, offset = _decode_members(frame, offset)
+    changed, offset = _decode_members(frame, offset)
+    vs_set, offset = _decode_members(frame, offset)
+    if offset != len(frame):
+        raise BadDatagram("trailing", f"{len(frame) - offset} bytes after a VIEW frame")
+    return GroupView(
+        group=group,
+        id=Position(view, time, ring, bundle, message),
+        members=members,
+        cause=_VIEW_CAUSES[cause],
+        changed=changed,
+        vs_set=vs_set,
+        own=own == 1,
+    )
+
+
+def _decode_members(frame: bytes, offset: int) -> tuple[tuple[MemberId, ...], int]:
+    (count,) = _COUNT.unpack_from(frame, offset)
+    offset += _COUNT.size
+    if count * _MEMBER.size > len(frame) - offset:
+        raise BadDatagram("short", f"a list of {count} members")
+    members: list[MemberId] = []
+    for _ in range(count):
+        connection, size = _MEMBER.unpack_from(frame, offset)
+        offset += _MEMBER.size
+        members.append(MemberId(frame[offset : offset + size].decode(), connection))
+        offset += size
+    if offset > len(frame):
+        raise BadDatagram("short", "a member's name")
+    return tuple(members), offset
