@@ -46,7 +46,7 @@ format: .venv/.test  ## rewrite the sources in the common format
 	@$(PYTHON) -m ruff format
 	@$(PYTHON) -m ruff check --fix
 
-figures: .venv/.test  ## measure the simulator, delays of every level, the oracles, a daemon
+figures: .venv/.test  ## measure the simulator, delays of every level, the checkers, a daemon
 	@$(PYTHON) tests/groupcomm/sim/bench_simulator.py
 	@$(PYTHON) -m tests.groupcommd.bench_daemons
 
@@ -66,7 +66,7 @@ fuzz: .venv/.fuzz  ## bytes for every decoder for FUZZ_SECONDS (60), guided by c
 soak: .venv/.test  ## hunt every mutant anew, then new seeds for SOAK_MINUTES (60); resumes
 	@$(PYTHON) tests/groupcomm/sim/soak.py --minutes $(SOAK_MINUTES)
 
-chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) kills, stops, partitions, judged
+chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) kills, stops, partitions, checked
 	@$(PYTHON) -m tests.campaigns.chaos.campaign --disasters $(DISASTERS)
 	@$(PYTHON) -m tests.campaigns.chaos.campaign --disasters $(DISASTERS) --sites 3
 

@@ -1,7 +1,7 @@
 """What a core tells about its inside: the white-box half of a trace.
 
 A core calls its probe at the very moments that the ordering rules speak of. The simulator turns
-the calls into trace events for the oracles; a daemon in use has no probe and pays one comparison.
+the calls into trace events for the checkers; a daemon in use has no probe and pays one comparison.
 """
 
 from typing import Protocol

@@ -1,1 +1,1 @@
-"""A deterministic network, clusters in it, and the oracles that judge their traces."""
+"""A deterministic network, clusters in it, and the checkers that verify their traces."""

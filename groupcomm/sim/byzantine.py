@@ -3,17 +3,17 @@
 1. The liars lie under load, while other things go wrong, too. Of the others none may end.
 2. The liars are over: dead, cut off, or started anew and in order. The others find together again.
 3. All programs leave. Then every daemon is alone for a moment, so that nothing is left of views
-   that a liar was in; they find together, new programs come, and everything is judged as ever.
+   that a liar was in; they find together, new programs come, and everything is checked as ever.
 """
 
 from collections.abc import Callable
 from typing import Final
 
+from groupcomm.sim.checkers.survivors import Survivors
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.host import Host
 from groupcomm.sim.liar import Liar
 from groupcomm.sim.loop import SECOND, microseconds, random_for
-from groupcomm.sim.oracles.survivors import Survivors
 from groupcomm.sim.site_settings import reachable_core
 from groupcomm.sim.storm import Storm
 from groupcomm.sim.workload import Workload
@@ -38,16 +38,16 @@ class Byzantine:
     Args:
         cluster: not started yet.
         workload: its programs.
-        judge: of the daemons that do not lie.
+        check: of the daemons that do not lie.
     """
 
-    def __init__(self, cluster: Cluster, workload: Workload, judge: Survivors) -> None:
+    def __init__(self, cluster: Cluster, workload: Workload, check: Survivors) -> None:
         self._cluster = cluster
         self._workload = workload
-        self._judge = judge
+        self._check = check
         settings = cluster.settings
         self._rng = random_for(settings.seed, "byzantine")
-        judge.spare(cluster.daemons[index].name for index in settings.liars)
+        check.spare(cluster.daemons[index].name for index in settings.liars)
         self._liars = [self._make_liar(cluster.daemons[index]) for index in settings.liars]
 
     def _make_liar(self, host: Host) -> Liar:
@@ -68,7 +68,7 @@ class Byzantine:
         steps = (self._lie, self._end_lies, self._empty, self._part, self._go_on)
         for step in steps:
             step()
-            if self._judge.violations:
+            if self._check.violations:
                 return
 
     # ---- the liars ----
@@ -81,7 +81,7 @@ class Byzantine:
         if settings.faults.storm:
             storm = Storm(cluster.loop, random_for(settings.seed, "storm"), self._workload)
         end = cluster.loop.now + microseconds(settings.duration_s)
-        while cluster.loop.now < end and not self._judge.violations:
+        while cluster.loop.now < end and not self._check.violations:
             cluster.run(min(SLICE_S, (end - cluster.loop.now) / SECOND))
         if storm is not None:
             storm.stop()
@@ -107,7 +107,7 @@ class Byzantine:
         )
         told = sum(host.outdated for host in cluster.daemons if host.index in settings.core)
         if told:
-            self._judge.find("B1", f"{told} daemons ended as they were told to be outdated")
+            self._check.find("B1", f"{told} daemons ended as they were told to be outdated")
 
     def _await(
         self, there: Callable[[], bool], limit_s: float, property_id: str, text: str
@@ -116,7 +116,7 @@ class Byzantine:
         until = cluster.loop.now + microseconds(limit_s)
         while not there():
             if cluster.loop.now >= until:
-                self._judge.find(property_id, f"{text} ({limit_s:.0f} s)")
+                self._check.find(property_id, f"{text} ({limit_s:.0f} s)")
                 return
             cluster.run(SLICE_S)
 
@@ -140,11 +140,11 @@ class Byzantine:
         return cluster.agree(cluster.core) and all(_is_empty(host) for host in self._core)
 
     def _part(self) -> None:
-        """Every daemon is alone for a moment; from then on everything is judged."""
+        """Every daemon is alone for a moment; from then on everything is checked."""
         cluster = self._cluster
         pairs = [(a, b) for a in cluster.core for b in cluster.core if a != b]
         processes = [host.process for host in self._core]
-        self._judge.begin_anew(
+        self._check.begin_anew(
             (process.name, process.restarts) for process in processes if process is not None
         )
         cluster.network.cut(pairs)

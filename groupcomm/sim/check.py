@@ -1,10 +1,10 @@
-"""Judge recorded traces: JSON lines in, what does not hold out."""
+"""Check recorded traces: JSON lines in, what does not hold out."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
-from groupcomm.sim.oracles import Oracles, Violation
+from groupcomm.sim.checkers import Checkers, Violation
 from groupcomm.trace.events import Quiet, TraceEvent
 from groupcomm.trace.merge import merge
 from groupcomm.trace.readable import readable
@@ -18,7 +18,7 @@ class CheckResult:
     Attributes:
         name: of the trace, as given.
         events: how many there were.
-        complete: it ends with Quiet, so that what is missing was judged, too.
+        complete: it ends with Quiet, so that what is missing was checked, too.
         violations: properties that do not hold, the first ones in the order of the trace.
     """
 
@@ -34,8 +34,8 @@ class CheckResult:
 
 
 def check_trace(name: str, lines: Iterable[bytes]) -> CheckResult:
-    """Judge one trace; arguments and errors are those of `read_trace`."""
-    return judge_events(name, read_trace(name, lines))
+    """Check one trace; arguments and errors are those of `read_trace`."""
+    return check_events(name, read_trace(name, lines))
 
 
 def read_trace(name: str, lines: Iterable[bytes]) -> Iterator[TraceEvent]:
@@ -54,7 +54,7 @@ def read_trace(name: str, lines: Iterable[bytes]) -> Iterator[TraceEvent]:
 
 
 def check_together(name: str, traces: Mapping[str, Iterable[bytes]]) -> CheckResult:
-    """Judge the traces of several processes as one; see `read_together`.
+    """Check the traces of several processes as one; see `read_together`.
 
     Args:
         name: what the result calls them.
@@ -63,7 +63,7 @@ def check_together(name: str, traces: Mapping[str, Iterable[bytes]]) -> CheckRes
     Raises:
         TraceError: a line is broken, or makes no sense where it stands.
     """
-    return judge_events(name, read_together(traces))
+    return check_events(name, read_together(traces))
 
 
 def read_together(traces: Mapping[str, Iterable[bytes]]) -> Iterator[TraceEvent]:
@@ -86,19 +86,19 @@ def _events(sense: Sense, name: str, lines: Iterable[bytes]) -> list[TraceEvent]
     return [read_event(sense, name, number, line) for number, line in enumerate(whole, 1)]
 
 
-def judge_events(name: str, events: Iterable[TraceEvent]) -> CheckResult:
-    """Judge events that make sense, in the order in which they happened."""
-    oracles = Oracles()
+def check_events(name: str, events: Iterable[TraceEvent]) -> CheckResult:
+    """Check events that make sense, in the order in which they happened."""
+    checkers = Checkers()
     count, event = 0, None
     for event in events:
         count += 1
-        oracles.feed(event)
-    oracles.finish()
+        checkers.feed(event)
+    checkers.finish()
     return CheckResult(
         name=name,
         events=count,
         complete=isinstance(event, Quiet),
-        violations=tuple(oracles.violations),
+        violations=tuple(checkers.violations),
     )
 
 
@@ -110,10 +110,10 @@ def describe(event: TraceEvent) -> str:
 __all__ = [
     "CheckResult",
     "TraceError",
+    "check_events",
     "check_together",
     "check_trace",
     "describe",
-    "judge_events",
     "read_together",
     "read_trace",
 ]

@@ -1,6 +1,6 @@
 """Simulated programs: the real client session over a simulated connection.
 
-Whatever a program asks for and gets is recorded, so that the oracles can judge it.
+Whatever a program asks for and gets is recorded, so that the checkers can check it.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -9,8 +9,8 @@ from groupcomm.events import Closed, Connected, Event, GroupView, MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.session.client_session import ClientSession
+from groupcomm.sim.checkers.contexts import Contexts
 from groupcomm.sim.loop import Loop
-from groupcomm.sim.oracles.contexts import Contexts
 from groupcomm.sim.pipe import Pipe
 from groupcomm.trace.probe import Record
 from groupcomm.trace.session import SessionTrace
@@ -26,7 +26,7 @@ class Client:
         daemon: index of its daemon among those of the cluster.
         daemon_name: the name of that daemon.
         start_message: where its count of messages starts.
-        causes: it asks to be told the causes of messages, and judges what it is told by them.
+        causes: it asks to be told the causes of messages, and checks what it is told by them.
 
     Attributes:
         daemon: index of its daemon.

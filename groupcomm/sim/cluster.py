@@ -49,7 +49,7 @@ SETTLED_S = 1.0
 """A cluster in which no client and no stream saw anything new for so long has settled."""
 
 SETTLE_LIMIT_S = 60.0
-"""A cluster that has not settled by then is stopped as it is; the oracles see what is missing."""
+"""A cluster that has not settled by then is stopped as it is; the checkers see what is missing."""
 
 AGREE_LIMIT_S = 5.0
 """A core that has not agreed on a view by then never does, or too late."""

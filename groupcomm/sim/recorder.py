@@ -1,4 +1,4 @@
-"""Records a run: keeps its last events, hashes its JSON lines, passes events to the oracles."""
+"""Records a run: keeps its last events, hashes its JSON lines, passes events to the checkers."""
 
 import hashlib
 from collections import deque
@@ -18,7 +18,7 @@ class Recorder:
     """Takes the events of one run in their order.
 
     Args:
-        judge: is given every event as it happens.
+        check: is given every event as it happens.
         write: is given the trace as JSON lines, some at a time; None to keep no trace.
 
     Attributes:
@@ -29,9 +29,9 @@ class Recorder:
 
     __slots__ = (
         "_batch",
+        "_check",
         "_encode",
         "_hash",
-        "_judge",
         "_last",
         "_write",
         "deliveries",
@@ -41,14 +41,14 @@ class Recorder:
 
     def __init__(
         self,
-        judge: Callable[[TraceEvent], None],
+        check: Callable[[TraceEvent], None],
         write: Callable[[bytes], object] | None = None,
     ) -> None:
         self.events = 0
         self.deliveries = 0
         self.views: set[str] = set()
         self._last: deque[TraceEvent] = deque(maxlen=REMEMBERED)
-        self._judge = judge
+        self._check = check
         self._write = write
         self._batch: list[TraceEvent] = []
         self._encode = msgspec.json.Encoder().encode_lines
@@ -60,7 +60,7 @@ class Recorder:
         batch.append(event)
         if len(batch) >= BATCH:
             self._flush()
-        self._judge(event)
+        self._check(event)
 
     def last_events(self) -> Sequence[TraceEvent]:
         """The most recent events but for horizons, oldest first."""

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import attrs
 
 from groupcomm.sim.byzantine import Byzantine
+from groupcomm.sim.checkers import Checkers
+from groupcomm.sim.checkers.survivors import Survivors
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.loop import SECOND, microseconds, random_for
-from groupcomm.sim.oracles import Oracles
-from groupcomm.sim.oracles.survivors import Survivors
 from groupcomm.sim.process import CoreFailure
 from groupcomm.sim.recorder import Recorder
 from groupcomm.sim.settings import Options, Settings, draw_settings
@@ -17,7 +17,7 @@ from groupcomm.sim.workload import MOST_SENDS, SEND_INTERVAL_US, Workload
 from groupcomm.trace.readable import readable
 
 SLICE_S = 0.1
-"""After so much simulated time a run looks whether an oracle has found something, and stops."""
+"""After so much simulated time a run looks whether a checker has found something, and stops."""
 
 SILENCE_S = 1.0
 """In some runs faults go on so long after the load, and nothing is sent once they have ended; what
@@ -97,25 +97,25 @@ def run_seed(
 def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> RunResult:
     """Run with these settings: load and faults, then peace until nothing moves, then the verdict.
 
-    A run stops early when an oracle finds something, or a core or a session breaks one of its
+    A run stops early when a checker finds something, or a core or a session breaks one of its
     invariants.
     """
-    oracles = Survivors() if settings.liars else Oracles()
-    recorder = Recorder(oracles.feed, write)
+    checkers = Survivors() if settings.liars else Checkers()
+    recorder = Recorder(checkers.feed, write)
     findings: list[Finding] = []
     cluster = Cluster(settings, recorder.record, start=False)
     workload = make_workload(cluster)
     try:
-        if isinstance(oracles, Survivors):
-            Byzantine(cluster, workload, oracles).play()
+        if isinstance(checkers, Survivors):
+            Byzantine(cluster, workload, checkers).play()
         else:
-            _play(cluster, workload, oracles)
+            _play(cluster, workload, checkers)
     except CoreFailure as failure:
         findings.append(Finding(property="assert", text=str(failure)))
     except AssertionError as error:  # of a client's session
         findings.append(Finding(property="assert", text=str(CoreFailure("client", error))))
     else:
-        oracles.finish()
+        checkers.finish()
     findings += [Finding(property="attacker", text=text) for text in cluster.attackers.breaches]
     findings += [
         Finding(
@@ -123,7 +123,7 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
             text=found.text,
             evidence=tuple(map(readable, found.events)),
         )
-        for found in oracles.violations
+        for found in checkers.violations
     ]
     trace_hash = recorder.trace_hash()
     return RunResult(
@@ -155,7 +155,7 @@ def make_workload(cluster: Cluster) -> Workload:
     )
 
 
-def _play(cluster: Cluster, workload: Workload, oracles: Oracles) -> None:
+def _play(cluster: Cluster, workload: Workload, checkers: Checkers) -> None:
     """Faults and load, healing, load, the last word; it stops as soon as something is found."""
     settings = cluster.settings
     cluster.start(form=not settings.faults.cold_s)
@@ -163,7 +163,7 @@ def _play(cluster: Cluster, workload: Workload, oracles: Oracles) -> None:
     workload.start()
     if settings.faults.storm:
         storm = Storm(cluster.loop, random_for(settings.seed, "storm"), workload)
-    if not _run(cluster, settings.duration_s, oracles):
+    if not _run(cluster, settings.duration_s, checkers):
         return
     if storm is not None:
         storm.stop()
@@ -176,7 +176,7 @@ def _play(cluster: Cluster, workload: Workload, oracles: Oracles) -> None:
     if settings.silence:
         cluster.settle()
         return
-    if not _run(cluster, AFTER_S, oracles):
+    if not _run(cluster, AFTER_S, checkers):
         return
     workload.stop()
     cluster.run(AFTER_SILENCE_S)
@@ -184,9 +184,9 @@ def _play(cluster: Cluster, workload: Workload, oracles: Oracles) -> None:
     cluster.settle()
 
 
-def _run(cluster: Cluster, seconds: float, oracles: Oracles) -> bool:
-    """Let time pass until an oracle finds something; whether none did."""
+def _run(cluster: Cluster, seconds: float, checkers: Checkers) -> bool:
+    """Let time pass until a checker finds something; whether none did."""
     end = cluster.loop.now + microseconds(seconds)
-    while cluster.loop.now < end and not oracles.violations:
+    while cluster.loop.now < end and not checkers.violations:
         cluster.run(min(SLICE_S, (end - cluster.loop.now) / SECOND))
-    return not oracles.violations
+    return not checkers.violations

@@ -88,7 +88,7 @@ class Options:
         if self.byzantine and self.attackers:
             raise ConfigError(
                 "byzantine together with an attacker: a daemon that lies does all that an attacker"
-                " may not, so nobody could judge him; run one of them"
+                " may not, so nobody could check him; run one of them"
             )
         if not self.duration_s > 0:
             raise ConfigError(f"duration_s is {self.duration_s}; it must be above 0")

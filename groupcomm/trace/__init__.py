@@ -1,1 +1,2 @@
-"""Traces: what daemons did and what clients asked for and got, as events that oracles can judge."""
+"""Traces: what daemons did and what clients asked for and got, as events that checkers can
+judge."""

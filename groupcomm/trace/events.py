@@ -1,7 +1,7 @@
 """The trace of a run: one typed event per thing that happened, as JSON lines.
 
 Two layers are recorded side by side: what daemons did, and what clients asked for and got. The
-oracles judge these events and nothing else, so a trace can be judged where it was not made.
+checkers judge these events and nothing else, so a trace can be judged where it was not made.
 docs/trace.md describes the format for tools in other languages.
 
 Processes are named by identity: a daemon ``name/start`` (its first start in the run is 1, whatever

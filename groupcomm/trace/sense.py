@@ -1,6 +1,6 @@
 """Whether an event means anything at all: what is asked of lines that somebody else wrote.
 
-Oracles take it for granted that events make sense: names of the right form, known levels. Those of
+Checkers take it for granted that events make sense: names of the right form, known levels. Those of
 a trace from a file may not, so each is checked before it is judged.
 """
 
@@ -49,7 +49,7 @@ class TraceError(GroupCommError):
 
 
 class Sense:
-    """Finds events that mean nothing, whatever was before; the oracles would stumble over them.
+    """Finds events that mean nothing, whatever was before; the checkers would stumble over them.
 
     Each method raises ValueError that says what is wrong.
     """

@@ -3,7 +3,7 @@
     python -m tests.campaigns.attackers --seeds 500
 
 A row is a role in a suite: seeds with faults, and seeds without, in which there must be as many
-views as without the attacker. An eviction brings one of its own, so its runs judge that themselves.
+views as without the attacker. An eviction brings one of its own, so its runs check that themselves.
 """
 
 import argparse

@@ -3,7 +3,7 @@
     python -m tests.campaigns.differing_files --seconds 20 --json
 
 The file of b does not list a; those of a and c list all three, as when a host is added one by one.
-Judged for each order: no view in steady state, all programs admitted and served by their daemon's
+Checked for each order: no view in steady state, all programs admitted and served by their daemon's
 own view, each tool names the file, the key and the host, and SIGTERM ends all within its bound.
 """
 

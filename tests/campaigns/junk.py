@@ -7,7 +7,7 @@ Three sealed daemons and a modest load of AGREED messages. In each round they ar
 process that has nothing to do with them and uses as much of the processors as the junk did, at both
 of its ends (burner). So what is compared is not a busy host with an idle one.
 
-Judged: no view changes, no message is lost, the rate was kept, and the 95th percentile of the
+Checked: no view changes, no message is lost, the rate was kept, and the 95th percentile of the
 delays under junk is at most BAR times that beside the burner, by the median of the rounds.
 """
 
@@ -210,7 +210,7 @@ def dropped(addresses: Sequence[Address]) -> int:
     )
 
 
-def judge(rounds: Sequence[Round], rate: float) -> dict[str, Any]:
+def check(rounds: Sequence[Round], rate: float) -> dict[str, Any]:
     """What was seen, and what is wrong with it.
 
     Args:
@@ -283,14 +283,14 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
     async with open_stage(options) as stage, trio.open_nursery() as nursery:
         for number in range(options.rounds):
             rounds.append(await stage.play(nursery))
-            found = judge(rounds[-1:], options.rate)
+            found = check(rounds[-1:], options.rate)
             print(f"{number + 1} of {options.rounds}: p95 x {found['ratio_p95']}", file=sys.stderr)
         nursery.cancel_scope.cancel()
     told = {
         name: getattr(options, name)
         for name in ("rate", "spoofed", "half_open", "duration_s", "rounds")
     }
-    return {**told, "copies": stage.is_root, **judge(rounds, options.rate)}
+    return {**told, "copies": stage.is_root, **check(rounds, options.rate)}
 
 
 def page(found: dict[str, Any]) -> str:

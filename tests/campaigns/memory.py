@@ -5,8 +5,8 @@
 Two sites of two daemons. Lasting programs join, send to and leave groups and send to private names
 that nobody has; short programs connect, join, send and end, half of them in the middle of a
 message; one daemon is killed and started again, which changes the view twice. No name is used
-twice. The memory of the three daemons that last is read after some silence, ten times. Judged: from
-the second reading on it grows by less than `BYTES_A_NAME` for each name, and `NOISE_BYTES`.
+twice. The memory of the three daemons that last is read after some silence, ten times. Checked:
+from the second reading on it grows by less than `BYTES_A_NAME` for each name, and `NOISE_BYTES`.
 """
 
 import argparse
@@ -131,7 +131,7 @@ def resident(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def judge(readings: Sequence[Reading]) -> list[str]:
+def check(readings: Sequence[Reading]) -> list[str]:
     """Return which daemons have grown from the second reading to the last, and by how much."""
     first, last = readings[1], readings[-1]
     allowed = NOISE_BYTES + BYTES_A_NAME * (last.names - first.names)
@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print the readings as JSON")
     options = parser.parse_args(arguments)
     readings = trio.run(run, options.names)
-    wrong = judge(readings)
+    wrong = check(readings)
     if options.json:
         told = {"readings": [attrs.asdict(each) for each in readings], "violations": wrong}
         print(json.dumps(told))

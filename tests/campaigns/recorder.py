@@ -2,7 +2,7 @@
 
     python -m tests.campaigns.recorder --kills 50
 
-Judged: every row that was told to be on disk is there once, unchanged; rows have no hole; the
+Checked: every row that was told to be on disk is there once, unchanged; rows have no hole; the
 numbers of each sender have none either, but where a gap is marked; and both recorders agree, as
 `groupcomm log diff` has it. Ends with a line of JSON.
 """
@@ -141,11 +141,11 @@ async def run(kills: int, rate: float, seed: int) -> dict[str, Any]:
             for program in (calm, killed):
                 await program.end()
             nursery.cancel_scope.cancel()
-        found = judge(logs, marks, acknowledged(killed))
+        found = check(logs, marks, acknowledged(killed))
     return {"kills": kills, **found, "wall_s": round(time.monotonic() - began, 1)}
 
 
-def judge(
+def check(
     logs: dict[str, Path], marks: list[tuple[Offset, tuple[int, int]]], last: Offset
 ) -> dict[str, Any]:
     """What is in the logs, and what is wrong with them."""

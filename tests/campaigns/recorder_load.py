@@ -53,7 +53,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
             nursery.cancel_scope.cancel()
         return {
             **{name: figures[name] for name in ("rate", "msgs_per_s_each", "lost", "misordered")},
-            **judge(log, recorder.told[begun:], cpu_s),
+            **check(log, recorder.told[begun:], cpu_s),
         }
 
 
@@ -81,7 +81,7 @@ def cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def judge(log: Path, told: list[dict[str, Any]], cpu_s: float) -> dict[str, Any]:
+def check(log: Path, told: list[dict[str, Any]], cpu_s: float) -> dict[str, Any]:
     """What the recorder has told, and what is in its log."""
     lags = [line["lag_ms"] for line in told if line["event"] == "synced"]
     parts = [lags[at * len(lags) // 4 : (at + 1) * len(lags) // 4] for at in range(4)]

@@ -8,7 +8,7 @@ fast as it is read (rude_frames.py). In each round, and for each kind, the daemo
 (quiet), then the program is rude (rude), and then the host is shared with a process that has
 nothing to do with them and uses as much of the processors (burner).
 
-Judged: no view changes, no message is lost, and the 99th percentile of the delays is at most BAR
+Checked: no view changes, no message is lost, and the 99th percentile of the delays is at most BAR
 times that beside the burner, by the median of the rounds.
 """
 
@@ -64,7 +64,7 @@ class RudeStage(Stage):
         return {"quiet": quiet, "rude": rude, "burner": await self._phase(burners(share), nursery)}
 
 
-def judge(kind: str, rounds: Sequence[Round]) -> dict[str, Any]:
+def check(kind: str, rounds: Sequence[Round]) -> dict[str, Any]:
     """What was seen of one kind of frame, and what is wrong with it."""
     wrong = []
     for name in PHASES:
@@ -102,15 +102,15 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
             for number in range(options.rounds):
                 for kind in options.kinds:
                     rounds[kind].append(await stage.play_kind(kind, nursery))
-                    found = judge(kind, rounds[kind][-1:])
+                    found = check(kind, rounds[kind][-1:])
                     line = f"{number + 1} of {options.rounds}: {kind}: p99 x {found['ratio_p99']}"
                     print(line, file=sys.stderr, flush=True)
             nursery.cancel_scope.cancel()
-    judged = {kind: judge(kind, found) for kind, found in rounds.items()}
-    wrong = [text for found in judged.values() for text in found["violations"]]
+    checked = {kind: check(kind, found) for kind, found in rounds.items()}
+    wrong = [text for found in checked.values() for text in found["violations"]]
     names = ("connections", "duration_s", "rounds")
     told = {name: getattr(options, name) for name in names}
-    return {**told, "kinds": judged, "violations": wrong}
+    return {**told, "kinds": checked, "violations": wrong}
 
 
 def page(found: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@
 
 A recorder writes the log of group IN; a streaming query reads it, changes the rows and sends them
 to group OUT. Killed, with SIGKILL, in an order that the seed gives: the driver, executors, Python
-workers of both, and the recorder of IN; the driver often while a batch is being published. Judged:
+workers of both, and the recorder of IN; the driver often while a batch is being published. Checked:
 a receiver of OUT at another daemon has been given each row of the log of IN once, in their order,
 and so has the log of OUT. Ends with a line of JSON.
 """
@@ -218,7 +218,7 @@ class Campaign:
                 for pid in [*below(program.pid), program.pid]:
                     _kill(pid)
 
-    def judge(self) -> dict[str, Any]:
+    def check(self) -> dict[str, Any]:
         """What came of it."""
         wanted, given = self.recorded(), self.given
         wrong = self.wrong + compare_rows("the receiver", wanted, given)
@@ -301,7 +301,7 @@ async def run(folder: Path, kinds: list[str], rate: float, seed: int) -> dict[st
                 )
             await campaign.finish()
             nursery.cancel_scope.cancel()
-    return {"seed": seed, **campaign.judge(), "wall_s": round(time.monotonic() - began, 1)}
+    return {"seed": seed, **campaign.check(), "wall_s": round(time.monotonic() - began, 1)}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -2,7 +2,7 @@
 
     python -m tests.campaigns.spark_workers
 
-Judged: a batch and a stream both bring every row of a log once, and both workers have read some.
+Checked: a batch and a stream both bring every row of a log once, and both workers have read some.
 Ends with a line of JSON.
 """
 
@@ -43,7 +43,7 @@ def run(folder: Path) -> dict[str, list[list[Any]]]:
     return found
 
 
-def judge(found: dict[str, list[list[Any]]]) -> list[str]:
+def check(found: dict[str, list[list[Any]]]) -> list[str]:
     """Return what is wrong with what was read."""
     wrong = []
     for way in ("batch", "stream"):
@@ -56,9 +56,9 @@ def judge(found: dict[str, list[list[Any]]]) -> list[str]:
 
 
 def main() -> int:
-    """Read, judge, report; return 1 if something is wrong."""
+    """Read, check, report; return 1 if something is wrong."""
     with TemporaryDirectory(prefix="groupcomm-") as folder:
-        wrong = judge(run(Path(folder)))
+        wrong = check(run(Path(folder)))
     print(json.dumps({"rows": ROWS, "workers": WORKERS, "violations": wrong}))
     return 1 if wrong else 0
 

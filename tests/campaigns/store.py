@@ -2,7 +2,7 @@
 
     python -m tests.campaigns.store --disasters 50 --rate 500
 
-Judged: whatever was acknowledged is in the store in the end, with its value; nothing is there that
+Checked: whatever was acknowledged is in the store in the end, with its value; nothing is there that
 nobody wrote; replicas at the same view have the same contents, by hash. Ends with a line of JSON.
 """
 
@@ -142,13 +142,13 @@ async def run(disasters: int, rate: float, seed: int) -> dict[str, Any]:
                 await shop.replicas[name].end()
             return {
                 "disasters": kinds,
-                **judge(shop),
+                **check(shop),
                 "wall_s": round(time.monotonic() - began, 1),
             }
     raise GroupCommError("the cluster has ended too early")
 
 
-def judge(shop: Shop) -> dict[str, Any]:
+def check(shop: Shop) -> dict[str, Any]:
     """What was seen, and what is wrong."""
     told = [line for program in shop.everybody for line in program.told]
     contents = [shop.replicas[name].told[-1]["contents"] for name in NAMES]

@@ -10,7 +10,7 @@ import pytest
 from groupcomm.security.channels import Channel
 from groupcomm_tools.bench.plan import Plan
 from tests.campaigns import junk
-from tests.campaigns.junk import PHASES, Phase, Round, judge
+from tests.campaigns.junk import PHASES, Phase, Round, check
 from tests.campaigns.junk_made import KINDS
 from tests.campaigns.junk_made import junk as make
 from tests.groupcomm.security.daemons import aes_opener, aes_sealer, refused
@@ -47,7 +47,7 @@ def played(p95_ms: float, **changes: Any) -> Round:
 
 
 def test_the_median_of_the_rounds_counts() -> None:
-    found = judge([played(1.0), played(1.4), played(9.0)], rate=1000.0)
+    found = check([played(1.0), played(1.4), played(9.0)], rate=1000.0)
     assert (found["ratio_p95"], found["ratios_p95"]) == (1.4, [1.0, 1.4, 9.0])
     assert (found["violations"], found["junk_per_s"]) == ([], 1000)
     assert found["phases"]["junk"]["told"] == {"sent": 6000}
@@ -66,7 +66,7 @@ def test_the_median_of_the_rounds_counts() -> None:
     ],
 )
 def test_what_is_wrong_is_said(rounds: list[Round], what: str) -> None:
-    assert judge(rounds, rate=1000.0)["violations"] == [what]
+    assert check(rounds, rate=1000.0)["violations"] == [what]
 
 
 @pytest.mark.parametrize("kind", KINDS)

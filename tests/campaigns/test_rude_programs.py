@@ -9,7 +9,7 @@ import pytest
 from groupcomm_tools.bench.plan import Plan
 from tests.campaigns import rude_programs
 from tests.campaigns.junk import Round
-from tests.campaigns.rude_programs import PHASES, judge, page
+from tests.campaigns.rude_programs import PHASES, check, page
 from tests.campaigns.test_junk import QUIET
 from tests.groupcomm_tools.test_bench_matrix import figures
 
@@ -22,7 +22,7 @@ def played(p99_ms: float, **changes: Any) -> Round:
 
 
 def test_the_median_of_the_rounds_counts() -> None:
-    found = judge("QUERY", [played(1.0), played(1.9), played(9.0)])
+    found = check("QUERY", [played(1.0), played(1.9), played(9.0)])
     assert (found["ratio_p99"], found["ratios_p99"]) == (1.9, [1.0, 1.9, 9.0])
     assert found["violations"] == []
     shown = page({"kinds": {"QUERY": found}, "violations": ["QUERY: it is wrong"]}).splitlines()
@@ -42,7 +42,7 @@ def test_the_median_of_the_rounds_counts() -> None:
     ],
 )
 def test_what_is_wrong_is_said(rounds: list[Round], what: str) -> None:
-    assert judge("QUERY", rounds)["violations"] == [what]
+    assert check("QUERY", rounds)["violations"] == [what]
 
 
 def test_a_moment_of_questions_costs_nobody_a_message(capsys: pytest.CaptureFixture[str]) -> None:

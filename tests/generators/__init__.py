@@ -1,4 +1,4 @@
-"""Valid histories, generated without a core, for tests of the oracles."""
+"""Valid histories, generated without a core, for tests of the checkers."""
 
 from tests.generators.changing import ChangingHistory, make_changing_history
 from tests.generators.history import History, make_history

@@ -2,7 +2,7 @@
 
 There are no packets on a wire, no token and no bytes. A daemon looks at what all daemons hold
 where a real one would wait for messages that tell it so. Every rule is written down once more
-here, so that oracles and core are not tested against themselves.
+here, so that checkers and core are not tested against themselves.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """Valid histories without a core: clients that do anything at any time, abstract daemons.
 
 `make_history` gives the trace of such a run, equal for equal seeds. It is meant for tests of the
-oracles: every property holds in it. Messages overtake each other wherever a level allows it, and
+checkers: every property holds in it. Messages overtake each other wherever a level allows it, and
 queues are served in a random order, some of the time.
 """
 

@@ -1,4 +1,4 @@
-"""Deliberately wrong variants of the core: do the simulator and its oracles find them?
+"""Deliberately wrong variants of the core: do the simulator and its checkers find them?
 
 `make soak` hunts every one of them anew; docs/mutants.md says which seeds the last hunt found.
 """

@@ -113,7 +113,7 @@ def self_discard_ignored(right: Right) -> Right:
 
 @mutant((Groups, "_bounce"))
 def undeliverable_when_taken(right: Right) -> Right:
-    """Whether a private message is undeliverable is judged when its daemon takes it."""
+    """Whether a private message is undeliverable is checked when its daemon takes it."""
 
     def bounce(self: Groups, bundle: Bundle) -> None:
         if not all(bundle.targets):

@@ -41,7 +41,7 @@ class Mutant:
     def active(self) -> Iterator[None]:
         """Be wrong while the context lasts.
 
-        The core's own invariants are off meanwhile: it is the oracles that have to find the bug.
+        The core's own invariants are off meanwhile: it is the checkers that have to find the bug.
         """
         rights = [vars(owner)[attribute] for owner, attribute in self.targets]
         made = self.variant(*rights)

@@ -1,4 +1,4 @@
-"""Ways to break a history, to see whether the oracles notice.
+"""Ways to break a history, to see whether the checkers notice.
 
 A mutation takes a valid trace and gives back a changed one, or None where there is nothing of the
 kind to change. The result may happen to be valid still: who lowers a horizon that nobody needed

@@ -1,7 +1,7 @@
-"""The slow judge: every property straight from its definition, over a whole trace at once.
+"""The reference checker: every property straight from its definition, over a whole trace at once.
 
-It is what the oracles are compared with: simple loops, nothing remembered from event to event,
-nothing shared with the oracles but the events. Traces of some hundred events take milliseconds,
+It is what the checkers are compared with: simple loops, nothing remembered from event to event,
+nothing shared with the checkers but the events. Traces of some hundred events take milliseconds,
 longer ones soon take minutes.
 """
 
@@ -10,7 +10,7 @@ from tests.reference.daemons import Daemons
 from tests.reference.deliveries import Deliveries
 from tests.reference.facts import Facts
 from tests.reference.groups import Groups
-from tests.reference.healing import judge_healing
+from tests.reference.healing import check_healing
 from tests.reference.holes import Holes
 from tests.reference.missing import Missing
 from tests.reference.order import Orders
@@ -20,7 +20,7 @@ from tests.reference.tables import Tables
 from tests.reference.together import Together
 
 
-def judge(events: list[TraceEvent]) -> set[str]:
+def reference_check(events: list[TraceEvent]) -> set[str]:
     """The ids of all properties that a trace violates, as docs/properties.md defines them."""
     facts = Facts(events)
     tables = Tables(facts)
@@ -32,16 +32,16 @@ def judge(events: list[TraceEvent]) -> set[str]:
     return (
         facts.found
         | stages.found
-        | deliveries.judge()
-        | daemons.judge()
-        | judge_healing(facts.views)
-        | Missing(facts, tables, stages, deliveries).judge()
-        | Together(facts, stages, deliveries, daemons).judge()
-        | orders.judge()
-        | groups.judge()
-        | Holes(facts, deliveries, orders, groups).judge()
-        | Private(facts, tables, deliveries).judge()
+        | deliveries.check()
+        | daemons.check()
+        | check_healing(facts.views)
+        | Missing(facts, tables, stages, deliveries).check()
+        | Together(facts, stages, deliveries, daemons).check()
+        | orders.check()
+        | groups.check()
+        | Holes(facts, deliveries, orders, groups).check()
+        | Private(facts, tables, deliveries).check()
     )
 
 
-__all__ = ["judge"]
+__all__ = ["reference_check"]

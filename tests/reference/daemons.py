@@ -10,7 +10,7 @@ Ring = tuple[str, int]
 
 
 class Daemons:
-    """Judges white-box events; each belongs to the view that its process was in."""
+    """Checks white-box events; each belongs to the view that its process was in."""
 
     def __init__(self, facts: Facts, stages: Stages) -> None:
         self.facts = facts
@@ -98,21 +98,21 @@ class Daemons:
 
     # ---- the ids ----
 
-    def judge(self) -> set[str]:
+    def check(self) -> set[str]:
         """The ids of violated properties."""
         for index, event in self.facts.all(Stamped):
-            self._judge_stamped(index, event)
+            self._check_stamped(index, event)
         for index, horizon in self.facts.all(Horizon):
-            self._judge_horizon(index, horizon)
+            self._check_horizon(index, horizon)
         for index, count in self.facts.all(Count):
-            self._judge_count(index, count)
+            self._check_count(index, count)
         for released in [*self.facts.everywhere(), *self.facts.repeated]:
-            self._judge_release(released)
+            self._check_release(released)
         for index, order in self.facts.all(Order):
             view, _ = self.stages.at(order.c, index)
             home = self.facts.home(order.c, index)
             if home is not None and not order.trans:
-                self._judge_block(home, view, order.pos[1], index)
+                self._check_block(home, view, order.pos[1], index)
         return self.found
 
     def author(self, view: str, ring: int, number: int) -> str | None:
@@ -120,14 +120,14 @@ class Daemons:
         packets = self.packets((view, ring), self.facts.end)
         return next((e.p for e in packets if e.number == number), None)
 
-    def _judge_member(self, event: Stamped | Horizon, index: int) -> None:
+    def _check_member(self, event: Stamped | Horizon, index: int) -> None:
         """H1, for who may number and promise."""
         view = self.facts.views.view(event.p, index)
         if self.facts.views.ring_of(event.p, view) != event.ring:
             self.found.add("H1")
 
-    def _judge_stamped(self, index: int, event: Stamped) -> None:
-        self._judge_member(event, index)
+    def _check_stamped(self, index: int, event: Stamped) -> None:
+        self._check_member(event, index)
         ring = self._ring(event, index)
         if any(event.time <= horizon.value for horizon in self.announced(ring, index)):
             self.found.add("H3")
@@ -135,8 +135,8 @@ class Daemons:
             if any(event.time <= hold.time for hold in self.held(event.p, other, index)):
                 self.found.add("H6")
 
-    def _judge_horizon(self, index: int, event: Horizon) -> None:
-        self._judge_member(event, index)
+    def _check_horizon(self, index: int, event: Horizon) -> None:
+        self._check_member(event, index)
         ring = self._ring(event, index)
         if any(event.value < other.value for other in self.announced(ring, index)):
             self.found.add("H2")
@@ -144,7 +144,7 @@ class Daemons:
             if packet.number > event.upto and packet.time <= event.value:
                 self.found.add("H3")
 
-    def _judge_count(self, index: int, count: Count) -> None:
+    def _check_count(self, index: int, count: Count) -> None:
         ring = self._ring(count, index)
         packets = self.packets(ring, index)
         needed = bool(packets) and count.upto >= packets[0].number
@@ -154,7 +154,7 @@ class Daemons:
         if (count.value, count.upto) not in [(h.value, h.upto) for h in announced]:
             self.found.add("H4")
 
-    def _judge_release(self, released: Released) -> None:
+    def _check_release(self, released: Released) -> None:
         """H4, H5."""
         index, event = released.index, released.event
         if event.level == 0:
@@ -163,9 +163,9 @@ class Daemons:
         if (event.number, event.time) not in [(e.number, e.time) for e in held]:
             self.found.add("H4")
         if released.regular and event.level >= AGREED:
-            self._judge_block(event.p, released.view, event.time, index)
+            self._check_block(event.p, released.view, event.time, index)
 
-    def _judge_block(self, process: str, view: str, time: int, index: int) -> None:
+    def _check_block(self, process: str, view: str, time: int, index: int) -> None:
         """H5."""
         for ring in self.rings(view):
             if time > self.block(process, ring, index):

@@ -28,10 +28,10 @@ CLIENT_EVENTS = Send | Deliver | Ask | Member | Order | Bounce
 
 
 class Deliveries:
-    """Judges all Deliver events.
+    """Checks all Deliver events.
 
     Attributes:
-        kept: the Delivers that are judged further: of messages sent before, without repetitions.
+        kept: the Delivers that are checked further: of messages sent before, without repetitions.
         owed: per client and message, the Release by which it is owed.
         got: the same for which of these came, at which index.
         found: ids of violated properties.
@@ -112,24 +112,24 @@ class Deliveries:
 
     # ---- the ids ----
 
-    def judge(self) -> set[str]:
+    def check(self) -> set[str]:
         """The ids of violated properties."""
         for index, event in self.kept:
-            self._judge_content(index, event)
-            self._judge_stage(index, event)
-        self._judge_uniqueness()
+            self._check_content(index, event)
+            self._check_stage(index, event)
+        self._check_uniqueness()
         for index, told in self.facts.live:
             if isinstance(told, Member | Order | Bounce) and self._is_misplaced(index, told):
                 self.found.add("D3")
-        self._judge_orders()
-        self._judge_life()
-        self._judge_daemons()
+        self._check_orders()
+        self._check_life()
+        self._check_daemons()
         return self.found
 
     def _is_misplaced(self, index: int, told: Member | Order | Bounce) -> bool:
         return told.pos[0] != self.stages.at(told.c, index)[0]
 
-    def _judge_content(self, index: int, event: Deliver) -> None:
+    def _check_content(self, index: int, event: Deliver) -> None:
         """D1, U, MG3."""
         sent = self.facts.item((event.s, event.m))
         assert isinstance(sent, Send)
@@ -147,7 +147,7 @@ class Deliveries:
         ]
         return bool(views) and client in views[-1].members
 
-    def _judge_stage(self, index: int, event: Deliver) -> None:
+    def _check_stage(self, index: int, event: Deliver) -> None:
         """D3, U, V2: at which stage of its client a message comes."""
         pair = (event.c, (event.s, event.m))
         view, regular = self.stages.at(event.c, index)
@@ -162,7 +162,7 @@ class Deliveries:
         elif owed.event.level > 0 and owed.regular != regular and not late:
             self.found.add("V2")
 
-    def _judge_uniqueness(self) -> None:
+    def _check_uniqueness(self) -> None:
         """D2, D4, U, V4."""
         if self.facts.reused:
             self.found.add("D4")
@@ -181,7 +181,7 @@ class Deliveries:
                 if first != released.view or not released.regular:
                     self.found.add("V4")
 
-    def _judge_orders(self) -> None:
+    def _check_orders(self) -> None:
         """D1, D2 and V2 for positions that senders are told."""
         told = []
         for index, order in self.facts.all(Order):
@@ -201,7 +201,7 @@ class Deliveries:
                 if whole is not None and whole[-1].regular and whole[-1].index < index:
                     self.found.add("V2")
 
-    def _judge_life(self) -> None:
+    def _check_life(self) -> None:
         """D5: time does not fall, nothing follows Quiet, a crash, or in part a goodbye."""
         kept = {index for index, _ in self.kept}
         times = [event.t for event in self.facts.views.events]
@@ -222,7 +222,7 @@ class Deliveries:
             if isinstance(event, Ask) and event.what == "disconnect":
                 leaving.add(event.c)
 
-    def _judge_daemons(self) -> None:
+    def _check_daemons(self) -> None:
         """D8, and D1 for what daemons accept and release."""
         for released in [*self.facts.everywhere(), *self.facts.repeated]:
             event = released.event

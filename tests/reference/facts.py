@@ -1,7 +1,7 @@
 """What a whole trace says, gathered by simple loops: the terms of docs/properties.md.
 
 An *index* is an event's place in the trace. Nothing here is fast, and nothing is shared with the
-oracles.
+checkers.
 """
 
 from collections.abc import Iterator

@@ -26,7 +26,7 @@ class Owed:
 
 
 class Groups:
-    """Judges tables and views."""
+    """Checks tables and views."""
 
     def __init__(self, facts: Facts, tables: Tables, stages: Stages) -> None:
         self.facts = facts
@@ -36,18 +36,18 @@ class Groups:
         self.found: set[str] = set()
         self.owed: list[tuple[Owed, int]] = []  # with the index at which it was seen, or the end
 
-    def judge(self) -> set[str]:
+    def check(self) -> set[str]:
         """The ids of violated properties."""
-        self._judge_tables()
-        self._judge_contents()
-        self._judge_views()
+        self._check_tables()
+        self._check_contents()
+        self._check_views()
         for client in sorted({event.c for _, event in self.facts.all(Member)}):
-            self._judge_own_views(client)
+            self._check_own_views(client)
         return self.found
 
     # ---- tables ----
 
-    def _judge_tables(self) -> None:
+    def _check_tables(self) -> None:
         """G1."""
         digests: dict[object, str] = {}
         for index, event in self.facts.all(Table):
@@ -114,7 +114,7 @@ class Groups:
             if self.facts.home(client) == process
         ]
 
-    def _judge_contents(self) -> None:
+    def _check_contents(self) -> None:
         """G2, between clients."""
         contents: dict[object, object] = {}
         for index, event in self.facts.all(Member):
@@ -124,7 +124,7 @@ class Groups:
             if contents.setdefault((event.group, event.pos, half), content) != content:
                 self.found.add("G2")
 
-    def _judge_views(self) -> None:
+    def _check_views(self) -> None:
         """G2 and G3, by what is owed."""
         owed = [entry for process in self.views.processes for entry in self._owed(process)]
         for index, event in self.facts.all(Member):
@@ -147,7 +147,7 @@ class Groups:
         if any(self.facts.stays(entry.client) for entry in owed):
             self.found.add("G3")
 
-    def _judge_own_views(self, client: str) -> None:
+    def _check_own_views(self, client: str) -> None:
         """G5 and V3."""
         inside: dict[str, bool] = {}
         for index, event in self.facts.all(Member):

@@ -14,7 +14,7 @@ FORMED_US = 3_000_000
 """So long after Heal its processes have one view at the latest."""
 
 
-def judge_healing(views: Views) -> set[str]:
+def check_healing(views: Views) -> set[str]:
     """The ids of violated properties."""
     if views.healed is None:
         return set()

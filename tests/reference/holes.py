@@ -9,7 +9,7 @@ from tests.reference.terms import AGREED, CAUSAL, FIFO, Name, Position, told_pos
 
 
 class Holes:
-    """Judges what a client lacks at the moment at which it gets something else."""
+    """Checks what a client lacks at the moment at which it gets something else."""
 
     def __init__(
         self, facts: Facts, deliveries: Deliveries, orders: Orders, groups: Groups
@@ -20,16 +20,16 @@ class Holes:
         self.groups = groups
         self.found: set[str] = set()
 
-    def judge(self) -> set[str]:
+    def check(self) -> set[str]:
         """Return the ids of violated properties."""
         for (client, name), index in self.deliveries.got.items():
-            self._judge_message(client, index, name)
+            self._check_message(client, index, name)
         for index, event in self.facts.all(Member):
-            self._judge_position(event.c, index, told_position(event.pos))
-            self._judge_gone(event, index)
-        self._judge_senders()
+            self._check_position(event.c, index, told_position(event.pos))
+            self._check_gone(event, index)
+        self._check_senders()
         if self.facts.views.quiet:
-            self._judge_accepted()
+            self._check_accepted()
         return self.found
 
     def _lacking(self, client: str, index: int) -> list[Name]:
@@ -43,7 +43,7 @@ class Holes:
             and got.get((client, name), self.facts.end) > index
         ]
 
-    def _judge_senders(self) -> None:
+    def _check_senders(self) -> None:
         """F1 and F2, for each message by the first later one of its sender that passes it."""
         for (client, name), released in self.deliveries.owed.items():
             if self.facts.level(name) < FIFO:
@@ -62,7 +62,7 @@ class Holes:
                 common = set(self.facts.to(name)) & set(self.facts.to(min(passing)[1]))
                 self.found.add("F1" if common else "F2")
 
-    def _judge_message(self, client: str, index: int, name: Name) -> None:
+    def _check_message(self, client: str, index: int, name: Name) -> None:
         """CA, O4 and G3, by a message that is got."""
         level, position = self.facts.level(name), self.orders.positions[name]
         lacks_cause = any(
@@ -71,13 +71,13 @@ class Holes:
         if lacks_cause and level >= CAUSAL and not self._has_crashed(client, index):
             self.found.add("CA")
         if level >= AGREED and position is not None:
-            self._judge_position(client, index, position)
+            self._check_position(client, index, position)
 
     def _has_crashed(self, client: str, index: int) -> bool:
         crashes = [i for i, e in self.facts.all(Ask) if (e.c, e.what) == (client, "crash")]
         return bool(crashes) and crashes[0] < index
 
-    def _judge_position(self, client: str, index: int, position: Position) -> None:
+    def _check_position(self, client: str, index: int, position: Position) -> None:
         """O4 and G3, by anything that a client is told at a position of the agreed order."""
         for other in self._lacking(client, index):
             lower = self.orders.positions[other]
@@ -88,13 +88,13 @@ class Holes:
             if lacking and told_position(owed.pos) < position:
                 self.found.add("G3")
 
-    def _judge_gone(self, event: Member, index: int) -> None:
+    def _check_gone(self, event: Member, index: int) -> None:
         """P3."""
         for sender, number in self._lacking(event.c, index) if event.cause == "disconnect" else ():
             if sender in event.changed and self.facts.level((sender, number)) >= FIFO:
                 self.found.add("P3")
 
-    def _judge_accepted(self) -> None:
+    def _check_accepted(self) -> None:
         """L5, for any client."""
         facts = self.facts
         for client, number in facts.accepted:

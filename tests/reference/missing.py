@@ -9,7 +9,7 @@ from tests.reference.terms import AGREED, NO_VIEW, RELIABLE, Name, daemon_of, na
 
 
 class Missing:
-    """Judges the end."""
+    """Checks the end."""
 
     def __init__(
         self, facts: Facts, tables: Tables, stages: Stages, deliveries: Deliveries
@@ -21,7 +21,7 @@ class Missing:
         self.deliveries = deliveries
         self.found: set[str] = set()
 
-    def judge(self) -> set[str]:
+    def check(self) -> set[str]:
         """The ids of violated properties."""
         for index, event in self.facts.all(Member):
             view, _ = self.stages.at(event.c, index)
@@ -30,14 +30,14 @@ class Missing:
                 if any(daemon_of(client) not in names for client in event.members):
                     self.found.add("G6")
         if self.views.quiet:
-            self._judge_delivered()
-            self._judge_released()
-            self._judge_answers()
-            self._judge_homeless()
-            self._judge_gone()
+            self._check_delivered()
+            self._check_released()
+            self._check_answers()
+            self._check_homeless()
+            self._check_gone()
         return self.found
 
-    def _judge_delivered(self) -> None:
+    def _check_delivered(self) -> None:
         """D6, R, G4, X3."""
         facts = self.facts
         for client, name in self.deliveries.owed:
@@ -61,7 +61,7 @@ class Missing:
             for index, event in self.facts.all(Member)
         )
 
-    def _judge_released(self) -> None:
+    def _check_released(self) -> None:
         """R."""
         facts, end = self.facts, self.facts.end
         for name in facts.accepted:
@@ -75,7 +75,7 @@ class Missing:
         if any(bundles[p] != bundles[q] for p in last for q in last if last[p] == last[q]):
             self.found.add("R")
 
-    def _judge_answers(self) -> None:
+    def _check_answers(self) -> None:
         """L5, for items and views."""
         facts = self.facts
         orders = {(e.c, e.m) for i, e in facts.all(Order) if facts.sent.get((e.c, e.m), i) < i}
@@ -107,7 +107,7 @@ class Missing:
                     waiting.remove(own[0])
         return [(client, number) for client, _, number in waiting]
 
-    def _judge_homeless(self) -> None:
+    def _check_homeless(self) -> None:
         """L5, for clients that no daemon has taken."""
         asked = {e.c: i for i, e in reversed(self.facts.all(Ask)) if e.what == "connect"}
         for client, index in asked.items():
@@ -123,7 +123,7 @@ class Missing:
             if before and not self._has_gone(client):
                 self.found.add("L5")
 
-    def _judge_gone(self) -> None:
+    def _check_gone(self) -> None:
         """G6."""
         for process in self.views.core:
             for client in self.tables.at(process, self.facts.end).names.values():

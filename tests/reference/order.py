@@ -24,7 +24,7 @@ NOWHERE: Position = ((-1, "", 0), -1, -1, -1, -1)
 
 
 class Orders:
-    """Judges orders of Releases and Delivers."""
+    """Checks orders of Releases and Delivers."""
 
     def __init__(self, facts: Facts, stages: Stages, deliveries: Deliveries) -> None:
         self.facts = facts
@@ -36,30 +36,30 @@ class Orders:
         self.positions = {name: facts.position(name) for name in facts.sent}
         self.causes = self._find_causes()
 
-    def judge(self) -> set[str]:
+    def check(self) -> set[str]:
         """The ids of violated properties."""
-        self._judge_senders_at_daemons()
-        self._judge_senders_at_clients()
-        self._judge_causes()
-        self._judge_agreed_at_daemons()
-        self._judge_agreed_at_clients()
-        self._judge_cycles()
-        self._judge_keys()
-        self._judge_positions()
+        self._check_senders_at_daemons()
+        self._check_senders_at_clients()
+        self._check_causes()
+        self._check_agreed_at_daemons()
+        self._check_agreed_at_clients()
+        self._check_cycles()
+        self._check_keys()
+        self._check_positions()
         return self.found
 
     # ---- one sender ----
 
-    def _judge_senders_at_daemons(self) -> None:
+    def _check_senders_at_daemons(self) -> None:
         """F1, F2, M1: for each process, view and client."""
         for process in self.views.processes:
             for _, view in self.views.installs(process):
                 for sender in sorted({name[0] for name in self.facts.accepted}):
                     home = self.facts.home(sender)
                     if home is not None:
-                        self._judge_sender(process, view, home, sender)
+                        self._check_sender(process, view, home, sender)
 
-    def _judge_sender(self, process: str, view: str, home: str, sender: str) -> None:
+    def _check_sender(self, process: str, view: str, home: str, sender: str) -> None:
         facts = self.facts
         installed = self.views.installed_at(home, view)
         if installed is None:
@@ -97,7 +97,7 @@ class Orders:
             return "M1"
         return "F1" if set(self.facts.to(a)) & set(self.facts.to(b)) else "F2"
 
-    def _judge_senders_at_clients(self) -> None:
+    def _check_senders_at_clients(self) -> None:
         highest: dict[tuple[str, str], Name] = {}
         for _, event in self.deliveries.kept:
             name = (event.s, event.m)
@@ -128,7 +128,7 @@ class Orders:
                     causes[name] |= causes[other]
         return causes
 
-    def _judge_causes(self) -> None:
+    def _check_causes(self) -> None:
         """CA."""
         facts, got = self.facts, self.deliveries.got
         for (client, name), at in got.items():
@@ -141,7 +141,7 @@ class Orders:
 
     # ---- the agreed order ----
 
-    def _judge_agreed_at_daemons(self) -> None:
+    def _check_agreed_at_daemons(self) -> None:
         """O1, O4."""
         agreed = [r for r in self.facts.everywhere() if r.event.level >= AGREED]
         for process in self.views.processes:
@@ -159,7 +159,7 @@ class Orders:
                 if released.regular and not lower <= {(r.bundle, r.place) for r in before}:
                     self.found.add("O4")
 
-    def _judge_agreed_at_clients(self) -> None:
+    def _check_agreed_at_clients(self) -> None:
         kept = {index for index, _ in self.deliveries.kept}
         message: dict[str, Position] = {}
         view: dict[str, Position] = {}
@@ -185,7 +185,7 @@ class Orders:
             sequences.append(list(sequence))
         return sequences
 
-    def _judge_cycles(self) -> None:
+    def _check_cycles(self) -> None:
         sequences = self._sequences()
         for one, other in combinations(sequences, 2):
             common = [one.index(name) for name in other if name in one]
@@ -205,7 +205,7 @@ class Orders:
 
     # ---- positions ----
 
-    def _judge_keys(self) -> None:
+    def _check_keys(self) -> None:
         """O3."""
         facts = self.facts
         contents: dict[object, object] = {}
@@ -213,9 +213,9 @@ class Orders:
             for key, content in _keys_of(released):
                 if contents.setdefault(key, content) != content:
                     self.found.add("O3")
-        self._judge_told()
+        self._check_told_positions()
 
-    def _judge_told(self) -> None:
+    def _check_told_positions(self) -> None:
         facts = self.facts
         for _, deliver in self.deliveries.kept:
             self._check_told((deliver.s, deliver.m), deliver.pos)
@@ -231,14 +231,14 @@ class Orders:
         if pos is not None and position is not None and told_position(pos) != position:
             self.found.add("O3")
 
-    def _judge_positions(self) -> None:
+    def _check_positions(self) -> None:
         """O2, X1, X2."""
         facts = self.facts
         for name in facts.messages():
             sent_at, position = facts.sent[name], self.positions[name]
             if position is None:
                 continue
-            self._judge_own(name, position)
+            self._check_own(name, position)
             view = self.views.view(facts.home(name[0]), sent_at)
             if facts.level(name) < AGREED or view == NO_VIEW or order_of(view) != position[0]:
                 continue
@@ -261,7 +261,7 @@ class Orders:
             if index < before and pos[0] == view and self.stages.at(client, index) == (view, True)
         ]
 
-    def _judge_own(self, name: Name, position: Position) -> None:
+    def _check_own(self, name: Name, position: Position) -> None:
         """O2, for messages that are released at their sender's daemon."""
         facts, client = self.facts, name[0]
         if facts.at_home(name) is None:

@@ -15,7 +15,7 @@ from tests.reference.terms import (
 
 
 class Private:
-    """Judges who has gone, and what is for one client only."""
+    """Checks who has gone, and what is for one client only."""
 
     def __init__(self, facts: Facts, tables: Tables, deliveries: Deliveries) -> None:
         self.facts = facts
@@ -23,14 +23,14 @@ class Private:
         self.deliveries = deliveries
         self.found: set[str] = set()
 
-    def judge(self) -> set[str]:
+    def check(self) -> set[str]:
         """The ids of violated properties."""
-        self._judge_gone()
-        self._judge_names()
-        self._judge_bounces()
+        self._check_gone()
+        self._check_names()
+        self._check_bounces()
         return self.found
 
-    def _judge_gone(self) -> None:
+    def _check_gone(self) -> None:
         """P1 and P3."""
         for index, event in self.facts.all(Member):
             if event.cause == "disconnect":
@@ -48,7 +48,7 @@ class Private:
             r for r in self.facts.everywhere() if r.event.kind == DISCONNECT and r.event.c == client
         ]
 
-    def _judge_names(self) -> None:
+    def _check_names(self) -> None:
         """P4."""
         connects = [event.c for _, event in self.facts.all(Ask) if event.what == "connect"]
         if len(connects) != len(set(connects)):
@@ -62,7 +62,7 @@ class Private:
 
     # ---- what comes back ----
 
-    def _judge_bounces(self) -> None:
+    def _check_bounces(self) -> None:
         """P2."""
         seen = set()
         for index, event in self.facts.all(Bounce):

@@ -66,7 +66,7 @@ class Stages:
             self.void.add(index)
             return
         if isinstance(event, Dview):
-            self._judge_content(event)
+            self._check_content(event)
         at = owed.index((kind, event.view))
         if at > 0:
             self.found.add("C5")
@@ -74,7 +74,7 @@ class Stages:
         stage = (event.view, kind == "dview" and not self._late.get((event.c, event.view), False))
         self._stages.setdefault(event.c, []).append((index, stage))
 
-    def _judge_content(self, event: Dview) -> None:
+    def _check_content(self, event: Dview) -> None:
         """C3."""
         names = tuple(name_of(member) for member in self.views.members(event.view))
         if event.daemons != names:

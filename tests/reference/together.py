@@ -12,7 +12,7 @@ from tests.reference.terms import AGREED, CAUSAL, SAFE, Name
 
 
 class Together:
-    """Judges what is delivered of a view by the time that it is left."""
+    """Checks what is delivered of a view by the time that it is left."""
 
     def __init__(
         self, facts: Facts, stages: Stages, deliveries: Deliveries, daemons: Daemons
@@ -24,26 +24,26 @@ class Together:
         self.daemons = daemons
         self.found: set[str] = set()
 
-    def judge(self) -> set[str]:
+    def check(self) -> set[str]:
         """The ids of violated properties."""
         for one, other in combinations(self.views.processes, 2):
             for _, view in self.views.installs(one):
                 coming = self.views.next_view(one, view)
                 if coming and self.views.next_view(other, view) == coming:
-                    self._judge_pair(one, other, view)
-        self._judge_intervals()
+                    self._check_pair(one, other, view)
+        self._check_intervals()
         for view in self.views.rings:
-            self._judge_obligations(view)
+            self._check_obligations(view)
         for released in self.facts.everywhere():
-            self._judge_stable(released)
+            self._check_stable(released)
         for again in self.facts.repeated:
             if again.regular and again.event.level == SAFE:
-                self._judge_prefixes(again.view, again.event.time, again.index)
+                self._check_prefixes(again.view, again.event.time, again.index)
         for index, order in self.facts.all(Order):
-            self._judge_order(index, order)
+            self._check_order(index, order)
         return self.found
 
-    def _judge_pair(self, one: str, other: str, view: str) -> None:
+    def _check_pair(self, one: str, other: str, view: str) -> None:
         """V1."""
         mine, theirs = self.facts.of(one, view), self.facts.of(other, view)
         if {r.bundle for r in mine} != {r.bundle for r in theirs}:
@@ -56,7 +56,7 @@ class Together:
 
     # ---- who must release what ----
 
-    def _judge_obligations(self, view: str) -> None:
+    def _check_obligations(self, view: str) -> None:
         """D6, O5, S1, S3: what who has left a view should have released."""
         everything = [r for r in self.facts.everywhere() if r.view == view and r.event.level > 0]
         for process in self.views.processes:
@@ -85,7 +85,7 @@ class Together:
 
     # ---- what must be everywhere before ----
 
-    def _judge_stable(self, released: Released) -> None:
+    def _check_stable(self, released: Released) -> None:
         """S1, S2, S3: who has what when something is released."""
         index, event, view = released.index, released.event, released.view
         if not released.regular and event.level > 0:
@@ -94,13 +94,13 @@ class Together:
                 if event.number not in [hold.number for hold in held]:
                     self.found.add("S3")
         if released.regular and event.level == SAFE:
-            self._judge_prefixes(view, event.time, index)
+            self._check_prefixes(view, event.time, index)
             for member in self.views.members(view):
                 installed = self.views.installed_at(member, view)
                 if installed is None or installed > index:
                     self.found.add("S2")
 
-    def _judge_prefixes(self, view: str, time: int, index: int) -> None:
+    def _check_prefixes(self, view: str, time: int, index: int) -> None:
         """S1."""
         for ring in self.daemons.rings(view):
             needed = [e.number for e in self.daemons.packets(ring, index) if e.time <= time]
@@ -108,17 +108,17 @@ class Together:
                 if needed and self.daemons.prefix(process, ring, index) < needed[-1]:
                     self.found.add("S1")
 
-    def _judge_order(self, index: int, order: Order) -> None:
+    def _check_order(self, index: int, order: Order) -> None:
         name = (order.c, order.m)
         if order.trans or self.facts.sent.get(name, index) >= index:
             return
         if self.facts.level(name) == SAFE:
             view, _ = self.stages.at(order.c, index)
-            self._judge_prefixes(view, order.pos[1], index)
+            self._check_prefixes(view, order.pos[1], index)
 
     # ---- what clients share ----
 
-    def _judge_intervals(self) -> None:
+    def _check_intervals(self) -> None:
         """V2: two that come along from view to view get the same in between."""
         views: dict[tuple[str, str], list[tuple[int, Member]]] = {}
         for index, event in self.facts.all(Member):

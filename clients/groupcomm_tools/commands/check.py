@@ -1,4 +1,4 @@
-"""`groupcomm check`: the oracles judge recorded traces."""
+"""`groupcomm check`: the checkers verify recorded traces."""
 
 import argparse
 import json
@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from groupcomm.sim.check import CheckResult, describe, judge_events
+from groupcomm.sim.check import CheckResult, check_events, describe
 from groupcomm_tools.commands.progress import say
 from groupcomm_tools.traces import trace_events
 
@@ -23,17 +23,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="TRACE",
         help="JSON lines, as simulate writes them; or a folder of traces that daemons and programs"
-        " of one host have written, which are judged together",
+        " of one host have written, which are checked together",
     )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Judge all traces; 0 if every property holds in each of them."""
+    """Check all traces; 0 if every property holds in each of them."""
     started = time.monotonic()
     results = []
     for path in options.traces:
-        result = judge_events(str(path), trace_events(path))
+        result = check_events(str(path), trace_events(path))
         results.append(result)
         _show(result)
     _show_totals(results, time.monotonic() - started, options.json)
@@ -49,7 +49,7 @@ def _show(result: CheckResult) -> None:
     if hidden > 0:
         say(f"{result.name}: {hidden} more violations")
     if not result.complete:
-        say(f"{result.name}: the trace does not end with quiet: what is missing was not judged")
+        say(f"{result.name}: the trace does not end with quiet: what is missing was not checked")
 
 
 def _show_totals(results: list[CheckResult], wall_s: float, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`groupcomm simulate`: clusters in virtual time, with faults, judged by the oracles."""
+"""`groupcomm simulate`: clusters in virtual time, with faults, verified by the checkers."""
 
 import argparse
 import json
@@ -91,7 +91,7 @@ def _add_what_runs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--byzantine",
         action="store_true",
-        help="a daemon of each cluster has the key and lies; the others are judged",
+        help="a daemon of each cluster has the key and lies; the others are checked",
     )
 
 

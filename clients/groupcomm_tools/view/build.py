@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from groupcomm.names import daemon_of, split_private
-from groupcomm.sim.check import judge_events
+from groupcomm.sim.check import check_events
 from groupcomm.trace.events import Boot, Conf, Fail, Left, TraceEvent
 from groupcomm.trace.readable import readable, what_happened
 from groupcomm.trace.steps import STEPS
@@ -35,7 +35,7 @@ def make_diagram(name: str, trace: Iterable[TraceEvent]) -> Diagram:
         trace: events that make sense, as `groupcomm_tools.traces` reads them.
     """
     events = list(trace)
-    judged = judge_events(name, events)
+    judged = check_events(name, events)
     orders, unjudged = unkept_orders(events)
     claims = [(found.property, found.text, found.events) for found in judged.violations]
     unkept = [(found.order, found.text, found.proof) for found in orders]

@@ -3,7 +3,7 @@
 Where nothing else goes wrong that is exact: from the moment at which an attacker has what it needs
 until the core is to agree all daemons stay in the view that they have, as they do without it, and
 take nothing that one of them has sent for a replay. With faults views come and go anyway, and the
-oracles judge them alone.
+checkers alone decide about them.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Programs that nobody invited: they send every kind of frame, and daemons allow them nothing.
 
 Each connection is a program of its own, with bytes that no library would write. What daemons tell
-it is judged: it is called as it may be, and is told of nobody's messages and of nobody's groups.
+it is checked: it is called as it may be, and is told of nobody's messages and of nobody's groups.
 """
 
 import struct
@@ -102,14 +102,14 @@ class Rude:
             del self._waiting[:room]
 
     def receive(self, data: bytes) -> None:
-        """Judge what the daemon tells."""
+        """Check what the daemon tells."""
         try:
             for frame in self._reader.feed(data):
-                self._judge(frame)
+                self._check(frame)
         except BadDatagram as error:
             self._breach(f"a daemon's frames do not decode: {error}")
 
-    def _judge(self, frame: bytes) -> None:
+    def _check(self, frame: bytes) -> None:
         kind = frame[0]
         self.told.append(kind)
         if kind not in TOLD:

@@ -1,4 +1,4 @@
-"""Runs a scenario: what it says must happen, what did, and what the oracles say of it."""
+"""Runs a scenario: what it says must happen, what did, and what the checkers say of it."""
 
 from collections.abc import Callable
 from functools import partial

@@ -11,6 +11,7 @@ import attrs
 
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import Reason
+from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.clients import Client
 from groupcomm.sim.clock import Clock
 from groupcomm.sim.cluster import Cluster
@@ -18,7 +19,6 @@ from groupcomm.sim.disk import REMEMBERED
 from groupcomm.sim.host import Host
 from groupcomm.sim.loop import SECOND, random_for
 from groupcomm.sim.network import Pair
-from groupcomm.sim.oracles import Oracles
 from groupcomm.sim.process import Process
 from groupcomm.sim.scenario.cast import Cast
 from groupcomm.sim.scenario.rules import Rule, RuledPath
@@ -63,7 +63,7 @@ class Scene:
 
     def __init__(self, cast: Cast) -> None:
         self.story = Story(self.label)
-        self._oracles = Oracles()
+        self._checkers = Checkers()
         self.cluster = Cluster(cast.settings(), self._record, start=False)
         self.core: tuple[int, ...] | None = None
         self.reasons_shown: dict[str, Counter[Reason]] = {}
@@ -89,7 +89,7 @@ class Scene:
 
     def _record(self, event: TraceEvent) -> None:
         self.story.record(event)
-        self._oracles.feed(event)
+        self._checkers.feed(event)
 
     # ---- time ----
 
@@ -275,7 +275,7 @@ class Scene:
     # ---- the end ----
 
     def close(self) -> list[str]:
-        """Let all faults end, settle, and be judged; what does not hold."""
+        """Let all faults end, settle, and be checked; what does not hold."""
         cluster = self.cluster
         self.end_loads()
         core = self.core
@@ -285,11 +285,11 @@ class Scene:
             self._calm()
             cluster.heal(core)
             cluster.settle()
-        self._oracles.finish()
+        self._checkers.finish()
         return [
             f"{found.property}: {found.text}"
             + "".join(f"\n    {readable(e)}" for e in found.events)
-            for found in self._oracles.violations
+            for found in self._checkers.violations
         ]
 
     def _calm(self) -> None:

@@ -1,7 +1,7 @@
-"""Chaos: real daemons and programs under load, with kills, stops and partitions, judged.
+"""Chaos: real daemons and programs under load, with kills, stops and partitions, checked.
 
 In rounds, each with a new cluster. What every daemon and program did is traced, and each round's
-traces are judged by the oracles that judge the simulator's. `make chaos` runs it.
+traces are verified by the checkers of the simulator. `make chaos` runs it.
 """
 
 import argparse
@@ -41,7 +41,7 @@ class Figures:
     events: int = 0
     violations: int = 0
     loaded_s: float = 0.0
-    judged_s: float = 0.0
+    checked_s: float = 0.0
 
     def summary(self) -> dict[str, Any]:
         """As JSON, times in milliseconds."""
@@ -62,7 +62,7 @@ class Figures:
             "view_ms": {kind: spread(found) for kind, found in sorted(views.items())},
             "heal_ms": {kind: spread(found) for kind, found in sorted(heals.items())},
             "loaded_s": round(self.loaded_s, 1),
-            "judged_s": round(self.judged_s, 1),
+            "checked_s": round(self.checked_s, 1),
         }
 
 
@@ -88,7 +88,7 @@ class Campaign:
         kinds: of disasters, in turn.
         draw: gives the daemons of a round.
         within: what lies between daemons of one site; None if they talk directly.
-        look: is told the folder of each round's traces, once they were judged.
+        look: is told the folder of each round's traces, once they were checked.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Campaign:
             except* GroupCommError as group:
                 self.figures.failures += [f"round {number}: {e}" for e in _leaves(group)]
             self.figures.loaded_s += time.monotonic() - started
-            good = self._judge(folder, number)
+            good = self._check(folder, number)
             self._look(folder)
             self._tell(number, folder if not good else None)
             if good and not self._options.keep:
@@ -139,8 +139,8 @@ class Campaign:
                 self.figures.outcomes.append(await disaster(stage, rng))
             await stage.settle()
 
-    def _judge(self, folder: Path, number: int) -> bool:
-        """Have the oracles judge a round's traces; whether everything holds."""
+    def _check(self, folder: Path, number: int) -> bool:
+        """Have the checkers verify a round's traces; whether everything holds."""
         started = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-m", "groupcomm_tools.cli", "check", str(folder), "--json"],
@@ -149,13 +149,13 @@ class Campaign:
             check=False,
         )
         figures = self.figures
-        figures.judged_s += time.monotonic() - started
+        figures.checked_s += time.monotonic() - started
         for path in folder.glob("session-*.jsonl"):
             text = path.read_bytes()
             figures.sent += text.count(b'{"e":"send"')
             figures.deliveries += text.count(b'{"e":"dlv"')
         if done.returncode not in (0, 1) or not done.stdout:
-            figures.failures.append(f"round {number}: not judged: {done.stderr.strip()[-500:]}")
+            figures.failures.append(f"round {number}: not checked: {done.stderr.strip()[-500:]}")
             return False
         found = json.loads(done.stdout)
         figures.events += found["events"]

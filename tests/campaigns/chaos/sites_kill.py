@@ -1,9 +1,9 @@
 """Gateways of several sites are killed under load; how long is it until traffic is on again?
 
-In rounds, each with a new cluster of two daemons a site. Each round's traces are judged by the
-oracles as those of the chaos campaign. They also tell when traffic was on again: every program that
-lives on was given a message of another site in a view that began after the kill. `make sites-kill`
-runs it.
+In rounds, each with a new cluster of two daemons a site. Each round's traces are checked by the
+checkers as those of the chaos campaign. They also tell when traffic was on again: every program
+that lives on was given a message of another site in a view that began after the kill. `make
+sites-kill` runs it.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""View changes of a flushed group, on real daemons and programs, judged by an oracle.
+"""View changes of a flushed group, on real daemons and programs, checked by a checker.
 
 All members send all the time. Programs join, leave, disconnect and are killed; daemons are killed
 and started again; sometimes the next change comes before the last one is through. `make campaigns`
@@ -21,7 +21,7 @@ from typing import Any
 import trio
 
 from groupcomm_tools.local_cluster import LocalCluster
-from tests.campaigns.flush.oracle import Oracle
+from tests.campaigns.flush.checker import Checker
 
 PROGRAM = Path(__file__).with_name("member.py")
 DAEMONS = "abc"
@@ -211,15 +211,15 @@ class Campaign:
 
 
 @contextmanager
-def judged(changes: int, kills: int, seed: str) -> Iterator[tuple[Campaign, Oracle]]:
-    """Run a campaign, and have what its members saw judged."""
+def checked(changes: int, kills: int, seed: str) -> Iterator[tuple[Campaign, Checker]]:
+    """Run a campaign, and have what its members saw checked."""
     with tempfile.TemporaryDirectory(prefix="flush-") as name, closing(LocalCluster(DAEMONS)) as c:
         for daemon in DAEMONS:
             trio.run(c[daemon].start)
         trio.run(c.settle, DAEMONS)
         with closing(Campaign(c, Path(name), seed)) as campaign:
             campaign.run(changes, kills)
-            yield campaign, Oracle(campaign.records())
+            yield campaign, Checker(campaign.records())
 
 
 def main() -> int:
@@ -233,20 +233,20 @@ def main() -> int:
     options = parser.parse_args()
     started = time.monotonic()
     try:
-        with judged(options.changes, options.kills, options.seed) as (campaign, oracle):
+        with checked(options.changes, options.kills, options.seed) as (campaign, checker):
             figures = {
                 "changes": dict(campaign.done),
-                "views": oracle.views,
-                "deliveries": oracle.deliveries,
-                "violations": len(oracle.violations),
+                "views": checker.views,
+                "deliveries": checker.deliveries,
+                "violations": len(checker.violations),
                 "seconds": round(time.monotonic() - started, 1),
             }
     except Failure as failure:
         print(failure, file=sys.stderr)
         return 1
     print(json.dumps(figures, indent=2))
-    print(*oracle.violations[:20], sep="\n", file=sys.stderr)
-    return 1 if oracle.violations else 0
+    print(*checker.violations[:20], sep="\n", file=sys.stderr)
+    return 1 if checker.violations else 0
 
 
 if __name__ == "__main__":

@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from groupcomm_client.spread_api import AGREED_MESS, FIFO_MESS
-from tests.campaigns.flush.campaign import judged
-from tests.campaigns.flush.oracle import Oracle
+from tests.campaigns.flush.campaign import checked
+from tests.campaigns.flush.checker import Checker
 
 
 def test_every_message_is_delivered_in_the_view_it_was_sent_in() -> None:
-    with judged(changes=6, kills=1, seed="test") as (campaign, oracle):
-        assert oracle.violations == []
+    with checked(changes=6, kills=1, seed="test") as (campaign, checker):
+        assert checker.violations == []
         assert campaign.done["kill a daemon"] == 1
-        assert oracle.views >= 4
-        assert oracle.deliveries > 100
+        assert checker.views >= 4
+        assert checker.deliveries > 100
 
 
 def view(name: str, *members: str, together: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -36,8 +36,8 @@ GOOD: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def test_the_oracle_finds_nothing_where_nothing_is_wrong() -> None:
-    assert Oracle(GOOD).violations == []
+def test_the_checker_finds_nothing_where_nothing_is_wrong() -> None:
+    assert Checker(GOOD).violations == []
 
 
 @pytest.mark.parametrize(
@@ -54,5 +54,5 @@ def test_the_oracle_finds_nothing_where_nothing_is_wrong() -> None:
         ("a", [got("b", 1, level=FIFO_MESS), *GOOD["a"]], "in no view"),
     ],
 )
-def test_the_oracle_finds_what_is_wrong(name: str, events: list[Any], found: str) -> None:
-    assert found in "\n".join(Oracle({**GOOD, name: events}).violations)
+def test_the_checker_finds_what_is_wrong(name: str, events: list[Any], found: str) -> None:
+    assert found in "\n".join(Checker({**GOOD, name: events}).violations)

@@ -1,6 +1,6 @@
 """Has it become slower? Figures by a yardstick, against the ratios that are written down.
 
-Run by `make bench-check`, not by `make test`: it takes minutes, and judges by times. Exit status 1
+Run by `make bench-check`, not by `make test`: it takes minutes, and checks by times. Exit status 1
 if a figure is worse than its recorded spread allows, or a message was lost or wrong.
 """
 
@@ -99,7 +99,8 @@ def record(rounds: int) -> list[str]:
 
 
 def check(recorded: Mapping[str, Any], rounds: int) -> tuple[list[Verdict], list[str]]:
-    """Measure and compare; what seems worse is measured some more, and judged by all its rounds."""
+    """Measure and compare; what seems worse is measured some more, and checked by all its
+    rounds."""
     ratios, wrong = trio.run(measure_ratios, YARDSTICKS, rounds)
     verdicts = compare(recorded["ratios"], ratios, DELAYS)
     if bad := [each.name for each in verdicts if not each.is_good]:

@@ -63,7 +63,7 @@ def compare(
     now: Mapping[str, Sequence[float]],
     lower_is_better: frozenset[str],
 ) -> list[Verdict]:
-    """Judge every figure that there is now.
+    """Check every figure that there is now.
 
     Args:
         recorded, now: ratios of all rounds by figure, each above 0.

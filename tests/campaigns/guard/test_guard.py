@@ -1,4 +1,4 @@
-"""The guard's judgement, on ratios made up; and that its yardsticks measure something."""
+"""The guard's verdict, on ratios made up; and that its yardsticks measure something."""
 
 import json
 from collections.abc import Callable
@@ -16,37 +16,37 @@ RATIO = st.floats(1e-3, 1e3)
 ROUNDS = st.lists(RATIO, min_size=1, max_size=9)
 
 
-def judge(then: list[float], now: list[float], *, is_delay: bool = False) -> Verdict:
+def check(then: list[float], now: list[float], *, is_delay: bool = False) -> Verdict:
     (verdict,) = compare({"x": then}, {"x": now}, frozenset({"x"} if is_delay else ()))
     return verdict
 
 
 def test_a_rate_that_falls_by_more_than_a_quarter_fails() -> None:
-    assert judge([2.0], [1.7]).is_good
-    assert judge([2.0], [9.0]).is_good
-    fallen = judge([2.0], [1.5])
+    assert check([2.0], [1.7]).is_good
+    assert check([2.0], [9.0]).is_good
+    fallen = check([2.0], [1.5])
     assert not fallen.is_good
     assert fallen.worse == pytest.approx(4 / 3)
 
 
 def test_a_delay_that_rises_by_more_than_a_quarter_fails() -> None:
-    assert judge([4.0], [4.9], is_delay=True).is_good
-    assert judge([4.0], [0.1], is_delay=True).is_good
-    assert not judge([4.0], [5.1], is_delay=True).is_good
+    assert check([4.0], [4.9], is_delay=True).is_good
+    assert check([4.0], [0.1], is_delay=True).is_good
+    assert not check([4.0], [5.1], is_delay=True).is_good
 
 
 def test_what_was_recorded_with_a_spread_may_change_by_as_much() -> None:
     assert allowed([1.0, 1.1, 1.05]) == 1.25
     wild = [0.1, 1.0, 2.0, 1.5, 9.0]  # medians of three are 1 to 2
     assert allowed(wild) == pytest.approx(1 + 1 / 1.5)
-    assert judge(wild, [0.95]).is_good
-    assert not judge(wild, [0.85]).is_good
+    assert check(wild, [0.95]).is_good
+    assert not check(wild, [0.85]).is_good
     assert too_wide({"calm": [1.0, 1.3, 1.2, 1.1, 9.0], "wild": wild}) == ["wild"]
 
 
 def test_one_round_that_is_off_does_not_fail_a_figure() -> None:
-    assert judge([2.0, 2.1, 1.9], [2.0, 0.1, 2.1]).is_good
-    assert not judge([2.0, 2.1, 1.9], [2.0, 0.1, 0.2]).is_good
+    assert check([2.0, 2.1, 1.9], [2.0, 0.1, 2.1]).is_good
+    assert not check([2.0, 2.1, 1.9], [2.0, 0.1, 0.2]).is_good
 
 
 @given(then=ROUNDS, factor=st.floats(1.0, 100.0), is_delay=st.booleans())
@@ -54,7 +54,7 @@ def test_what_has_not_become_worse_is_good(
     then: list[float], factor: float, is_delay: bool
 ) -> None:
     better = [ratio / factor if is_delay else ratio * factor for ratio in then]
-    verdict = judge(then, better, is_delay=is_delay)
+    verdict = check(then, better, is_delay=is_delay)
     assert verdict.is_good
     assert verdict.worse == pytest.approx(1 / factor)
 
@@ -66,7 +66,7 @@ def test_a_figure_that_is_not_recorded_fails() -> None:
 
 
 def test_the_table_tells_both_ratios_and_the_change() -> None:
-    verdicts = [judge([2.0], [1.0]), judge([4.0], [2.0], is_delay=True)]
+    verdicts = [check([2.0], [1.0]), check([4.0], [2.0], is_delay=True)]
     lines = [line.split() for line in lines_of(verdicts)[1:]]
     assert lines[0] == ["x", "2", "1", "100", "%", "worse", "25", "%", "worse", "FAILED"]
     assert lines[1] == ["x", "4", "2", "100", "%", "better", "25", "%", "worse"]

@@ -1,4 +1,4 @@
-"""`make figures`: how fast the simulator is, how long each level takes, how fast oracles judge.
+"""`make figures`: how fast the simulator is, how long each level takes, how fast checkers check.
 
     python tests/groupcomm/sim/bench_simulator.py [--json FILE]
 
@@ -21,8 +21,8 @@ import msgspec
 
 from groupcomm.level import LEVELS
 from groupcomm.sim.settings import plain_settings
-from tests.groupcomm.sim import bench_oracles
-from tests.groupcomm.sim.judged import Judged
+from tests.groupcomm.sim import bench_checkers
+from tests.groupcomm.sim.checked_cluster import CheckedCluster
 from tests.groupcomm.sim.stopwatch import BOUNDS, FIRST_BOUND, delays_after_silence, delays_of
 
 RUNS = 3
@@ -71,10 +71,10 @@ class Figure:
 
 
 def speed() -> float:
-    """Simulated seconds per second of the processor: five daemons, light load, judged."""
-    judged = Judged(plain_settings(daemons=5))
-    cluster = judged.cluster
-    members = judged.connect(5)
+    """Simulated seconds per second of the processor: five daemons, light load, checked."""
+    checked = CheckedCluster(plain_settings(daemons=5))
+    cluster = checked.cluster
+    members = checked.connect(5)
     for member in members:
         member.join("g")
     cluster.run(1.0)
@@ -84,18 +84,18 @@ def speed() -> float:
         rng.choice(members).multicast(["g"], bytes(100), level=next(levels))
         cluster.run(1 / MULTICASTS_PER_S)
     took = time.process_time() - started
-    judged.finish()
+    checked.finish()
     return SIMULATED_S / took
 
 
-def judging_speed() -> float:
-    """Trace events judged per second of the processor."""
-    events, took = bench_oracles.measure(JUDGED_EVENTS)
+def checking_speed() -> float:
+    """Trace events checked per second of the processor."""
+    events, took = bench_checkers.measure(JUDGED_EVENTS)
     return events / took
 
 
 def speed_figures() -> list[Figure]:
-    """How fast clusters are simulated, and their traces judged."""
+    """How fast clusters are simulated, and their traces checked."""
     return [
         Figure(
             "simulation, 5 daemons, 10 multicasts/s",
@@ -103,7 +103,7 @@ def speed_figures() -> list[Figure]:
             "x real time",
             least=LEAST_SPEED,
         ),
-        Figure("oracles", statistics.median(judging_speed() for _ in range(RUNS)), "events/s"),
+        Figure("checkers", statistics.median(checking_speed() for _ in range(RUNS)), "events/s"),
     ]
 
 

@@ -1,6 +1,6 @@
-"""Wrong ways to keep the rules of security, which tests find rather than the simulator's oracles.
+"""Wrong ways to keep the rules of security, which tests find rather than the simulator's checkers.
 
-An oracle judges what programs and daemons were told; these bugs let somebody in, or repeat a nonce,
+A checker checks what programs and daemons were told; these bugs let somebody in, or repeat a nonce,
 and nobody is told anything wrong. docs/mutants.md lists them, each with the test that finds it.
 """
 
@@ -118,7 +118,7 @@ def retired_at_once(right: Right) -> Right:
 
 
 @mutant((Desk, "review"))
-def only_joins_are_judged(_right: Right) -> Right:
+def only_joins_are_checked(_right: Right) -> Right:
     """Rules are asked when somebody joins; other rules do not concern who is a member."""
 
     def review(_self: Desk) -> None:
@@ -128,7 +128,7 @@ def only_joins_are_judged(_right: Right) -> Right:
 
 
 @mutant((Desk, "govern"))
-def judged_once(right: Right) -> Right:
+def checked_once(right: Right) -> Right:
     """What a session was allowed to send it may send for ever, whatever the rules become."""
 
     def govern(self: Desk, *rules: Any) -> None:
@@ -240,8 +240,8 @@ BUGS = (
     channels_share_a_key,
     promoted_before_all_have_it,
     retired_at_once,
-    only_joins_are_judged,
-    judged_once,
+    only_joins_are_checked,
+    checked_once,
     principals_stay_behind,
     nothing_is_charged,
     charged_for_nothing,

@@ -141,7 +141,7 @@ class Soak:
         return MutantOptions(mutant=bug.name, sites=bug.sites, duration_s=self._duration_s)
 
     def hunt(self, bug: Mutant, seeds: int) -> Hunt:
-        """Run a wrong core until an oracle notices, over at most so many seeds."""
+        """Run a wrong core until a checker notices, over at most so many seeds."""
         hunt = self.state.hunts.setdefault(bug.name, Hunt())
         if hunt.seed is None and hunt.tried < seeds:
             rest = range(hunt.tried + 1, seeds + 1)
@@ -149,7 +149,7 @@ class Soak:
                 for result in results:
                     hunt.tried += 1
                     properties = properties_of(result)
-                    if properties and "assert" not in properties:  # the oracles have to find it
+                    if properties and "assert" not in properties:  # the checkers have to find it
                         hunt.seed = result.settings.seed
                         hunt.properties = properties
                     self._save()

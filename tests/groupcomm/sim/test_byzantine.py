@@ -1,4 +1,4 @@
-"""Runs in which a daemon lies: each way of lying ends nobody; what is judged, and found."""
+"""Runs in which a daemon lies: each way of lying ends nobody; what is checked, and found."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +9,9 @@ import pytest
 from groupcomm.engine.plausible import Plausible
 from groupcomm.order.admission import Admission
 from groupcomm.sim.byzantine import Byzantine
+from groupcomm.sim.checkers.survivors import Survivors
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.lying import WAYS, Lying
-from groupcomm.sim.oracles.survivors import Survivors
 from groupcomm.sim.run import make_workload, run
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm.trace.events import Boot, Conf, Release, TraceEvent
@@ -40,9 +40,9 @@ def test_all_ways_at_once(sites: int) -> None:
 def test_lies_are_told_and_refused() -> None:
     told = refused = 0
     for seed in range(1, 7):
-        judge, settings = Survivors(), liars(seed, *WAYS)
-        cluster = Cluster(settings, judge.feed, start=False)
-        play = Byzantine(cluster, make_workload(cluster), judge)
+        check, settings = Survivors(), liars(seed, *WAYS)
+        cluster = Cluster(settings, check.feed, start=False)
+        play = Byzantine(cluster, make_workload(cluster), check)
         play._lie()
         told += sum(liar.told for liar in play._liars)
         survivors = [host for host in cluster.daemons if host.index not in settings.liars]
@@ -103,15 +103,15 @@ def keep_programs(cluster: Cluster) -> None:
 def test_what_survivors_owe_each_other_is_asked_for(
     found: str, break_it: Callable[[Cluster], None]
 ) -> None:
-    judge, settings = Survivors(), liars(1, "withhold")
-    cluster = Cluster(settings, judge.feed, start=False)
-    play = Byzantine(cluster, make_workload(cluster), judge)
+    check, settings = Survivors(), liars(1, "withhold")
+    cluster = Cluster(settings, check.feed, start=False)
+    play = Byzantine(cluster, make_workload(cluster), check)
     play._lie()
     break_it(cluster)
     for step in (play._end_lies, play._empty):
-        if not judge.violations:
+        if not check.violations:
             step()
-    assert {violation.property for violation in judge.violations} == {found}
+    assert {violation.property for violation in check.violations} == {found}
 
 
 def conf(view: int, *members: str, kind: str = "R") -> Conf:
@@ -140,19 +140,19 @@ def release(time: int, number: int = 1, level: int = 4) -> Release:
 BOTH = ("alfa/1", "bravo/1")
 
 
-def judged(*events: TraceEvent, lies: Callable[[Survivors], None] = nothing) -> set[str]:
-    judge = Survivors()
-    lies(judge)
+def checked(*events: TraceEvent, lies: Callable[[Survivors], None] = nothing) -> set[str]:
+    check = Survivors()
+    lies(check)
     for event in (Boot(0, "bravo/1", "1.a"), *events):
-        judge.feed(event)
-    judge.finish()
-    return {violation.property for violation in judge.violations}
+        check.feed(event)
+    check.finish()
+    return {violation.property for violation in check.violations}
 
 
-def test_what_one_daemon_does_by_itself_is_judged_while_others_lie() -> None:
+def test_what_one_daemon_does_by_itself_is_checked_while_others_lie() -> None:
     begun = conf(2, *BOTH)
     alone = conf(3, "bravo/1", kind="T")
-    assert judged(begun, release(7), release(8), alone, conf(3, "bravo/1"), release(7)) == set()
+    assert checked(begun, release(7), release(8), alone, conf(3, "bravo/1"), release(7)) == set()
     wrong: dict[str, tuple[TraceEvent, ...]] = {
         "an earlier view": (begun, conf(1, *BOTH)),
         "the same view": (begun, conf(2, *BOTH)),
@@ -162,13 +162,13 @@ def test_what_one_daemon_does_by_itself_is_judged_while_others_lie() -> None:
         "against the agreed order": (begun, release(8), release(7)),
     }
     for name, events in wrong.items():
-        assert judged(*events) == {"B4"}, name
-    assert judged(begun, release(8, level=2), release(7, level=2)) == set(), "FIFO has no stamps"
-    assert judged(begun, release(7, number=0), release(7, number=0)) == set(), "nor UNRELIABLE"
+        assert checked(*events) == {"B4"}, name
+    assert checked(begun, release(8, level=2), release(7, level=2)) == set(), "FIFO has no stamps"
+    assert checked(begun, release(7, number=0), release(7, number=0)) == set(), "nor UNRELIABLE"
 
 
-def test_a_liar_is_not_judged() -> None:
-    def bravo_lies(judge: Survivors) -> None:
-        judge.spare(["bravo"])
+def test_a_liar_is_not_checked() -> None:
+    def bravo_lies(check: Survivors) -> None:
+        check.spare(["bravo"])
 
-    assert judged(conf(2, *BOTH), conf(1, *BOTH), lies=bravo_lies) == set()
+    assert checked(conf(2, *BOTH), conf(1, *BOTH), lies=bravo_lies) == set()

@@ -1,4 +1,4 @@
-"""Some seeds with faults, each of them judged by all oracles: no property is violated."""
+"""Some seeds with faults, each of them checked by all checkers: no property is violated."""
 
 import pytest
 

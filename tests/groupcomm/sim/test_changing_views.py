@@ -1,4 +1,5 @@
-"""The oracles against the slow judge, on histories whose views change: valid and broken ones."""
+"""The checkers against the reference checker, on histories whose views change: valid and broken
+ones."""
 
 from collections import Counter
 from functools import lru_cache
@@ -22,12 +23,12 @@ from groupcomm.trace.events import (
     encode_event,
 )
 from tests.generators import ChangingHistory, make_changing_history
-from tests.groupcomm.sim.compare_judges import break_history, fast
+from tests.groupcomm.sim.compare_checkers import break_history, fast
 from tests.mutations import CHANGE_MUTATIONS, MUTATIONS
-from tests.reference import judge
+from tests.reference import reference_check
 
 VALID = 160
-"""So many histories are there; see compare_judges.py for more."""
+"""So many histories are there; see compare_checkers.py for more."""
 
 ROUNDS = 24
 """Small ones."""
@@ -36,7 +37,7 @@ BROKEN = 6
 """So many of them are broken in each way."""
 
 COMPARED = 2
-"""So many of those go to the slow judge, too."""
+"""So many of those go to the reference checker, too."""
 
 KINDS = sorted(MUTATIONS | CHANGE_MUTATIONS)
 
@@ -87,17 +88,17 @@ def test_no_false_alarm_on_valid_histories(start: int) -> None:
     for seed in range(start, start + 40):
         events = list(history(seed))
         assert not fast(events).violations, f"seed {seed}: {fast(events).violations[0]}"
-        assert not judge(events), f"seed {seed}"
+        assert not reference_check(events), f"seed {seed}"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_mutations_are_noticed_and_both_judges_agree(kind: str) -> None:
+def test_mutations_are_noticed_and_both_checks_agree(kind: str) -> None:
     traces = broken(kind)
     assert len(traces) >= (0 if kind in RARE else 3), "the histories have too little of this kind"
     noticed = 0
     for number, (seed, trace) in enumerate(traces):
         found = fast(trace).ids
-        assert number >= COMPARED or found == judge(trace), f"{kind}, seed {seed}"
+        assert number >= COMPARED or found == reference_check(trace), f"{kind}, seed {seed}"
         noticed += bool(found)
     assert noticed >= MAY_BE_HARMLESS.get(kind, 0.7) * len(traces)
 
@@ -142,13 +143,13 @@ def _transitional_deliveries(events: list[TraceEvent]) -> int:
     return count
 
 
-def test_long_histories_are_judged_without_false_alarms() -> None:
+def test_long_histories_are_checked_without_false_alarms() -> None:
     for seed in range(3):
         long = ChangingHistory(seed, daemons=5, clients=4, unrest=0.1)
         long.play(200)
         long.settle()
-        oracles = fast(long.log.events)
-        assert not oracles.violations, f"seed {seed}: {oracles.violations[0]}"
+        checkers = fast(long.log.events)
+        assert not checkers.violations, f"seed {seed}: {checkers.violations[0]}"
         assert sum(isinstance(event, Deliver) for event in long.log.events) > 100
 
 

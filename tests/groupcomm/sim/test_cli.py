@@ -90,7 +90,7 @@ def test_debug_shows_where_an_error_came_from(tmp_path: Path) -> None:
         main(["simulate", "--debug", "--trace", str(tmp_path / "no" / "folder"), *FAST])
 
 
-def test_check_judges_a_recorded_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_checks_a_recorded_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "trace.jsonl"
     assert main(["simulate", "--seeds", "4", "--trace", str(trace), *FAST]) == 0
     assert main(["check", str(trace)]) == 0

@@ -4,9 +4,9 @@ import attrs
 import pytest
 
 from groupcomm.level import ServiceLevel
+from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.oracles import Oracles
 from groupcomm.sim.settings import plain_settings
 from tests.mutants.catalogue import find_mutant
 
@@ -14,12 +14,12 @@ LARGE = 20_000
 
 
 class Scene:
-    """A program that does not read while another one sends to it, and what the oracles find."""
+    """A program that does not read while another one sends to it, and what the checkers find."""
 
     def __init__(self) -> None:
-        self.oracles = Oracles()
+        self.checkers = Checkers()
         settings = attrs.evolve(plain_settings(daemons=2), session_cap_bytes=200_000)
-        self.cluster = Cluster(settings, self.oracles.feed)
+        self.cluster = Cluster(settings, self.checkers.feed)
         self.cluster.run(1.0)
         self.sender = self.cluster.connect("sender", 0)
         self.slow = self.connect_slow()
@@ -41,11 +41,11 @@ class Scene:
             self.cluster.run(0.05)
 
     def found(self) -> set[str]:
-        """Return what the oracles find, once everything has settled."""
+        """Return what the checkers find, once everything has settled."""
         self.slow.set_reading(True)
         self.cluster.settle()
-        self.oracles.finish()
-        return self.oracles.ids
+        self.checkers.finish()
+        return self.checkers.ids
 
 
 def play_cut_off(level: ServiceLevel) -> set[str]:

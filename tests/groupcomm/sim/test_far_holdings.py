@@ -6,7 +6,7 @@ from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.clients import Client
 from groupcomm.sim.settings import plain_settings
-from tests.groupcomm.sim.judged import Judged
+from tests.groupcomm.sim.checked_cluster import CheckedCluster
 
 DELAY_S = 0.02
 
@@ -14,23 +14,23 @@ LARGE_PACKET = 9000
 """Bytes: few of them may be on their way, and a message that is not bundled has one of its own."""
 
 
-def most_behind(judged: Judged, members: list[Client], each_s: float, size: int) -> int:
+def most_behind(checked: CheckedCluster, members: list[Client], each_s: float, size: int) -> int:
     """Return how many messages the last member lacks at most while the first sends for 0.5 s."""
     count = round(0.5 / each_s)
     lacking = []
     for sent in range(1, count + 1):
         members[0].multicast(["g"], b"x" * size, level=ServiceLevel.AGREED)
-        judged.cluster.run(each_s)
+        checked.cluster.run(each_s)
         got = sum(isinstance(event, Message) for event in members[-1].events)
         lacking.append(sent - got)
-    judged.finish()
+    checked.finish()
     assert sum(isinstance(event, Message) for event in members[-1].events) == count
     return max(lacking[count // 2 :])  # its windows have found their sizes
 
 
-def rings(judged: Judged) -> list[int]:
+def rings(checked: CheckedCluster) -> list[int]:
     """How many daemons are in each ring."""
-    view = judged.cluster.daemons[0].core.view
+    view = checked.cluster.daemons[0].core.view
     assert view is not None
     return [len(ring) for ring in view.rings]
 
@@ -38,23 +38,23 @@ def rings(judged: Judged) -> list[int]:
 def test_a_ring_that_only_receives_from_another_site() -> None:
     """It has no reason of its own to have its token go round."""
     settings = plain_settings(daemons=4, sites=2, delay_s=DELAY_S)
-    judged = Judged(attrs.evolve(settings, packet_limit=LARGE_PACKET))
-    members = judged.connect(4)
+    checked = CheckedCluster(attrs.evolve(settings, packet_limit=LARGE_PACKET))
+    members = checked.connect(4)
     for member in members:
         member.join("g")
-    judged.cluster.run(0.5)
-    assert rings(judged) == [2, 2]
+    checked.cluster.run(0.5)
+    assert rings(checked) == [2, 2]
     on_its_way = DELAY_S / 0.0004
-    assert most_behind(judged, members, 0.0004, 100) < 1.5 * on_its_way
+    assert most_behind(checked, members, 0.0004, 100) < 1.5 * on_its_way
 
 
 def test_two_rings_of_one_site() -> None:
     """Two daemons that did not hear each other in time; their packets may be large, and few."""
-    judged = Judged(attrs.evolve(plain_settings(daemons=3), packet_limit=60_000))
-    judged.cluster.network.cut([(1, 2), (2, 1)])
-    members = judged.connect(3)
+    checked = CheckedCluster(attrs.evolve(plain_settings(daemons=3), packet_limit=60_000))
+    checked.cluster.network.cut([(1, 2), (2, 1)])
+    members = checked.connect(3)
     for member in members:
         member.join("g")
-    judged.cluster.run(1.0)
-    assert rings(judged) == [2, 1]
-    assert most_behind(judged, members, 0.001, 100) < 8
+    checked.cluster.run(1.0)
+    assert rings(checked) == [2, 1]
+    assert most_behind(checked, members, 0.001, 100) < 8

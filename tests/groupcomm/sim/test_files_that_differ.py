@@ -10,11 +10,11 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.comparison import Verdict
+from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.configs import GUEST, without
 from groupcomm.sim.links import Link
 from groupcomm.sim.loop import SECOND
-from groupcomm.sim.oracles import Oracles
 from groupcomm.sim.settings import Settings, plain_settings
 from groupcomm.trace.events import Conf, TraceEvent
 
@@ -31,13 +31,13 @@ class Stage:
 
     def __init__(self, settings: Settings, other: CoreConfig | None = None) -> None:
         self.trace: list[TraceEvent] = []
-        self.oracles = Oracles()
+        self.checkers = Checkers()
         self.cluster = Cluster(settings, self.record, start=False)
         self.cluster.daemons[1].other_config = other
 
     def record(self, event: TraceEvent) -> None:
         self.trace.append(event)
-        self.oracles.feed(event)
+        self.checkers.feed(event)
 
     def start(self, order: tuple[int, ...], between_s: float = 0.5) -> None:
         """Start the daemons, one after the other."""
@@ -74,8 +74,8 @@ class Stage:
             got = [event for event in program.events if isinstance(event, Message)]
             assert len(got) == 6 * len(views[at])
         self.check_words()
-        self.oracles.finish()
-        assert self.oracles.violations == []
+        self.checkers.finish()
+        assert self.checkers.violations == []
 
     def check_words(self) -> None:
         """All know of the other file, and the one daemon whose file it is that it is wrong."""
@@ -166,5 +166,5 @@ def test_files_that_change_one_after_the_other_end_in_one_view() -> None:
     assert stage.members == [names] * 4
     views = {event.view for event in stage.trace if isinstance(event, Conf) and event.kind == "R"}
     assert len(views) < 20, "two for each daemon that leaves and comes, and those of the start"
-    assert stage.oracles.violations == []
+    assert stage.checkers.violations == []
     assert stage.cluster.loop.now < 20 * SECOND

@@ -17,7 +17,7 @@ from groupcomm.sim.loop import SECOND
 from groupcomm.sim.scenario.rules import kind_of
 from groupcomm.sim.settings import plain_settings
 from groupcomm.wire.control import decode_control_untrusted
-from tests.groupcomm.sim.judged import Judged
+from tests.groupcomm.sim.checked_cluster import CheckedCluster
 
 WAY_S = 0.04
 WAYS = 5
@@ -47,8 +47,8 @@ class Killed:
 
     def __init__(self, victim: int) -> None:
         links = equal_links(3, WAY_S)
-        self._judged = Judged(plain_settings(daemons=(2, 2, 2), links=links))
-        self._cluster = cluster = self._judged.cluster
+        self._checked = CheckedCluster(plain_settings(daemons=(2, 2, 2), links=links))
+        self._cluster = cluster = self._checked.cluster
         self._victim = victim
         self._rng = Random(victim)
         self._going = True
@@ -56,8 +56,8 @@ class Killed:
         self._traffic: dict[int, int] = {}
         self.repairs: Counter[tuple[int, bytes]] = Counter()
         self.in_vain = 0
-        self._members = self._judged.connect(6)
-        self._judged.join("g", self._members)
+        self._members = self._checked.connect(6)
+        self._checked.join("g", self._members)
         cluster.loop.at(cluster.loop.now, self._send)
         cluster.run(0.5)
         self._watch()
@@ -104,7 +104,7 @@ class Killed:
         self._going = False
         self._cluster.daemons[self._victim].boot()
         self._cluster.form()
-        self._judged.finish()
+        self._checked.finish()
 
 
 @pytest.mark.parametrize("victim", [0, 4])

@@ -6,15 +6,15 @@ import pytest
 
 from groupcomm.trace.events import Deliver, TraceEvent
 from tests.generators import make_changing_history, make_history
-from tests.groupcomm.sim.compare_judges import break_history, fast
+from tests.groupcomm.sim.compare_checkers import break_history, fast
 from tests.mutations.holes import HOLE_MUTATIONS
-from tests.reference import judge
+from tests.reference import reference_check
 
 HISTORIES = 30
-"""So many of each kind are broken in each way; see compare_judges.py for more."""
+"""So many of each kind are broken in each way; see compare_checkers.py for more."""
 
 COMPARED = 6
-"""So many of those go to the slow judge, too."""
+"""So many of those go to the reference checker, too."""
 
 
 REASONS = {
@@ -33,7 +33,7 @@ def history(seed: int, *, changing: bool) -> tuple[TraceEvent, ...]:
 
 
 @pytest.mark.parametrize("kind", sorted(HOLE_MUTATIONS))
-def test_no_hole_is_overlooked_and_both_judges_agree(kind: str) -> None:
+def test_no_hole_is_overlooked_and_both_checks_agree(kind: str) -> None:
     broken = 0
     for seed in range(HISTORIES):
         for changing in (False, True):
@@ -42,7 +42,7 @@ def test_no_hole_is_overlooked_and_both_judges_agree(kind: str) -> None:
                 broken += 1
                 found = fast(trace).ids
                 assert found & REASONS[kind], f"seed {seed}"
-                assert broken > COMPARED or found == judge(trace), f"seed {seed}"
+                assert broken > COMPARED or found == reference_check(trace), f"seed {seed}"
     assert broken >= 3
 
 

@@ -241,8 +241,8 @@ def test_after_healing_the_core_runs_and_the_rest_is_dead_or_cut_off(seed: int) 
             assert cluster.network.paths[at, member].loss == 1.0
             assert cluster.network.paths[member, at].loss == 1.0
     cluster.settle()
-    judged = {event.p for event in traced.trace if isinstance(event, Rejects)}
-    assert judged == {host.process.name for host in traced.hosts if host.process is not None}
+    checked = {event.p for event in traced.trace if isinstance(event, Rejects)}
+    assert checked == {host.process.name for host in traced.hosts if host.process is not None}
 
 
 @pytest.mark.parametrize("source", [0, 1], ids=["of one who is cut off", "of the core itself"])

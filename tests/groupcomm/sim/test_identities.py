@@ -21,7 +21,7 @@ from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.settings import Options, plain_settings
 from groupcomm_tools.campaign import run_campaign
 from tests.groupcomm.sim.captured import Captured, give, running
-from tests.groupcomm.sim.judged import with_few_notices
+from tests.groupcomm.sim.checked_cluster import with_few_notices
 from tests.groupcomm.sim.test_rotation import Load, messages
 
 QUICK: Final = Rekeying(lifetime_s=0.2)

@@ -10,10 +10,10 @@ import pytest
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import State
+from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.host import Host
 from groupcomm.sim.loop import SECOND
-from groupcomm.sim.oracles import Oracles
 from groupcomm.sim.process import LINGER_US, Process
 from groupcomm.sim.run import make_workload
 from groupcomm.sim.settings import plain_settings
@@ -37,14 +37,14 @@ class Stage:
 
     def __init__(self, *, sites: int = 1, timeout_s: float = TIMEOUT_S) -> None:
         self.trace: list[TraceEvent] = []
-        self.oracles = Oracles()
+        self.checkers = Checkers()
         self.cluster = Cluster(plain_settings(daemons=4, sites=sites), self.record, start=False)
         self.cluster.config = attrs.evolve(self.cluster.config, leave_timeout_s=timeout_s)
         self._workload = make_workload(self.cluster)
 
     def record(self, event: TraceEvent) -> None:
         self.trace.append(event)
-        self.oracles.feed(event)
+        self.checkers.feed(event)
 
     def form(self) -> None:
         """All daemons are in one view, and programs send."""
@@ -265,7 +265,7 @@ def leave(stage: Stage, reach: Callable[[Stage], None]) -> None:
     elif reach in CUT_SHORT:
         assert process.core.leaving.unfinished
         assert isinstance(last, Fail)
-    assert stage.oracles.violations == []
+    assert stage.checkers.violations == []
 
 
 def test_a_daemon_without_programs_leaves_at_once_between_two_views() -> None:

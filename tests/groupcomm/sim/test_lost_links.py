@@ -8,7 +8,7 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.links import Link
 from groupcomm.sim.settings import plain_settings
-from tests.groupcomm.sim.judged import Judged, with_few_notices
+from tests.groupcomm.sim.checked_cluster import CheckedCluster, with_few_notices
 
 DELAY_S = 0.02
 
@@ -22,10 +22,10 @@ class Sites:
 
     def __init__(self, links: Sequence[Link] | None = None) -> None:
         settings = plain_settings(daemons=6, sites=3, delay_s=DELAY_S, links=links)
-        self.judged = Judged(with_few_notices(settings))
-        self.cluster = self.judged.cluster
-        self.members = self.judged.connect(6)
-        self.judged.join("g", self.members)
+        self.checked = CheckedCluster(with_few_notices(settings))
+        self.cluster = self.checked.cluster
+        self.members = self.checked.connect(6)
+        self.checked.join("g", self.members)
         self.sent: list[str] = []
 
     @property
@@ -52,7 +52,7 @@ class Sites:
         self.cluster.run(1.0)
         for member in self.members:
             assert sorted(texts(member), key=int) == self.sent
-        self.judged.finish()
+        self.checked.finish()
 
 
 def test_a_way_around_a_lost_link_is_found_and_nobody_leaves_the_view() -> None:
@@ -101,7 +101,7 @@ def test_without_a_way_around_the_view_ends_and_the_next_one_takes_other_daemons
     assert view is not None
     assert len(view.daemons) == 6
     sites.talk(0.5)
-    sites.judged.finish()
+    sites.checked.finish()
 
 
 def test_packets_take_the_quicker_way_around() -> None:

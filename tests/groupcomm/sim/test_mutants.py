@@ -21,7 +21,7 @@ from groupcomm.sim.process import CoreFailure
 from groupcomm.sim.settings import plain_settings
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket
-from tests.groupcomm.sim.judged import with_few_notices
+from tests.groupcomm.sim.checked_cluster import with_few_notices
 from tests.groupcomm.sim.soak import MISSED, UNHUNTED
 from tests.mutants import catalogue
 from tests.mutants.catalogue import MUTANTS, find_mutant

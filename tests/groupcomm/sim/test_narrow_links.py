@@ -65,7 +65,7 @@ def test_a_view_forms_over_narrow_links_and_large_messages_pass() -> None:
     assert len(paths(sites)) == 6
     assert all(path.is_narrow for path in paths(sites))
     assert sites.views == views, "nobody leaves the view for it"
-    sites.judged.finish()
+    sites.checked.finish()
 
 
 def test_links_that_become_narrow_under_load_and_wide_again() -> None:
@@ -81,7 +81,7 @@ def test_links_that_become_narrow_under_load_and_wide_again() -> None:
     send_large(sites, 1)
     assert not any(path.is_narrow for path in paths(sites))
     assert sites.views == views
-    sites.judged.finish()
+    sites.checked.finish()
 
 
 def test_views_come_and_go_over_narrow_links_while_much_is_on_its_way() -> None:
@@ -102,4 +102,4 @@ def test_views_come_and_go_over_narrow_links_while_much_is_on_its_way() -> None:
         assert sizes == {6}, "they have found each other again"
     assert sites.views > views
     send_large(sites, 1)
-    sites.judged.finish()
+    sites.checked.finish()

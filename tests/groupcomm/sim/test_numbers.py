@@ -12,10 +12,10 @@ from groupcomm.sim.clock import DAY_S
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.host import Host
 from groupcomm.sim.settings import plain_settings
-from tests.groupcomm.sim.judged import Judged
+from tests.groupcomm.sim.checked_cluster import CheckedCluster
 
 
-class AfterADay(Judged):
+class AfterADay(CheckedCluster):
     """Three daemons whose counters are a day ahead; the second one's disk gets restored.
 
     Attributes:
@@ -53,51 +53,51 @@ def test_who_is_told_of_more_restarts_is_told_of_the_numbers_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reservation, "JUMP_US", 1)  # the worst of luck
-    judged = AfterADay()
-    record = judged.host.disk.record
-    judged.restart(judged.host)
-    first = judged.meet()
-    judged.host.kill()
-    judged.cluster.run(1.0)
-    judged.host.disk.record = record
-    judged.boot(judged.host)
-    assert judged.host.starts == 6, "one start was told that it is outdated"
-    second = judged.meet()
+    checked = AfterADay()
+    record = checked.host.disk.record
+    checked.restart(checked.host)
+    first = checked.meet()
+    checked.host.kill()
+    checked.cluster.run(1.0)
+    checked.host.disk.record = record
+    checked.boot(checked.host)
+    assert checked.host.starts == 6, "one start was told that it is outdated"
+    second = checked.meet()
     assert not {client.identity for client in first} & {client.identity for client in second}
-    judged.finish()
+    checked.finish()
 
 
 def test_nobody_can_tell_a_daemon_that_is_alone() -> None:
-    judged = AfterADay()
-    cluster, host = judged.cluster, judged.host
+    checked = AfterADay()
+    cluster, host = checked.cluster, checked.host
     record = host.disk.record
-    judged.restart(host)
-    judged.meet()
+    checked.restart(host)
+    checked.meet()
     host.kill()
     host.disk.record = record
     pairs = [(1, 0), (0, 1), (1, 2), (2, 1)]
     cluster.network.cut(pairs)
     host.boot()
     cluster.run(2.0)
-    judged.meet()
+    checked.meet()
     cluster.network.mend(pairs)
     cluster.run(2.0)
-    judged.meet()
-    judged.finish()
+    checked.meet()
+    checked.finish()
 
 
 def test_a_clone_gives_no_number_of_the_daemon_that_it_is_a_copy_of() -> None:
-    judged = AfterADay()
-    cluster, host = judged.cluster, judged.host
+    checked = AfterADay()
+    cluster, host = checked.cluster, checked.host
     host.start_clone()
-    judged.restart(host)
-    judged.meet()
+    checked.restart(host)
+    checked.meet()
     assert host.clone is not None
     for client in (clone_of(cluster, host, user) for user in ("anna", "ben", "cleo")):
         host.clone.accept(client)
     cluster.run(1.0)
     host.kill_clone()
-    judged.finish()
+    checked.finish()
 
 
 def clone_of(cluster: Cluster, host: Host, user: str) -> Client:

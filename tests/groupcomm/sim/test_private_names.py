@@ -7,7 +7,7 @@ from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
-from tests.groupcomm.sim.judged import Judged
+from tests.groupcomm.sim.checked_cluster import CheckedCluster
 
 DELAY_S = 0.04
 POSITIONED = LEVELS[1:]
@@ -26,8 +26,8 @@ class Succession:
     """A name whose owner leaves while somebody in another ring writes to it, and its heir."""
 
     def __init__(self, level: ServiceLevel) -> None:
-        judged = Judged(plain_settings(daemons=2, sites=2, delay_s=DELAY_S))
-        self.cluster = judged.cluster
+        checked = CheckedCluster(plain_settings(daemons=2, sites=2, delay_s=DELAY_S))
+        self.cluster = checked.cluster
         self.sender = self.cluster.connect("sender", 0)
         self.owner = self.cluster.connect("name", 1)
         self.cluster.run(1.0)
@@ -37,7 +37,7 @@ class Succession:
         self.owner.disconnect()
         self.heir = self.cluster.connect("name", 1)
         self.write(300)
-        judged.finish()
+        checked.finish()
 
     def write(self, count: int) -> None:
         for _ in range(count):

@@ -14,7 +14,7 @@ from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.host import Host
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.captured import Captured, Effect, give, running, sealed_cluster
-from tests.groupcomm.sim.judged import with_few_notices
+from tests.groupcomm.sim.checked_cluster import with_few_notices
 
 GROUP = "g"
 CHANNELS = set(Channel)

@@ -13,7 +13,7 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.captured import Captured, give, running, sealed_cluster
-from tests.groupcomm.sim.judged import with_few_notices
+from tests.groupcomm.sim.checked_cluster import with_few_notices
 
 OLD: Final = bytes(range(32))  # what the simulator's hosts have
 NEW: Final = b"n" * 32

@@ -1,4 +1,4 @@
-"""Clusters in which disks are slow, hang or fail: views of the others, and who is judged."""
+"""Clusters in which disks are slow, hang or fail: views of the others, and who is checked."""
 
 from math import inf
 
@@ -17,9 +17,9 @@ from groupcomm.sim.run import run
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import Boot, Conf, Heal, Quiet, TraceEvent
 from tests.campaigns.slow_disk import measure_all
-from tests.groupcomm.sim.compare_judges import fast
-from tests.groupcomm.sim.judged import Judged
-from tests.reference import judge
+from tests.groupcomm.sim.checked_cluster import CheckedCluster
+from tests.groupcomm.sim.compare_checkers import fast
+from tests.reference import reference_check
 
 TIMING = Timing()
 
@@ -111,9 +111,9 @@ def test_no_counter_is_used_twice_whatever_becomes_of_writes() -> None:
 
 @pytest.mark.parametrize("ailment", Ailment)
 def test_who_has_a_sick_disk_at_the_end_may_be_in_the_view_or_not(ailment: Ailment) -> None:
-    judged = Judged(plain_settings(daemons=4))
-    cluster = judged.cluster
-    judged.connect(4)
+    checked = CheckedCluster(plain_settings(daemons=4))
+    cluster = checked.cluster
+    checked.connect(4)
     sick = cluster.daemons[1]
     sick.disk.ail(ailment, 4 * SECOND)
     cluster.daemons[3].kill()
@@ -133,7 +133,7 @@ def test_who_has_a_sick_disk_at_the_end_may_be_in_the_view_or_not(ailment: Ailme
         view = cluster.daemons[0].core.view
         assert view is not None
         assert len(view.daemons) == 4
-    judged.finish()
+    checked.finish()
 
 
 def test_disks_of_daemons_that_others_need_recover() -> None:
@@ -151,7 +151,7 @@ def test_disks_of_daemons_that_others_need_recover() -> None:
     assert cluster.core, "somebody is left"
 
 
-# ---- how that is judged ----
+# ---- how that is checked ----
 
 AFTER_S = 2.0
 
@@ -186,9 +186,9 @@ def history(*moves: tuple[float, int, str, str]) -> list[TraceEvent]:
 
 
 def both(trace: list[TraceEvent]) -> set[str]:
-    """What both judges find about the views of the core."""
+    """What both checks find about the views of the core."""
     found = fast(trace).ids & {"L1", "L2"}
-    assert judge(trace) & {"L1", "L2"} == found
+    assert reference_check(trace) & {"L1", "L2"} == found
     return found
 
 

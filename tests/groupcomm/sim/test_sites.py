@@ -1,6 +1,6 @@
 """Sites that do not all hear each other: one view, one order, and what becomes of them in trouble.
 
-All is judged by the oracles; load goes on while links break, gateways die and parts meet again.
+All is verified by the checkers; load goes on while links break, gateways die and parts meet again.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from groupcomm.sim.links import TOPOLOGIES, Link, SitePair, chain, equal_links
 from groupcomm.sim.loop import SECOND
 from groupcomm.sim.partitions import between
 from groupcomm.sim.settings import plain_settings
-from tests.groupcomm.sim.judged import Judged, with_few_notices
+from tests.groupcomm.sim.checked_cluster import CheckedCluster, with_few_notices
 
 SIZES = (2, 1, 3, 1)
 SITES = (0, 0, 1, 2, 2, 2, 3)
@@ -37,11 +37,11 @@ class Busy:
         links: tuple[Link, ...] | None = None,
     ) -> None:
         links = equal_links(len(SIZES), 0.02, topology) if links is None else links
-        self.judged = Judged(with_few_notices(plain_settings(daemons=SIZES, links=links)))
-        self.cluster = self.judged.cluster
-        self.members = self.judged.connect(len(SITES))
+        self.checked = CheckedCluster(with_few_notices(plain_settings(daemons=SIZES, links=links)))
+        self.cluster = self.checked.cluster
+        self.members = self.checked.connect(len(SITES))
         self._rng = Random(1)
-        self.judged.join("g", self.members)
+        self.checked.join("g", self.members)
         self.cluster.loop.at(self.cluster.loop.now, self._send)
         self.going = True
 
@@ -73,7 +73,7 @@ class Busy:
         self.going = False
         self.cluster.run(0.5)
         self.cluster.form()
-        self.judged.finish()
+        self.checked.finish()
         for member in self.members:
             messages = [event for event in member.events if isinstance(event, Message)]
             assert len(messages) > LEAST_MESSAGES or not member.alive

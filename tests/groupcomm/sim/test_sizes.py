@@ -11,7 +11,7 @@ from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.sim.clients import Client
 from groupcomm.sim.settings import plain_settings
-from tests.groupcomm.sim.judged import Judged
+from tests.groupcomm.sim.checked_cluster import CheckedCluster
 
 
 def messages(client: Client) -> list[Message]:
@@ -20,14 +20,14 @@ def messages(client: Client) -> list[Message]:
 
 @pytest.mark.parametrize("daemons", [1, 2, 3, 5, 9, 32])
 def test_clusters_of_every_size_agree(daemons: int) -> None:
-    judged = Judged(plain_settings(daemons=daemons))
-    members = judged.connect(daemons)
-    judged.join("g", members)
+    checked = CheckedCluster(plain_settings(daemons=daemons))
+    members = checked.connect(daemons)
+    checked.join("g", members)
     rng = Random(daemons)
     for count in range(18):
         rng.choice(members).multicast(["g"], b"data", level=LEVELS[count % 6])
-        judged.cluster.run(0.03)
-    judged.finish()
+        checked.cluster.run(0.03)
+    checked.finish()
     agreed = [
         [event.position for event in messages(member) if event.level >= ServiceLevel.AGREED]
         for member in members
@@ -37,13 +37,13 @@ def test_clusters_of_every_size_agree(daemons: int) -> None:
 
 
 def test_a_thousand_groups_and_a_thousand_members() -> None:
-    judged = Judged(plain_settings(daemons=5))
-    members = judged.connect(1000)
+    checked = CheckedCluster(plain_settings(daemons=5))
+    members = checked.connect(1000)
     for number, member in enumerate(members):
         for place in range(2):
             member.join(f"group{(7 * number + 131 * place) % 1000}")
-    judged.cluster.run(3.0)
-    operation = judged.cluster.daemons[0].core.operation
+    checked.cluster.run(3.0)
+    operation = checked.cluster.daemons[0].core.operation
     assert operation is not None
     table = operation.delivery.groups.table
     assert (len(table.groups), len(table.sessions)) == (1000, 1000)
@@ -51,24 +51,24 @@ def test_a_thousand_groups_and_a_thousand_members() -> None:
     for count in range(300):
         group = f"group{rng.randrange(1000)}"
         rng.choice(members).multicast([group], b"data", level=LEVELS[count % 6])
-        judged.cluster.run(0.002)
+        checked.cluster.run(0.002)
     for member in rng.sample(members, 100):
         member.disconnect()
-    judged.finish()
+    checked.finish()
     assert len(table.sessions) == 900
 
 
 def test_the_largest_message_arrives_whole_at_three_daemons() -> None:
-    judged = Judged(attrs.evolve(plain_settings(daemons=3), packet_limit=60_000))
-    members = judged.connect(3)
+    checked = CheckedCluster(attrs.evolve(plain_settings(daemons=3), packet_limit=60_000))
+    members = checked.connect(3)
     for member in members:
         member.join("g")
-    judged.cluster.run(1.0)
+    checked.cluster.run(1.0)
     data = Random(1).randbytes(MAX_MESSAGE_BYTES)
     with pytest.raises(LocalProtocolError, match="67108865 bytes"):
         members[0].multicast(["g"], data + b"!", level=ServiceLevel.AGREED)
     members[0].multicast(["g"], data, level=ServiceLevel.AGREED)
-    judged.finish()
+    checked.finish()
     for member in members:
         (message,) = messages(member)
         assert message.data == data

@@ -60,7 +60,7 @@ class Runs:
 
 
 def ninth_finds(bug: str, seed: int) -> Sequence[str]:
-    """Of each bug the ninth seed; before, an assertion, which is no oracle's merit."""
+    """Of each bug the ninth seed; before, an assertion, which is no checker's merit."""
     return {9: ("O1",), 4: ("assert",)}.get(seed, ()) if bug else ()
 
 
@@ -95,7 +95,7 @@ def run_for_a_moment(run: Soak, looks: int = 30) -> None:
 # ---- the hunt ----
 
 
-def test_a_hunt_ends_with_the_first_seed_that_an_oracle_finds_the_bug_in(tmp_path: Path) -> None:
+def test_a_hunt_ends_with_the_first_seed_that_an_checker_finds_the_bug_in(tmp_path: Path) -> None:
     runs = Runs(finds=ninth_finds)
     found = Soak(tmp_path, runs, QUICK_S).hunt(ONE, seeds=30)
     assert (found.tried, found.seed, found.properties) == (9, 9, ["O1"])

@@ -10,7 +10,7 @@ from groupcomm.sim.clients import Client
 from groupcomm.sim.faults import Faults
 from groupcomm.sim.links import Link
 from groupcomm.sim.settings import plain_settings
-from tests.groupcomm.sim.judged import Judged, with_few_notices
+from tests.groupcomm.sim.checked_cluster import CheckedCluster, with_few_notices
 
 SIZES = (2, 2, 2)
 MARK = b"only for the inside "
@@ -23,9 +23,9 @@ class Watched:
     def __init__(self, faults: Faults | None = None, seed: int = 1) -> None:
         links = [Link(sites=(0, 1), delay_s=0.02), Link(sites=(1, 2), delay_s=0.02)]
         settings = plain_settings(daemons=SIZES, links=links, seed=seed, faults=faults)
-        self.judged = Judged(with_few_notices(settings))
-        self.cluster = self.judged.cluster
-        self.clients = self.judged.connect(sum(SIZES))
+        self.checked = CheckedCluster(with_few_notices(settings))
+        self.cluster = self.checked.cluster
+        self.clients = self.checked.connect(sum(SIZES))
         self.crossed = 0
         self.cluster.network.observers.append(self._observe)
 
@@ -60,7 +60,7 @@ def test_a_group_inside_one_site_puts_no_body_on_any_link() -> None:
         if number % 5 == 0:
             watched.clients[0].multicast(["all"], b"all %d" % number, level=level)
         watched.cluster.run(0.01)
-    watched.judged.finish()
+    watched.checked.finish()
     assert watched.crossed == 0
     assert sum(MARK in data for data in watched.got(0)) == 400
     assert sum(MARK in data for data in watched.got(1)) == 600
@@ -81,7 +81,7 @@ def test_large_messages_stay_too_and_one_who_joins_between_gets_whole_ones_only(
         watched.cluster.run(0.005)
         watched.clients[0].multicast(["g"], body, level=ServiceLevel.RELIABLE)
         watched.clients[1].multicast(["g"], body, level=ServiceLevel.FIFO)
-    watched.judged.finish()
+    watched.checked.finish()
     assert 0 < len(watched.got(2)) < len(watched.got(0)) == 60
     assert all(data == body for data in watched.got(2))
 
@@ -104,14 +104,14 @@ def test_bodies_cross_while_somebody_outside_is_a_member_and_then_no_more() -> N
     watched.clients[3].leave("g")
     watched.join("g", 2)
     watched.clients[0].multicast(["g"], MARK + b"again")
-    watched.judged.finish()
+    watched.checked.finish()
     assert watched.crossed > 0
     assert watched.got(2) == [MARK + b"again"]
 
 
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_whoever_joins_and_leaves_while_others_send_misses_nothing(seed: int) -> None:
-    """The oracles know who was a member of what, where, when each message was delivered there."""
+    """The checkers know who was a member of what, where, when each message was delivered there."""
     watched = Watched(Faults(loss=0.05, reorder_packets=8), seed)
     rng = Random(seed)
     groups = ["g", "h", "i"]
@@ -130,7 +130,7 @@ def test_whoever_joins_and_leaves_while_others_send_misses_nothing(seed: int) ->
             client.multicast(wanted, rng.randbytes(30), level=rng.choice(LEVELS))
         watched.cluster.run(rng.choice((0.0, 0.005, 0.03)))
     watched.cluster.end_faults()
-    watched.judged.finish()
+    watched.checked.finish()
 
 
 @pytest.mark.parametrize("victims", [(0,), (0, 1), (2,)])
@@ -154,14 +154,14 @@ def test_what_stays_survives_with_its_site(victims: tuple[int, ...]) -> None:
         watched.cluster.daemons[victim].boot_now()
     watched.cluster.run(3.0)
     watched.cluster.form()
-    watched.judged.finish()
+    watched.checked.finish()
 
 
 def test_a_narrow_link_that_is_full_holds_up_only_what_crosses_it() -> None:
     links = [Link(sites=(0, 1), delay_s=0.02, bytes_per_s=125_000)]
-    judged = Judged(plain_settings(daemons=(2, 1), links=links))
-    cluster = judged.cluster
-    loud, inside, far = judged.connect(3)
+    checked = CheckedCluster(plain_settings(daemons=(2, 1), links=links))
+    cluster = checked.cluster
+    loud, inside, far = checked.connect(3)
     for client, group in ((loud, "all"), (far, "all"), (inside, "inside")):
         client.join(group)
     cluster.run(1.0)

@@ -15,7 +15,7 @@ from groupcomm.wire.control import decode_control_untrusted
 from groupcomm.wire.membership import ControlKind
 from groupcomm.wire.packet import PacketKind
 from tests.groupcomm.sim.captured import Captured, give, running, sealed_cluster
-from tests.groupcomm.sim.judged import with_few_notices
+from tests.groupcomm.sim.checked_cluster import with_few_notices
 
 KEY_ID: Final = slice(3, 5)
 CLUSTER: Final = slice(5, 13)

@@ -40,12 +40,12 @@ class Log:
 class LogProgram:
     """A replica, what it has submitted, and what it was told."""
 
-    def __init__(self, judge: "Judge", seat: Seat, me: MemberId) -> None:
+    def __init__(self, check: "Checker", seat: Seat, me: MemberId) -> None:
         self.log = Log()
         self.me = me
-        self.replica = Replica(me, "crowd", self.log, replicas=judge.replicas)
+        self.replica = Replica(me, "crowd", self.log, replicas=check.replicas)
         self.asked: dict[int, str] = {}
-        self._judge = judge
+        self._check = check
         self._seat = seat
 
     def take(self, event: Event) -> None:
@@ -55,15 +55,15 @@ class LogProgram:
                 case Send(data):
                     self._seat.send(data)
                 case Done(number, result):
-                    self._judge.answered(self.asked.pop(number), result)
+                    self._check.answered(self.asked.pop(number), result)
                 case Unknown(number):
-                    self._judge.unknown += 1
+                    self._check.unknown += 1
                     del self.asked[number]
-        self._judge.look(self)
+        self._check.look(self)
 
     def submit(self) -> None:
         if self.replica.status is Status.CURRENT:
-            text = f"{self.me} {next(self._judge.numbers)}"
+            text = f"{self.me} {next(self._check.numbers)}"
             number, data = self.replica.command(text.encode())
             self.asked[number] = text
             self._seat.send(data, ServiceLevel.SAFE)
@@ -74,7 +74,7 @@ def submit(seat: Seat) -> None:
     seat.program.submit()
 
 
-class Judge:
+class Checker:
     """Sees all states, all answers, and says what is wrong."""
 
     def __init__(self, seed: int, daemons: int, replicas: int | None, loss: float = 0.0) -> None:
@@ -145,7 +145,7 @@ class Judge:
 @pytest.mark.parametrize("seed", range(6))
 def test_what_was_answered_is_there_and_all_are_equal(seed: int) -> None:
     daemons = 3 + 2 * (seed % 2)
-    judge = Judge(seed, daemons, daemons, loss=0.02 * (seed % 3))
-    judge.run(6.0)
-    judge.check()
-    assert judge.compared > 100
+    check = Checker(seed, daemons, daemons, loss=0.02 * (seed % 3))
+    check.run(6.0)
+    check.check()
+    assert check.compared > 100

@@ -22,13 +22,13 @@ SECRET = SharedSecret(b"s" * 32)
 class SecretProgram:
     """A program that sends at all levels, and notes what it is given."""
 
-    def __init__(self, judge: "Judge", seat: Seat, me: MemberId) -> None:
+    def __init__(self, check: "Checker", seat: Seat, me: MemberId) -> None:
         self.member = me
         self.given: list[Received] = []
-        self._judge = judge
+        self._check = check
         self._seat = seat
-        self._loop = judge.crowd.cluster.loop
-        self.sealing = Sealing(self, self._now, {}, judge.random.randbytes)
+        self._loop = check.crowd.cluster.loop
+        self.sealing = Sealing(self, self._now, {}, check.random.randbytes)
         self.sealing.join(GROUP, SECRET)
 
     def _now(self) -> float:
@@ -47,15 +47,15 @@ class SecretProgram:
 
     def pass_on(self, message: Message) -> None:
         self.given.append(message)
-        sender, views = self._judge.sent[message.data]
+        sender, views = self._check.sent[message.data]
         assert sender == message.sender
         assert self.member in views, f"{self.member} reads what was sent without it"
-        self._judge.read[message.level] += 1
+        self._check.read[message.level] += 1
 
     def give(self, event: Received) -> None:
         self.given.append(event)
         if isinstance(event, Unreadable):
-            self._judge.unreadable(self, event)
+            self._check.unreadable(self, event)
 
     # ---- what it does ----
 
@@ -70,9 +70,9 @@ class SecretProgram:
     def go_on(self) -> None:
         self.sealing.wake()
         if self.is_ready:
-            level = self._judge.random.choice(LEVELS)
-            data = b"%b %d" % (MARKER, len(self._judge.sent))
-            self._judge.sent[data] = self.member, frozenset(self.view.members)
+            level = self._check.random.choice(LEVELS)
+            data = b"%b %d" % (MARKER, len(self._check.sent))
+            self._check.sent[data] = self.member, frozenset(self.view.members)
             self.sealing.send(Outgoing(groups=(GROUP,), data=data, level=level), data)
 
     @property
@@ -80,7 +80,7 @@ class SecretProgram:
         return self.is_open and self.sealing.may_send([GROUP], [GROUP])
 
 
-class Judge:
+class Checker:
     """Knows what was sent in which view, and says what is wrong."""
 
     def __init__(self, seed: int) -> None:
@@ -122,15 +122,15 @@ def act(seat: Seat) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_members_read_each_other_and_nobody_reads_what_was_sent_without_it(seed: int) -> None:
-    judge = Judge(seed)
-    judge.crowd.until(judge.all_ready)
-    judge.crowd.run(4.0, act, troubles_per_s=5.0)
-    judge.crowd.until(judge.all_ready)
-    assert judge.crowd.parted + judge.crowd.crashed > 1
-    assert judge.datagrams > 1000
-    assert min(judge.read[level] for level in LEVELS) > 10
-    before = {one.member: len(one.given) for one in judge.programs()}
-    for program in judge.programs():
+    check = Checker(seed)
+    check.crowd.until(check.all_ready)
+    check.crowd.run(4.0, act, troubles_per_s=5.0)
+    check.crowd.until(check.all_ready)
+    assert check.crowd.parted + check.crowd.crashed > 1
+    assert check.datagrams > 1000
+    assert min(check.read[level] for level in LEVELS) > 10
+    before = {one.member: len(one.given) for one in check.programs()}
+    for program in check.programs():
         program.go_on()
-    judge.crowd.cluster.run(1.0)
-    assert all(len(one.given) >= before[one.member] + 4 for one in judge.programs())
+    check.crowd.cluster.run(1.0)
+    assert all(len(one.given) >= before[one.member] + 4 for one in check.programs())

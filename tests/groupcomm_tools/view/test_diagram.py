@@ -10,7 +10,7 @@ from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.sequencer import Sequencer
 from groupcomm.algorithms.tick_lines import clocks_of
 from groupcomm.algorithms.vector import Vector
-from groupcomm.sim.check import judge_events
+from groupcomm.sim.check import check_events
 from groupcomm.trace.events import Conf, Deliver, Hold, Release, Send, Stamped, TraceEvent
 from groupcomm.trace.steps import Buffered, Given, StampedReceived, StampedSent
 from groupcomm_tools.view.build import make_diagram
@@ -77,7 +77,7 @@ def test_an_order_that_was_not_kept_is_proved_by_two_deliveries() -> None:
     assert len(total[0].evidence) == 4
 
 
-def test_a_long_trace_is_not_judged_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_trace_is_not_checked_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("groupcomm_tools.view.orders.JUDGED_DELIVERIES", 2_003)
     diagram = make_diagram("long", random_run(FanOut, 501)[1])
     assert not diagram.violations
@@ -249,10 +249,10 @@ def test_views_are_bands_without_gaps(run: list[TraceEvent], diagram: Diagram) -
 def test_a_violation_is_marked_where_it_happened() -> None:
     run = buggy()
     diagram = make_diagram("buggy", run)
-    judged = judge_events("buggy", run).violations
-    assert "D2" in {found.property for found in judged}
-    assert [found.name for found in diagram.violations] == [found.property for found in judged]
-    for found, violation in zip(judged, diagram.violations, strict=True):
+    checked = check_events("buggy", run).violations
+    assert "D2" in {found.property for found in checked}
+    assert [found.name for found in diagram.violations] == [found.property for found in checked]
+    for found, violation in zip(checked, diagram.violations, strict=True):
         assert violation.claimed
         (event,) = found.events
         (evidence,) = violation.evidence

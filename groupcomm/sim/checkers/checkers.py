@@ -1,0 +1,215 @@
+"""All checkers behind one method: feed it the events of a trace, in order.
+
+docs/properties.md defines what they look for. Each event is looked up once, then given to those
+whom it concerns; the cost per event does not grow with the length of the trace.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from groupcomm.sim.checkers.agreed import AgreedOrder
+from groupcomm.sim.checkers.causes import Causes
+from groupcomm.sim.checkers.client_views import ClientViews
+from groupcomm.sim.checkers.clients import ClientEvents
+from groupcomm.sim.checkers.delivery import Delivery
+from groupcomm.sim.checkers.groups import GroupViews
+from groupcomm.sim.checkers.holes import Holes
+from groupcomm.sim.checkers.membership import Membership
+from groupcomm.sim.checkers.positions import Positions
+from groupcomm.sim.checkers.private import Private
+from groupcomm.sim.checkers.releases import Releases
+from groupcomm.sim.checkers.report import Report, Violation
+from groupcomm.sim.checkers.sender_order import SenderOrder
+from groupcomm.sim.checkers.stages import Stages
+from groupcomm.sim.checkers.stamps import Stamps
+from groupcomm.sim.checkers.tables import Tables
+from groupcomm.sim.checkers.together import Together
+from groupcomm.sim.checkers.views import Stay
+from groupcomm.sim.checkers.world import World
+from groupcomm.trace.events import (
+    Accept,
+    Boot,
+    Conf,
+    Count,
+    Fail,
+    Heal,
+    Hold,
+    Horizon,
+    Left,
+    Quiet,
+    Rejects,
+    Release,
+    Stamped,
+    Table,
+    TraceEvent,
+)
+from groupcomm.trace.steps import STEPS, AlgorithmStep
+
+_FIFO = 2
+
+
+def _pass(_: AlgorithmStep) -> None:
+    """Steps of algorithms and filters promise nothing of their own."""
+
+
+Handler = Callable[[Any], None]
+StayHandler = Callable[[Any, Stay], None]
+
+
+class Checkers:
+    """Check one trace."""
+
+    def __init__(self) -> None:
+        self._report = report = Report()
+        self._world = world = World()
+        self._stages = Stages(world, report)
+        self._stamps = Stamps(report)
+        self._together = Together(world, report)
+        self._sender_order = SenderOrder(report)
+        self._agreed = AgreedOrder(report, world)
+        self._positions = Positions(report)
+        holes = Holes(report)
+        self._delivery = Delivery(report, world, holes)
+        self._tables = Tables(world, report, self._stages, holes)
+        self._views = GroupViews(world, report)
+        self._private = Private(world, report)
+        self._membership = Membership(world, report, self._stages, self._together, self._delivery)
+        self._releases = Releases(
+            report,
+            world,
+            stamps=self._stamps,
+            positions=self._positions,
+            agreed=self._agreed,
+            sender_order=self._sender_order,
+            delivery=self._delivery,
+            tables=self._tables,
+            together=self._together,
+        )
+        clients = ClientEvents(
+            report,
+            world,
+            stages=self._stages,
+            stamps=self._stamps,
+            positions=self._positions,
+            agreed=self._agreed,
+            sender_order=self._sender_order,
+            causes=Causes(report, world),
+            holes=holes,
+            delivery=self._delivery,
+            views=self._views,
+            client_views=ClientViews(report),
+            private=self._private,
+        )
+        self._time = 0
+        self._quiet: Quiet | None = None
+        self._of_stays: dict[type[TraceEvent], StayHandler] = {
+            Stamped: self._on_stamped,
+            Hold: self._stamps.hold,
+            Horizon: self._stamps.horizon,
+            Count: self._stamps.count,
+            Release: self._releases.released,
+            Table: self._tables.table,
+            Accept: self._on_accept,
+        }
+        self._handlers = {**clients.handlers, **self._own_handlers()}
+
+    def _own_handlers(self) -> dict[type[TraceEvent], Handler]:
+        return {
+            Boot: self._membership.boot,
+            Fail: self._membership.ends,
+            Left: self._membership.ends,
+            Conf: self._membership.conf,
+            Heal: self._membership.heal,
+            Rejects: self._on_rejects,
+            Quiet: self._on_quiet,
+            **dict.fromkeys(STEPS, _pass),
+        }
+
+    def feed(self, event: TraceEvent) -> None:
+        """Take the next event of a trace that makes sense, see check.py."""
+        time = event.t
+        if time != self._time:
+            if time < self._time:
+                self._report.add("D5", f"it is {time} after {self._time}", event)
+            if time > self._membership.deadline:
+                self._membership.look(event)
+            self._time = time
+        if self._quiet is not None:
+            self._report.add("D5", "something happens after everything has settled", event)
+        world = self._world
+        world.events += 1
+        kind = type(event)
+        of_stay = self._of_stays.get(kind)
+        if of_stay is None:
+            self._handlers[kind](event)
+            return
+        stay = world.stays.get(event.p)  # type: ignore[union-attr]
+        if stay is not None:
+            of_stay(event, stay)
+        else:
+            self._out_of_place(event)
+
+    def finish(self) -> None:
+        """The trace ends here; if it ends with Quiet nothing may be missing."""
+        self._agreed.finish()
+        if self._quiet is not None:
+            self._delivery.quiet(self._quiet)
+            self._private.quiet(self._quiet)
+            self._views.quiet(self._quiet)
+            self._stages.quiet(self._quiet)
+            self._together.quiet(self._quiet)
+
+    @property
+    def violations(self) -> list[Violation]:
+        """What was found so far."""
+        return self._report.violations
+
+    @property
+    def ids(self) -> set[str]:
+        """The ids of the properties that were violated."""
+        return self._report.ids
+
+    def _out_of_place(self, event: Any) -> None:
+        """An event of a daemon that has ended, or that has no view."""
+        process = self._world.processes.get(event.p)
+        if process is not None and process.ended:
+            self._report.add("D5", f"{process} goes on after its end", event)
+        else:
+            self._report.add("C1", f"{event.p} does something without a view", event)
+
+    def _on_stamped(self, event: Stamped, stay: Stay) -> None:
+        if self._stamps.stamped(event, stay) and stay.view.unauthored:
+            self._together.stamped(event, stay)
+
+    def _on_rejects(self, event: Rejects) -> None:
+        process = self._world.processes.get(event.p)
+        if process is not None and process.ended:
+            self._report.add("D5", f"{process} goes on after its end", event)
+        elif process is None and self._world.boots:
+            self._report.add("C1", f"{event.p} has not started", event)
+        elif event.bad != event.injected:
+            self._report.add(
+                "D8", f"{event.p} rejected {event.bad} of {event.injected} bad datagrams", event
+            )
+
+    def _on_accept(self, event: Accept, stay: Stay) -> None:
+        client = self._world.client(event.c)
+        if client.home is not stay.process:
+            self._report.add("D1", f"{event.p} takes from {client}, which is not its own", event)
+        for number in range(event.first, event.last + 1):
+            item = client.sent.get(number)
+            if item is None:
+                if number > client.forgotten:
+                    text = f"{event.p} takes {number} of {client}, which was not sent"
+                    self._report.add("D1", text, event)
+                continue
+            item.accepted += 1
+            if item.accepted == 1:
+                if item.level >= _FIFO:
+                    self._sender_order.accepted(item)
+                self._private.accepted(item)
+
+    def _on_quiet(self, event: Quiet) -> None:
+        if self._quiet is None:
+            self._membership.look(event)
+        self._quiet = event

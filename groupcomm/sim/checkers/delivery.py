@@ -1,0 +1,184 @@
+"""Who is owed what, and gets it: D1, D2, D3, D6, U, R, G4, V2, MG3, L5, X3."""
+
+from groupcomm.sim.checkers.holes import Holes
+from groupcomm.sim.checkers.records import Client, Item
+from groupcomm.sim.checkers.report import Report
+from groupcomm.sim.checkers.views import Process, Stay
+from groupcomm.sim.checkers.world import World
+from groupcomm.trace.events import Deliver, Quiet, Release
+
+_RELIABLE, _FIFO, _AGREED = 1, 2, 4
+
+
+class Delivery:
+    """Checks deliveries against what daemons have released."""
+
+    def __init__(self, report: Report, world: World, holes: Holes) -> None:
+        self._report = report
+        self._world = world
+        self._holes = holes
+
+    # ---- what is owed ----
+
+    def _recipients(self, process: Process, item: Item) -> dict[Client, None]:
+        """To whom a message released now at a daemon goes there."""
+        members = process.table.members
+        found: dict[Client, None] = {}
+        for group in item.to:
+            if group[0] != "#":
+                found.update(members.get(group, {}))
+                continue
+            target = item.targets.get(group) if item.targets is not None else None
+            if target is None or target.home is not process:
+                continue
+            if process not in target.disconnected_at:
+                found[target] = None
+        if item.discard:
+            found.pop(item.sender, None)
+        return found
+
+    def released(self, stay: Stay, item: Item) -> None:
+        """A whole message was released at a daemon: it is owed from here on."""
+        to = item.to
+        if len(to) == 1 and to[0][0] != "#" and not item.discard:
+            self._owe(stay, item, stay.process.table.members.get(to[0], {}))
+        else:
+            self._owe(stay, item, self._recipients(stay.process, item))
+
+    def _owe(self, stay: Stay, item: Item, clients: dict[Client, None]) -> None:
+        """A message is owed to these clients."""
+        item.released += 1
+        part = stay.part
+        again = item.view is not None and item.view is not stay.view  # O3
+        for client in clients:
+            if item in client.owed or (again and _had(item, client)):
+                continue
+            if not client.ended:
+                item.waiting += 1
+            client.owed[item] = part
+            self._holes.owe(client, item)
+
+    def fragment(self, stay: Stay, item: Item, event: Release) -> bool:
+        """One fragment was released at a daemon; True if it was the last that was missing."""
+        progress = item.fragments
+        if progress is None:
+            progress = item.fragments = {}
+        process = stay.process
+        now = self._recipients(process, item)
+        where, seen, owed = progress.get(process, (stay, 0, now))
+        if where is not stay:
+            seen, owed = 0, now  # another view: all of it comes again
+        both = {client: None for client in owed if client in now}
+        seen += 1
+        progress[process] = (stay, seen, both)
+        if seen != event.count:
+            return False
+        self._owe(stay, item, both)
+        return True
+
+    def end(self, client: Client) -> None:
+        """A client has crashed or disconnected: what it has not got nobody waits for."""
+        if not client.ended:
+            client.ended = True
+            for item in client.owed:
+                item.waiting -= 1
+            self._world.end(client)
+
+    # ---- what is got ----
+
+    def delivered(self, client: Client, item: Item, event: Deliver) -> bool:
+        """A client gets a message; True if it was owed."""
+        part = client.owed.pop(item, None)
+        item.got.append(client)
+        if part is None:
+            which = "G4" if item.level >= _AGREED else "R"
+            self._report.add(which, f"{client} gets {item}, which it is not owed", event)
+            item.early = (item.early or set()) | {client}
+            return False
+        if item.early is not None:
+            item.early.discard(client)
+        if not client.ended:
+            item.waiting -= 1
+        stage = client.stage
+        if part is not stage:
+            if stage is None or stage.stay.view is not part.stay.view:
+                which = "D3" if item.level else "U"
+                self._report.add(which, f"{client} gets {item} of another view", event)
+            elif item.level and stage.regular != part.regular and stage is not client.began:
+                which = "regular" if part.regular else "transitional"
+                text = f"{client} gets {item} of the {which} part in the other one"
+                self._report.add("V2", text, event)
+        return True
+
+    def in_no_group(self, client: Client, event: Deliver) -> None:
+        """MG3: no destination is the client's."""
+        groups = client.groups
+        if not any(group in groups or group == client.name for group in event.to):
+            self._report.add("MG3", f"{client} is in none of {', '.join(event.to)}", event)
+
+    # ---- nothing may be missing ----
+
+    def quiet(self, event: Quiet) -> None:
+        """Completeness, after all faults have ended."""
+        final = set(self._world.final)
+        for client in self._world.clients.values():
+            self._check_taken(client, event)
+            if client.home in final:
+                self._check_client(client, event)
+            elif client.home is None:
+                self._check_homeless(client, final, event)
+        for process in final:
+            if process.booted and (process.stay is None or not process.stay.complete):
+                self._report.add("L5", f"{process} never knows the groups of its view", event)
+
+    def _check_client(self, client: Client, event: Quiet) -> None:
+        if not client.ended:
+            for item in client.owed:
+                if item.level >= _RELIABLE:
+                    self._missing(client, item, event)
+        for item in client.sent.values():
+            if item.accepted:
+                self._check_item(item, event)
+            elif not client.ended:
+                self._report.add("L5", f"{item} was never taken", event)
+
+    def _check_taken(self, client: Client, event: Quiet) -> None:
+        """L5, for any client: nothing is taken after what was not."""
+        last = max((item.number for item in client.sent.values() if item.accepted), default=0)
+        for item in client.sent.values():
+            if item.accepted < item.count and item.number < last:
+                self._report.add("L5", f"{item} was not taken as a whole, and {last} was", event)
+
+    def _check_homeless(self, client: Client, final: set[Process], event: Quiet) -> None:
+        """L5: a connect that never comes through."""
+        if client.crashed or client.leaving or not client.asked_at:
+            return
+        processes = self._world.processes.values()
+        hosts = [p for p in processes if p.name == client.daemon_name and not p.ended]
+        if len(hosts) != 1 or hosts[0] not in final or not hosts[0].booted:
+            return
+        if hosts[0].booted_at < client.asked_at:
+            self._report.add("L5", f"{client} is never connected", event)
+
+    def _missing(self, client: Client, item: Item, event: Quiet) -> None:
+        others = "G4" if item.level >= _AGREED else "R"
+        which = "D6" if item.sender is client else others
+        self._report.add(which, f"{client} never gets {item}", event)
+        if any(client.joined.get(group, item.sent_at) < item.sent_at for group in item.to):
+            self._report.add("X3", f"{client} never gets {item}, sent after its join", event)
+
+    def _check_item(self, item: Item, event: Quiet) -> None:
+        cut = item.accepted < item.count
+        if item.level >= _RELIABLE and not cut and not item.at_home:
+            self._report.add("R", f"{item} is not released at its home", event)
+        if item.sender.ended:
+            return
+        if item.ordered and not item.answered:
+            self._report.add("L5", f"{item} is never told its position", event)
+        if item.joins and not item.answered:
+            self._report.add("L5", f"{item.sender} is never told that it joined", event)
+
+
+def _had(item: Item, client: Client) -> bool:
+    """Whether a client has got what it was owed."""
+    return client in item.got and (item.early is None or client not in item.early)

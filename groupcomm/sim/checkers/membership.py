@@ -1,0 +1,252 @@
+"""Starts and ends of daemons and the views they install: C1 to C10, L1, L2."""
+
+from collections.abc import Set
+from typing import Final
+
+from groupcomm.sim.checkers.delivery import Delivery
+from groupcomm.sim.checkers.report import Report
+from groupcomm.sim.checkers.stages import Stages
+from groupcomm.sim.checkers.together import Together
+from groupcomm.sim.checkers.views import Part, Process, View
+from groupcomm.sim.checkers.world import World
+from groupcomm.trace.events import Boot, Conf, Fail, Heal, Left, Quiet, TraceEvent
+
+GRACE_US: Final = 1_000_000
+"""After Heal, in which what went wrong before may still have consequences."""
+
+AGREEMENT_US: Final = 3_000_000
+"""After Heal, in which the core has to agree on a view (L1)."""
+
+NEVER: Final = 2**63
+
+
+class Membership:
+    """Checks Boot, Fail, Left, Conf and Heal.
+
+    Attributes:
+        deadline: at the first event after it `look` has to be called before anything else.
+    """
+
+    def __init__(
+        self, world: World, report: Report, stages: Stages, together: Together, delivery: Delivery
+    ) -> None:
+        self._world = world
+        self._report = report
+        self._stages = stages
+        self._together = together
+        self._delivery = delivery
+        self._healed_at: int | None = None
+        self._late = False  # what went wrong before Heal has no consequences any more
+        self._agreed = False
+        self._admitted: set[str] = set()  # of those aside, who was in a view since the agreement
+        self._admitting: set[str] = set()  # views that have taken one of them in
+        self.deadline = NEVER
+
+    # ---- starts and ends ----
+
+    def boot(self, event: Boot) -> None:
+        """A daemon starts."""
+        process = self._world.processes.get(event.p)
+        if process is None:
+            self._world.start(event.p, int(event.incarnation.partition(".")[0]))
+        elif process.ended:
+            self._report.add("D5", f"{process} starts after its end", event)
+        else:
+            self._report.add("C1", f"{process} starts twice", event)
+
+    def ends(self, event: Fail | Left) -> None:
+        """A daemon is over, and its clients with it."""
+        process = self._world.processes.get(event.p)
+        if process is None:
+            self._report.add("C1", f"{event.p} ends, and never was", event)
+        elif process.ended:
+            self._report.add("D5", f"{process} ends twice", event)
+        else:
+            for client in list(process.clients):
+                self._delivery.end(client)
+            process.clients.clear()
+            self._world.end_process(process)
+            if self._healed_at is not None and process.identity in (self._world.core or ()):
+                self._fall_apart(f"{process} ends", event)
+
+    # ---- views ----
+
+    def conf(self, event: Conf) -> None:
+        """A daemon installs a view."""
+        world = self._world
+        process = world.processes.get(event.p)
+        if process is None and world.boots:
+            self._report.add("C1", f"{event.p} installs a view without having started", event)
+            return
+        if process is not None and process.ended:
+            self._report.add("D5", f"{process} installs a view after its end", event)
+            return
+        members = frozenset(identity for ring in event.rings for identity in ring)
+        if event.kind == "T":
+            if process is None or process.stay is None:
+                self._report.add("C1", f"{event.p} begins with a transitional view", event)
+                return
+            wrong = self._wrong_transitional(process, members, event)
+        else:
+            wrong = self._wrong_regular(process, members, event)
+        if wrong is not None:
+            self._report.add(wrong[0], f"{event.p} {wrong[1]}", event)
+        elif event.kind == "T":
+            assert process is not None
+            self._transit(process, members, event)
+        else:
+            self._install(process or world.start(event.p, None), event)
+        if process is not None and self._agreed and event.p in (world.core or ()):
+            if wrong is None and not self._admits(event, members):
+                self._report.add("L2", f"{process} goes on from the view of the core", event)
+        elif self._late:
+            self._agreed = self._core_agrees()
+
+    def _wrong_transitional(
+        self, process: Process, members: frozenset[str], event: Conf
+    ) -> tuple[str, str] | None:
+        world, stay = self._world, process.stay
+        assert stay is not None
+        if event.p not in members:
+            return "C2", "is not in its own transitional view"
+        if world.order_of(event.view) <= world.order_of(event.old):
+            return "C4", f"goes from view {event.old} to {event.view}"
+        if not stay.part.regular or stay.view.text != event.old:
+            return "C5", f"leaves view {event.old}, being elsewhere"
+        if not members <= stay.view.members.keys():
+            return "C5", "comes with daemons that were not in the view"
+        ways = stay.view.ways
+        for next_, theirs in ways.values():
+            if next_ == event.view and theirs != members:
+                return "C5", f"comes to view {event.view} with others than its fellows"
+        for other in members:
+            next_, theirs = ways.get(other, ("", frozenset()))
+            if event.p in theirs and (next_, theirs) != (event.view, members):
+                return "C6", f"and {other} leave view {event.old} with each other, and differ"
+        if not members <= stay.view.stays.keys():
+            return "C10", "comes with a daemon that has not installed the view"
+        return None
+
+    def _wrong_regular(
+        self, process: Process | None, members: frozenset[str], event: Conf
+    ) -> tuple[str, str] | None:
+        if event.p not in members:
+            return "C2", "is not in the view that it installs"
+        if process is not None and self._world.order_of(event.view) <= process.floor:
+            return "C4", f"installs view {event.view}, having been in a later one"
+        if self._world.shapes.get(event.view, event.rings) != event.rings:
+            return "C3", f"has other members in view {event.view}"
+        if process is None:
+            return None
+        stay = process.stay
+        if stay is not None:
+            if stay.part.regular or stay.next != event.view:
+                return "C5", f"installs view {event.view} without a transitional view to it"
+            assert stay.fellows is not None
+            if not stay.fellows <= members:
+                return "C5", f"loses a fellow on the way to view {event.view}"
+        return None
+
+    def _transit(self, process: Process, members: frozenset[str], event: Conf) -> None:
+        stay = process.stay
+        assert stay is not None
+        stay.view.ways[event.p] = (event.view, members)
+        stay.part = Part(stay, False)
+        stay.fellows, stay.next = members, event.view
+        if stay.complete and process.booted:
+            self._stages.transitional(process)
+
+    def _install(self, process: Process, event: Conf) -> None:
+        world = self._world
+        view = self._view(process, event)
+        old = process.stay
+        if old is not None:
+            assert old.fellows is not None
+            self._together.left(old, event)
+            if old.complete:
+                process.completed, process.together = old.view.text, old.fellows
+            else:
+                process.together &= old.fellows
+        stay = world.install(process, view)
+        view.came[event.p] = (process.completed, process.together)
+        view.brought[event.p] = process.table.bring(process)
+        view.base[event.p] = stay.go_on(old) if old is not None else {}
+        if not process.booted:
+            stay.complete = True
+            process.table = process.table.go_on()
+            world.tell(process)
+
+    def _view(self, process: Process, event: Conf) -> View:
+        world = self._world
+        view = world.views.get(event.view)
+        if view is None:
+            view = View(event.view, event.rings)
+            world.add_view(view)
+        for member in view.members if process.booted else ():
+            other = world.processes.get(member)
+            if other is None or not other.booted:
+                self._report.add("C7", f"{member} is in a view, and has not started", event)
+        return view
+
+    # ---- the core ----
+
+    def heal(self, event: Heal) -> None:
+        """All faults have ended."""
+        if self._healed_at is not None:
+            self._report.add("D5", "the faults end twice", event)
+            return
+        self._healed_at = event.t
+        self._world.core, self._world.aside = event.core, frozenset(event.aside)
+        self.deadline = event.t + GRACE_US - 1
+
+    def _core_agrees(self) -> bool:
+        core = self._world.core
+        assert core is not None
+        stays = [self._world.stays.get(identity) for identity in core]
+        first = stays[0] if stays else None
+        if first is None or not self._is_of_core(first.view.members.keys()):
+            return False
+        if not all(s is not None and s.view is first.view and s.part.regular for s in stays):
+            return False
+        self._admitted = set(self._world.aside & first.view.members.keys())
+        return True
+
+    def _is_of_core(self, members: Set[str]) -> bool:
+        """Return whether these are all of the core, and besides them only daemons aside."""
+        core = frozenset(self._world.core or ())
+        return core <= members <= core | self._world.aside
+
+    def _admits(self, event: Conf, members: frozenset[str]) -> bool:
+        """Return whether a view takes in a daemon whose disk has answered meanwhile.
+
+        That all of the core come along is demanded of it, and each daemon is taken in once.
+        """
+        new = self._world.aside - self._admitted
+        if event.kind == "T":
+            return members >= set(self._world.core or ()) and bool(
+                new or event.view in self._admitting
+            )
+        if not self._is_of_core(members):
+            return False
+        if members & new:
+            self._admitted |= members
+            self._admitting.add(event.view)
+        return event.view in self._admitting
+
+    def look(self, event: TraceEvent) -> None:
+        """Some time has passed since Heal, or the trace is over: L1."""
+        if self._healed_at is None or self.deadline == NEVER:
+            return
+        if not self._late:
+            self._late = True
+            self._agreed = self._core_agrees()
+            self.deadline = self._healed_at + AGREEMENT_US
+        if event.t > self.deadline or isinstance(event, Quiet):
+            self.deadline = NEVER
+            if not self._agreed:
+                self._report.add("L1", "the daemons of the core do not agree on a view", event)
+
+    def _fall_apart(self, text: str, event: TraceEvent) -> None:
+        if not self._agreed:
+            self.deadline = NEVER
+            self._report.add("L1", f"{text}, before the core agrees on a view", event)

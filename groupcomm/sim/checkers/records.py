@@ -1,0 +1,286 @@
+"""Clients and their messages, as the trace has shown them so far.
+
+Identities are looked up once per event; from there on records refer to each other. Several
+checkers read the same record, each writes the fields that are its own.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from groupcomm.sim.checkers.marks import new_mark
+
+if TYPE_CHECKING:
+    from groupcomm.sim.checkers.views import Part, Process, Stay, Table, View
+
+Order = tuple[int, str, int]
+"""What a view's id sorts by."""
+
+Place = tuple[int, int, int]
+"""(time, ring, bundle) of a Release."""
+
+Bundle = tuple[int, int, int, int]
+"""A place and the number of the packet, in case that two packets have one stamp."""
+
+Local = tuple[int, int, int, int]
+"""Within a view: a place and the message's index in its bundle."""
+
+Position = tuple[Order, int, int, int, int]
+"""A view's order, and the place and the index there."""
+
+BEFORE: Final[Local] = (-1, -1, -1, -1)
+
+NOWHERE: Final[Position] = ((-1, "", 0), *BEFORE)
+
+
+class Item:
+    """A message, or a request to join or leave: everything that takes a number of a session.
+
+    Attributes:
+        sender: who sent it.
+        number: its number there.
+        level: as an int; AGREED for requests.
+        to: destinations; the group of a request.
+        digest: of type and data.
+        discard: SELF_DISCARD.
+        ordered: the sender waits for its position.
+        is_request: a join or leave.
+        joins: a join.
+        accepted: how often its daemon has taken it; once for each fragment.
+        count: in how many fragments it comes, as the first of them that was released says.
+        rank: among the accepted items of its sender at FIFO or above.
+        targets: per private name the client that it means; None for nobody.
+        sent_at: count of events when it was sent.
+        floor: highest position that its sender had got by then (O2).
+        floor_view: the view that its daemon was in then.
+        floor_x1: highest position there that anyone had got of an agreed message (X1).
+        floor_x2: the same of group views (X2).
+        seen: of a CAUSAL one, per destination the view of it that its sender had seen (V2).
+        mark: stands for it in a hash over a set of messages (V2).
+        position: where it was released, once known.
+        at_home: it is released at its sender's daemon, whole.
+        home_part: where it was released at its sender's daemon; None before.
+        home_table: the table of its sender's daemon then.
+        claims: positions told before that.
+        view: in which it was released.
+        released: at how many daemons it is released there.
+        fragments: per daemon, of a message in fragments: in which view and how many of them were
+            released there, for whom.
+        waiting: clients that are owed it, have not got it and not ended.
+        got: who has got it.
+        early: who of them was not owed it then; None for nobody.
+        copies: of an UNRELIABLE one, per fragment the view and the daemons of its releases.
+        causes: of a CAUSAL or higher one, those that were not complete everywhere.
+        answered: its position was told.
+        bounced: names for which it came back.
+    """
+
+    __slots__ = (
+        "accepted",
+        "answered",
+        "at_home",
+        "bounced",
+        "causes",
+        "claims",
+        "copies",
+        "count",
+        "digest",
+        "discard",
+        "early",
+        "floor",
+        "floor_view",
+        "floor_x1",
+        "floor_x2",
+        "fragments",
+        "got",
+        "home_part",
+        "home_table",
+        "is_request",
+        "joins",
+        "level",
+        "mark",
+        "number",
+        "ordered",
+        "position",
+        "rank",
+        "released",
+        "seen",
+        "sender",
+        "sent_at",
+        "targets",
+        "to",
+        "view",
+        "waiting",
+    )
+
+    def __init__(self, sender: "Client", number: int, level: int, to: tuple[str, ...]) -> None:
+        self.sender = sender
+        self.number = number
+        self.level = level
+        self.to = to
+        self.digest = 0
+        self.discard = False
+        self.ordered = False
+        self.is_request = False
+        self.joins = False
+        self.accepted = 0
+        self.count = 1
+        self.rank = -1
+        self.targets: dict[str, Client | None] | None = None
+        self.sent_at = 0
+        self.floor = NOWHERE
+        self.floor_view: View | None = None
+        self.floor_x1 = self.floor_x2 = BEFORE
+        self.seen: tuple[Position | None, ...] | None = None
+        self.mark = new_mark()
+        self.position: Position | None = None
+        self.home_part: Part | None = None
+        self.home_table: Table | None = None
+        self.claims: list[Position] | None = None
+        self.view: View | None = None
+        self.released = 0
+        self.fragments: dict[Process, tuple[Stay, int, dict[Client, None]]] | None = None
+        self.waiting = 0
+        self.got: list[Client] = []
+        self.early: set[Client] | None = None
+        self.copies: dict[int, tuple[View, set[Process]]] | None = None
+        self.causes: tuple[Item, ...] = ()
+        self.answered = self.at_home = False
+        self.bounced: list[str] | None = None
+
+    def __str__(self) -> str:
+        return f"message {self.number} of {self.sender}"
+
+
+Shown = tuple[tuple[str, ...], str, tuple[str, ...]]
+"""Members, cause and changed of a group view."""
+
+
+class Client:
+    """One session.
+
+    Attributes:
+        identity: ``#user#daemon/connection``.
+        name: its private name.
+        home: its daemon's start; None as long as nothing tells which.
+        asked_at: count of events when it asked to connect; 0 before.
+        crashed: it died.
+        ended: it crashed, its disconnect was released at its home, or its home has ended.
+        disconnected_at: where its disconnect was released.
+        connect: where in the order its connect is.
+        disconnect: the same of its disconnect.
+        stage: what its daemon has told it of its view; None before.
+        began: the stage it was connected in, if that was a transitional part.
+        stages: what it is owed of this, and has not been told; whether it is a Dview, and the part.
+        sent: its items by number, but for those forgotten.
+        unsent: numbers released before they were used (D1), and where.
+        forgotten: the highest number of an item that is forgotten.
+        ranks: how many items at FIFO or above are accepted.
+        positioned: numbers and positions of its latest messages that are released at its daemon,
+            rising (O2).
+        owed: what it is owed and has not got, and in which part of which view.
+        due: a heap of the AGREED and SAFE messages and of the views by group that it is owed, by
+            position; some of them it has got (O4, G3).
+        due_from: per sender a heap of the numbers of such messages at FIFO or above (F).
+        views: views that it is owed and has not seen, by group and position.
+        leaving: it said goodbye.
+        groups: where its own views say that it is.
+        group_at: per group the position of its last view of it.
+        since: per group a hash over the AGREED and SAFE messages that it has got since (V2).
+        causal_since: the same of CAUSAL ones whose senders had seen that view (V2).
+        joined: per group the count of events when it first saw itself join (X3).
+        gone: senders whose disconnect it was told.
+        high: the highest position it was given (O2).
+        last_agreed: position of the last AGREED or SAFE message it was given (O1).
+        last_view: position of its last group view (O1).
+        highest: per sender the highest of its messages at FIFO or above (F).
+        joining: per group its joins that no view has answered.
+        knows: what a message that it sends now has as causes (CA).
+        needs: causes of what it has got in this view that it has not got itself (CA).
+        tidy_at: how large `knows` may become before it is looked through.
+        agreed: the AGREED and SAFE messages it was given, in order (O6, MG1).
+    """
+
+    __slots__ = (
+        "agreed",
+        "asked_at",
+        "began",
+        "causal_since",
+        "connect",
+        "crashed",
+        "disconnect",
+        "disconnected_at",
+        "due",
+        "due_from",
+        "ended",
+        "forgotten",
+        "gone",
+        "group_at",
+        "groups",
+        "high",
+        "highest",
+        "home",
+        "identity",
+        "joined",
+        "joining",
+        "knows",
+        "last_agreed",
+        "last_view",
+        "leaving",
+        "name",
+        "needs",
+        "owed",
+        "positioned",
+        "ranks",
+        "sent",
+        "since",
+        "stage",
+        "stages",
+        "tidy_at",
+        "unsent",
+        "views",
+    )
+
+    def __init__(self, identity: str, kept: int) -> None:
+        self.identity = identity
+        self.name = identity.rpartition("/")[0]
+        self.home: Process | None = None
+        self.asked_at = 0
+        self.crashed = False
+        self.ended = False
+        self.disconnected_at: set[Process] = set()
+        self.connect: tuple[Order, int, int, int] | None = None
+        self.disconnect: tuple[Order, int, int, int] | None = None
+        self.stage: Part | None = None
+        self.began: Part | None = None
+        self.stages: deque[tuple[bool, Part]] = deque()
+        self.sent: dict[int, Item] = {}
+        self.unsent: dict[int, Position] = {}
+        self.forgotten = -1
+        self.ranks = 0
+        self.positioned: list[tuple[int, Position]] = []
+        self.owed: dict[Item, Part] = {}
+        self.due: list[tuple[Position, int, Item | str]] = []
+        self.due_from: dict[Client, list[int]] = {}
+        self.views: dict[tuple[str, Position], tuple[Shown, tuple[str, ...] | None]] = {}
+        self.leaving = False
+        self.groups: set[str] = set()
+        self.group_at: dict[str, Position] = {}
+        self.since: dict[str, int] = {}
+        self.causal_since: dict[str, int] = {}
+        self.joined: dict[str, int] = {}
+        self.gone: set[Client] = set()
+        self.high = self.last_agreed = self.last_view = NOWHERE
+        self.highest: dict[Client, Item] = {}
+        self.joining: dict[str, deque[Item]] = {}
+        self.knows: dict[Item, None] = {}
+        self.needs: set[Item] = set()
+        self.tidy_at = 0
+        self.agreed: deque[Item] = deque(maxlen=kept)
+
+    @property
+    def daemon_name(self) -> str:
+        """The name of its daemon."""
+        return self.name.rpartition("#")[2]
+
+    def __str__(self) -> str:
+        return self.identity

@@ -1,0 +1,189 @@
+"""What a Release means for each checker: bundles of messages, fragments, requests, sessions."""
+
+from collections.abc import Sequence
+
+from groupcomm.sim.checkers.agreed import AgreedOrder
+from groupcomm.sim.checkers.delivery import Delivery
+from groupcomm.sim.checkers.positions import FIRST, REPEATED, Positions
+from groupcomm.sim.checkers.records import Client, Item
+from groupcomm.sim.checkers.report import Report
+from groupcomm.sim.checkers.sender_order import SenderOrder
+from groupcomm.sim.checkers.stamps import Stamps
+from groupcomm.sim.checkers.tables import Tables
+from groupcomm.sim.checkers.together import Together
+from groupcomm.sim.checkers.views import Stay
+from groupcomm.sim.checkers.world import World
+from groupcomm.trace.events import Release
+
+_FIFO, _AGREED, _SAFE = 2, 4, 5
+_MESSAGES, _FRAGMENT, _CONNECT = range(3)
+_SESSION = (_CONNECT, 5)  # 5: disconnect
+
+
+class Releases:
+    """Gives each Release to those whom it concerns; D1, G1, U and V4 for the bundle itself."""
+
+    def __init__(
+        self,
+        report: Report,
+        world: World,
+        *,
+        stamps: Stamps,
+        positions: Positions,
+        agreed: AgreedOrder,
+        sender_order: SenderOrder,
+        delivery: Delivery,
+        tables: Tables,
+        together: Together,
+    ) -> None:
+        self._report = report
+        self._world = world
+        self._stamps = stamps
+        self._positions = positions
+        self._agreed = agreed
+        self._sender_order = sender_order
+        self._delivery = delivery
+        self._tables = tables
+        self._together = together
+
+    def released(self, event: Release, stay: Stay) -> None:
+        """A daemon gives out one bundle."""
+        ring = event.ring
+        if not (0 <= ring < len(stay.blocks) or self._stamps.fits(event, stay)):
+            return
+        if not stay.complete:
+            self._report.add("G1", f"{stay} releases before it knows the groups", event)
+            return
+        world = self._world
+        client = world.client(event.c)
+        if client.home is None and not world.plain:
+            self._settle(client, stay)
+        items = self._items(client, event, stay) if event.kind not in _SESSION else ()
+        if event.level == 0:
+            self._release_unreliable(event, stay, items)
+            return
+        key = (ring, event.number, event.bundle)
+        found = self._positions.place(event, key, stay)
+        packet = stay.view.streams[ring].packets.get(event.number)
+        self._stamps.released(event, packet, stay)
+        if event.level >= _AGREED:
+            if stay.part.regular:
+                self._stamps.agreed(event, event.time, stay)
+                if event.level == _SAFE:
+                    self._stamps.safe(event, event.time, stay)
+            if found != REPEATED:
+                bundle = (event.time, event.ring, event.bundle, event.number)
+                self._agreed.released(stay, bundle, event)
+        if found != REPEATED:
+            author = packet[1] if packet is not None else None
+            self._together.released(stay, key, author, found == FIRST, event)
+            self._release_new(event, stay, client, items)
+
+    def _settle(self, client: Client, stay: Stay) -> None:
+        """The first release of anything of a client tells which start of its daemon is its home."""
+        world = self._world
+        identity = stay.view.by_name.get(client.daemon_name)
+        home = world.processes.get(identity) if identity is not None else None
+        world.settle(client, home)
+        if client.crashed:
+            world.end(client)
+        if home is not None and home.ended:
+            self._delivery.end(client)
+
+    def _items(self, client: Client, event: Release, stay: Stay) -> list[Item]:
+        """What a bundle holds, of all that was sent; D1 if some was not, or not accepted."""
+        items = []
+        for number in range(event.first, event.last + 1):
+            item = client.sent.get(number)
+            if item is not None:
+                items.append(item)
+                if item.accepted and item.level != event.level:
+                    text = f"{event.p} releases {item}, of level {item.level}, at {event.level}"
+                    self._report.add("D1", text, event)
+            if (item is None or item.accepted <= event.index) and number > client.forgotten:
+                if item is None:
+                    self._positions.found_unsent(client, number, stay, event)
+                text = f"{event.p} releases {number} of {client}, which it had not taken"
+                self._report.add("D1", text, event)
+        return items
+
+    def _release_new(
+        self, event: Release, stay: Stay, client: Client, items: Sequence[Item]
+    ) -> None:
+        kind = event.kind
+        if kind == _MESSAGES:
+            for item in items:
+                self._release_message(item, item.number - event.first, stay, event)
+        elif kind == _FRAGMENT:
+            for item in items:
+                self._release_fragment(item, stay, event)
+        elif kind in _SESSION:
+            self._release_session(client, stay, event)
+        else:
+            position = (stay.view.order, event.time, event.ring, event.bundle, 0)
+            for item in items:
+                self._positions.found_request(item, position, stay, event)
+                item.released += 1
+                item.at_home |= item.sender.home is stay.process
+                self._sender_order.released(stay, item, event)
+                self._tables.changed(stay, client, item, event)
+
+    def _release_message(self, item: Item, index: int, stay: Stay, event: Release) -> None:
+        position = (stay.view.order, event.time, event.ring, event.bundle, index)
+        self._positions.found(item, position, stay, event)
+        if item.sender.home is stay.process:
+            item.at_home = True
+            self._positions.found_at_home(item, stay, event)
+        if item.level >= _FIFO:
+            self._sender_order.released(stay, item, event)
+        self._delivery.released(stay, item)
+
+    def _release_fragment(self, item: Item, stay: Stay, event: Release) -> None:
+        item.count = event.count
+        at_home = item.sender.home is stay.process
+        if event.index == event.count - 1:
+            position = (stay.view.order, event.time, event.ring, event.bundle, 0)
+            self._positions.found(item, position, stay, event)
+        if self._delivery.fragment(stay, item, event):
+            item.at_home |= at_home
+            if at_home and item.position is not None:
+                self._positions.found_at_home(item, stay, event)
+            if item.level >= _FIFO:
+                self._sender_order.released(stay, item, event)
+
+    def _release_unreliable(self, event: Release, stay: Stay, items: Sequence[Item]) -> None:
+        if event.number:
+            self._report.add("U", f"{event.p} releases UNRELIABLE in a stream", event)
+        if not stay.part.regular:
+            self._report.add("V4", f"{event.p} releases UNRELIABLE when its view is over", event)
+        process = stay.process
+        for item in items:
+            if item.copies is None:
+                item.copies = {}
+            view, processes = item.copies.setdefault(event.index, (stay.view, set()))
+            if view is not stay.view:
+                text = f"{stay} releases {item} in {stay.view.text}, others in {view.text}"
+                self._report.add("V4", text, event)
+            if process in processes:
+                self._report.add("U", f"{stay} releases {item} twice", event)
+                continue
+            processes.add(process)
+            if process in item.sender.disconnected_at:
+                continue
+            if event.kind == _FRAGMENT:
+                item.count = event.count
+                self._delivery.fragment(stay, item, event)
+            else:
+                self._delivery.released(stay, item)
+
+    def _release_session(self, client: Client, stay: Stay, event: Release) -> None:
+        order = stay.view.order
+        if event.kind == _CONNECT:
+            self._positions.found_session(client, event, order, ends=False)
+            self._tables.connected(stay, client, event)
+            return
+        self._positions.found_session(client, event, order, ends=True)
+        self._tables.changed(stay, client, None, event)
+        self._tables.disconnected(stay, client, event)
+        if client.home is stay.process:
+            self._delivery.end(client)

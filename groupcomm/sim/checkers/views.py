@@ -1,0 +1,362 @@
+"""Views of daemons, and what each daemon did in each, as the trace has shown them so far."""
+
+from collections import deque
+
+from groupcomm.sim.checkers.marks import new_mark
+from groupcomm.sim.checkers.records import (
+    BEFORE,
+    Bundle,
+    Client,
+    Local,
+    Order,
+    Place,
+)
+from groupcomm.sim.checkers.streams import NOTHING, Stream
+from groupcomm.trace.events import view_order
+
+PacketBundle = tuple[int, int, int]
+"""(ring, number, bundle): a place as packets name it."""
+
+
+class Placed:
+    """A bundle: what is in it, who has released it, one bit a member, and its mark."""
+
+    __slots__ = ("content", "mark", "members")
+
+    def __init__(self, content: object, members: int) -> None:
+        self.content = content
+        self.members = members
+        self.mark = new_mark()
+
+
+class Safe:
+    """A SAFE bundle: who has released it, one bit a member, and whether in a regular part."""
+
+    __slots__ = ("members", "regular")
+
+    def __init__(self) -> None:
+        self.members = 0
+        self.regular = False
+
+
+class View:
+    """One regular view.
+
+    Attributes:
+        text: its id.
+        order: what that sorts by.
+        ways: of those who leave it, to which view and with whom.
+        rings: the daemons of each ring, by identity.
+        members: their indices by identity.
+        names: of the daemons, sorted.
+        by_name: their identities.
+        streams: by ring.
+        stays: what each member did in it, of those who have installed it.
+        left: the stays of those who have gone on to another view.
+        remaining: members that may still do something in it.
+        over: there is none.
+        brought: per member, what groups and clients it came with (see Table.bring).
+        came: per member, the last view it had completed, and who was with it ever since.
+        base: per member, of its clients what it had released before (F).
+        majority: what clients were told, in a list; empty before.
+        high_x1: the highest position of AGREED and SAFE that clients know in its regular part.
+        high_x2: the same of group views.
+        log: agreed bundles released in regular parts, in the order of the first release (O4).
+        beyond: a heap of other ones, released in transitional parts.
+        known_beyond: all that ever were in it.
+        places: the latest bundles (O3).
+        place_order: the same, oldest first.
+        authored: per author how many of its bundles anybody has released.
+        unauthored: per packet that nobody has numbered, who has released which bundles of it.
+        safes: SAFE bundles that not all have released.
+        safe_count: how many were released in a regular part.
+        safe_late: per next view, who went there together and what SAFE they released on the way.
+        ends: per next view, what the first to go there had done here.
+    """
+
+    __slots__ = (
+        "authored",
+        "base",
+        "beyond",
+        "brought",
+        "by_name",
+        "came",
+        "ends",
+        "high_x1",
+        "high_x2",
+        "known_beyond",
+        "left",
+        "log",
+        "majority",
+        "members",
+        "names",
+        "order",
+        "over",
+        "place_order",
+        "places",
+        "remaining",
+        "rings",
+        "safe_count",
+        "safe_late",
+        "safes",
+        "stays",
+        "streams",
+        "text",
+        "unauthored",
+        "ways",
+    )
+
+    def __init__(self, text: str, rings: tuple[tuple[str, ...], ...]) -> None:
+        self.text = text
+        self.order: Order = view_order(text)
+        self.ways: dict[str, tuple[str, frozenset[str]]] = {}
+        self.rings = rings
+        identities = [identity for ring in rings for identity in ring]
+        self.members = {identity: index for index, identity in enumerate(identities)}
+        self.by_name = {name_of(identity): identity for identity in sorted(identities)}
+        self.names = tuple(self.by_name)
+        self.streams = [Stream() for _ in rings]
+        self.stays: dict[str, Stay] = {}
+        self.left: list[Stay] = []
+        self.remaining = set(identities)
+        self.over = False
+        self.brought: dict[str, tuple[list[Client], dict[str, list[Client]]]] = {}
+        self.came: dict[str, tuple[str, frozenset[str]]] = {}
+        self.base: dict[str, dict[Client, tuple[int, tuple[int, ...]]]] = {}
+        self.majority: list[bool | None] = []
+        self.high_x1: Local = BEFORE
+        self.high_x2: Local = BEFORE
+        self.log: list[Bundle] = []
+        self.beyond: list[Bundle] = []
+        self.known_beyond: set[Bundle] = set()
+        self.places: dict[PacketBundle, Placed] = {}
+        self.place_order: deque[PacketBundle] = deque()
+        self.authored: dict[str, int] = {}
+        self.unauthored: dict[tuple[int, int], dict[PacketBundle, list[Stay]]] = {}
+        self.safes: dict[PacketBundle, Safe] = {}
+        self.safe_count = 0
+        self.safe_late: dict[str, tuple[frozenset[str], dict[PacketBundle, None]]] = {}
+        self.ends: dict[str, tuple[int, int, int, bool]] = {}
+
+    def together(self, one: str, other: str) -> bool:
+        """Whether two of its daemons came along with each other (V3)."""
+        if one == other:
+            return True
+        mine, theirs = self.came.get(one), self.came.get(other)
+        if mine is None or theirs is None:
+            return False
+        return bool(mine[0]) and mine[0] == theirs[0] and other in mine[1] and one in theirs[1]
+
+    def close(self) -> None:
+        """Nobody does anything in it any more, but clients may still be told of it."""
+        self.over = True
+        self.places.clear()
+        self.safes.clear()
+        self.brought.clear()
+        self.ways.clear()
+        self.unauthored.clear()
+        self.base.clear()
+        self.known_beyond.clear()
+        for kept in (self.place_order, self.log, self.beyond, self.left):
+            kept.clear()
+
+
+class Part:
+    """The regular or the transitional part of a view at one daemon."""
+
+    __slots__ = ("regular", "stay")
+
+    def __init__(self, stay: "Stay", regular: bool) -> None:
+        self.stay = stay
+        self.regular = regular
+
+
+class Stay:
+    """What one daemon does in one view.
+
+    Attributes:
+        process: the daemon.
+        view: the view.
+        bit: the daemon's among the members.
+        ring: the index of its ring.
+        regular: the first part.
+        part: where it is now.
+        complete: its group table of this view is whole.
+        fellows: those who come along to the next view; None in the regular part.
+        next: that view.
+        next_rank: per client the rank of the item at FIFO or above to be released next (F).
+        missing: per client ranks that were passed over (F).
+        agreed: how many agreed bundles of the view's log it has released (O4).
+        last: the highest of all it has released (O1).
+        prefix: per ring the number up to which it holds everything.
+        early: per ring what it holds beyond, with times.
+        blocks: per ring its block.
+        block: the least of them.
+        held: the highest stamp it has got (H6).
+        released: a hash over the bundles that it has released (V1).
+        released_agreed: the same of agreed ones in the regular part.
+        tables: the same of the positions at which its group table has changed (G1).
+        by_author: how many of them by whom (D6, O5).
+        safe_count: how many SAFE ones that somebody has released in a regular part (S1).
+    """
+
+    __slots__ = (
+        "agreed",
+        "bit",
+        "block",
+        "blocks",
+        "by_author",
+        "complete",
+        "early",
+        "fellows",
+        "held",
+        "last",
+        "missing",
+        "next",
+        "next_rank",
+        "part",
+        "prefix",
+        "process",
+        "regular",
+        "released",
+        "released_agreed",
+        "ring",
+        "safe_count",
+        "tables",
+        "view",
+    )
+
+    def __init__(self, process: "Process", view: View) -> None:
+        identity = process.identity
+        self.process = process
+        self.view = view
+        self.bit = 1 << view.members[identity]
+        self.ring = next(index for index, ring in enumerate(view.rings) if identity in ring)
+        self.regular = self.part = Part(self, True)
+        self.complete = False
+        self.fellows: frozenset[str] | None = None
+        self.next = ""
+        self.next_rank: dict[Client, int] = {}
+        self.missing: dict[Client, list[int]] = {}
+        self.agreed = 0
+        self.last: Bundle = (-1, -1, -1, -1)
+        streams = view.streams
+        self.prefix = [stream.numbers[0] - 1 if stream.numbers else NOTHING for stream in streams]
+        self.early: list[dict[int, int]] = [{} for _ in streams]
+        self.blocks = [NOTHING] * len(streams)
+        self.block = NOTHING
+        self.held = NOTHING
+        self.released = self.released_agreed = self.tables = 0
+        self.by_author: dict[str, int] = {}
+        self.safe_count = 0
+
+    def go_on(self, before: "Stay") -> dict[Client, tuple[int, tuple[int, ...]]]:
+        """Take over from the view before how far its daemon's own clients are (F)."""
+        base: dict[Client, tuple[int, tuple[int, ...]]] = {}
+        for client, rank in before.next_rank.items():
+            if client.home is self.process:
+                missing = before.missing.get(client, [])
+                self.next_rank[client] = rank
+                if missing:
+                    self.missing[client] = list(missing)
+                base[client] = (rank, tuple(missing))
+        return base
+
+    def __str__(self) -> str:
+        return self.process.identity
+
+
+class Table:
+    """Who is connected and who is in which group, by what one daemon has released.
+
+    Attributes:
+        groups: the clients in each group, in order.
+        members: those of them that are its own.
+        connected: its and other daemons' clients by name.
+        known: clients that were connected since the table began.
+        gone: those of them whose disconnects were released since, and where.
+    """
+
+    __slots__ = ("connected", "gone", "groups", "known", "members")
+
+    def __init__(self) -> None:
+        self.groups: dict[str, dict[Client, None]] = {}
+        self.members: dict[str, dict[Client, None]] = {}
+        self.connected: dict[str, Client] = {}
+        self.known: set[Client] = set()
+        self.gone: dict[Client, Place] = {}
+
+    def go_on(self) -> "Table":
+        """The same, with which a view begins."""
+        table = Table()
+        table.groups = {group: dict(members) for group, members in self.groups.items()}
+        table.members = {group: dict(members) for group, members in self.members.items()}
+        table.connected = dict(self.connected)
+        table.known = set(self.connected.values())
+        return table
+
+    def bring(self, process: "Process") -> tuple[list[Client], dict[str, list[Client]]]:
+        """What its daemon tells others in a new view: its clients, and who of them is where."""
+        own = [client for client in self.connected.values() if client.home is process]
+        return own, {group: list(members) for group, members in self.members.items() if members}
+
+
+class Process:
+    """One start of a daemon.
+
+    Attributes:
+        identity: ``name/start``.
+        name: of the daemon.
+        booted: the trace has its start.
+        booted_at: count of events then.
+        ended: it was killed or has left.
+        generation: of its daemon's disk, which may be lost.
+        floor: its next view must be above this one (C4).
+        stay: in its present view; None before the first.
+        table: the groups as it knows them.
+        completed: the last view that it has left with its groups known; empty before.
+        together: who was with it ever since.
+        clients: its own clients that have not ended.
+        views: those that it may still install or is in.
+    """
+
+    __slots__ = (
+        "booted",
+        "booted_at",
+        "clients",
+        "completed",
+        "ended",
+        "floor",
+        "generation",
+        "identity",
+        "name",
+        "stay",
+        "table",
+        "together",
+        "views",
+    )
+
+    def __init__(
+        self, identity: str, booted: bool, now: int, floor: Order, generation: int
+    ) -> None:
+        self.identity = identity
+        self.name = name_of(identity)
+        self.booted = booted
+        self.booted_at = now
+        self.ended = False
+        self.floor = floor
+        self.generation = generation
+        self.stay: Stay | None = None
+        self.table = Table()
+        self.completed = ""
+        self.together: frozenset[str] = frozenset()
+        self.clients: dict[Client, None] = {}
+        self.views: list[View] = []
+
+    def __str__(self) -> str:
+        return self.identity
+
+
+def name_of(identity: str) -> str:
+    """A daemon's name without its start."""
+    return identity.rpartition("/")[0]

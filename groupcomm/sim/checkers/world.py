@@ -1,0 +1,235 @@
+"""All records: daemons, views, clients and messages; what is complete is forgotten in time."""
+
+from collections import deque
+from typing import Final
+
+from groupcomm.sim.checkers.records import Client, Item, Order
+from groupcomm.sim.checkers.views import Part, Process, Stay, Table, View, name_of
+from groupcomm.trace.events import view_order
+
+KEPT: Final = 50_000
+"""So many records of a kind are remembered after they are complete; for later ones see D2."""
+
+KEPT_CLIENTS: Final = 1000
+"""Of so many clients that have ended everything is remembered, of earlier ones little."""
+
+KEPT_VIEWS: Final = 1000
+"""Of so many views members are remembered, and what their ids sort by."""
+
+LOWEST: Final[Order] = (-1, "", 0)
+
+
+class World:
+    """All records.
+
+    Attributes:
+        processes: starts of daemons by identity, those that have ended, too.
+        stays: of those that run in their present views, by identity.
+        views: by id, those in which anybody may still do something.
+        shapes: of the latest views the rings.
+        clients: by identity.
+        events: how many events were fed.
+        boots: some start of a daemon is in the trace.
+        plain: the trace began without one: it is of one view that does not change.
+        core: whom all faults have spared in the end; None before that is known.
+        aside: whose disks are still unwell then.
+    """
+
+    def __init__(self) -> None:
+        self.processes: dict[str, Process] = {}
+        self.stays: dict[str, Stay] = {}
+        self.views: dict[str, View] = {}
+        self.shapes: dict[str, tuple[tuple[str, ...], ...]] = {}
+        self.clients: dict[str, Client] = {}
+        self.events = 0
+        self.boots = False
+        self.plain = False
+        self.core: tuple[str, ...] | None = None
+        self.aside: frozenset[str] = frozenset()
+        self._floors: dict[tuple[str, int], Order] = {}  # per name and generation
+        self._disks: dict[str, tuple[int, int]] = {}  # per name: generation, most restarts
+        self._by_name: dict[str, Process] = {}  # in a plain trace
+        self._orders: dict[str, Order] = {}
+        self._items: deque[Item] = deque()
+        self._ended: deque[Client] = deque()
+
+    # ---- daemons ----
+
+    def order_of(self, view: str) -> Order:
+        """What a view's id sorts by."""
+        order = self._orders.get(view)
+        if order is None:
+            if len(self._orders) >= KEPT_VIEWS:
+                self._orders.clear()
+            order = self._orders[view] = view_order(view)
+        return order
+
+    def start(self, identity: str, restarts: int | None) -> Process:
+        """Enter a start of a daemon; `restarts`: how many it counts, if the trace says so."""
+        name, booted = name_of(identity), restarts is not None
+        generation, most = self._disks.get(name, (0, -1))
+        if restarts is not None:
+            if restarts <= most:
+                generation += 1  # its disk was lost or rolled back, and may have forgotten views
+            self._disks[name] = (generation, max(most, restarts))
+        floor = self._floors.get((name, generation), LOWEST)
+        process = Process(identity, booted, self.events, floor, generation)
+        if not self.processes:
+            self.plain = not booted
+        self.boots |= booted
+        self.processes[identity] = process
+        first = self._by_name.setdefault(process.name, process) is process
+        if self.plain and first:
+            self._settle_early(process)
+        return process
+
+    def _settle_early(self, home: Process) -> None:
+        """Settle clients of a plain trace that were there before their daemon."""
+        for client in self.clients.values():
+            if client.daemon_name == home.name:
+                self.settle(client, home)
+                if client.ended:
+                    del home.clients[client]
+
+    def end_process(self, process: Process) -> None:
+        """A start of a daemon is over."""
+        process.ended = True
+        self.stays.pop(process.identity, None)
+        disk = (process.name, process.generation)
+        self._floors[disk] = max(self._floors.get(disk, LOWEST), process.floor)
+        for view in process.views:
+            self._has_gone(process, view)
+        process.views.clear()
+        process.table = Table()
+
+    def install(self, process: Process, view: View) -> Stay:
+        """A daemon begins with a view."""
+        process.floor = view.order
+        still = []
+        for other in process.views:
+            if other is view or other.order > view.order:
+                still.append(other)
+            else:
+                self._has_gone(process, other)
+        if view not in still:
+            still.append(view)
+        process.views = still
+        stay = process.stay = Stay(process, view)
+        view.stays[process.identity] = self.stays[process.identity] = stay
+        return stay
+
+    def add_view(self, view: View) -> None:
+        """Enter a view, at its first mention."""
+        self.views[view.text] = view
+        self.shapes[view.text] = view.rings
+        if len(self.shapes) > KEPT_VIEWS:
+            del self.shapes[next(iter(self.shapes))]
+        for identity in list(view.remaining):
+            process = self.processes.get(identity)
+            if process is None:
+                continue  # it may start yet, by a broken trace
+            if process.ended or process.floor > view.order:
+                view.remaining.discard(identity)
+            else:
+                process.views.append(view)
+
+    def _has_gone(self, process: Process, view: View) -> None:
+        view.remaining.discard(process.identity)
+        if not view.remaining:
+            view.close()
+            self.views.pop(view.text, None)
+
+    @property
+    def final(self) -> list[Process]:
+        """The daemons of which completeness is demanded at Quiet."""
+        if self.core is None:
+            found = (p for p in self.processes.values() if p.stay is not None)
+        else:
+            found = (self.processes[i] for i in self.core if i in self.processes)
+        return [process for process in found if not process.ended]
+
+    # ---- clients ----
+
+    def client(self, identity: str) -> Client:
+        """The record of a client; made at its first mention."""
+        client = self.clients.get(identity)
+        if client is None:
+            client = self.clients[identity] = Client(identity, KEPT)
+            if self.plain:
+                self.settle(client, self._by_name.get(client.daemon_name))
+        return client
+
+    def settle(self, client: Client, home: Process | None) -> None:
+        """It is known now at which daemon a client is."""
+        client.home = home
+        if home is not None:
+            home.clients[client] = None
+            if not home.booted and home.stay is not None:
+                client.stage = home.stay.regular
+
+    def tell(self, process: Process) -> None:
+        """A daemon without a start has a view: its clients are taken to know that at once."""
+        assert process.stay is not None
+        for client in process.clients:
+            client.stage = process.stay.regular
+
+    def end(self, client: Client) -> None:
+        """Remember that a client has ended; of those long gone only the name is kept."""
+        self._ended.append(client)
+        if client.home is not None:
+            client.home.clients.pop(client, None)
+        if len(self._ended) > KEPT_CLIENTS:
+            oldest = self._ended.popleft()
+            tables = (oldest.owed, oldest.views, oldest.knows, oldest.highest, oldest.due_from)
+            for table in tables:
+                table.clear()
+            for known in (oldest.needs, oldest.agreed, oldest.stages, oldest.due):
+                known.clear()
+
+    # ---- messages ----
+
+    def remember(self, item: Item) -> None:
+        """Enter an item; of those that are complete the oldest are forgotten."""
+        sender = item.sender
+        sender.sent[item.number] = item
+        if sender.unsent and item.number in sender.unsent:
+            item.claims = [sender.unsent.pop(item.number)]
+        items = self._items
+        items.append(item)
+        if len(items) > KEPT:
+            oldest = items.popleft()
+            if self._is_complete(oldest):
+                self._forget(oldest)
+            else:
+                items.append(oldest)
+
+    def _forget(self, item: Item) -> None:
+        sender = item.sender
+        sender.sent.pop(item.number, None)
+        sender.forgotten = max(sender.forgotten, item.number)
+        item.causes = ()
+        if item.waiting:  # UNRELIABLE, and somebody was too slow for it
+            for client in self.clients.values():
+                client.owed.pop(item, None)
+
+    def is_open(self, item: Item) -> bool:
+        """Whether somebody may still get it."""
+        view = item.view
+        if item.waiting > 0 or view is None:
+            return True
+        return item.released < len(view.members) and not view.over
+
+    def _is_complete(self, item: Item) -> bool:
+        """Whether nothing more is expected of an item."""
+        sender = item.sender
+        if sender.ended and item.accepted < item.count:
+            return True  # never accepted, or cut
+        home = sender.home
+        if item.view is None and home is not None and home.ended:
+            return home.stay is None or home.stay.view.over
+        return item.level == 0 or not self.is_open(item)
+
+
+def same_place(one: Part | None, other: Part | None) -> bool:
+    """Whether two parts are of one view at one daemon."""
+    return one is not None and other is not None and one.stay is other.stay

@@ -1,0 +1,192 @@
+"""The checkers against the reference checker, on generated histories: valid ones and broken
+ones."""
+
+import re
+from collections import Counter
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from groupcomm.sim.checkers import (
+    agreed,
+    client_views,
+    groups,
+    positions,
+    private,
+    streams,
+    tables,
+    world,
+)
+from groupcomm.sim.checkers.report import MAX_VIOLATIONS
+from groupcomm.trace.events import Deliver, Send, TraceEvent, decode_event_untrusted, encode_event
+from tests.generators import History, make_changing_history, make_history
+from tests.groupcomm.sim.compare_checkers import break_history, fast
+from tests.mutations import CHANGE_MUTATIONS, MUTATIONS
+from tests.reference import reference_check
+
+VALID = 160
+"""So many histories are there; see compare_checkers.py for more."""
+
+BROKEN = 6
+"""So many of them are broken in each way."""
+
+COMPARED = 2
+"""So many of those go to the reference checker, too."""
+
+MAY_BE_HARMLESS = {
+    "conf late": 0.2,  # nothing of its process stands between
+    "delivery late": 0.2,  # nobody promises when a message comes
+    "view late": 0.2,
+    "deliveries swapped": 0.4,  # of RELIABLE and UNRELIABLE, or of different senders
+    "releases swapped": 0.4,
+    "delivery early": 0.4,
+    "release lost": 0.5,  # of UNRELIABLE
+    "table altered": 0.5,  # with one daemon there is none to differ from
+    "table lost": 0.5,
+}
+"""Mutations that the rules often allow, and how many of them must be noticed at least."""
+
+PROPERTIES = (Path(__file__).parents[3] / "docs" / "properties.md").read_text()
+
+
+@lru_cache(maxsize=VALID)
+def history(seed: int) -> tuple[TraceEvent, ...]:
+    return tuple(make_history(seed))
+
+
+def broken(kind: str, count: int = BROKEN) -> list[list[TraceEvent]]:
+    """Histories with one mutation of a kind."""
+    traces = (break_history(history(seed), kind, seed) for seed in range(VALID))
+    return list(islice((trace for trace in traces if trace is not None), count))
+
+
+@pytest.mark.parametrize("start", range(0, VALID // 2, 40))
+def test_no_false_alarm_on_valid_histories(start: int) -> None:
+    for seed in range(start, start + 40):
+        events = list(history(seed))
+        assert not fast(events).violations, f"seed {seed}: {fast(events).violations[0]}"
+        assert not reference_check(events), f"seed {seed}"
+
+
+@pytest.mark.parametrize("kind", sorted(MUTATIONS))
+def test_mutations_are_noticed_and_both_checks_agree(kind: str) -> None:
+    traces = broken(kind)
+    assert traces, "the histories have nothing of this kind"
+    noticed = 0
+    for number, trace in enumerate(traces):
+        found = fast(trace).ids
+        assert number >= COMPARED or found == reference_check(trace), f"{kind}, number {number}"
+        noticed += bool(found)
+    assert noticed >= MAY_BE_HARMLESS.get(kind, 0.7) * len(traces)
+
+
+def test_every_property_can_be_violated() -> None:
+    """No check is there that nothing sets off."""
+    documented = set(re.findall(r"^\| ([A-Z]+\d*) \| [^|]+ \|$", PROPERTIES, re.MULTILINE))
+    documented -= {"B1", "B2", "B3", "B4"}  # of runs with liars: test_byzantine.py
+    assert len(documented) > 40
+    found: set[str] = set()
+    for kind in MUTATIONS:
+        for trace in broken(kind, 6):
+            found |= fast(trace).ids
+    histories = [make_changing_history(seed, 24) for seed in range(40)]
+    for kind in CHANGE_MUTATIONS:
+        changed = (break_history(whole, kind, seed) for seed, whole in enumerate(histories))
+        for trace in islice((trace for trace in changed if trace is not None), 12):
+            found |= fast(trace).ids
+    assert found == documented
+
+
+def test_what_the_rules_allow_is_no_violation() -> None:
+    """UNRELIABLE may be lost, and RELIABLE messages may overtake each other."""
+    harmless = Counter[str]()
+    for seed in range(VALID // 2):
+        events = list(history(seed))
+        for index, event in enumerate(events):
+            if isinstance(event, Deliver) and event.level == 0:
+                changed = [*events[:index], *events[index + 1 :]]
+                harmless["lost"] += 1
+            elif swapped := _swap_reliable(events, index):
+                changed = swapped
+                harmless["overtaken"] += 1
+            else:
+                continue
+            assert not fast(changed).violations, f"seed {seed}, event {index}"
+            assert not reference_check(changed), f"seed {seed}, event {index}"
+            break
+    assert min(harmless["lost"], harmless["overtaken"]) >= 3
+
+
+def _swap_reliable(events: list[TraceEvent], index: int) -> list[TraceEvent] | None:
+    """Two RELIABLE deliveries at one client, next to each other in the trace, change places."""
+    pair = events[index : index + 2]
+    one, other = (pair[0], pair[-1])
+    if not (isinstance(one, Deliver) and isinstance(other, Deliver) and one is not other):
+        return None
+    if (one.c, one.level, other.level) != (other.c, 1, 1):
+        return None
+    changed = list(events)
+    changed[index : index + 2] = [_at(other, one.t), _at(one, other.t)]
+    return changed
+
+
+def _at(event: Deliver, time: int) -> Deliver:
+    return Deliver(time, event.c, event.s, event.m, event.level, event.to, event.digest, event.pos)
+
+
+def test_long_histories_are_forgotten_without_false_alarms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (agreed, client_views, groups, positions, private, streams, tables, world):
+        monkeypatch.setattr(module, "KEPT", 300)
+    monkeypatch.setattr(world, "KEPT_CLIENTS", 10)
+    for seed in range(6):
+        long = History(seed, daemons=1 + seed % 4, rings=1 + seed % 2 * (seed > 1), clients=6)
+        long.play(150)
+        long.settle()
+        checkers = fast(long.log.events)
+        assert not checkers.violations, f"seed {seed}: {checkers.violations[0]}"
+
+
+def test_a_message_that_is_forgotten_may_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "KEPT", 5)
+    long = History(1, daemons=3, rings=1, clients=4)
+    long.play(60)
+    events = long.log.events
+    first = next(event for event in events if isinstance(event, Deliver))
+    checkers = fast([*events, _at(first, events[-1].t)])
+    assert [violation.property for violation in checkers.violations] == ["D2"]
+
+
+def test_a_violation_names_the_property_and_its_proof() -> None:
+    (trace, *_) = broken("delivery altered")
+    violation = fast(trace).violations[0]
+    assert violation.property == "D1"
+    assert str(violation).startswith("D1: #")
+    assert isinstance(violation.events[0], Deliver)
+
+
+def test_violations_are_capped_but_each_property_is_named() -> None:
+    events = list(history(1))
+    send = next(event for event in events if isinstance(event, Send))
+    many = [*events[:-1], *[Send(events[-1].t, *_rest(send))] * 300]
+    checkers = fast([*many, events[-1]])
+    assert len(checkers.violations) <= MAX_VIOLATIONS + len(checkers.ids)
+    assert "D4" in checkers.ids
+
+
+def _rest(send: Send) -> tuple[str, int, int, tuple[str, ...], int, bool, bool]:
+    return (send.c, send.m, send.level, send.to, send.digest, send.discard, send.ordered)
+
+
+def test_equal_seeds_give_equal_histories() -> None:
+    assert make_history(7) == make_history(7)
+    assert make_history(7) != make_history(8)
+
+
+def test_every_event_survives_its_line() -> None:
+    for seed in range(20):
+        for event in history(seed):
+            assert decode_event_untrusted(encode_event(event)) == event
