@@ -89,7 +89,7 @@ class Watch:
                 passes, full = link.carries_bytes - LINK_BYTES, link.most_bytes - LINK_BYTES
                 _log.warning(
                     "on the way to %s packets of more than %d bytes are lost: those of up to %d go"
-                    " in pieces; mend the network, or set packet_bytes of the link to %d",
+                    " in fragments; mend the network, or set packet_bytes of the link to %d",
                     name,
                     passes,
                     full,

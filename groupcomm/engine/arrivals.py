@@ -15,7 +15,7 @@ from groupcomm.engine.outside import Outside
 from groupcomm.engine.plausible import Plausible
 from groupcomm.engine.withheld import Withheld
 from groupcomm.errors import ProtocolViolation
-from groupcomm.hop.handover import Handover
+from groupcomm.link.forwarding import Forwarding
 from groupcomm.ring.ring import Ring
 from groupcomm.wire.ack import decode_ack_untrusted
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
@@ -36,7 +36,7 @@ class Arrivals:
     Args:
         view: the view.
         me: index of this daemon.
-        ring, delivery, outside, withheld, handover, counters: of this daemon.
+        ring, delivery, outside, withheld, forwarding, counters: of this daemon.
         latest: the latest time that can be true.
         pass_on: a packet (ring, number, whole) on its way from ring to ring.
 
@@ -47,8 +47,8 @@ class Arrivals:
     __slots__ = (
         "_counters",
         "_delivery",
+        "_forwarding",
         "_handlers",
-        "_handover",
         "_indices",
         "_latest",
         "_me",
@@ -75,7 +75,7 @@ class Arrivals:
         delivery: Delivery,
         outside: Outside,
         withheld: Withheld,
-        handover: Handover,
+        forwarding: Forwarding,
         counters: Counters,
         latest: LatestTime,
         pass_on: Callable[[int, int, bytes], None],
@@ -88,7 +88,7 @@ class Arrivals:
         self._delivery = delivery
         self._outside = outside
         self._withheld = withheld
-        self._handover = handover
+        self._forwarding = forwarding
         self._counters = counters
         self._latest = latest
         self._pass_on = pass_on
@@ -250,18 +250,18 @@ class Arrivals:
         news = (notice.horizon, notice.upto, notice.frontier)
         if news > self._noticed[ring]:
             self._noticed[ring] = news
-            self._handover.notify(ring, notice.encode(), self._now)
+            self._forwarding.forward_notice(ring, notice.encode(), self._now)
 
     def _on_resend(self, packet: bytes) -> None:
         request = decode_resend_untrusted(packet)
         checks.check_resend(request, self._view)
         self._plausible.check_resend(request, self._sender)
-        self._handover.answer(request, self._withheld.form_outside, self._now)
+        self._forwarding.on_resend_request(request, self._withheld.form_outside, self._now)
 
     def _on_link(self, raw: bytes) -> None:
         carried = decode_link_untrusted(raw)
-        if packet := self._handover.arrived(carried, self._sender, self._now):
+        if packet := self._forwarding.on_packet(carried, self._sender, self._now):
             self._handlers[packet[0]](packet)
 
     def _on_acknowledgement(self, packet: bytes) -> None:
-        self._handover.acknowledged(decode_ack_untrusted(packet), self._sender, self._now)
+        self._forwarding.on_acknowledgement(decode_ack_untrusted(packet), self._sender, self._now)

@@ -299,7 +299,7 @@ class SealedGate(_Nameless):
             ring, hop, control = hello.counters
             floors = {
                 Channel.RING: ring,
-                Channel.HOP: hop,
+                Channel.LINK: hop,
                 Channel.CONTROL: control,
                 Channel.HELLO: opened.counter,
             }
@@ -309,7 +309,7 @@ class SealedGate(_Nameless):
     def _told(self, hello: Hello) -> Hello:
         """With what every hello tells of this daemon."""
         of = self._sealer.counter
-        counters = (of(Channel.RING), of(Channel.HOP), of(Channel.CONTROL))
+        counters = (of(Channel.RING), of(Channel.LINK), of(Channel.CONTROL))
         return attrs.evolve(hello, counters=counters, seals=self._sealer.key_id)
 
     def _say(self, receiver: tuple[int, Incarnation], hello: Hello, key_id: int) -> None:

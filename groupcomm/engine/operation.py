@@ -15,8 +15,8 @@ from groupcomm.engine.outside import Outside
 from groupcomm.engine.surroundings import Surroundings
 from groupcomm.engine.withheld import Withheld
 from groupcomm.events import DaemonView
-from groupcomm.hop.handover import Handover
-from groupcomm.hop.routes import Routes
+from groupcomm.link.forwarding import Forwarding
+from groupcomm.link.routes import Routes
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Causes, Packer
@@ -98,8 +98,8 @@ class Operation:
         self._withheld = Withheld(self.key, self.streams[self._own_ring], view.packet_limit)
         self.ending = Ending(view, me, self.delivery)
         routes = Routes(view, me)
-        self._handover = Handover(view, me, routes, self.streams, around.config.timing)
-        self.links = self._handover.links
+        self._forwarding = Forwarding(view, me, routes, self.streams, around.config.timing)
+        self.links = self._forwarding.links
         self._gaps = self._foreign_gaps(routes.entered)
         self.ring = self._make_ring(routes.entered, now)
         self._arrivals = self._make_arrivals(latest)
@@ -114,7 +114,7 @@ class Operation:
             delivery=self.delivery,
             outside=self._outside,
             withheld=self._withheld,
-            handover=self._handover,
+            forwarding=self._forwarding,
             counters=self.counters,
             latest=latest,
             pass_on=self._pass_on,
@@ -163,7 +163,7 @@ class Operation:
     def reroute(self, links: tuple[tuple[int, int], ...], now: float) -> None:
         """Packets take these links of the view from now on."""
         routes = Routes(self.view, self._me, links)
-        self._handover.reroute(routes, now)
+        self._forwarding.reroute(routes, now)
         self._gaps[:] = self._foreign_gaps(routes.entered)
         self.ring.entered = routes.entered
         for gaps in self._gaps:
@@ -193,10 +193,10 @@ class Operation:
         self.ring.step(now)
         if self._several:
             for number, packet in self._withheld.take(self.ring.everywhere):
-                self._handover.pass_on(self._own_ring, number, packet)
-            for destination, packet in self._handover.step(now):
+                self._forwarding.forward(self._own_ring, number, packet)
+            for destination, packet in self._forwarding.step(now):
                 self.send(destination, packet)
-        self.deadline = min(self.ring.deadline, self._handover.deadline)
+        self.deadline = min(self.ring.deadline, self._forwarding.deadline)
 
     def deliver(self) -> None:
         """Give clients what can be delivered since the last step."""
@@ -210,12 +210,12 @@ class Operation:
             if gaps.stream.ring in self._arrivals.changed:
                 gaps.update(now)
         for ring in self._arrivals.changed:
-            self._handover.update(ring, now)
+            self._forwarding.update_gaps(ring, now)
         self._arrivals.changed.clear()
 
     def _pass_on(self, origin: int, number: int, packet: bytes) -> None:
         """Send on a packet of any ring that is new here; one of the own ring never goes back."""
-        if self._several and self._handover.pass_on(origin, number, packet):
+        if self._several and self._forwarding.forward(origin, number, packet):
             self.send(RING, packet)
 
     # ---- the host of the ring ----
@@ -242,7 +242,7 @@ class Operation:
         if packet.stays:
             self._withheld.add(packet)
         elif self._several:
-            self._handover.pass_on(self._own_ring, packet.number, packet.raw)
+            self._forwarding.forward(self._own_ring, packet.number, packet.raw)
 
     def promise(self, value: int, upto: int) -> None:
         """Count a horizon that this daemon has just announced for its ring."""
@@ -262,5 +262,5 @@ class Operation:
 
     def announce(self, notice: HorizonNotice) -> None:
         """Send a notice to the ring, and towards every other one."""
-        for packet in self._handover.announce(notice.encode(), self._now):
+        for packet in self._forwarding.announce(notice.encode(), self._now):
             self.send(RING, packet)

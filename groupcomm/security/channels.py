@@ -14,7 +14,7 @@ class Channel(enum.IntEnum):
     """Where a packet belongs; part of what its key is derived from."""
 
     RING = 1  # streams and the token, within a site
-    HOP = 2  # what links between sites carry
+    LINK = 2  # what links between sites carry
     CONTROL = 3  # what daemons say to agree on views
     HELLO = 4  # challenges and their answers, see hello.py
 
@@ -30,7 +30,7 @@ _KINDS: Final = {
         PacketKind.HEADERS,
         PacketKind.HELD,
     ),
-    Channel.HOP: (PacketKind.RESEND, PacketKind.LINK, PacketKind.ACK),
+    Channel.LINK: (PacketKind.RESEND, PacketKind.LINK, PacketKind.ACK),
     Channel.CONTROL: (PacketKind.CONTROL,),
     Channel.HELLO: (PacketKind.HELLO,),
 }

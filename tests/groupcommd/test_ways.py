@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from groupcomm.engine import Status
-from groupcomm.hop.path import CLOSE_BYTES, RAISE_S
+from groupcomm.link.path_mtu import CLOSE_BYTES, RAISE_S
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.link import LINK_BYTES
 from groupcomm_tools.doctor.daemon import Told, check_ways
@@ -44,7 +44,7 @@ def test_a_link_that_loses_large_packets_is_named_once_and_again_when_it_is_mend
         watch.look(told(sites))
         watch.look(told(sites))
         assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
-        assert "go in pieces" in caplog.text
+        assert "go in fragments" in caplog.text
         narrow(sites.cluster, inf)
         sites.cluster.run(RAISE_S)
         watch.look(told(sites))

@@ -1,78 +1,77 @@
-"""Wrong ways to send over a link, and to hand packets over."""
+"""Wrong ways to send over a link, and to forward packets."""
 
 from typing import Any
 
 from groupcomm.config.view import RING
 from groupcomm.engine.delivery import Delivery
-from groupcomm.hop.handover import Handover
-from groupcomm.hop.link import Link
-from groupcomm.hop.queue import Queued
-from groupcomm.hop.received import Received
-from groupcomm.hop.routes import Routes
-from groupcomm.hop.under_way import UnderWay
+from groupcomm.link.acknowledgements import InFlight, ReceivedNumbers
+from groupcomm.link.forwarding import Forwarding
+from groupcomm.link.link import Link
+from groupcomm.link.queue import Queued
+from groupcomm.link.routes import Routes
 from groupcomm.wire.unreliable import UnreliablePacket
 from tests.mutants.mutant import Right, site_mutant
 
 
-@site_mutant((UnderWay, "overdue"), (UnderWay, "asked_for"))
-def link_without_probes(right: Right, _right_asked_for: Right) -> tuple[Right, Right]:
+@site_mutant((InFlight, "pop_lost"), (InFlight, "pop_requested"))
+def link_without_probes(right: Right, _right_requested: Right) -> tuple[Right, Right]:
     """A link tries nothing again unless something later has arrived, not even what is asked for."""
 
-    def overdue(self: UnderWay, now: float) -> list[Queued]:
+    def pop_lost(self: InFlight, now: float) -> list[Queued]:
         self._last_at = now
         gone: list[Queued] = right(self, now)
         return gone
 
-    def asked_for(_self: UnderWay, _wanted: set[tuple[int, int]], _now: float) -> list[Queued]:
+    def pop_requested(_self: InFlight, _wanted: set[tuple[int, int]], _now: float) -> list[Queued]:
         return []
 
-    return overdue, asked_for
+    return pop_lost, pop_requested
 
 
-@site_mutant((Handover, "reroute"))
+@site_mutant((Forwarding, "reroute"))
 def links_number_anew(right: Right) -> Right:
     """When ways change a link numbers from one again, and its other end believes in copies."""
 
-    def reroute(self: Handover, routes: Routes, now: float) -> None:
+    def reroute(self: Forwarding, routes: Routes, now: float) -> None:
         for link in self.links.values():
-            link.under_way = UnderWay(link.trip)
+            link.in_flight = InFlight(link.trip)
             link._pending.clear()
         right(self, routes, now)
 
     return reroute
 
 
-@site_mutant((Link, "_repeat"))
+@site_mutant((Link, "_retransmit"))
 def lost_on_a_link_for_good(_right: Right) -> Right:
-    """What was lost on a link is not sent again, as if it were still under way."""
+    """What was lost on a link is not sent again, as if it were still in flight."""
 
-    def repeat(_self: Link, _lost: list[Queued]) -> None:
+    def retransmit(_self: Link, _lost: list[Queued]) -> None:
         """Forget them."""
 
-    return repeat
+    return retransmit
 
 
-@site_mutant((Handover, "notify"))
+@site_mutant((Forwarding, "forward_notice"))
 def notices_not_passed_on(right: Right) -> Right:
     """A gateway passes another ring's notices on to its own ring only, not over its links."""
 
-    def notify(self: Handover, ring: int, encoded: bytes, now: float) -> None:
+    def forward_notice(self: Forwarding, ring: int, encoded: bytes, now: float) -> None:
         onward = self._onward
         if self._upstream[ring] is not None:
             self._onward = [tuple(to for to in ways if to == RING) for ways in onward]
         right(self, ring, encoded, now)
         self._onward = onward
 
-    return notify
+    return forward_notice
 
 
-@site_mutant((Handover, "__init__"))
+@site_mutant((Forwarding, "__init__"))
 def one_book_for_all_links(right: Right) -> Right:
     """A daemon keeps in one book what has come over its links, though each has its own numbers."""
 
-    def init(self: Handover, *arguments: Any) -> None:
+    def init(self: Forwarding, *arguments: Any) -> None:
         right(self, *arguments)
-        book = Received()
+        book = ReceivedNumbers()
         for link in self.links.values():
             link.received = book
 

@@ -183,7 +183,7 @@ def check_ways(told: Told) -> list[Finding]:
         warning(
             "links",
             f"on the way to {way['to']} packets of more than {way['packet_bytes']} bytes are lost;"
-            f" those of up to {way['of_bytes']} go in pieces",
+            f" those of up to {way['of_bytes']} go in fragments",
             f"mend the network's MTU, or set packet_bytes of the link to {way['packet_bytes']}",
         )
         for way in narrow

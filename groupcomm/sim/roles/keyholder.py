@@ -305,7 +305,7 @@ class KeyHolder(Attack):
     def _say_on_the_ring(self, target: Host) -> bytes:
         """A token, or data, sealed with the file's key alone."""
         claimed = self._claimed(target)
-        channel = self._rng.choice((Channel.RING, Channel.RING, Channel.HOP))
+        channel = self._rng.choice((Channel.RING, Channel.RING, Channel.LINK))
         said = bytes((self._rng.choice(_RING_PACKETS),)) + self._view() + self._rng.randbytes(80)
         epoch, counter = self._epoch(), self._counter(claimed, channel)
         receiver = self._rng.choice((None, daemon_number(target.name)))

@@ -124,7 +124,7 @@ def _encrypted(raw: bytes) -> None:
     opener = Opener(ring, cluster=0, own=(0, Incarnation(0, 0)))
     sealer = Sealer(ring, 0, 1, Incarnation(0, 1))
     opener.trust(1, Incarnation(0, 1), dict.fromkeys(Channel, 0))
-    for datagram in (raw, sealer.seal(b"", Channel.HOP)[: raw[0] if raw else 0] + raw):
+    for datagram in (raw, sealer.seal(b"", Channel.LINK)[: raw[0] if raw else 0] + raw):
         with contextlib.suppress(BadDatagram):
             opener.open_untrusted(datagram)
             raise AssertionError("opened what nobody sealed")

@@ -8,8 +8,8 @@ from groupcomm.clocks.stamp import Stamp, ViewId
 from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
 from groupcomm.engine.backlog import Backlog
-from groupcomm.hop.routes import Routes
 from groupcomm.level import ServiceLevel
+from groupcomm.link.routes import Routes
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Causes, Packer

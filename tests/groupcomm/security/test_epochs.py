@@ -34,10 +34,10 @@ def test_limits_are_above_zero() -> None:
 
 def test_an_epoch_ends_after_so_many_packets_of_one_channel() -> None:
     sender, receiver = aes_sealer(rekeying=SHORT), aes_opener(rekeying=SHORT)
-    sender.seal(b"p", Channel.HOP)
+    sender.seal(b"p", Channel.LINK)
     datagrams = [sender.seal(b"p", RING) for _ in range(7)]
     assert [int.from_bytes(each[EPOCH]) for each in datagrams] == [0, 0, 0, 1, 1, 1, 2]
-    assert int.from_bytes(sender.seal(b"p", Channel.HOP)[EPOCH]) == 2, "all channels change"
+    assert int.from_bytes(sender.seal(b"p", Channel.LINK)[EPOCH]) == 2, "all channels change"
     assert [receiver.open_untrusted(each).counter for each in datagrams] == list(range(1, 8))
 
 
@@ -117,7 +117,7 @@ def test_what_is_sealed_for_one_channel_opens_on_no_other(sealed: Channel, claim
 
 def test_channels_have_windows_of_their_own() -> None:
     sender, receiver = aes_sealer(), aes_opener()
-    late = sender.seal(b"late", Channel.HOP)
+    late = sender.seal(b"late", Channel.LINK)
     for _ in range(5000):
         receiver.open_untrusted(sender.seal(b"p", RING))
     assert receiver.open_untrusted(late).packet == b"late"

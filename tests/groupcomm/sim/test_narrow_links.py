@@ -4,8 +4,8 @@ from math import inf
 
 import attrs
 
-from groupcomm.hop.path import RAISE_S, PathSize
 from groupcomm.level import ServiceLevel
+from groupcomm.link.path_mtu import RAISE_S, PathMtu
 from groupcomm.sim.cluster import Cluster, sites_by_host
 from groupcomm.sim.links import Link, equal_links
 from tests.groupcomm.sim.test_lost_links import DELAY_S, Sites, texts
@@ -46,7 +46,7 @@ def send_large(sites: Sites, times: int) -> None:
         assert texts(member).count(LARGE.decode()) == had + times * len(LEVELS) * 6
 
 
-def paths(sites: Sites) -> list[PathSize]:
+def paths(sites: Sites) -> list[PathMtu]:
     """What is known of the links that are in use."""
     operations = [host.core.operation for host in sites.cluster.daemons]
     return [

@@ -58,7 +58,7 @@ def test_nothing_is_taken_twice(sites: int, suite: int) -> None:
     captured = Captured(cluster)
     cluster.start()
     busy(cluster)
-    channels = CHANNELS if sites > 1 else CHANNELS - {Channel.HOP}
+    channels = CHANNELS if sites > 1 else CHANNELS - {Channel.LINK}
     assert {datagram[HEAD_BYTES] for _, _, _, datagram in captured.sent} == channels
     assert {datagram[1] for _, _, _, datagram in captured.sent} == {suite}
 

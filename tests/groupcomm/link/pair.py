@@ -5,7 +5,7 @@ from heapq import heappop, heappush
 from math import ceil, inf
 from random import Random
 
-from groupcomm.hop.link import Link
+from groupcomm.link.link import Link
 from groupcomm.wire.ack import decode_ack_untrusted
 from groupcomm.wire.link import decode_link_untrusted
 from groupcomm.wire.packet import HEAD_BYTES, PacketKind
@@ -118,11 +118,11 @@ class Pair:
 
     def _hear(self, end: int, raw: bytes) -> None:
         if raw[0] == PacketKind.ACK:
-            self.ends[end].acknowledged(decode_ack_untrusted(raw), self.now)
+            self.ends[end].on_acknowledgement(decode_ack_untrusted(raw), self.now)
         elif raw[0] == PacketKind.LINK:
             carried = decode_link_untrusted(raw)
             assert carried.sender == 1 - end
-            whole = self.ends[end].arrived(carried, self.now)
+            whole = self.ends[end].on_packet(carried, self.now)
             if whole is not None:
                 self.got.append((self.now, whole))
         else:

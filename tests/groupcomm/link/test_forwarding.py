@@ -10,8 +10,8 @@ from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import Timing
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
 from groupcomm.errors import ProtocolViolation
-from groupcomm.hop.handover import RESEND_BYTES, Handover
-from groupcomm.hop.routes import Routes
+from groupcomm.link.forwarding import RESEND_BYTES, Forwarding
+from groupcomm.link.routes import Routes
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.ack import Acknowledgement
 from groupcomm.wire.data import DataPacket
@@ -19,7 +19,7 @@ from groupcomm.wire.horizon import horizon_packet
 from groupcomm.wire.link import LINK_BYTES, LinkPacket, decode_link_untrusted
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.resend import ResendRequest, decode_resend_untrusted
-from tests.groupcomm.hop.pair import know_path
+from tests.groupcomm.link.pair import know_path
 
 DAEMONS = tuple(DaemonId(name, Incarnation(1, 1)) for name in "abcde")
 VIEW = View(
@@ -34,14 +34,14 @@ VIEW = View(
 X = bytes([PacketKind.DATA]) + VIEW.key + b"x"
 
 
-def gateway(ring: int) -> tuple[Handover, list[Stream]]:
+def gateway(ring: int) -> tuple[Forwarding, list[Stream]]:
     streams = [Stream(index, 0) for index in range(3)]
     me = VIEW.rings[ring][0]
-    handover = Handover(VIEW, me, Routes(VIEW, me), streams, Timing())
-    for link in handover.links.values():
+    forwarding = Forwarding(VIEW, me, Routes(VIEW, me), streams, Timing())
+    for link in forwarding.links.values():
         know_path(link)
-    handover.deadline = inf
-    return handover, streams
+    forwarding.deadline = inf
+    return forwarding, streams
 
 
 def over_link(sender: int, number: int) -> LinkPacket:
@@ -58,101 +58,103 @@ def packet(ring: int, number: int, raw: bytes = b"raw") -> DataPacket:
     )
 
 
-def carried(handover: Handover, now: float) -> list[tuple[int, bytes]]:
+def carried(forwarding: Forwarding, now: float) -> list[tuple[int, bytes]]:
     """What goes over links now, but for their heads."""
     return [
         (target, decode_link_untrusted(raw).packet)
-        for target, raw in handover.step(now)
+        for target, raw in forwarding.step(now)
         if raw[0] == PacketKind.LINK
     ]
 
 
 def test_own_packets_go_to_every_other_ring_and_foreign_ones_into_the_own() -> None:
-    handover, _ = gateway(1)
-    assert not handover.pass_on(1, 1, X)
-    assert carried(handover, 0.0) == [(0, X), (4, X)]
-    assert handover.pass_on(0, 1, X), "the own ring gets it"
-    assert carried(handover, 0.1) == []
+    forwarding, _ = gateway(1)
+    assert not forwarding.forward(1, 1, X)
+    assert carried(forwarding, 0.0) == [(0, X), (4, X)]
+    assert forwarding.forward(0, 1, X), "the own ring gets it"
+    assert carried(forwarding, 0.1) == []
 
 
 def test_notices_take_the_same_way_without_numbers() -> None:
-    handover, _ = gateway(1)
+    forwarding, _ = gateway(1)
     notice = horizon_packet(VIEW.key, [b"notice"])
-    handover.notify(1, b"notice", 0.0)
-    assert handover.step(0.0) == [(0, notice), (4, notice)], "a fellow has told the ring"
-    assert handover.announce(b"notice", 0.0) == [notice]
-    assert handover.step(0.0) == [(0, notice), (4, notice)]
+    forwarding.forward_notice(1, b"notice", 0.0)
+    assert forwarding.step(0.0) == [(0, notice), (4, notice)], "a fellow has told the ring"
+    assert forwarding.announce(b"notice", 0.0) == [notice]
+    assert forwarding.step(0.0) == [(0, notice), (4, notice)]
 
 
 def test_notices_of_other_rings_wait_a_moment_for_each_other_before_a_link() -> None:
-    handover, _ = gateway(0)
-    handover.reroute(Routes(VIEW, 0, ((0, 2), (0, 4))), 0.0)
+    forwarding, _ = gateway(0)
+    forwarding.reroute(Routes(VIEW, 0, ((0, 2), (0, 4))), 0.0)
     hold_s = Timing().horizon_interval_min_s
-    handover.notify(1, b"one", 0.0)
-    assert handover.step(0.0) == [(RING, horizon_packet(VIEW.key, [b"one"]))]
-    assert handover.deadline == hold_s
-    handover.notify(1, b"newer", hold_s / 2)
-    handover.notify(0, b"own", hold_s / 2)
+    forwarding.forward_notice(1, b"one", 0.0)
+    assert forwarding.step(0.0) == [(RING, horizon_packet(VIEW.key, [b"one"]))]
+    assert forwarding.deadline == hold_s
+    forwarding.forward_notice(1, b"newer", hold_s / 2)
+    forwarding.forward_notice(0, b"own", hold_s / 2)
     both = horizon_packet(VIEW.key, [b"own", b"newer"])
-    assert (4, both) in handover.step(hold_s / 2), "the own one waits for nothing"
-    assert handover.step(2 * hold_s) == []
+    assert (4, both) in forwarding.step(hold_s / 2), "the own one waits for nothing"
+    assert forwarding.step(2 * hold_s) == []
 
 
 def test_notices_of_other_rings_go_into_the_ring_at_once() -> None:
     """A frontier that rises sends the token round at once; it is not to be there before them."""
-    handover, _ = gateway(1)
-    handover.notify(2, b"two", 0.0)
-    handover.notify(0, b"zero", 0.0)
+    forwarding, _ = gateway(1)
+    forwarding.forward_notice(2, b"two", 0.0)
+    forwarding.forward_notice(0, b"zero", 0.0)
     both = horizon_packet(VIEW.key, [b"zero", b"two"])
-    assert handover.step(0.0) == [(RING, both)], "both came by links, and lead on to none"
-    assert handover.step(1.0) == []
+    assert forwarding.step(0.0) == [(RING, both)], "both came by links, and lead on to none"
+    assert forwarding.step(1.0) == []
 
 
 def test_the_rings_own_notice_takes_along_what_waits() -> None:
-    handover, _ = gateway(1)
-    handover.notify(0, b"zero", 0.0)
-    assert handover.announce(b"one", 0.0) == [horizon_packet(VIEW.key, [b"zero", b"one"])]
+    forwarding, _ = gateway(1)
+    forwarding.forward_notice(0, b"zero", 0.0)
+    assert forwarding.announce(b"one", 0.0) == [horizon_packet(VIEW.key, [b"zero", b"one"])]
     own = horizon_packet(VIEW.key, [b"one"])
-    assert handover.step(0.0) == [(0, own), (4, own)]
+    assert forwarding.step(0.0) == [(0, own), (4, own)]
 
 
 def test_only_the_other_end_of_a_link_is_listened_to() -> None:
-    handover, _ = gateway(1)
-    assert handover.arrived(over_link(0, 1), 0, 0.0) == X
-    assert handover.arrived(over_link(0, 1), 0, 0.0) is None, "a copy"
-    assert handover.arrived(over_link(4, 1), 4, 0.0) == X, "each link counts for itself"
-    assert handover.arrived(over_link(1, 1), 1, 0.0) is None, "no link leads there"
-    handover.acknowledged(Acknowledgement(sender=1, delay_us=0, ranges=[(1, 1)]), 1, 0.0)
+    forwarding, _ = gateway(1)
+    assert forwarding.on_packet(over_link(0, 1), 0, 0.0) == X
+    assert forwarding.on_packet(over_link(0, 1), 0, 0.0) is None, "a copy"
+    assert forwarding.on_packet(over_link(4, 1), 4, 0.0) == X, "each link counts for itself"
+    assert forwarding.on_packet(over_link(1, 1), 1, 0.0) is None, "no link leads there"
+    forwarding.on_acknowledgement(Acknowledgement(sender=1, delay_us=0, ranges=[(1, 1)]), 1, 0.0)
 
 
 def test_nobody_speaks_for_the_other_end_of_a_link() -> None:
-    handover, _ = gateway(1)
+    forwarding, _ = gateway(1)
     with pytest.raises(ProtocolViolation, match="sender"):
-        handover.arrived(over_link(0, 1), 4, 0.0)
+        forwarding.on_packet(over_link(0, 1), 4, 0.0)
     with pytest.raises(ProtocolViolation, match="sender"):
-        handover.acknowledged(Acknowledgement(sender=0, delay_us=0, ranges=[(1, 1)]), 4, 0.0)
-    assert handover.arrived(over_link(0, 1), 0, 0.0) == X, "the number is still free"
+        forwarding.on_acknowledgement(
+            Acknowledgement(sender=0, delay_us=0, ranges=[(1, 1)]), 4, 0.0
+        )
+    assert forwarding.on_packet(over_link(0, 1), 0, 0.0) == X, "the number is still free"
 
 
 @pytest.mark.parametrize("number", [2**33, 2**63, 2**64 - 1])
 def test_no_link_has_carried_so_much_between_two_packets(number: int) -> None:
     """Its window would move on, and all that comes after it would be taken for old."""
-    handover, _ = gateway(1)
+    forwarding, _ = gateway(1)
     with pytest.raises(ProtocolViolation, match="link"):
-        handover.arrived(over_link(0, number), 0, 0.0)
-    assert handover.arrived(over_link(0, 1), 0, 0.0) == X
+        forwarding.on_packet(over_link(0, number), 0, 0.0)
+    assert forwarding.on_packet(over_link(0, 1), 0, 0.0) == X
 
 
 def test_what_is_acknowledged_in_the_moment_in_which_it_was_sent_divides_nothing_by_zero() -> None:
     """The other end has guessed that it would come."""
-    handover, _ = gateway(1)
-    link = handover.links[0]
+    forwarding, _ = gateway(1)
+    link = forwarding.links[0]
     for count in range(1, 4):
-        handover.notify(2, b"two" * count, 0.0)
-        handover.step(0.001)
-        last = link.under_way.last
+        forwarding.forward_notice(2, b"two" * count, 0.0)
+        forwarding.step(0.001)
+        last = link.in_flight.last
         if last:
-            handover.acknowledged(
+            forwarding.on_acknowledgement(
                 Acknowledgement(sender=0, delay_us=0, ranges=[(1, last)]), 0, 0.001
             )
         assert link.bandwidth.pace > 0
@@ -160,31 +162,33 @@ def test_what_is_acknowledged_in_the_moment_in_which_it_was_sent_divides_nothing
 
 @pytest.mark.parametrize("number", [1, 2**63, 2**64 - 1])
 def test_what_was_never_sent_over_a_link_is_not_acknowledged(number: int) -> None:
-    handover, _ = gateway(1)
+    forwarding, _ = gateway(1)
     with pytest.raises(ProtocolViolation, match="ack"):
-        handover.acknowledged(Acknowledgement(sender=0, delay_us=0, ranges=[(1, number)]), 0, 0.0)
+        forwarding.on_acknowledgement(
+            Acknowledgement(sender=0, delay_us=0, ranges=[(1, number)]), 0, 0.0
+        )
 
 
 def test_what_the_link_does_not_repair_is_asked_for_where_it_should_have_come_from() -> None:
-    handover, streams = gateway(1)
+    forwarding, streams = gateway(1)
     streams[0].accept(packet(0, 1))
     streams[0].accept(packet(0, 4))
-    handover.update(0, 1.0)
-    assert handover.step(1.0 + 2 * VIEW.longest_delay_s) == [], "the link may repair it"
-    ((target, raw),) = handover.step(handover.deadline)
+    forwarding.update_gaps(0, 1.0)
+    assert forwarding.step(1.0 + 2 * VIEW.longest_delay_s) == [], "the link may repair it"
+    ((target, raw),) = forwarding.step(forwarding.deadline)
     request = decode_resend_untrusted(raw)
     assert (target, request.ring, request.asker, request.ranges) == (0, 0, 2, [(2, 3)])
 
 
 def test_a_request_is_answered_with_what_is_held_within_bounds() -> None:
-    handover, streams = gateway(0)
+    forwarding, streams = gateway(0)
     half = RESEND_BYTES // 2
     for number in (1, 2, 3, 4):
         streams[0].accept(packet(0, number, X + bytes([number]) * half))
-    handover.answer(ResendRequest(ring=0, asker=4, ranges=[(2, 2**63)]), whole, 0.0)
-    handover.answer(ResendRequest(ring=0, asker=1, ranges=[(1, 4)]), whole, 0.0)
-    assert handover.links[4].queue.bytes == 2 * (half + len(X) + LINK_BYTES)
-    assert not handover.links[2].queue
+    forwarding.on_resend_request(ResendRequest(ring=0, asker=4, ranges=[(2, 2**63)]), whole, 0.0)
+    forwarding.on_resend_request(ResendRequest(ring=0, asker=1, ranges=[(1, 4)]), whole, 0.0)
+    assert forwarding.links[4].queue.bytes == 2 * (half + len(X) + LINK_BYTES)
+    assert not forwarding.links[2].queue
 
 
 COUNT = 40
@@ -203,13 +207,13 @@ def test_whatever_a_link_never_got_comes_in_the_end(
         if number not in lost:
             far_streams[0].accept(packet(0, number))
     now = 0.0
-    far.update(0, now)
+    far.update_gaps(0, now)
     for losses in [*lost_again, set[int]()]:
         missing = {n for n in range(1, COUNT + 1) if n not in far_streams[0].packets}
         now = min(far.deadline, now + 10)
         for target, raw in far.step(now):
             assert target == 0
-            near.answer(decode_resend_untrusted(raw), whole, now)
+            near.on_resend_request(decode_resend_untrusted(raw), whole, now)
         sent = []
         while (answers := carried(near, now)) or near.links[2].queue:
             now += 0.001
@@ -219,15 +223,15 @@ def test_whatever_a_link_never_got_comes_in_the_end(
         assert far.step(now) == [], "nobody asks twice while an answer is on its way"
         for number in set(sent) - losses:
             far_streams[0].accept(packet(0, number))
-        far.update(0, now)
+        far.update_gaps(0, now)
     assert far_streams[0].held == COUNT
     assert far.step(now + 100.0) == []
     assert far.deadline == float("inf")
 
 
-def acknowledge(handover: Handover, now: float) -> None:
+def acknowledge(forwarding: Forwarding, now: float) -> None:
     """The other end has got everything, as far as its link knows."""
-    last = handover.links[2].under_way.last
+    last = forwarding.links[2].in_flight.last
     if last:
         ack = Acknowledgement(sender=2, delay_us=0, ranges=[(1, last)])
-        handover.acknowledged(ack, 2, now)
+        forwarding.on_acknowledgement(ack, 2, now)

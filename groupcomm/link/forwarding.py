@@ -1,9 +1,9 @@
-"""Handing packets over between rings, where links of the view end at this daemon.
+"""Forwarding of packets between rings, at a daemon where links of the view end.
 
-Pure. A packet that is seen here for the first time goes on along its origin's tree (routes.py): to
-the own ring if it came over a link, and over the links that lead on. Each link repairs its own
-losses (link.py). What is missing all the same, as its way has changed, is asked for from the other
-end of the link that it should have come by.
+Pure. ``now`` is in seconds. A packet that is seen here for the first time goes on along the tree of
+its origin (routes.py): into the own ring if it came over a link, and over the links that lead on.
+Each link repairs its own losses (link.py). A packet that is still missing, because its route has
+changed, is requested from the other end of the link that it should have come by.
 """
 
 from collections.abc import Callable
@@ -12,10 +12,9 @@ from math import inf
 from groupcomm.config.core import Timing
 from groupcomm.config.view import RING, View
 from groupcomm.errors import ProtocolViolation
-from groupcomm.hop.link import Link
-from groupcomm.hop.notices import WaitingNotices
-from groupcomm.hop.queue import Queued
-from groupcomm.hop.routes import Routes
+from groupcomm.link.link import Link
+from groupcomm.link.queue import NoticeQueue, Queued
+from groupcomm.link.routes import Routes
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.ack import Acknowledgement
@@ -24,26 +23,27 @@ from groupcomm.wire.link import LinkPacket
 from groupcomm.wire.resend import ResendRequest
 
 RESEND_BYTES = 256 * 1024
-"""Answered per request at most; what does not fit is asked for again."""
+"""The most that answers one request; what does not fit is requested again."""
 
 REQUEST_RANGES = 64
-"""So many fit a request that passes every path."""
+"""How many ranges a request holds, so that it passes every path."""
 
 PATIENCE = 3
-"""Round trips of the longest way: for so long a gap is left to the link to repair."""
+"""For this many round trips of the longest route a gap is left to the link to repair."""
 
 HOLD_PART = 16
-"""Another ring's notice waits for others a part of so many of the longest delay, and no longer than
-notices of one ring are apart at least."""
+"""The notice of another ring waits for others at most the longest delay divided by this, and no
+longer than the least interval between two notices of one ring."""
 
 Transmission = tuple[int, bytes]
+"""(destination, packet)."""
 
 
-class Handover:
+class Forwarding:
     """One daemon's exchange with daemons of other rings.
 
     Attributes:
-        links: those that end here, by the daemon at the other end.
+        links: the links that end here, by the daemon at the other end.
         deadline: when `step` has something to do.
     """
 
@@ -79,7 +79,7 @@ class Handover:
             for pair in view.links
             if me in pair
         }
-        self._into_ring = WaitingNotices(view.key, view.packet_limit)
+        self._into_ring = NoticeQueue(view.key, view.packet_limit)
         self._hold_s = min(timing.horizon_interval_min_s, view.longest_delay_s / HOLD_PART)
         self._gaps = self._watch(routes, PATIENCE * self._repair_s)
         self._gaps_due = inf
@@ -92,25 +92,25 @@ class Handover:
         ]
 
     def reroute(self, routes: Routes, now: float) -> None:
-        """Packets take other ways from now on; what was under way on the old ones may be lost."""
+        """Use other routes from now on; packets in flight on the old ones may be lost."""
         self._onward = routes.onward
         self._upstream = routes.upstream
         self._gaps = self._watch(routes, self._repair_s)
         for origin in routes.entered:
-            self.update(origin, now)
+            self.update_gaps(origin, now)
 
-    # ---- what goes out ----
+    # ---- what is to be sent ----
 
-    def pass_on(self, origin: int, number: int, packet: bytes) -> bool:
-        """Send a packet on that was seen here for the first time.
+    def forward(self, origin: int, number: int, packet: bytes) -> bool:
+        """Send on a packet that was seen here for the first time.
 
         Args:
             origin: its ring.
-            number: in that ring's stream, 0 outside of it.
-            packet: whole.
+            number: in the stream of that ring, 0 outside the streams.
+            packet: the whole packet.
 
         Returns:
-            Whether it is for the own ring, too.
+            Whether the packet is for the own ring, too.
         """
         into_ring = False
         for destination in self._onward[origin]:
@@ -122,15 +122,16 @@ class Handover:
         return into_ring
 
     def announce(self, encoded: bytes, now: float) -> list[bytes]:
-        """Send the own ring's notice, issued here; what is to go into the ring before all else."""
-        self.notify(self._own_ring, encoded, now)
+        """Send the notice of the own ring, issued here; return what goes into the ring first."""
+        self.forward_notice(self._own_ring, encoded, now)
         self._into_ring.add(self._own_ring, encoded, now)
-        return self._into_ring.take(now)
+        return self._into_ring.pop_due(now)
 
-    def notify(self, ring: int, encoded: bytes, now: float) -> None:
-        """Send a ring's notice on: over links others' soon, together with those they meet.
+    def forward_notice(self, ring: int, encoded: bytes, now: float) -> None:
+        """Send on the notice of a ring.
 
-        Into the ring at once: a token that goes round for a frontier would be there before it.
+        Over links the notice of another ring waits a moment, to leave together with others. It goes
+        into the own ring at once, or a token that collects frontiers would overtake it.
         """
         due = now if ring == self._own_ring else now + self._hold_s
         for destination in self._onward[ring]:
@@ -138,57 +139,57 @@ class Handover:
                 self._into_ring.add(ring, encoded, now)
                 self.deadline = -inf
             else:
-                self.links[destination].notify(ring, encoded, due)
+                self.links[destination].send_notice(ring, encoded, due)
                 self.deadline = min(self.deadline, due)
 
-    # ---- what comes in ----
+    # ---- what has arrived ----
 
-    def arrived(self, carried: LinkPacket, sender: int, now: float) -> bytes | None:
-        """The packet that has come over a link; None if there is none, or it had come before.
+    def on_packet(self, carried: LinkPacket, sender: int, now: float) -> bytes | None:
+        """Return the packet that arrived over a link; None if there is none, or a duplicate.
 
         Raises:
-            BadDatagram: it came in pieces, and they are none.
-            ProtocolViolation: another daemon has sent it than it says, or it can be no link's.
+            BadDatagram: it came in fragments that do not form a packet.
+            ProtocolViolation: it names another sender, or its number is impossible.
         """
         link = self._link_to(carried.sender, sender)
         if link is None:
             return None
-        packet = link.arrived(carried, now)
+        packet = link.on_packet(carried, now)
         self.deadline = min(self.deadline, link.deadline)
         return packet
+
+    def on_acknowledgement(self, ack: Acknowledgement, sender: int, now: float) -> None:
+        """Process what the other end of a link says has arrived.
+
+        Raises:
+            ProtocolViolation: it names a number that was never sent, or another daemon.
+        """
+        link = self._link_to(ack.sender, sender)
+        if link is not None:
+            link.on_acknowledgement(ack, now)
+            self.deadline = -inf
 
     def _link_to(self, named: int, sender: int) -> Link | None:
         if named != sender:
             raise ProtocolViolation("sender", f"daemon {sender} names itself {named} on a link")
         return self.links.get(named)
 
-    def acknowledged(self, ack: Acknowledgement, sender: int, now: float) -> None:
-        """The other end of a link says what has come.
-
-        Raises:
-            ProtocolViolation: it names what was never sent, or another daemon.
-        """
-        link = self._link_to(ack.sender, sender)
-        if link is not None:
-            link.acknowledged(ack, now)
-            self.deadline = -inf
-
-    def update(self, ring: int, now: float) -> None:
-        """Look for gaps after packets of another ring's stream came or became known."""
+    def update_gaps(self, ring: int, now: float) -> None:
+        """Look for gaps after packets of the stream of another ring arrived or became known."""
         for gaps in self._gaps:
             if gaps.stream.ring == ring:
                 gaps.update(now)
         self._gaps_due = min((gaps.deadline for gaps in self._gaps), default=inf)
         self.deadline = min(self.deadline, self._gaps_due)
 
-    def answer(
+    def on_resend_request(
         self, request: ResendRequest, form: Callable[[DataPacket], bytes | None], now: float
     ) -> None:
-        """Send again what the daemon at a link's other end lacks, as far as it is held here.
+        """Send again the packets that the other end of a link lacks, as far as they are here.
 
         Args:
-            request: what it lacks.
-            form: in which it gets a packet; None if it may not have it yet.
+            request: the packets that it lacks.
+            form: returns the bytes that it may get of a packet; None if it may not have it yet.
             now: seconds.
         """
         link = self.links.get(request.asker)
@@ -204,17 +205,17 @@ class Handover:
                 if raw is not None:
                     found.append(Queued(request.ring, number, raw))
                     budget -= len(raw)
-        link.again(found, now)
+        link.send_requested(found, now)
         self.deadline = -inf
 
     # ---- one step ----
 
     def step(self, now: float) -> list[Transmission]:
-        """What is to be sent now."""
+        """Return the packets to send now."""
         if now < self.deadline:
             return []
-        sent = [(RING, raw) for raw in self._into_ring.take(now)]
-        sent += [(peer, raw) for peer, link in self.links.items() for raw in link.step(now)]
+        sent = [(RING, raw) for raw in self._into_ring.pop_due(now)]
+        sent += [(end, raw) for end, link in self.links.items() for raw in link.step(now)]
         if now >= self._gaps_due:
             sent += self._requests(now)
         links_due = min((link.deadline for link in self.links.values()), default=inf)

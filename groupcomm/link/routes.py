@@ -1,8 +1,8 @@
 """Routes: over which links the packets of each ring reach every other ring.
 
-Every ring's packets go along a tree of shortest ways over the view's links, with that ring at the
-root: by configured delays, else by the number of links. All daemons compute the same trees from the
-view, so a packet comes to each ring once.
+The packets of each ring go along a tree of shortest paths over the links of the view, with that
+ring at the root: shortest by configured delays, else by the number of links. All daemons compute
+the same trees from the view, so each packet enters each ring once.
 """
 
 from collections.abc import Sequence
@@ -12,29 +12,29 @@ from groupcomm.config.view import RING, View
 
 
 class Routes:
-    """What one daemon does with packets, by the ring that originates them.
+    """The routes of packets at one daemon, by the ring that originates them.
 
     Attributes:
         onward: per origin, where a packet goes that is seen here first: RING, or daemons.
-        upstream: per origin, the daemon that this one has its packets from over a link; None if a
-            fellow of the own ring has them first, or if the own ring is the origin.
-        far: how many links a packet crosses at most from any ring to any other.
+        upstream: per origin, the daemon that sends its packets here over a link; None if another
+            daemon of the own ring receives them first, or if the own ring is the origin.
+        depth: the most links that a packet crosses from any ring to any other.
     """
 
-    __slots__ = ("far", "onward", "upstream")
+    __slots__ = ("depth", "onward", "upstream")
 
     def __init__(self, view: View, me: int, links: Sequence[tuple[int, int]] | None = None) -> None:
-        """Find the trees over `links` of the view, which join all its rings; None: over all."""
+        """Compute the trees over `links` of the view, which join all its rings; None means all."""
         links = view.links if links is None else links
         own = view.ring_of[me]
         self.onward: list[tuple[int, ...]] = []
         self.upstream: list[int | None] = []
-        self.far = 0
+        self.depth = 0
         for origin in range(len(view.rings)):
             onward: list[int] = []
             upstream: int | None = None
             parents, depth = _tree(view, links, origin)
-            self.far = max(self.far, depth)
+            self.depth = max(self.depth, depth)
             for ring, (parent, near, here) in parents.items():
                 if parent == own and near == me:
                     onward.append(here)
@@ -54,9 +54,9 @@ class Routes:
 def _tree(
     view: View, usable: Sequence[tuple[int, int]], origin: int
 ) -> tuple[dict[int, tuple[int, int, int]], int]:
-    """Per ring but the root: (parent ring, the daemon there, the daemon here); and the depth.
+    """Return per ring but the root (parent ring, the daemon there, the daemon here); the depth.
 
-    Dijkstra's algorithm; each link counts a microsecond more than its delay, so that of equal ways
+    Dijkstra's algorithm. Each link counts a microsecond more than its delay, so of two equal paths
     the one over fewer links is taken.
     """
     lengths = dict(zip(view.links, view.delays_us or (0,) * len(view.links), strict=True))

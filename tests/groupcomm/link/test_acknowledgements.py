@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.hop.received import ACK_EVERY, ACK_INTERVAL_S, Received
-from groupcomm.hop.round_trip import MAX_ACK_DELAY_S
+from groupcomm.link.acknowledgements import ACK_EVERY, ACK_INTERVAL_S, ReceivedNumbers
+from groupcomm.link.congestion import MAX_ACK_DELAY_S
 from groupcomm.stream.ranges import ranges_of
 from groupcomm.wire.ack import MAX_RANGES
 
@@ -13,9 +13,9 @@ from groupcomm.wire.ack import MAX_RANGES
 def test_each_number_counts_once_and_an_acknowledgement_names_the_latest_ranges(
     numbers: list[int],
 ) -> None:
-    received, taken = Received(), set[int]()
+    received, taken = ReceivedNumbers(), set[int]()
     for number in numbers:
-        if received.take(number, 0.0):
+        if received.accept(number, 0.0):
             assert number not in taken
             taken.add(number)
         else:
@@ -30,12 +30,12 @@ def test_each_number_counts_once_and_an_acknowledgement_names_the_latest_ranges(
 
 
 def test_few_packets_wait_for_company_and_many_do_not() -> None:
-    received = Received()
+    received = ReceivedNumbers()
     assert received.due == float("inf")
     for number in range(1, ACK_EVERY):
-        received.take(number, 1.0 + number * 2**-10)
+        received.accept(number, 1.0 + number * 2**-10)
         assert received.due == 1.0 + 2**-10 + MAX_ACK_DELAY_S
-    received.take(ACK_EVERY, 1.0 + 2**-6)
+    received.accept(ACK_EVERY, 1.0 + 2**-6)
     assert received.due <= 1.0 + 2**-6
     ack = received.acknowledge(3, 1.0 + 2**-6 + 0.25)
     assert (ack.sender, ack.delay_us, ack.ranges) == (3, 250_000, [(1, ACK_EVERY)])
@@ -43,13 +43,13 @@ def test_few_packets_wait_for_company_and_many_do_not() -> None:
 
 
 def test_a_gap_and_a_copy_are_told_soon() -> None:
-    received = Received()
-    received.take(1, 0.5)
+    received = ReceivedNumbers()
+    received.accept(1, 0.5)
     received.acknowledge(0, 1.0)
-    received.take(3, 1.0 + ACK_INTERVAL_S / 2)
+    received.accept(3, 1.0 + ACK_INTERVAL_S / 2)
     assert received.due == 1.0 + ACK_INTERVAL_S
     assert received.acknowledge(0, 1.75).ranges == [(1, 1), (3, 3)]
-    assert received.take(2, 2.0)
-    assert not received.take(2, 2.0)
+    assert received.accept(2, 2.0)
+    assert not received.accept(2, 2.0)
     assert received.due == 2.0, "whoever sends something twice has not heard that it came"
     assert received.duplicates == 1

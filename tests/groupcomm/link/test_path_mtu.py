@@ -1,4 +1,4 @@
-"""How large packets pass a link is found out; larger ones go in pieces."""
+"""How large packets pass a link is found out; larger ones go in fragments."""
 
 from collections import Counter
 from math import inf
@@ -9,19 +9,27 @@ from hypothesis import strategies as st
 
 from groupcomm.config.view import SAFE_PACKET_BYTES
 from groupcomm.errors import BadDatagram
-from groupcomm.hop.path import BLACK_HOLE, CLOSE_BYTES, PROBES, RAISE_S, PathSize
-from groupcomm.hop.pieces import MAX_UNFINISHED, Pieces, cut
+from groupcomm.link.path_mtu import (
+    BLACK_HOLE,
+    CLOSE_BYTES,
+    MAX_UNFINISHED,
+    PROBES,
+    RAISE_S,
+    PathMtu,
+    Reassembly,
+    cut,
+)
 from groupcomm.wire.link import LINK_BYTES, PIECE_BYTES, LinkPacket, Piece
 from groupcomm.wire.packet import HEAD_BYTES, PacketKind
-from tests.groupcomm.hop.pair import KEY, Pair, Wire, packet
+from tests.groupcomm.link.pair import KEY, Pair, Wire, packet
 
 MOST = 1340 + LINK_BYTES
 ROUND_TRIP_S = 0.1
 
 
-def search(path: PathSize, passes: int, now: float) -> float:
+def search(path: PathMtu, passes: int, now: float) -> float:
     """Answer probes as a way does that packets of up to `passes` bytes pass, until none comes."""
-    while (size := path.take(now)) != 0:
+    while (size := path.pop_probe(now)) != 0:
         now += ROUND_TRIP_S
         path.arrived(1, now)
         if size <= passes:
@@ -35,7 +43,7 @@ def search(path: PathSize, passes: int, now: float) -> float:
 def test_the_largest_packet_that_passes_is_found_but_for_a_few_bytes(
     most: int, passes: int
 ) -> None:
-    path = PathSize(most)
+    path = PathMtu(most)
     search(path, passes, 0.0)
     assert path.carries <= min(most, passes)
     assert path.carries >= min(most, passes - CLOSE_BYTES)
@@ -43,10 +51,10 @@ def test_the_largest_packet_that_passes_is_found_but_for_a_few_bytes(
 
 
 def test_a_size_rises_only_by_a_probe_that_has_arrived() -> None:
-    path = PathSize(MOST)
+    path = PathMtu(MOST)
     assert path.carries == SAFE_PACKET_BYTES
-    assert path.take(0.0) == MOST
-    assert path.take(9.0) == 0, "one at a time"
+    assert path.pop_probe(0.0) == MOST
+    assert path.pop_probe(9.0) == 0, "one at a time"
     path.arrived(SAFE_PACKET_BYTES, 9.0)
     assert path.carries == SAFE_PACKET_BYTES
     path.arrived(MOST, 9.1)
@@ -55,16 +63,16 @@ def test_a_size_rises_only_by_a_probe_that_has_arrived() -> None:
 
 
 def test_losses_on_a_link_that_is_down_tell_nothing() -> None:
-    path = PathSize(MOST)
+    path = PathMtu(MOST)
     for now in range(10 * PROBES):
-        assert path.take(now) == MOST
+        assert path.pop_probe(now) == MOST
         assert path.lost(MOST, now), "a small packet shall show whether anything passes"
     assert not path.is_narrow
     assert not path.lost(SAFE_PACKET_BYTES, 99.0)
 
 
 def test_a_way_that_becomes_narrower_is_noticed_by_what_it_swallows() -> None:
-    path = PathSize(MOST)
+    path = PathMtu(MOST)
     search(path, MOST, 0.0)
     for _ in range(BLACK_HOLE):
         path.lost(MOST, 1.0)
@@ -78,7 +86,7 @@ def test_a_way_that_becomes_narrower_is_noticed_by_what_it_swallows() -> None:
 
 
 def test_losses_with_arrivals_in_between_are_only_losses() -> None:
-    path = PathSize(MOST)
+    path = PathMtu(MOST)
     search(path, MOST, 0.0)
     for turn in range(10 * BLACK_HOLE):
         path.lost(MOST, turn)
@@ -89,7 +97,7 @@ def test_losses_with_arrivals_in_between_are_only_losses() -> None:
 
 
 def test_a_way_that_was_narrow_is_tried_anew_after_a_while() -> None:
-    path = PathSize(MOST)
+    path = PathMtu(MOST)
     now = search(path, 1200, 0.0)
     assert path.is_narrow
     assert path.due == now + RAISE_S
@@ -98,32 +106,32 @@ def test_a_way_that_was_narrow_is_tried_anew_after_a_while() -> None:
     assert not path.is_narrow
 
 
-# ---- pieces ----
+# ---- fragments ----
 
 
 @given(size=st.integers(1, 60_000), order=st.randoms())
-def test_pieces_make_the_packet_in_whatever_order_they_come(size: int, order: object) -> None:
+def test_fragments_make_the_packet_in_whatever_order_they_come(size: int, order: object) -> None:
     content = bytes(number % 251 for number in range(size))
     some = cut(content, 7, SAFE_PACKET_BYTES)
     assert all(len(piece.content) + PIECE_BYTES <= SAFE_PACKET_BYTES for piece in some)
     order.shuffle(some)  # type: ignore[attr-defined]
-    pieces = Pieces()
-    assert [whole for piece in some if (whole := pieces.take(piece)) is not None] == [content]
+    fragments = Reassembly()
+    assert [whole for piece in some if (whole := fragments.accept(piece)) is not None] == [content]
 
 
 def test_of_packets_that_never_become_whole_the_oldest_are_given_up() -> None:
-    pieces = Pieces()
+    fragments = Reassembly()
     for whole in range(MAX_UNFINISHED + 1):
-        assert pieces.take(Piece(whole, 0, 2, b"a")) is None
-    assert pieces.take(Piece(0, 1, 2, b"b")) is None
-    assert pieces.take(Piece(MAX_UNFINISHED, 1, 2, b"b")) == b"ab"
+        assert fragments.accept(Piece(whole, 0, 2, b"a")) is None
+    assert fragments.accept(Piece(0, 1, 2, b"b")) is None
+    assert fragments.accept(Piece(MAX_UNFINISHED, 1, 2, b"b")) == b"ab"
 
 
-def test_pieces_that_make_no_packet_are_refused() -> None:
+def test_fragments_that_make_no_packet_are_refused() -> None:
     pair = Pair(Wire(0.02))
     token = bytes((PacketKind.TOKEN,)) + b"pretended"
     with pytest.raises(BadDatagram, match="kind"):
-        pair.ends[0].arrived(LinkPacket(sender=1, number=1, piece=Piece(1, 0, 1, token)), 0.0)
+        pair.ends[0].on_packet(LinkPacket(sender=1, number=1, piece=Piece(1, 0, 1, token)), 0.0)
 
 
 # ---- links ----
@@ -146,7 +154,7 @@ def test_packets_that_are_too_large_for_the_way_arrive_whole(loss: float) -> Non
     pair.run(20.0)
     assert Counter(pair.texts()) == Counter(body(n)[HEAD_BYTES:] for n in range(1, 301))
     assert pair.ends[0].path.is_narrow
-    assert pair.ends[0].under_way.bytes == 0
+    assert pair.ends[0].in_flight.bytes == 0
     assert pair.ends[0].deadline > pair.now + 1.0, "it tries again after a while only"
 
 
@@ -178,7 +186,7 @@ def test_a_way_that_becomes_narrow_swallows_packets_only_for_a_moment() -> None:
     assert KEY in pair.got[0][1], "the view's key is in its place again"
 
 
-def test_an_unreliable_packet_in_pieces_comes_whole_or_not_at_all() -> None:
+def test_an_unreliable_packet_in_fragments_comes_whole_or_not_at_all() -> None:
     pair = narrow(SAFE_PACKET_BYTES, 0.2)
     for number in range(100):
         pair.ends[0].send(0, 0, packet(bytes([number]) * 1300, PacketKind.UNRELIABLE))

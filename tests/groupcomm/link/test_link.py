@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.hop.notices import WaitingNotices
-from groupcomm.hop.queue import Queued
+from groupcomm.link.queue import NoticeQueue, Queued
 from groupcomm.wire.horizon import HORIZON_HEAD_BYTES
 from groupcomm.wire.packet import HEAD_BYTES, PacketKind
 from tests.examples import examples
-from tests.groupcomm.hop.pair import Pair, Wire, packet
+from tests.groupcomm.link.pair import Pair, Wire, packet
 
 SECONDS = 6.0
 WARM_S = 2.0
@@ -98,7 +97,7 @@ def test_everything_arrives_once_whatever_is_lost_or_overtaken(
     got = Counter(pair.texts())
     assert set(got) == {numbered(0, n)[HEAD_BYTES:] for n in range(1, count + 1)}
     assert not pair.ends[0].queue
-    assert pair.ends[0].under_way.bytes == 0
+    assert pair.ends[0].in_flight.bytes == 0
     assert pair.ends[0].deadline == float("inf"), "a link that has nothing to do is silent"
 
 
@@ -179,9 +178,9 @@ def test_notices_go_first_and_a_newer_one_takes_the_place_of_an_older() -> None:
     for number in range(1, 500):
         pair.ends[0].send(0, number, numbered(0, number))
     for ring, text in ((0, b"old"), (1, b"other"), (0, b"new")):
-        pair.ends[0].notify(ring, text, 0.0)
+        pair.ends[0].send_notice(ring, text, 0.0)
     pair.run(0.001)
-    pair.ends[0].notify(0, b"newest", pair.now)
+    pair.ends[0].send_notice(0, b"newest", pair.now)
     pair.run(1.0)
     notices = [raw[HORIZON_HEAD_BYTES:] for _, raw in pair.notices]
     assert notices == [b"newother", b"newest"], "in one packet, by rising ring"
@@ -190,13 +189,13 @@ def test_notices_go_first_and_a_newer_one_takes_the_place_of_an_older() -> None:
 
 
 def test_notices_that_fit_no_packet_together_leave_in_several() -> None:
-    waiting = WaitingNotices(bytes(16), HORIZON_HEAD_BYTES + 10)
+    waiting = NoticeQueue(bytes(16), HORIZON_HEAD_BYTES + 10)
     for ring, size in ((3, 10), (0, 4), (1, 6), (2, 1)):
         waiting.add(ring, bytes([ring]) * size, 1.0)
-    assert waiting.take(0.9) == []
-    packets = waiting.take(1.0)
+    assert waiting.pop_due(0.9) == []
+    packets = waiting.pop_due(1.0)
     assert [Counter(raw[HORIZON_HEAD_BYTES:]) for raw in packets] == [{0: 4, 1: 6}, {2: 1}, {3: 10}]
-    assert waiting.take(2.0) == []
+    assert waiting.pop_due(2.0) == []
 
 
 def test_a_packet_is_not_queued_twice_while_it_is_on_its_way() -> None:
@@ -221,9 +220,9 @@ def test_what_the_other_end_asks_for_is_lost_if_it_was_sent_a_round_trip_ago() -
     link.send(1, 2, numbered(1, 2))
     assert len(link.step(pair.now)) == 1
     wanted = [Queued(1, 2, numbered(1, 2))]
-    link.again(wanted, pair.now + 0.01)
+    link.send_requested(wanted, pair.now + 0.01)
     assert link.step(pair.now + 0.01) == []
-    link.again(wanted, pair.now + 0.06)
+    link.send_requested(wanted, pair.now + 0.06)
     assert len(link.step(pair.now + 0.06)) == 1
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
-from groupcomm.hop.routes import Routes
+from groupcomm.link.routes import Routes
 from groupcomm.membership.reach import joins_all
 
 Link = tuple[int, int]
@@ -73,7 +73,7 @@ def spread(
 
 
 def check_everywhere_once(view: View, links: Sequence[Link] | None = None) -> None:
-    far = Routes(view, 0, links).far
+    far = Routes(view, 0, links).depth
     crossed = set()
     for origin, ring in enumerate(view.rings):
         for sender in ring:
@@ -85,7 +85,7 @@ def check_everywhere_once(view: View, links: Sequence[Link] | None = None) -> No
                 same_ring = view.ring_of[near] == view.ring_of[daemon]
                 assert upstream == (None if same_ring else near), "it knows whom to ask"
     assert max(crossed) == far
-    assert all(Routes(view, me, links).far == far for me in range(len(view.daemons)))
+    assert all(Routes(view, me, links).depth == far for me in range(len(view.daemons)))
 
 
 @given(views())
@@ -149,7 +149,7 @@ SHAPES: dict[str, set[Link]] = {
 def test_shapes(shape: str, far: int) -> None:
     view = make_view([1] * COUNT, SHAPES[shape])
     check_everywhere_once(view)
-    assert Routes(view, 0).far == far
+    assert Routes(view, 0).depth == far
 
 
 DELAYS = {(0, 1): 100_000, (0, 2): 20_000, (1, 2): 30_000, (2, 3): 1, (1, 3): 1}
@@ -183,7 +183,7 @@ def test_with_any_delays_and_links_lost_every_daemon_has_every_packet_once(
 
 def test_one_ring_needs_no_routes() -> None:
     routes = Routes(make_view([3], set()), 1)
-    assert (routes.onward, routes.upstream, routes.far) == ([()], [None], 0)
+    assert (routes.onward, routes.upstream, routes.depth) == ([()], [None], 0)
     assert routes.entered == frozenset()
 
 

@@ -1,1 +1,0 @@
-"""Packets between rings: handed over at gateways, repaired on their hop."""

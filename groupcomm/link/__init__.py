@@ -1,0 +1,1 @@
+"""Links between sites: routes, forwarding, losses, pace, and the size of packets."""
