@@ -4,6 +4,7 @@ from functools import partial
 
 from examples.ordering.stage import Stage, crossed
 from examples.ordering.story import Run, story
+from groupcomm.algorithms.direct.datagrams import CODEC
 from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.global_id import GlobalId
 from groupcomm.algorithms.last_sender import LastSender
@@ -11,7 +12,10 @@ from groupcomm.algorithms.message_history import CompressedHistory, MessageHisto
 from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.process import Name, Order
 from groupcomm.algorithms.real_time import RealTime
-from groupcomm.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
+from groupcomm.algorithms.schiper_eggli_sandoz import (
+    SchiperEggliSandoz,
+    SchiperEggliSandozSends,
+)
 from groupcomm.algorithms.vector import Vector
 from groupcomm.algorithms.vector_choices import VectorAdvancing
 from groupcomm.algorithms.vector_paths import VectorPaths
@@ -223,15 +227,42 @@ def latecomer() -> Run:
     return stage.end()
 
 
-@story("unicasts", "Schiper, Eggli, Sandoz: causes over a chain of unicasts")
-def unicasts() -> Run:
-    """p tells r, then q; q tells r. Vectors of broadcasts cannot count that. Here p2 carries what
-    was sent to r before, q hands it on, and r holds q1 back until p1 has come."""
-    stage = Stage(SchiperEggliSandoz, "pqr")
+def _chain(make: type[SchiperEggliSandoz]) -> tuple[Stage, dict[str, object]]:
+    """p tells r, then q; q tells r, whose copy of p's message is the last to come."""
+    stage = Stage(make, "pqr")
     first = stage.send("p", "r")
     stage.bring(stage.send("p", "q"), "q")
     last = stage.send("q", "r")
+    clock = dict(stage.network.under_way[-1].stamp.clock.items())
     stage.bring(last, "r")
     waited = stage.waiting("r")
     stage.bring(first, "r")
-    return stage.end(waited=waited)
+    return stage, {"waited": waited, "vector_of_q1": clock}
+
+
+@story("unicasts", "Schiper, Eggli, Sandoz: causes over a chain of unicasts")
+def unicasts() -> Run:
+    """p tells r, then q; q tells r. Vectors of broadcasts cannot count that. Here p2 carries what
+    was sent to r before, q hands it on, and r holds q1 back until p1 has come. All events are
+    counted: q1 is q's third one, after the receipt and the delivery of p2."""
+    stage, seen = _chain(SchiperEggliSandoz)
+    return stage.end(**seen, bytes_of_stamps=_codec_bytes(SchiperEggliSandoz))
+
+
+@story("unicasts-sends", "The same with sends counted only: smaller, and just as right")
+def unicasts_sends() -> Run:
+    """q1 is the first message of q, and has the vector of its first sending. r waits for p1 as
+    before: what is asked is whether r's count of p has reached 1, which only p1 can bring about.
+    Numbers that skip receipts and deliveries tell messages apart as well as those that do not."""
+    stage, seen = _chain(SchiperEggliSandozSends)
+    return stage.end(**seen, bytes_of_stamps=_codec_bytes(SchiperEggliSandozSends))
+
+
+def _codec_bytes(make: type[SchiperEggliSandoz], rounds: int = 90) -> int:
+    """Return the bytes of the stamp of the last of many unicasts, with 7 bits of a number a byte."""
+    network, stamp = Network([make(name, "pqr") for name in "pqr"]), None
+    for at in range(rounds):
+        network.send("pqr"[at % 3], b"", ["pqr"[(at + 1) % 3]])
+        stamp = network.under_way[-1].stamp if network.under_way else stamp
+        network.bring_all()
+    return len(CODEC.encode(stamp))

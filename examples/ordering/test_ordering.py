@@ -65,7 +65,16 @@ SHOWN = {
     "advance": Shown({"s": "q1 s1 r1 p1"}, {"fifo"}),
     "paths": Shown({"r": "p1 q1 p2"}, {"fifo", "causal"}, {"apart": 2, "joined": 1}),
     "latecomer": Shown({"p": "p1 q1 s1", "s": "q1 s1"}, ALL),
-    "unicasts": Shown({"r": "p1 q1"}, ALL, {"waited": ["q1"]}),
+    "unicasts": Shown(
+        {"r": "p1 q1"},
+        ALL,
+        {"waited": ["q1"], "vector_of_q1": {"p": 2, "q": 3, "r": 0}, "bytes_of_stamps": 47},
+    ),
+    "unicasts-sends": Shown(
+        {"r": "p1 q1"},
+        ALL,
+        {"waited": ["q1"], "vector_of_q1": {"p": 2, "q": 1, "r": 0}, "bytes_of_stamps": 41},
+    ),
     "causal-not-total": Shown({"r": "p1 q1", "s": "q1 p1"}, {"fifo", "causal"}),
     "total-not-causal": Shown(dict.fromkeys("pqr", "q2 q1"), {"total"}),
     "sender-sequencer": Shown(dict.fromkeys("pqr", "q1 q2"), ALL, {"waited": ["q2"]}),

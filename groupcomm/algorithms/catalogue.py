@@ -14,7 +14,10 @@ from groupcomm.algorithms.message_history import CompressedHistory, MessageHisto
 from groupcomm.algorithms.pair_numbers import PairNumbers
 from groupcomm.algorithms.process import Process
 from groupcomm.algorithms.real_time import RealTime
-from groupcomm.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
+from groupcomm.algorithms.schiper_eggli_sandoz import (
+    SchiperEggliSandoz,
+    SchiperEggliSandozSends,
+)
 from groupcomm.algorithms.sequencer import SenderSequencer, Sequencer
 from groupcomm.algorithms.site_horizons import SiteHorizons
 from groupcomm.algorithms.token_ring import TokenRing
@@ -64,6 +67,7 @@ _ENTRIES: Final = (
     Entry(type=VectorPaths),
     Entry(type=VectorSession, note="members stay"),
     Entry(type=SchiperEggliSandoz, note="for any destinations: here all of them"),
+    Entry(type=SchiperEggliSandozSends, note="counts sends only, else the same"),
     Entry(type=LamportClocks, note="clocks alone order no deliveries"),
     Entry(type=AcknowledgedStamps, note="over channels that keep their order"),
     Entry(type=Sequencer),

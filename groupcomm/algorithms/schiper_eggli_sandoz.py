@@ -4,10 +4,18 @@ Source: A. Schiper, J. Eggli, A. Sandoz, "A New Algorithm to Implement Causal Or
 LNCS 392. It keeps causal order, so FIFO order too, for any destinations over any channels. Its
 stamps have at most a vector for each member.
 
-Each process keeps its vector, and for each other process the vector of the latest messages that it
-knows to have been sent there. A message carries both; after that, its own vector is noted for its
-destinations. A receiver waits until its vector has reached the one that is noted for it, then
-raises all that it keeps to what came.
+Each process keeps its vector, and a buffer of pairs (process, vector): for each other process the
+vector of the latest messages that it knows to have been sent there. The vector counts *all* events:
+a process counts itself up as it sends, as it receives and as it delivers. A message carries its
+sender's vector and whole buffer; after that, the vector is noted in the buffer for the message's
+destinations. A receiver delivers if the buffer that came has no vector for itself, or one that its
+own vector has reached. Then it raises its vector and its buffer to the maximum of both, and looks
+again at what it holds back.
+
+`SchiperEggliSandozSends` counts sends only. The rule asks no more of a count than that it tells
+apart the messages of its process, which a number that skips receives does as well: both deliver the
+same messages at the same times. Counts of sends are smaller, and so are stamps that use few bytes
+for small numbers; vectors of all events compare any two events, not only two messages.
 
 The paper sends to one process. A multicast here is one message with one stamp for all, so a
 receiver also notes that it went to the other destinations: the stamp, made before, cannot say so.
@@ -17,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from groupcomm.algorithms.buffering import Buffering, Received
-from groupcomm.algorithms.process import Name, Order, Step
+from groupcomm.algorithms.process import Name, Order, Packet, Step
 from groupcomm.clocks.vector import Relation, VectorClock
 
 
@@ -25,7 +33,7 @@ class SentStamp(NamedTuple):
     """What a message carries.
 
     Attributes:
-        clock: messages that were sent by each process, as its sender knows of them, this included.
+        clock: events of each process, as its sender knows of them, this sending included.
         sent_to: by process, the clock that it must have reached before it delivers this message.
     """
 
@@ -38,7 +46,7 @@ class SentStamp(NamedTuple):
 
 
 class SchiperEggliSandoz(Buffering):
-    """Unicast, multicast and broadcast, mixed at will."""
+    """Unicast, multicast and broadcast, mixed at will; counts all events."""
 
     claims = frozenset({Order.FIFO, Order.CAUSAL})
 
@@ -55,7 +63,18 @@ class SchiperEggliSandoz(Buffering):
         for name in message.destinations:
             self._note(name, stamp.clock)
         own = (message,) if self.me in message.destinations else ()
+        if own:
+            self._count_event()
         return Step(self._fan_out(message, stamp, message.destinations), own)
+
+    def receive(self, packet: Packet) -> Step:
+        """See `Buffering.receive`."""
+        self._count_event()
+        return super().receive(packet)
+
+    def _count_event(self) -> None:
+        """Count a receipt or a delivery."""
+        self._clock.tick(self.me)
 
     def _is_next(self, received: Received) -> bool:
         awaited = received.stamp.sent_to.get(self.me)
@@ -68,6 +87,7 @@ class SchiperEggliSandoz(Buffering):
         for name in message.destinations:
             self._note(name, stamp.clock)
         self._clock.merge(stamp.clock)
+        self._count_event()
 
     def _note(self, name: Name, clock: VectorClock[Name]) -> None:
         """Raise what was sent to another process; clocks in stamps are never changed."""
@@ -77,3 +97,10 @@ class SchiperEggliSandoz(Buffering):
         if name in self._sent_to:
             noted.merge(self._sent_to[name])
         self._sent_to[name] = noted
+
+
+class SchiperEggliSandozSends(SchiperEggliSandoz):
+    """The same with counts of sends only, which are smaller."""
+
+    def _count_event(self) -> None:
+        """Leave receipts and deliveries uncounted."""

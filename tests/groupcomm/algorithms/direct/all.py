@@ -10,7 +10,10 @@ from groupcomm.algorithms.message_history import CompressedHistory, MessageHisto
 from groupcomm.algorithms.pair_numbers import PairNumbers
 from groupcomm.algorithms.process import Process
 from groupcomm.algorithms.real_time import RealTime
-from groupcomm.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
+from groupcomm.algorithms.schiper_eggli_sandoz import (
+    SchiperEggliSandoz,
+    SchiperEggliSandozSends,
+)
 from groupcomm.algorithms.sequencer import SenderSequencer, Sequencer
 from groupcomm.algorithms.site_horizons import SiteHorizons
 from groupcomm.algorithms.token_ring import TokenRing
@@ -33,6 +36,7 @@ ALGORITHMS: tuple[type[Process], ...] = (
     VectorPaths,
     VectorSession,
     SchiperEggliSandoz,
+    SchiperEggliSandozSends,
     LamportClocks,
     AcknowledgedStamps,
     Sequencer,
