@@ -50,7 +50,8 @@ def cells_of(row: Row) -> list[str]:
 
 
 def _how(row: Row) -> str:
-    missing = f"{row.missing} deliveries are MISSING" if row.missing else ""
+    word = "missing" if row.entry.loses else "MISSING"
+    missing = f"{row.missing} deliveries are {word}" if row.missing else ""
     return "; ".join(filter(None, (missing, row.entry.note)))
 
 
@@ -96,7 +97,7 @@ def claims_of(entry: Entry) -> str:
 def page_of(rows: Sequence[Row], load: Load) -> Page:
     """All of it."""
     wrong = [row.entry.name for row in rows if row.is_wrong]
-    verdict = "Each algorithm has kept what it claims, and nothing is missing."
+    verdict = "Each algorithm has kept what it claims, and none has lost what its rule delivers."
     if wrong:
         verdict = f"Wrong: {', '.join(wrong)}"
     return Page(

@@ -7,7 +7,7 @@ from examples.ordering.story import Run, story
 from groupcomm.algorithms.direct.datagrams import CODEC
 from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.global_id import GlobalId
-from groupcomm.algorithms.last_sender import LastSender
+from groupcomm.algorithms.last_sender import LastSender, LastSenderSame
 from groupcomm.algorithms.message_history import CompressedHistory, MessageHistory
 from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.process import Name, Order
@@ -17,8 +17,8 @@ from groupcomm.algorithms.schiper_eggli_sandoz import (
     SchiperEggliSandozSends,
 )
 from groupcomm.algorithms.vector import Vector
-from groupcomm.algorithms.vector_choices import VectorAdvancing
-from groupcomm.algorithms.vector_paths import VectorPaths
+from groupcomm.algorithms.vector_choices import VectorAdvancing, VectorNotUpdating, VectorUpdating
+from groupcomm.algorithms.vector_paths import VectorPaths, VectorTree
 from groupcomm.algorithms.vector_session import VectorSession
 from groupcomm.clocks.vector import VectorClock
 
@@ -132,6 +132,22 @@ def two_causes() -> Run:
     return stage.end()
 
 
+@story("same-as", "The last sender, asked for the same count: what is never delivered")
+def same_as() -> Run:
+    """q answers p1, and its stamp names p and the count 1. r has p1 and p2 when the answer comes:
+    its count of p is 2, which is not the same as 1. The answer waits for ever; with "as high at
+    least", the form in use, it is delivered at once."""
+    stage = Stage(LastSenderSame, "pqr")
+    cause = stage.send("p")
+    stage.bring(cause, "q")
+    answer = stage.send("q")
+    stage.bring(cause, "r")
+    stage.bring(stage.send("p"), "r")
+    stage.bring(answer, "r", "p")
+    stage.rest()
+    return stage.end(waited=stage.waiting("r"))
+
+
 @story("vector", "Vector stamps: an effect waits for its causes")
 def vector() -> Run:
     """The same network as at first: r buffers the answer, as its count of p is one below the
@@ -187,6 +203,55 @@ def advance() -> Run:
     stage.bring(third, "p", "q", "r")
     stage.bring(cause, "s")
     return stage.end()
+
+
+def _beside(make: type[Vector], follower: Name) -> Stage:
+    """r has p1 and then q1, which is concurrent; p1 and q1 come to s, and the follower has one."""
+    stage = Stage(make, "pqrst")
+    one, other = stage.send("p"), stage.send("q")
+    stage.bring(one, "r")
+    stage.bring(other, "r")
+    stage.bring(one, "s")
+    stage.bring(other, "s")
+    stage.bring(one if follower == "p" else other, "t")
+    stage.bring(stage.send("s"), "r")
+    stage.bring(stage.send("t"), "r")
+    return stage
+
+
+@story("update-stamp", "A concurrent message: delivered at once, and the stamp updated")
+def update_stamp() -> Run:
+    """r delivers q1 at once, and compares with the stamp of q1 from now on. s1 follows p1, too, and
+    r's stamp knows of no p1 any more: s1 is never processed. t1 follows q1 alone, and is next."""
+    stage = _beside(VectorUpdating, "q")
+    return stage.end(waited=stage.waiting("r"))
+
+
+@story("keep-stamp", "A concurrent message: delivered at once, and the stamp not updated")
+def keep_stamp() -> Run:
+    """r delivers q1 at once, and goes on comparing with the stamp of p1. s1 follows q1, too, which
+    r's stamp will never know of: s1 is never processed. t1 follows p1 alone, and is next."""
+    stage = _beside(VectorNotUpdating, "p")
+    return stage.end(waited=stage.waiting("r"))
+
+
+@story("path-tree", "A concurrent message: a copy of the stamp and a new buffer", Order.CAUSAL)
+def path_tree() -> Run:
+    """r has p1 when q2 comes, which follows no stamp of r: r makes a copy and a new buffer, and
+    delivers q2 at once, flagged as concurrent, though its cause q1 is missing. Nothing is lost:
+    q1 is delivered when it comes, behind its effect; p2 is next on the first path."""
+    stage = Stage(VectorTree, "pqr")
+    one = stage.send("p")
+    first, second = stage.send("q"), stage.send("q")
+    stage.bring(one, "r")
+    stage.bring(second, "r")
+    stage.bring(stage.send("p"), "r")
+    stage.bring(first, "r")
+    process = stage.network.processes["r"]
+    assert isinstance(process, VectorTree)
+    return stage.end(
+        flagged=[str(message) for message in process.flagged], paths=len(process.paths)
+    )
 
 
 @story("paths", "A concurrent message: a path of its own")
@@ -259,7 +324,7 @@ def unicasts_sends() -> Run:
 
 
 def _codec_bytes(make: type[SchiperEggliSandoz], rounds: int = 90) -> int:
-    """Return the bytes of the stamp of the last of many unicasts, with 7 bits of a number a byte."""
+    """Return the bytes of the last stamp of many, in datagrams: 7 bits of a number a byte."""
     network, stamp = Network([make(name, "pqr") for name in "pqr"]), None
     for at in range(rounds):
         network.send("pqr"[at % 3], b"", ["pqr"[(at + 1) % 3]])

@@ -59,10 +59,18 @@ SHOWN = {
     ),
     "one-number": Shown({"r": "p1 q1", "s": "q1 p1"}, {"fifo", "causal"}),
     "two-causes": Shown({"q": "q1 r1 p1", "r": "p1 q1 r1"}, {"fifo"}),
+    "same-as": Shown({"q": "p1 q1 p2", "r": "p1 p2"}, ALL, {"waited": ["q1"]}),
     "vector": Shown({"r": "p1 q1"}, ALL),
     "vector-two-causes": Shown({"q": "q1 p1 r1"}, {"fifo", "causal"}, {"waited": ["r1"]}),
     "live-vector": Shown({"p": "p1 p2"}, ALL, {"waited": ["p1", "p2"]}),
     "advance": Shown({"s": "q1 s1 r1 p1"}, {"fifo"}),
+    "update-stamp": Shown(
+        {"r": "p1 q1 t1", "s": "p1 q1 s1 t1"}, {"fifo", "causal"}, {"waited": ["s1"]}
+    ),
+    "keep-stamp": Shown(
+        {"r": "p1 q1 t1", "s": "p1 q1 s1 t1"}, {"fifo", "causal"}, {"waited": ["s1"]}
+    ),
+    "path-tree": Shown({"r": "p1 q2 p2 q1"}, set(), {"flagged": ["q2", "q1"], "paths": 3}),
     "paths": Shown({"r": "p1 q1 p2"}, {"fifo", "causal"}, {"apart": 2, "joined": 1}),
     "latecomer": Shown({"p": "p1 q1 s1", "s": "q1 s1"}, ALL),
     "unicasts": Shown(

@@ -9,7 +9,7 @@ from groupcomm.algorithms.bus1.process import Bus1
 from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.global_id import GlobalId, GlobalIdOrError
 from groupcomm.algorithms.lamport_clocks import LamportClocks
-from groupcomm.algorithms.last_sender import LastSender
+from groupcomm.algorithms.last_sender import LastSender, LastSenderSame
 from groupcomm.algorithms.message_history import CompressedHistory, MessageHistory
 from groupcomm.algorithms.pair_numbers import PairNumbers
 from groupcomm.algorithms.process import Process
@@ -22,8 +22,13 @@ from groupcomm.algorithms.sequencer import SenderSequencer, Sequencer
 from groupcomm.algorithms.site_horizons import SiteHorizons
 from groupcomm.algorithms.token_ring import TokenRing
 from groupcomm.algorithms.vector import Vector
-from groupcomm.algorithms.vector_choices import VectorAdvancing, VectorOrError, VectorStaying
-from groupcomm.algorithms.vector_paths import VectorPaths
+from groupcomm.algorithms.vector_choices import (
+    VectorAdvancing,
+    VectorNotUpdating,
+    VectorOrError,
+    VectorUpdating,
+)
+from groupcomm.algorithms.vector_paths import VectorPaths, VectorTree
 from groupcomm.algorithms.vector_session import VectorSession
 
 
@@ -35,11 +40,13 @@ class Entry:
         type: its class.
         in_turn: it refuses concurrent messages for good, so a user sends only after having
             delivered all that was sent.
+        loses: some messages are never delivered where others are concurrent, as its rule has it.
         note: how it is run, if that is not plain.
     """
 
     type: type[Process]
     in_turn: bool = False
+    loses: bool = False
     note: str = ""
 
     @property
@@ -60,10 +67,13 @@ _ENTRIES: Final = (
     Entry(type=GlobalId),
     Entry(type=GlobalIdOrError, in_turn=True, note=_TURNS),
     Entry(type=LastSender),
+    Entry(type=LastSenderSame, loses=True, note="never delivered: what others were quicker than"),
     Entry(type=Vector),
     Entry(type=VectorOrError, in_turn=True, note=_TURNS),
-    Entry(type=VectorStaying),
+    Entry(type=VectorUpdating, loses=True, note="never delivered: what follows earlier messages"),
+    Entry(type=VectorNotUpdating, loses=True, note="never delivered: what follows concurrent ones"),
     Entry(type=VectorAdvancing),
+    Entry(type=VectorTree),
     Entry(type=VectorPaths),
     Entry(type=VectorSession, note="members stay"),
     Entry(type=SchiperEggliSandoz, note="for any destinations: here all of them"),

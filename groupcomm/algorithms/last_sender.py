@@ -7,8 +7,9 @@ the other. Broadcasts only; over any channels.
 
 Each process counts what it has delivered of each sender. A stamp is the sender of the message that
 its own sender delivered last, and that count of it; own messages are delivered, too, when they are
-sent. A receiver waits until its own count of that sender is as high. To ask for an equal count
-would be too much: a receiver that is ahead would wait for ever.
+sent. By the source's rule a receiver delivers if the count that came is *the same as* its own count
+of that sender (`LastSenderSame`). Then a receiver that is ahead holds the message back for ever. So
+the form in use asks whether its own count is as high at least (`LastSender`).
 """
 
 from collections.abc import Iterable
@@ -71,3 +72,11 @@ class LastSender(Buffering):
     def _deliver_from(self, sender: Name) -> None:
         self._counts[sender] += 1
         self._last = sender
+
+
+class LastSenderSame(LastSender):
+    """Asks for the same count: what comes after its cause was followed is never delivered."""
+
+    def _is_next(self, received: Received) -> bool:
+        stamp: CauseStamp = received.stamp
+        return self._counts.get(stamp.cause, 0) == stamp.cause_number

@@ -1,26 +1,34 @@
 """What else one can do about a concurrent message than Birman, Schiper and Stephenson do.
 
 Their rule (`vector`) needs no choice. These take a stricter view: what is delivered is one path on
-which every message may have caused the next, and the vector is that of the last message on it. A
-message is then
+which every message may have caused the next, and the *stamp* that arrivals are compared with is
+that of the last message on it, with the process's own count. A message is then
 
-- next, if it is one above the vector in its sender's count, and equal in all others;
+- next, if it is one above the stamp in its sender's count, and equal in all others;
 - later, if it is above in all else: it waits;
-- concurrent, if neither vector is below the other: it is beside the path.
+- concurrent, if neither is below the other: it is beside the path.
 
-An error for it keeps every order. To deliver it at once loses no message, but keeps no order: its
-own causes may still be under way. If the vector then advances to both, what is sent next names both
-as causes, and waits for them. If it does not, what is sent next names the path alone, and overtakes
-what was beside it. `vector_paths` keeps all paths.
+An error for it keeps every order. To deliver it at once, flagged as concurrent, keeps none, since
+its own causes may still be under way; and what it does to the stamp decides what is lost:
+
+- The stamp is updated, to that of the concurrent message. Later messages that follow the *previous*
+  ones name a count that the stamp has not, and are not processed.
+- It is not updated. Later messages that follow *this* one are not processed, for the same reason.
+- It advances to the maximum of both, which the source does not consider. Nothing is lost; a message
+  comes before its cause all the same.
+
+What a process sends carries the truth: its own count, and the counts of all that it has delivered.
+`vector_paths` keeps all paths.
 """
 
 from abc import abstractmethod
+from collections.abc import Iterable
 
 from groupcomm.algorithms.buffering import Received
 from groupcomm.algorithms.concurrency import ConcurrentMessage
-from groupcomm.algorithms.process import Order, Packet, Step
+from groupcomm.algorithms.process import Message, Name, Order, Packet, Step
 from groupcomm.algorithms.vector import Vector
-from groupcomm.clocks.vector import Relation
+from groupcomm.clocks.vector import Relation, VectorClock
 
 
 class VectorOrError(Vector):
@@ -43,35 +51,76 @@ class VectorOrError(Vector):
 
 
 class _AtOnce(Vector):
-    """Delivers whatever is not later than its path."""
+    """Delivers at once whatever is not later than its path.
+
+    Attributes:
+        flagged: messages that were delivered as concurrent, in the order of their delivery.
+        stamp: that arrivals are compared with.
+    """
 
     claims = frozenset[Order]()
 
+    def __init__(self, me: Name, members: Iterable[Name]) -> None:
+        super().__init__(me, members)
+        self.flagged: list[Message] = []
+        self.stamp = VectorClock(self.members)
+
+    def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
+        """See `Vector.send`."""
+        step = super().send(data, destinations)
+        self.stamp.tick(self.me)
+        return step
+
+    def receive(self, packet: Packet) -> Step:
+        """Deliver a message that is not later at once, and then what is next in the buffer."""
+        assert packet.message is not None
+        if packet.stamp.compare(self.stamp) is Relation.AFTER:
+            return super().receive(packet)
+        self._count(Received(packet.message, packet.stamp))
+        return Step(deliveries=(packet.message, *self._take_next()))
+
     def _is_next(self, received: Received) -> bool:
-        later = received.stamp.compare(self._clock) is Relation.AFTER
-        return not later or super()._is_next(received)
+        return self.stamp.deliverable(received.stamp, received.message.sender)
 
     def _count(self, received: Received) -> None:
-        if received.stamp.compare(self._clock) is Relation.AFTER:
-            super()._count(received)
-        else:
-            self._trace.concurrent(received.message.id)
-            self._count_beside(received)
+        match received.stamp.compare(self.stamp):
+            case Relation.AFTER:
+                self.stamp.tick(received.message.sender)
+            case Relation.CONCURRENT:
+                self._trace.concurrent(received.message.id)
+                self.flagged.append(received.message)
+                self._pass_beside(received.stamp)
+        self._clock.merge(received.stamp)
 
     @abstractmethod
-    def _count_beside(self, received: Received) -> None:
-        """Note that a message is delivered that is beside the path."""
+    def _pass_beside(self, other: VectorClock[Name]) -> None:
+        """Change the stamp, or do not, for a concurrent message with another one."""
 
 
-class VectorStaying(_AtOnce):
-    """Delivers a concurrent message at once, and does not advance."""
+class VectorUpdating(_AtOnce):
+    """Updates the stamp: what follows the previous messages is not processed any more."""
 
-    def _count_beside(self, received: Received) -> None:
-        """The path goes on as if it had not come."""
+    def _pass_beside(self, other: VectorClock[Name]) -> None:
+        own = self.stamp[self.me]
+        self.stamp = other.copy()
+        for _ in range(own - other[self.me]):
+            self.stamp.tick(self.me)
+
+
+class VectorNotUpdating(_AtOnce):
+    """Does not update the stamp: what follows the concurrent message is not processed."""
+
+    def _pass_beside(self, other: VectorClock[Name]) -> None:
+        """Go on as if it had not come."""
 
 
 class VectorAdvancing(_AtOnce):
-    """Delivers a concurrent message at once, and advances to what both have."""
+    """Advances the stamp to the maximum of both: all is processed, at times before its cause."""
 
-    def _count_beside(self, received: Received) -> None:
-        self._clock.merge(received.stamp)
+    def _pass_beside(self, other: VectorClock[Name]) -> None:
+        self.stamp.merge(other)
+
+    def _is_next(self, received: Received) -> bool:
+        """Take also what the stamp has passed while it was in the buffer."""
+        later = received.stamp.compare(self.stamp) is Relation.AFTER
+        return not later or super()._is_next(received)

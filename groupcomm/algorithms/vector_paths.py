@@ -1,24 +1,31 @@
 """Concurrent messages as paths that part and join: a vector and a buffer for the end of each.
 
-An extension of `vector` by the choice that loses nothing: a message that follows none of the paths
-opens one of its own. A message follows a path if the vector of the path's end is below its own. If
-it follows several, its sender had delivered the ends of all of them, and it joins them into one; so
-does every message that is sent here. A message that must wait does so in the buffer of a path that
-it follows, or of the one that it opens: that starts with a copy of the vector as far as the message
-has it, where the two parted.
+A message follows a path if the vector of the path's end is below its own. It is put into the buffer
+of the first path that it follows. If it follows several, its sender had delivered the ends of all
+of them, and it joins them into one; so does every message that is sent here.
 
-What is delivered, and when, is as with `vector`: a message waits for its causes on all paths. What
-the paths add is to know what is concurrent now: messages at the ends of two paths are.
+`VectorTree` is the path tree as its source tells it: a message that follows no path makes a copy of
+the stamp and a new buffer, and is delivered at once, flagged as concurrent, also if a cause of it
+is missing. So nothing is lost, and a message may come before its cause.
+
+`VectorPaths` is an extension that keeps causal order: such a message opens a path, and waits there
+for its causes on all paths. The new path starts with a copy of the vector as far as the message has
+it, where the two parted. What is delivered, and when, is as with `vector`; the paths add the
+knowledge of what is concurrent now: messages at the ends of two paths are.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 import attrs
 
 from groupcomm.algorithms.buffering import Received
-from groupcomm.algorithms.process import Message, Name, Packet, Step
+from groupcomm.algorithms.process import Message, Name, Order, Packet, Step
 from groupcomm.algorithms.vector import Vector
 from groupcomm.clocks.vector import Relation, VectorClock
+
+
+_BEYOND: Final = Relation.AFTER, Relation.CONCURRENT
 
 
 @attrs.define
@@ -97,3 +104,65 @@ class VectorPaths(Vector):
         joined = Path(stamp, [received for path in before for received in path.buffer])
         self.paths = [path for path in self.paths if path not in before]
         self.paths.append(joined)
+
+
+class VectorTree(VectorPaths):
+    """The path tree: what follows no path is delivered at once.
+
+    Attributes:
+        flagged: messages that were delivered as concurrent, in the order of their delivery.
+    """
+
+    claims = frozenset[Order]()
+
+    def __init__(self, me: Name, members: Iterable[Name]) -> None:
+        super().__init__(me, members)
+        self.flagged: list[Message] = []
+
+    def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
+        """See `Vector.send`; what waited, and is concurrent with this message, is delivered."""
+        step = Vector.send(self, data, destinations)
+        beside = self._end_with(self._clock.copy())
+        return Step(step.packets, (*step.deliveries, *self._arrive(beside)))
+
+    def receive(self, packet: Packet) -> Step:
+        """Put it into the buffer of a path, or deliver it at once; deliver what is next now."""
+        assert packet.message is not None
+        delivered = self._arrive([Received(packet.message, packet.stamp)])
+        while (found := self._next_on_any_path()) is not None:
+            delivered += self._deliver(found)
+        return Step(deliveries=tuple(delivered))
+
+    def _arrive(self, arrived: Iterable[Received]) -> list[Message]:
+        """Put messages where they belong; return those that are delivered at once."""
+        delivered = []
+        for received in arrived:
+            path = next((path for path in self.paths if path.leads_to(received.stamp)), None)
+            if path is not None:
+                path.buffer.append(received)
+            else:
+                self._flag(received.message)
+                delivered += self._deliver(received)
+        return delivered
+
+    def _deliver(self, received: Received) -> list[Message]:
+        """Return a message, and those that are concurrent with it and waited for others."""
+        self._clock.merge(received.stamp)
+        return [received.message, *self._arrive(self._end_with(received.stamp))]
+
+    def _flag(self, message: Message) -> None:
+        self.flagged.append(message)
+        self._trace.concurrent(message.id)
+        self._trace.copied(message.id, len(self.paths) + 1)
+
+    def _end_with(self, stamp: VectorClock[Name]) -> list[Received]:
+        """End paths with a stamp; return what was buffered on them and does not follow it."""
+        self._append(stamp)
+        end = self.paths[-1]
+        beside = [received for received in end.buffer if not end.leads_to(received.stamp)]
+        end.buffer = [received for received in end.buffer if end.leads_to(received.stamp)]
+        return beside
+
+    def _is_next(self, received: Received) -> bool:
+        """Take also a late cause, which the vector has passed with an effect of it."""
+        return super()._is_next(received) or received.stamp.compare(self._clock) not in _BEYOND

@@ -119,8 +119,8 @@ class Row:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it broke a promise, or has lost something."""
-        return bool(self.broken or self.missing)
+        """Whether it broke a promise, or has lost something that its rule does not lose."""
+        return bool(self.broken or (self.missing and not self.entry.loses))
 
     def as_json(self) -> dict[str, Any]:
         """Everything, as JSON."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from hypothesis import given
 
-from groupcomm.algorithms.last_sender import CauseStamp, LastSender
+from groupcomm.algorithms.last_sender import CauseStamp, LastSender, LastSenderSame
 from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.process import Name, Order, Step
 from tests.groupcomm.algorithms.counterexample import Steps, counterexample
@@ -47,6 +47,24 @@ def test_the_cause_that_is_not_named_comes_late() -> None:
     network.bring(effect)
     network.bring(p_to_q)
     assert [str(message) for message in network.history.delivered["q"]] == ["q1", "r1", "p1"]
+
+
+def test_the_same_count_holds_back_for_ever_what_comes_to_a_receiver_that_is_ahead() -> None:
+    """The run that tells the two rules apart: r has p1 and p2 when q's answer to p1 comes."""
+    waiting = {}
+    for make in (LastSender, LastSenderSame):
+        network = Network(make(name, "pqr") for name in "pqr")
+        network.send("p", b"")
+        network.bring(network.under_way[0])
+        network.send("q", b"")
+        network.send("p", b"")
+        for sender in "ppq":
+            network.bring(
+                next(packet for packet in network.under_way if packet[:2] == (sender, "r"))
+            )
+        network.bring_all()
+        waiting[make] = [str(message) for message in network.processes["r"].waiting]
+    assert waiting == {LastSender: [], LastSenderSame: ["q1"]}
 
 
 def test_what_names_the_same_cause_is_concurrent() -> None:

@@ -7,8 +7,13 @@ from groupcomm.algorithms.concurrency import ConcurrentMessage
 from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.process import Order
 from groupcomm.algorithms.vector import Vector
-from groupcomm.algorithms.vector_choices import VectorAdvancing, VectorOrError, VectorStaying
-from groupcomm.algorithms.vector_paths import VectorPaths
+from groupcomm.algorithms.vector_choices import (
+    VectorAdvancing,
+    VectorNotUpdating,
+    VectorOrError,
+    VectorUpdating,
+)
+from groupcomm.algorithms.vector_paths import VectorPaths, VectorTree
 from tests.groupcomm.algorithms.counterexample import Steps, counterexample
 from tests.groupcomm.algorithms.schedules import assert_keeps, play, schedules
 from tests.groupcomm.algorithms.turns import (
@@ -17,8 +22,10 @@ from tests.groupcomm.algorithms.turns import (
     play_in_turn,
 )
 
+CHOICES = [VectorUpdating, VectorNotUpdating, VectorAdvancing]
 
-@pytest.mark.parametrize("make", [VectorOrError, VectorStaying, VectorAdvancing, VectorPaths])
+
+@pytest.mark.parametrize("make", [VectorOrError, *CHOICES, VectorPaths, VectorTree])
 @given(steps=schedules)
 def test_in_turn_all_keep_all_orders(make: type[Vector], steps: Steps) -> None:
     network = play_in_turn(make, steps)
@@ -37,35 +44,98 @@ def test_an_error_is_raised_where_messages_are_concurrent_and_only_there(steps: 
         assert_keeps(play(VectorOrError, steps), VectorOrError.claims)
 
 
-@pytest.mark.parametrize("make", [VectorAdvancing, VectorStaying])
+@pytest.mark.parametrize("make", [VectorAdvancing, VectorTree])
 @given(steps=schedules)
 def test_delivered_at_once_nothing_is_lost(make: type[Vector], steps: Steps) -> None:
     assert_keeps(play(make, steps, processes=4), make.claims)
 
 
-@pytest.mark.parametrize("make", [VectorAdvancing, VectorStaying])
+@pytest.mark.parametrize("make", [*CHOICES, VectorTree])
 def test_delivered_at_once_a_message_comes_before_its_cause(make: type[Vector]) -> None:
     network = counterexample(lambda steps: play(make, steps), Order.CAUSAL)
     assert concurrent_pairs(network.history)
 
 
-@pytest.mark.parametrize(
-    ("make", "delivered"),
-    [(VectorAdvancing, ["p1", "q1", "r1"]), (VectorStaying, ["p1", "r1", "q1"])],
-)
-def test_what_does_not_advance_does_not_name_what_was_beside(
-    make: type[Vector], delivered: list[str]
-) -> None:
-    network = Network(make(name, "pqr") for name in "pqr")
+def beside_p1(make: type[Vector], follower: str) -> Network:
+    """r has p1, then the concurrent q1; then a message comes that follows one of them, or both.
+
+    s follows p1 alone, t follows q1 alone, u follows both.
+    """
+    network = Network(make(name, "pqrstu") for name in "pqrstu")
     network.send("p", b"")
     network.send("q", b"")
-    _, p_to_r, q_to_p, q_to_r = network.under_way
-    network.bring(p_to_r)
-    network.bring(q_to_r)  # beside p1
-    network.send("r", b"")
-    network.bring(next(packet for packet in network.under_way if packet[:2] == ("r", "p")))
-    network.bring(q_to_p)
-    assert [str(message) for message in network.history.delivered["p"]] == delivered
+    for sender, to in ("pr", "qr", "ps", "qt", "pu", "qu"):
+        network.bring(next(packet for packet in network.under_way if packet[:2] == (sender, to)))
+    network.send(follower, b"")
+    network.bring(next(packet for packet in network.under_way if packet[:2] == (follower, "r")))
+    return network
+
+
+def delivered_at_r(network: Network) -> list[str]:
+    return [str(message) for message in network.history.delivered["r"]]
+
+
+@pytest.mark.parametrize(
+    ("make", "follower", "processed"),
+    [
+        (VectorUpdating, "t", True),
+        (VectorUpdating, "u", False),  # it follows the previous message, too
+        (VectorNotUpdating, "s", True),
+        (VectorNotUpdating, "u", False),  # it follows the concurrent message, too
+        (VectorAdvancing, "u", True),
+        (VectorTree, "s", True),
+        (VectorTree, "t", True),
+        (VectorTree, "u", True),
+    ],
+)
+def test_what_a_choice_loses(make: type[Vector], follower: str, *, processed: bool) -> None:
+    network = beside_p1(make, follower)
+    assert delivered_at_r(network) == ["p1", "q1", *([f"{follower}1"] if processed else [])]
+    network.bring_all()
+    assert (f"{follower}1" in delivered_at_r(network)) is processed
+
+
+def test_a_concurrent_message_is_flagged() -> None:
+    for make in (*CHOICES, VectorTree):
+        r = beside_p1(make, "u").processes["r"]
+        assert isinstance(r, (VectorUpdating, VectorNotUpdating, VectorAdvancing, VectorTree))
+        assert [str(message) for message in r.flagged] == ["q1"]
+
+
+def test_the_tree_makes_a_copy_and_a_new_buffer_for_each_leaf() -> None:
+    network = Network(VectorTree(name, "pqr") for name in "pqr")
+    r = network.processes["r"]
+    assert isinstance(r, VectorTree)
+    for sender in "ppqq":
+        network.send(sender, b"")
+    p1, p2, q1, q2 = (packet for packet in network.under_way if packet.destination == "r")
+    for packet in (p1, q1):
+        network.bring(packet)
+    assert [dict(path.clock.items()) for path in r.paths] == [
+        {"p": 1, "q": 0, "r": 0},
+        {"p": 0, "q": 1, "r": 0},
+    ]
+    network.bring(q2)  # above the second leaf's stamp, and the next one there
+    network.bring(p2)
+    assert delivered_at_r(network) == ["p1", "q1", "q2", "p2"]
+    assert [str(message) for message in r.flagged] == ["q1"]
+
+
+def test_the_tree_delivers_a_concurrent_message_at_once_also_if_a_cause_is_missing() -> None:
+    network = Network(VectorTree(name, "pqr") for name in "pqr")
+    network.send("p", b"")
+    for _ in range(2):
+        network.send("q", b"")
+    r = network.processes["r"]
+    assert isinstance(r, VectorTree)
+    p1, q1, q2 = (packet for packet in network.under_way if packet.destination == "r")
+    network.bring(p1)
+    network.bring(q2)
+    assert delivered_at_r(network) == ["p1", "q2"]
+    network.bring(q1)
+    assert delivered_at_r(network) == ["p1", "q2", "q1"]
+    assert [str(message) for message in r.flagged] == ["q2", "q1"]
+    assert len(r.paths) == 3
 
 
 @given(schedules)

@@ -18,8 +18,8 @@ from groupcomm.algorithms.sequencer import SenderSequencer, Sequencer
 from groupcomm.algorithms.site_horizons import SiteHorizons
 from groupcomm.algorithms.token_ring import TokenRing
 from groupcomm.algorithms.vector import Vector
-from groupcomm.algorithms.vector_choices import VectorAdvancing, VectorStaying
-from groupcomm.algorithms.vector_paths import VectorPaths
+from groupcomm.algorithms.vector_choices import VectorAdvancing
+from groupcomm.algorithms.vector_paths import VectorPaths, VectorTree
 from groupcomm.algorithms.vector_session import VectorSession
 
 ALGORITHMS: tuple[type[Process], ...] = (
@@ -31,8 +31,8 @@ ALGORITHMS: tuple[type[Process], ...] = (
     GlobalId,
     LastSender,
     Vector,
-    VectorStaying,
     VectorAdvancing,
+    VectorTree,
     VectorPaths,
     VectorSession,
     SchiperEggliSandoz,
