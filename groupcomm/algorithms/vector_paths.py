@@ -24,7 +24,6 @@ from groupcomm.algorithms.process import Message, Name, Order, Packet, Step
 from groupcomm.algorithms.vector import Vector
 from groupcomm.clocks.vector import Relation, VectorClock
 
-
 _BEYOND: Final = Relation.AFTER, Relation.CONCURRENT
 
 
