@@ -17,7 +17,8 @@ SOURCES = sorted(
 DAEMON = [
     path
     for path in SOURCES
-    if path.is_relative_to(ROOT / "daemon") and path.name != "config_file.py"  # has none
+    if path.is_relative_to(ROOT / "daemon")
+    and path.name not in ("config_file.py", "daemon_config.py")  # they have none
 ]
 HOST = ROOT / "groupcomm" / "host"
 CORE = [

@@ -6,29 +6,32 @@ import logging
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
 import attrs
 import trio
 
-from groupcomm.config.start import Adoption
+from groupcomm.config.start import Adoption, Start
 from groupcomm.engine import Over
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.client_tables import tls_beside
-from groupcommd.config_file import DaemonConfig, read_config, through_relay
+from groupcommd.config_file import read_config, through_relay
 from groupcommd.credentials import read_tls_credentials
-from groupcommd.description import describe
-from groupcommd.descriptors import raise_limit
+from groupcommd.daemon_config import DaemonConfig, describe, impossible
 from groupcommd.logs import set_up_logs
-from groupcommd.memory import GarbageCollection, keep_memory
-from groupcommd.ready import tell_systemd
-from groupcommd.rule_check import impossible
-from groupcommd.service import LINGER_S, End, Service
+from groupcommd.process import (
+    GarbageCollection,
+    Watchdog,
+    notify_systemd,
+    raise_descriptor_limit,
+    retain_freed_memory,
+    retry_while_exhausted,
+)
+from groupcommd.service import LINGER_S, Service, ServiceEnd
 from groupcommd.sockets import Sockets
-from groupcommd.starting import count_start
-from groupcommd.state_dir import StateDir
-from groupcommd.watchdog import Watchdog
+from groupcommd.state_dir import StateDir, StateError
 
 FAILED, USAGE, CUT_SHORT = 1, 2, 3
 
@@ -106,8 +109,8 @@ def run(options: argparse.Namespace) -> int:
             print(f"groupcommd: {sentence}", file=sys.stderr)
         return 0
     set_up_logs(as_json=options.json_log, verbose=options.verbose)
-    keep_memory()
-    raise_limit()
+    retain_freed_memory()
+    raise_descriptor_limit()
     state = StateDir(config.state_dir)
     try:
         with Sockets(config) as sockets:
@@ -150,7 +153,7 @@ async def _serve(
         # Only now may others know that it is there: earlier a signal would have killed it.
         if options.ports_file is not None:
             sockets.write_ports(options.ports_file)
-        tell_systemd("READY=1")
+        notify_systemd("READY=1")
         adopt: Adoption | None = None
         while True:
             kept: list[int] = []
@@ -163,11 +166,11 @@ async def _serve(
                 nursery.start_soon(_collect_garbage)
                 end = await service.run()
                 nursery.cancel_scope.cancel()
-            if end is End.LOCKED_OUT:
+            if end is ServiceEnd.LOCKED_OUT:
                 raise ConfigError(str(service.locked_out))
             over = service.over
             assert over is not None, "a daemon that is not locked out ends by its core"
-            if end is not End.OUTDATED or service.leaves:
+            if end is not ServiceEnd.OUTDATED or service.leaves:
                 return _say_how_it_left(over, config)
             config = attrs.evolve(config, keys=over.keys, roll=over.roll)
             adopt = over.adopt
@@ -234,7 +237,7 @@ async def _obey(
 
 def _obey_one(service: Service, options: argparse.Namespace, number: int) -> None:
     if number in (signal.SIGTERM, signal.SIGINT):
-        tell_systemd("STOPPING=1")
+        notify_systemd("STOPPING=1")
         service.leave()
     elif number == signal.SIGUSR1:
         service.dump()
@@ -247,3 +250,73 @@ def _reload(service: Service, options: argparse.Namespace) -> None:
         service.reload(_configure(options))
     except (GroupCommError, OSError) as error:
         _log.error("the configuration is as before, the file is wrong: %s", error)
+
+
+_ENDS = (signal.SIGTERM, signal.SIGINT)
+
+
+async def count_start(
+    config: DaemonConfig,
+    state: StateDir,
+    adopt: Adoption | None,
+    signals: AsyncIterator[int],
+    kept: list[int],
+) -> Start | None:
+    """Return the start, counted on disk; None if a signal has ended the daemon before.
+
+    Args:
+        config: of the daemon.
+        state: its folder.
+        adopt: what others know of earlier starts.
+        signals: that come meanwhile; those that end the daemon are obeyed at once.
+        kept: takes all of them, to be obeyed once the daemon is there.
+
+    Raises:
+        StateError: the record is damaged or cannot be written.
+    """
+    found: list[Start | StateError] = []
+
+    async def count(over: trio.CancelScope) -> None:
+        begin = partial(state.begin, config.name, adopt)
+        try:
+            found.append(await retry_while_exhausted("the start", begin))
+        except StateError as error:
+            found.append(error)
+        over.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(count, nursery.cancel_scope)
+        nursery.start_soon(_end_on_signal, nursery.cancel_scope, signals, kept)
+        nursery.start_soon(_complain, config)
+    if not found:
+        _log.info("left before the disk had counted the start")
+        return None
+    if isinstance(found[0], StateError):
+        raise found[0]
+    return found[0]
+
+
+async def _end_on_signal(
+    over: trio.CancelScope, signals: AsyncIterator[int], kept: list[int]
+) -> None:
+    async for number in signals:
+        kept.append(number)
+        if number in _ENDS:
+            over.cancel()
+
+
+async def _complain(config: DaemonConfig) -> None:
+    """Say what is waited for, the less often the longer it takes."""
+    waited_s, wait_s = 0.0, config.disk_timeout_s
+    while True:
+        await trio.sleep(wait_s)
+        waited_s += wait_s
+        _log.error(
+            "state_dir %s: the disk has not answered for %g s (disk_timeout_s = %g); this start"
+            " has to be counted there before anything is sent: see to it with dmesg, mount and df",
+            config.state_dir,
+            waited_s,
+            config.disk_timeout_s,
+            extra={"state_dir": str(config.state_dir), "waits_s": waited_s},
+        )
+        wait_s = waited_s

@@ -4,11 +4,11 @@ docs/configuration.md has every key. Errors name the key, its value and the rule
 """
 
 import json
-import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final
+from urllib.parse import quote
 
 import attrs
 from cattrs import Converter, transform_error
@@ -27,12 +27,11 @@ from groupcomm.host.addresses import (
     runtime_folder,
     state_folder,
 )
+from groupcomm.host.key_file import make_common_key, read_key_file
 from groupcomm.host.private_files import open_unwritable
-from groupcomm.security.access import Access
-from groupcomm.security.identity import Credentials, Roll
+from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.quotas import Quotas
-from groupcomm.session.daemon_session import SessionLimits
+from groupcomm.security.layout import SUITE_AES_GCM, SUITE_IDENTITIES, SUITE_NONE
 from groupcommd.client_tables import (
     ClientsTable,
     RuleTable,
@@ -42,13 +41,13 @@ from groupcommd.client_tables import (
     read_tcp,
     read_tls,
 )
-from groupcommd.credentials import TlsConfig
-from groupcommd.protection import Written, read_protection
+from groupcommd.daemon_config import DEFAULT_DISK_TIMEOUT_S, DaemonConfig
+from groupcommd.identity_file import read_identity, read_roll
 from groupcommd.site_tables import (
     DEFAULT_PACKET_BYTES,
+    Addresses,
     LinkTable,
     SiteTable,
-    Where,
     advised_settings,
     link_delays_us,
     longest_delay_s,
@@ -59,12 +58,9 @@ from groupcommd.site_tables import (
 
 DEFAULT_NAME: Final = "local"
 
-DEFAULT_DISK_TIMEOUT_S: Final = 5.0
-"""A disk that is well answers in some milliseconds, one that is overloaded in a second or two."""
-
 
 @attrs.frozen(kw_only=True)
-class File:
+class ConfigFile:
     """The whole file as it is written."""
 
     cluster: str = "groupcomm"
@@ -86,74 +82,6 @@ class File:
     windows: dict[str, int] = attrs.field(factory=dict)
     clients: ClientsTable = attrs.field(factory=ClientsTable)
     access: list[RuleTable] = attrs.field(factory=list)
-
-
-@attrs.frozen(kw_only=True)
-class DaemonConfig:
-    """What a daemon is started with; all of it is checked.
-
-    Attributes:
-        name: of the daemon.
-        file: where its configuration was read; None without one.
-        core: settings of its core.
-        addresses: of all listed daemons, by name, with its own.
-        further: those on a second network, a third and so on, of daemons that have some.
-        multicast: reaches all daemons of its own site; None: each gets its own datagram.
-        keys: seal what it sends; None if it is insecure, or its first start makes them.
-        key_file: where they were read, and are written when daemons agree on others.
-        identity: its private key; None where daemons have no identities.
-        roll: whose identities count; None if `identity` is.
-        identities: the file where `roll` was read, and is written when a daemon is evicted.
-        limits: caps on sessions.
-        unix: path of the socket for local clients.
-        unix_for: who may connect there: "owner", "group" or "all".
-        tcp: address for clients of this host; None for none.
-        tls: how clients of other hosts connect; None: they do not.
-        quotas: of each principal.
-        access: who may do what.
-        state_dir: the folder of its restart count.
-        disk_timeout_s: a disk there that has not answered for so long is told of.
-        insecure: it may run without keys beyond loopback.
-        spin: it never sleeps, so that nothing has to wake it.
-        trace: the folder in which it traces what it does; None for no trace.
-    """
-
-    name: str
-    file: Path | None = None
-    core: CoreConfig
-    addresses: Mapping[str, Address]
-    further: Mapping[str, tuple[Address, ...]] = attrs.field(factory=dict)
-    multicast: Address | None = None
-    keys: KeyRing | None = attrs.field(default=None, repr=False)
-    key_file: Path | None = None
-    identity: bytes | None = attrs.field(default=None, repr=False)
-    roll: Roll | None = attrs.field(default=None, repr=False)
-    identities: Path | None = None
-    limits: SessionLimits = attrs.field(factory=SessionLimits)
-    unix: Path
-    unix_for: str = "owner"
-    tcp: Address | None = None
-    tls: TlsConfig | None = None
-    quotas: Quotas = attrs.field(factory=Quotas)
-    access: Access = attrs.field(factory=Access)
-    state_dir: Path
-    disk_timeout_s: float = DEFAULT_DISK_TIMEOUT_S
-    insecure: bool = False
-    spin: bool = False
-    trace: Path | None = None
-
-    @property
-    def credentials(self) -> Credentials | None:
-        """With which it proves which daemon it is; None where daemons have no identities."""
-        if self.identity is None or self.roll is None:
-            return None
-        return Credentials(self.identity, self.roll, os.urandom)
-
-    @property
-    def far(self) -> frozenset[str]:
-        """The names of the daemons of other sites."""
-        sites = self.core.sites
-        return frozenset(name for site in sites if self.name not in site for name in site)
 
 
 def read_config(
@@ -214,10 +142,10 @@ def read_config(
     return config
 
 
-def _load(path: Path | None) -> tuple[File, Path]:
+def _load(path: Path | None) -> tuple[ConfigFile, Path]:
     """Return what a file says, and the folder that paths in it are relative to."""
     if path is None:
-        return File(), Path()
+        return ConfigFile(), Path()
     with open_unwritable(path, "configuration") as stream:
         return _parse(path, stream), path.parent
 
@@ -279,13 +207,13 @@ def through_relay(config: DaemonConfig, path: Path) -> DaemonConfig:
     return attrs.evolve(config, addresses={**found, config.name: own}, further={}, multicast=None)
 
 
-def _parse_for_show(path: Path) -> File:
+def _parse_for_show(path: Path) -> ConfigFile:
     """Read a file for somebody who runs no daemon with it, so that it matters not whose it is."""
     with path.open("rb") as stream:
         return _parse(path, stream)
 
 
-def _parse(path: Path, stream: BinaryIO) -> File:
+def _parse(path: Path, stream: BinaryIO) -> ConfigFile:
     try:
         table = tomllib.load(stream)
     except tomllib.TOMLDecodeError as error:
@@ -297,10 +225,10 @@ def _parse(path: Path, stream: BinaryIO) -> File:
     converter.register_structure_hook(int, _strict(int))
     converter.register_structure_hook(str, _strict(str))
     converter.register_structure_hook(float, _number)
-    converter.register_structure_hook_func(lambda kind: kind == Where, _where)
+    converter.register_structure_hook_func(lambda kind: kind == Addresses, _where)
     converter.register_structure_hook_func(lambda kind: kind == Texts, _texts)
     try:
-        return converter.structure(table, File)
+        return converter.structure(table, ConfigFile)
     except BaseValidationError as error:
         first = transform_error(error, path="", format_exception=_in_words)[0]
         what, _, where = first.partition(" @ ")
@@ -324,7 +252,7 @@ def _strict(wanted: type) -> Any:
     return structure
 
 
-def _where(value: object, _: object) -> Where:
+def _where(value: object, _: object) -> Addresses:
     """An address, or a list of them."""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return value
@@ -350,7 +278,7 @@ def _number(value: object, _: object) -> float:
 
 
 def _core(
-    file: File, sites: Mapping[str, SiteTable], suite: int, advised: tuple[Setting, ...]
+    file: ConfigFile, sites: Mapping[str, SiteTable], suite: int, advised: tuple[Setting, ...]
 ) -> CoreConfig:
     if file.preset not in PRESETS:
         raise ConfigError(f"preset is {file.preset!r}; it must be one of {', '.join(PRESETS)}")
@@ -387,3 +315,100 @@ def _beyond(addresses: Iterable[tuple[str, Address]], multicast: Address | None)
         if not address.is_loopback:
             return f"{name} at {address}"
     return None if multicast is None else f"multicast at {multicast}"
+
+
+@attrs.frozen(kw_only=True)
+class Written:
+    """What a configuration says of it, as it is written."""
+
+    cluster: str
+    key_file: str | None
+    identity: str | None
+    identities: str | None
+    insecure: bool
+
+
+@attrs.frozen(kw_only=True)
+class Protection:
+    """What a daemon protects datagrams with.
+
+    Attributes:
+        suite: 0 to 2, see groupcomm/security.
+        key_file: where keys were read, and are written when daemons agree on others.
+        keys: in it; None in suite 0, and where a daemon's first start makes them.
+        identity: its private key; None where daemons have no identities.
+        identities: the file where `roll` was read, and is written when a daemon is evicted.
+        roll: whose identities count; None if `identity` is.
+    """
+
+    suite: int
+    key_file: Path | None = None
+    keys: KeyRing | None = attrs.field(default=None, repr=False)
+    identity: bytes | None = attrs.field(default=None, repr=False)
+    identities: Path | None = None
+    roll: Roll | None = None
+
+
+def read_protection(
+    written: Written, base: Path, *, beyond: str | None, make_key: bool
+) -> Protection:
+    """Read the files that a configuration names.
+
+    Args:
+        written: the configuration.
+        base: paths in it are relative to this folder.
+        beyond: what is beyond loopback, such as ``press at 10.0.0.1``; None if nothing is.
+        make_key: whether to make a key for the daemons of this host, if they need one.
+
+    Raises:
+        ConfigError: a file is missing, wrong, or open to others.
+        OSError: one cannot be read.
+    """
+    _check_pairs(written)
+    if written.key_file is None:
+        return _unnamed(written, beyond, make_key=make_key)
+    key_file, identity, identities = (
+        base / Path(text).expanduser() if text else None
+        for text in (written.key_file, written.identity, written.identities)
+    )
+    assert key_file is not None
+    return Protection(
+        suite=SUITE_AES_GCM if identity is None else SUITE_IDENTITIES,
+        key_file=key_file,
+        keys=read_key_file(key_file),
+        identity=read_identity(identity) if identity is not None else None,
+        identities=identities,
+        roll=read_roll(identities) if identities is not None else None,
+    )
+
+
+def _check_pairs(written: Written) -> None:
+    if bool(written.identity) != bool(written.identities):
+        there, missing = "identity", "identities"
+        if not written.identity:
+            there, missing = missing, there
+        raise ConfigError(f"{there} is set and {missing} is not: daemons need both, or neither")
+    if written.identity and not written.key_file:
+        raise ConfigError("identity is set and key_file is not: identities need both")
+
+
+def _unnamed(written: Written, beyond: str | None, *, make_key: bool) -> Protection:
+    """No key file is named: there is one for all daemons of this user on this host."""
+    if written.insecure:
+        return Protection(suite=SUITE_NONE)
+    if beyond is not None:
+        raise ConfigError(
+            f"key_file is missing, and {beyond} is beyond loopback: anybody there could join;"
+            " make a key with: groupcomm keygen, or set insecure = true"
+        )
+    path = state_folder() / f"{quote(written.cluster, safe='')}.key"
+    if make_key:
+        try:
+            make_common_key(path)
+        except OSError as error:
+            raise ConfigError(
+                f"no key can be made for the daemons of this host: {error}; name one as key_file,"
+                " or set insecure = true"
+            ) from None
+    keys = read_key_file(path) if path.exists() else None
+    return Protection(suite=SUITE_AES_GCM, key_file=path, keys=keys)

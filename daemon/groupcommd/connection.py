@@ -7,19 +7,33 @@ GREETING by CLOSING. Until it is OPEN a connection is half-open (see `Listener`)
 """
 
 import enum
-from typing import TYPE_CHECKING
 
+import attrs
 import trio
 
+from groupcomm.host.shown_certificate import ShownCertificate
+from groupcomm.host.tls_socket import AnySocket
 from groupcomm.wire.raw import Raw
 
-if TYPE_CHECKING:
-    from groupcomm.host.shown_certificate import ShownCertificate
-    from groupcomm.host.tls_socket import AnySocket
-    from groupcommd.listeners import AuthenticatedPeer
+
+@attrs.frozen
+class AuthenticatedPeer:
+    """A program whose principal is known.
+
+    Attributes:
+        socket: carries its session.
+        principal: the owner of the session.
+        received: bytes of the session that were read during authentication.
+        certificate: the certificate that the program has shown; None if it has shown none.
+    """
+
+    socket: AnySocket
+    principal: str
+    received: bytes = b""
+    certificate: ShownCertificate | None = None
 
 
-class State(enum.Enum):
+class ConnectionState(enum.Enum):
     """How far a connection is."""
 
     ADMITTING = enum.auto()  # the listener finds out whose it is; the core does not know it
@@ -60,34 +74,34 @@ class Connection:
         "writing",
     )
 
-    socket: "AnySocket"
+    socket: AnySocket
     principal: str
-    shown: "ShownCertificate | None"
+    shown: ShownCertificate | None
 
     def __init__(self, number: int, scope: trio.CancelScope) -> None:
         self.number = number
         self.scope = scope
         self.since = trio.current_time()
-        self.state = State.ADMITTING
+        self.state = ConnectionState.ADMITTING
         self.readable = True
         self.resumed: trio.Event | None = None
         self.pending: list[Raw] = []
         self.writing = False
 
-    def admit(self, peer: "AuthenticatedPeer") -> None:
+    def admit(self, peer: AuthenticatedPeer) -> None:
         """Enter GREETING: it is known whose it is."""
-        assert self.state is State.ADMITTING, self.state
+        assert self.state is ConnectionState.ADMITTING, self.state
         self.socket, self.principal, self.shown = peer.socket, peer.principal, peer.certificate
-        self.state = State.GREETING
+        self.state = ConnectionState.GREETING
 
     def greet(self) -> None:
         """Enter OPEN: the core has its HELLO."""
-        if self.state is State.GREETING:
-            self.state = State.OPEN
+        if self.state is ConnectionState.GREETING:
+            self.state = ConnectionState.OPEN
 
     def begin_end(self, linger_s: float) -> None:
         """Enter CLOSING: the core is done with it; it has so long to take what is its own."""
-        self.state = State.CLOSING
+        self.state = ConnectionState.CLOSING
         self.scope.deadline = trio.current_time() + linger_s
         self.read_on()
 

@@ -17,9 +17,9 @@ from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
 from groupcomm.host.key_file import agreed, change_key_file, read_key_file
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
-from groupcommd.descriptors import in_spite_of_exhaustion
 from groupcommd.identity_file import change_roll, read_roll, with_evicted
 from groupcommd.local_users import owners
+from groupcommd.process import retry_while_exhausted
 
 KNOWN: Final = "keys, keys reload, keys promote N, keys retire N [without-missing], keys evict NAME"
 
@@ -46,8 +46,8 @@ class KeyService:
         self._core = core
         self._path = path
         self._identities = identities
-        self._told: set[int] = set()  # keys that were said to be missing
-        self._told_lacked = False  # datagrams that prove nothing were told of
+        self._logged: set[int] = set()  # keys that were said to be missing
+        self._logged_unknown = False  # datagrams that prove nothing were told of
         self._alone = True  # never in a view with others
 
     # ---- commands ----
@@ -108,7 +108,7 @@ class KeyService:
         assert self._path is not None
         try:
             change = partial(change_key_file, self._path, partial(agreed, keys))
-            await in_spite_of_exhaustion(f"key_file {self._path}", change)
+            await retry_while_exhausted(f"key_file {self._path}", change)
         except (GroupCommError, OSError) as error:
             _log.error(
                 "key_file %s could not be rewritten: %s; mend that before the next restart, the"
@@ -126,7 +126,7 @@ class KeyService:
         names = ", ".join(sorted(set(roll.evicted.values())))
         try:
             change = partial(change_roll, self._identities, partial(with_evicted, roll))
-            await in_spite_of_exhaustion(f"identities {self._identities}", change)
+            await retry_while_exhausted(f"identities {self._identities}", change)
         except (GroupCommError, OSError) as error:
             _log.error(
                 "identities %s could not be rewritten: %s; mend that before the next restart, the"
@@ -140,7 +140,7 @@ class KeyService:
 
     # ---- what is lacking ----
 
-    def look(self, status: Status) -> str | None:
+    def check(self, status: Status) -> str | None:
         """Now and then: whether others seal with a key that is not here, or have evicted it.
 
         Returns:
@@ -165,8 +165,8 @@ class KeyService:
             )
             self._warn(number, text)
             return f"{text}; then start this daemon again" if self._alone else None
-        if keys.lacked is not None and not self._told_lacked:
-            self._told_lacked = True  # no advice, and no second line: anybody can send such
+        if keys.lacked is not None and not self._logged_unknown:
+            self._logged_unknown = True  # no advice, and no second line: anybody can send such
             _log.warning(
                 "datagrams name a key that is not in %s, such as %d, and are dropped; anybody can"
                 " send such datagrams",
@@ -177,6 +177,6 @@ class KeyService:
         return None
 
     def _warn(self, number: int, text: str) -> None:
-        if number not in self._told and len(self._told) < 100:
-            self._told.add(number)
+        if number not in self._logged and len(self._logged) < 100:
+            self._logged.add(number)
             _log.error("%s", text, extra={"key": number})

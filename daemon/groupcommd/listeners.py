@@ -16,11 +16,9 @@ from functools import partial
 from math import inf
 from typing import Final
 
-import attrs
 import trio
 
 from groupcomm.errors import BadDatagram, GroupCommError
-from groupcomm.host.shown_certificate import ShownCertificate
 from groupcomm.host.tls_socket import AnySocket, TlsSocket, Wants
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import encode_closed
@@ -30,7 +28,7 @@ from groupcomm.session.frames import (
     FrameReader,
     decode_hello_untrusted,
 )
-from groupcommd.connection import Connection
+from groupcommd.connection import AuthenticatedPeer, Connection
 from groupcommd.credentials import TlsCredentials
 from groupcommd.local_users import Admits, tcp_user, unix_principal, unix_user
 
@@ -70,23 +68,6 @@ class PeerRefused(GroupCommError):
         super().__init__(text)
         self.reason = reason
         self.code = code
-
-
-@attrs.frozen
-class AuthenticatedPeer:
-    """A program whose principal is known.
-
-    Attributes:
-        socket: carries its session.
-        principal: the owner of the session.
-        received: bytes of the session that were read during authentication.
-        certificate: the certificate that the program has shown; None if it has shown none.
-    """
-
-    socket: AnySocket
-    principal: str
-    received: bytes = b""
-    certificate: ShownCertificate | None = None
 
 
 def _identify_unix(accepted: socket.socket) -> str:

@@ -5,7 +5,10 @@ import logging
 import sys
 import time
 
+from groupcomm.engine import AccessNews, News, ProtocolNews, Status, TokenLate, ViewInstalled
 from groupcomm.visible import visible
+from groupcomm.wire.link import LINK_BYTES
+from groupcommd.junk import MANY_PER_S
 
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
@@ -47,3 +50,124 @@ def set_up_logs(*, as_json: bool, verbose: bool) -> None:
     log.handlers[:] = [handler]
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
     log.propagate = False
+
+
+SLOW_BYTES = 1024 * 1024
+"""A client with more output waiting is told of."""
+
+JUNK_LOGGED_S = 3600.0
+"""Between two log lines about junk: whoever sends it shall not fill the log, too."""
+
+_log = logging.getLogger("groupcommd")
+
+
+def log_news(news: News) -> None:
+    """Log what a step has brought."""
+    match news:
+        case ViewInstalled():
+            _log_view(news)
+        case TokenLate(silent_s=silent_s, timeout_s=timeout_s):
+            _log.warning(
+                "the token is late: nothing was heard of it for %.2f s; without it for %g s the"
+                " view ends",
+                silent_s,
+                timeout_s,
+                extra={"silent_s": round(silent_s, 3)},
+            )
+        case AccessNews(text):
+            _log.warning("access: %s", text)
+        case ProtocolNews(text):
+            _log.error("protocol: %s", text)
+
+
+def _log_view(news: ViewInstalled) -> None:
+    names = [daemon.name for daemon in news.view.daemons]
+    _log.info(
+        "view %s: %s",
+        news.view.id,
+        ", ".join(names),
+        extra={
+            "view": str(news.view.id),
+            "daemons": names,
+            "came": list(news.came),
+            "left": list(news.left),
+            "cause": [reason.name.lower() for reason in news.causes],
+            "took_ms": round(news.took_s * 1000, 1),
+        },
+    )
+
+
+class LogWatch:
+    """Logs what has changed from one second to the next."""
+
+    def __init__(self) -> None:
+        self._slow: set[int] = set()
+        self._narrow: set[str] = set()  # ways that were told of
+        self._junk = 0  # datagrams, as of the last look
+        self._is_flooded = self._is_logged = False
+        self._junk_logged_at = -JUNK_LOGGED_S
+
+    def check(self, status: Status) -> None:
+        """Tell of programs that do not read, and of links on which large packets are lost."""
+        self._check_load(status)
+        self._check_links(status)
+
+    def _check_load(self, status: Status) -> None:
+        for session in status.sessions:
+            slow = session.output_bytes > SLOW_BYTES
+            if slow and session.connection not in self._slow:
+                self._slow.add(session.connection)
+                _log.warning(
+                    "client %s does not keep up: %d bytes wait for it",
+                    session.user,
+                    session.output_bytes,
+                    extra={"client": session.user, "waiting_bytes": session.output_bytes},
+                )
+            elif not slow:
+                self._slow.discard(session.connection)
+        self._slow.intersection_update(session.connection for session in status.sessions)
+
+    def _check_links(self, status: Status) -> None:
+        for link in status.links:
+            name = link.to
+            if link.narrow and name not in self._narrow:
+                self._narrow.add(name)
+                passes, full = link.carries_bytes - LINK_BYTES, link.most_bytes - LINK_BYTES
+                _log.warning(
+                    "on the way to %s packets of more than %d bytes are lost: those of up to %d go"
+                    " in fragments; mend the network, or set packet_bytes of the link to %d",
+                    name,
+                    passes,
+                    full,
+                    passes,
+                    extra={"to": name, "packet_bytes": passes, "of_bytes": full},
+                )
+            elif link.carries_bytes == link.most_bytes and name in self._narrow:
+                self._narrow.discard(name)
+                _log.info("on the way to %s packets of all sizes pass", name, extra={"to": name})
+
+    def check_junk(self, status: Status, dropped: int) -> bool:
+        """Return whether there are more bad datagrams than a healthy cluster has.
+
+        Args:
+            status: of this second.
+            dropped: datagrams, by the system, so far.
+        """
+        rejected, now = status.datagrams.rejected, status.at
+        junk = sum(rejected.values()) + dropped
+        per_s, self._junk = junk - self._junk, junk
+        begins = per_s > MANY_PER_S and not self._is_flooded
+        if begins and now >= self._junk_logged_at + JUNK_LOGGED_S:
+            self._is_logged, self._junk_logged_at = True, now
+            _log.warning(
+                "junk: %d datagrams of the last second were rejected, or dropped by the system;"
+                " most of all for the reason %s; it is told once an hour at most",
+                per_s,
+                max(rejected, key=rejected.__getitem__, default="none"),
+                extra={"junk_per_s": per_s, "rejected": dict(rejected), "dropped": dropped},
+            )
+        elif self._is_logged and per_s <= MANY_PER_S:
+            self._is_logged = False
+            _log.info("junk: no more of it than usual", extra={"junk_per_s": per_s})
+        self._is_flooded = per_s > MANY_PER_S
+        return self._is_flooded

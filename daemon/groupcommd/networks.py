@@ -14,7 +14,7 @@ from typing import Final
 from groupcomm.config.core import Timing
 from groupcomm.host.addresses import Address
 from groupcomm.membership.neighbours import HEARD_BEACONS
-from groupcommd.socket_filter import Wanted
+from groupcommd.junk import ClusterPattern
 from groupcommd.udp import UdpSocket
 
 _FIRST: Final = (0,)
@@ -30,7 +30,7 @@ class Networks:
         timing: Timing,
         *,
         multicast: Address | None = None,
-        far: Collection[str] = (),
+        remote: Collection[str] = (),
     ) -> None:
         """Bind all sockets.
 
@@ -39,7 +39,7 @@ class Networks:
             others: the other daemons, by name; who has fewer addresses is on the first networks.
             timing: says how long a daemon counts as heard.
             multicast: reaches all others of the own site at once, on the first network.
-            far: the names of those that are in other sites.
+            remote: the names of those that are in other sites.
 
         Raises:
             OSError: an address is in use, or not of this host.
@@ -49,16 +49,16 @@ class Networks:
             there = {name: found[at] for name, found in others.items() if at < len(found)}
             group = None if at else multicast
             try:
-                self._networks.append(UdpSocket(address, there, multicast=group, far=far))
+                self._networks.append(UdpSocket(address, there, multicast=group, remote=remote))
             except OSError:
                 self.close()
                 raise
         self._on = {name: tuple(range(min(len(f), len(own)))) for name, f in others.items()}
-        self._fellows = sorted(self._on.keys() - set(far))
+        self._site_daemons = sorted(self._on.keys() - set(remote))
         self.fresh_s = HEARD_BEACONS * timing.beacon_interval_s + timing.longest_delay_s
         self._last = 0  # the network of the latest drain
         self._heard: dict[str, list[float]] = {}  # by name, when on which network
-        self._ways: dict[str, tuple[int, ...]] = {}  # by name, the networks to use
+        self._routes: dict[str, tuple[int, ...]] = {}  # by name, the networks to use
 
     # ---- in ----
 
@@ -91,11 +91,11 @@ class Networks:
                 at_networks[self._last] = now
             lately = [network for network, at in enumerate(at_networks) if at >= since]
             good = lately and hears
-            self._ways[name] = (lately[0],) if good else self._on.get(name, _FIRST)
+            self._routes[name] = (lately[0],) if good else self._on.get(name, _FIRST)
 
-    def ways(self, name: str) -> tuple[int, ...]:
+    def networks_to(self, name: str) -> tuple[int, ...]:
         """The networks over which a daemon is sent to; a name that is none is its own."""
-        return self._ways.get(name) or self._on.get(name, _FIRST)
+        return self._routes.get(name) or self._on.get(name, _FIRST)
 
     # ---- out ----
 
@@ -105,21 +105,21 @@ class Networks:
         together = self._together()
         for name, datagram in transmissions:
             if name is not None:
-                for network in self.ways(name):
+                for network in self.networks_to(name):
                     batches[network].append((name, datagram))
             elif together is not None:
                 batches[together].append((None, datagram))
             else:
-                for fellow in self._fellows:
-                    for network in self.ways(fellow):
-                        batches[network].append((fellow, datagram))
+                for each in self._site_daemons:
+                    for network in self.networks_to(each):
+                        batches[network].append((each, datagram))
         for udp, batch in zip(self._networks, batches, strict=True):
             if batch:
                 udp.send(batch)
 
     def _together(self) -> int | None:
         """The one network that reaches all fellows, if there is one."""
-        found = {self.ways(name) for name in self._fellows}
+        found = {self.networks_to(name) for name in self._site_daemons}
         if len(found) == 1:
             (ways,) = found
             if len(ways) == 1:
@@ -168,7 +168,7 @@ class Networks:
         """Datagrams that the system had no room for, or filtered."""
         return sum(udp.dropped for udp in self._networks)
 
-    def filter(self, wanted: Wanted | None) -> None:
+    def filter(self, wanted: ClusterPattern | None) -> None:
         """See `UdpSocket.filter`; on all networks."""
         for udp in self._networks:
             udp.filter(wanted)

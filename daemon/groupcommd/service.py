@@ -31,26 +31,21 @@ from groupcomm.engine import (
 from groupcomm.engine.probe import Probe
 from groupcomm.host.trace_file import TraceFile, identity_of, trace_daemon
 from groupcomm.trace.events import Fail, Left
-from groupcommd.allowances import LISTENER_SHARE
-from groupcommd.answers import Answers
-from groupcommd.clients import Clients
-from groupcommd.config_file import DaemonConfig
+from groupcommd.connections import LISTENER_SHARE, Connections, Expiry
 from groupcommd.credentials import TlsCredentials, read_tls_credentials
-from groupcommd.descriptors import room_for_connections
-from groupcommd.disk_watch import DiskWatch
-from groupcommd.expiry import Expiry
-from groupcommd.files import Files
+from groupcommd.daemon_config import DaemonConfig
+from groupcommd.disk import DiskWatch, DiskWriter
 from groupcommd.flight import FlightRecorder
-from groupcommd.flood import Flood
+from groupcommd.junk import Flood, pattern_of
 from groupcommd.key_service import KeyService
+from groupcommd.logs import LogWatch, log_news
+from groupcommd.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.networks import Networks
-from groupcommd.socket_filter import wanted_by
+from groupcommd.process import connection_capacity
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
-from groupcommd.status import Parts, answer
-from groupcommd.strangers import Strangers
-from groupcommd.watch import Watch, tell
-from groupcommd.writer import Writer
+from groupcommd.status import DaemonParts, QuestionQueue, answer
+from groupcommd.udp import MAX_READS
 
 WALL_INTERVAL_S = 1.0
 """Between looks at the wall clock."""
@@ -63,7 +58,7 @@ LINGER_S = 1.0
 _log = logging.getLogger("groupcommd")
 
 
-class End(enum.Enum):
+class ServiceEnd(enum.Enum):
     """Why a daemon is over."""
 
     LEFT = enum.auto()  # in order, as it was told to
@@ -87,7 +82,7 @@ class Service:
 
     Attributes:
         core: of this start.
-        clients: their connections, while `run` runs.
+        connections: their connections, while `run` runs.
         over: how the core has ended; None while it goes on.
         leaves: it was told to leave.
         reloads: how often the configuration was read again.
@@ -117,7 +112,7 @@ class Service:
         self._start = start
         self._keys = KeyService(self.core, config.key_file, config.identities)
         self._disk = DiskWatch(config.state_dir, config.disk_timeout_s)
-        self._writer = Writer(state, self._keys, self._note_written, self._fail)
+        self._writer = DiskWriter(state, self._keys, self._note_written, self._fail)
         self._udp = sockets.udp
         self._networks = sockets.udp if isinstance(sockets.udp, Networks) else None
         self._sockets = sockets
@@ -127,16 +122,16 @@ class Service:
         self.leaves = False
         self.locked_out: str | None = None
         self._error: Exception | None = None
-        self._end = End.LEFT
+        self._end = ServiceEnd.LEFT
         self.reloads = 0
         self._started = time.monotonic()
-        self._watch = Watch()
-        self._files = Files(config)
-        self._strangers = Strangers(config)
-        self._flood = Flood()
-        self._wanted = wanted_by(config.core)
+        self._watch = LogWatch()
+        self._differences = ConfigDifferences(config)
+        self._rejected_senders = RejectedSenders(config)
+        self._flood = Flood(MAX_READS)
+        self._wanted = pattern_of(config.core)
 
-    async def run(self) -> End:
+    async def run(self) -> ServiceEnd:
         """Serve until the daemon has left or must start anew; then its clients are cut off.
 
         Raises:
@@ -145,16 +140,16 @@ class Service:
         with self._scope:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                most, quotas = room_for_connections(), self._config.quotas
-                self.clients = Clients(self.core, nursery, self.turn, quotas, most=most)
-                self._answers = Answers(self._answer, self.clients.principal_of)
-                self._expiry = Expiry(self.clients, self._sockets.tls_listener)
+                most, quotas = connection_capacity(), self._config.quotas
+                self.connections = Connections(self.core, nursery, self.turn, quotas, most=most)
+                self._answers = QuestionQueue(self._answer, self.connections.principal_of)
+                self._expiry = Expiry(self.connections, self._sockets.tls_listener)
                 for listener in self._sockets.listeners:
                     listener.shrink(most // LISTENER_SHARE)
-                    nursery.start_soon(self.clients.listen, listener)
+                    nursery.start_soon(self.connections.listen, listener)
                 for source in self._udp.sockets:
                     nursery.start_soon(self._receive, source)
-                nursery.start_soon(self._look_around)
+                nursery.start_soon(self._check_each_second)
                 if self._config.spin:
                     nursery.start_soon(self._spin)
                 await self._keep_time()
@@ -165,7 +160,7 @@ class Service:
         return self._end
 
     def _end_trace(self, trace: TraceFile) -> None:
-        left = self._error is None and self._end is End.LEFT
+        left = self._error is None and self._end is ServiceEnd.LEFT
         identity = identity_of(self._start.daemon)
         trace.record(Left(trace.now, identity) if left else Fail(trace.now, identity))
         trace.close()
@@ -173,17 +168,17 @@ class Service:
     def leave(self) -> None:
         """Leave in order; `run` returns once that is done."""
         self.leaves = True
-        self._tell(LeaveRequested())
+        self._submit(LeaveRequested())
 
-    def _tell(self, event: Input) -> None:
+    def _submit(self, event: Input) -> None:
         """Have the core hear of something now."""
-        self.clients.inputs.append(event)
+        self.connections.inputs.append(event)
         self.turn()
 
     def _note_written(self, answer: Input) -> None:
         """Have the core hear what became of a write, and the log if its disk is not well."""
-        self._tell(answer)
-        self._disk.look(self.core.status(trio.current_time()))
+        self._submit(answer)
+        self._disk.check(self.core.status(trio.current_time()))
 
     def reload(self, config: DaemonConfig) -> None:
         """Take over what can change while it runs, and say what cannot.
@@ -203,9 +198,9 @@ class Service:
             self._keys.reload()  # the last thing that may fail
         self._config = attrs.evolve(self._config, **news)
         self.reloads += 1
-        self.clients.allowances.quotas = config.quotas
+        self.connections.quotas.quotas = config.quotas
         self._expiry.renew(credentials)
-        self._tell(_settings_of(config))
+        self._submit(_settings_of(config))
         _log.info(
             "configuration read again: %s",
             f"new for clients that connect from now on: {', '.join(taken)}"
@@ -251,11 +246,11 @@ class Service:
         while True:
             await trio.lowlevel.wait_readable(source)
             self.turn()
-            while pause_s := self._look_at_flood():
+            while pause_s := self._flood_pause_s():
                 await trio.sleep(pause_s)
                 self.turn()
 
-    def _look_at_flood(self) -> float:
+    def _flood_pause_s(self) -> float:
         """How long not to read after a turn; while there is much junk the system drops most."""
         pause_s = self._flood.pause_s(trio.current_time())
         if self._flood.is_on:
@@ -267,25 +262,25 @@ class Service:
         while True:
             await trio.lowlevel.checkpoint()
 
-    async def _look_around(self) -> None:
-        """Once a second look at what steps do not tell: clocks, files, junk, those who are slow."""
+    async def _check_each_second(self) -> None:
+        """Check once a second what steps do not report: clocks, settings, junk, slow programs."""
         while True:
             await trio.sleep(WALL_INTERVAL_S)
             now = trio.current_time()
-            self.clients.inputs.append(WallClockRead(now, time.time()))  # the next step will do
-            if self._expiry.look():
+            self.connections.inputs.append(WallClockRead(now, time.time()))  # the next step will do
+            if self._expiry.end_expired():
                 self.turn()
             status = self.core.status(now)
-            self._files.look(status)
-            self._watch.look(status)
-            self._disk.look(status)
-            self._look_at_junk(status)
-            self.locked_out = self._keys.look(status)
+            self._differences.check(status)
+            self._watch.check(status)
+            self._disk.check(status)
+            self._check_junk(status)
+            self.locked_out = self._keys.check(status)
             if self.locked_out is not None:
-                self._finish(End.LOCKED_OUT)
+                self._finish(ServiceEnd.LOCKED_OUT)
 
-    def _look_at_junk(self, status: Status) -> None:
-        if self._watch.look_at_junk(status, self._udp.dropped):
+    def _check_junk(self, status: Status) -> None:
+        if self._watch.check_junk(status, self._udp.dropped):
             self._flood.go_on(status.at)
         elif status.at >= self._flood.over_at:
             self._udp.filter(None)
@@ -308,10 +303,10 @@ class Service:
         self._scope.cancel()
 
     def _turn(self) -> None:
-        clients = self.clients
+        connections = self.connections
         self._datagrams = self._udp.drain()
         self._now = trio.current_time()
-        inputs, clients.inputs = clients.inputs, []
+        inputs, connections.inputs = connections.inputs, []
         drive(self.core, self, self._now, self._datagrams, inputs)
         if self._due < self._timer.deadline:  # one that has moved away is seen when it comes
             self._timer.deadline = self._due
@@ -337,7 +332,7 @@ class Service:
         """See Shell."""
         datagrams = self._datagrams
         if datagrams:
-            self._hear(output, datagrams)
+            self._note_received(output, datagrams)
         if self._networks is not None:  # also of those of whom nothing has come
             since = self._now - self._networks.fresh_s
             self._networks.note(self.core.heard(since), self._now)
@@ -346,23 +341,23 @@ class Service:
             self._udp.send(output.datagrams)
         return True
 
-    def _hear(self, output: Output, datagrams: Sequence[bytes]) -> None:
+    def _note_received(self, output: Output, datagrams: Sequence[bytes]) -> None:
         """Learn from what the core made of what has come."""
         self._flood.note(len(datagrams), output.rejected)
         if output.dropped:
-            self._strangers.note(output.dropped, datagrams, self._udp, self._now)
+            self._rejected_senders.note(output.dropped, datagrams, self._udp, self._now)
         self._udp.learn(clean=not output.rejected)
 
     def serve(self, output: Output) -> None:
         """See Shell."""
         self._record()
         for news in output.news:
-            tell(news)
-        self.clients.serve(output)
+            log_news(news)
+        self.connections.carry_out(output)
         if output.questions:
             self._answers.ask(output.questions, self._now)
         if self._answers.due <= self._now:
-            self.clients.feed(self._answers.answer(self._now))
+            self.connections.feed(self._answers.answer(self._now))
 
     def finish(self, over: Over) -> None:
         """See Shell."""
@@ -370,9 +365,9 @@ class Service:
         self._nursery.start_soon(self._end_outdated if over.adopt else self._linger)
 
     def _answer(self, question: str, principal: str) -> bytes:
-        parts = Parts(
-            *(self._config, self.core, self.clients, self._udp, self._keys),
-            *(self._files, self._strangers, self._disk, self._started, self.reloads),
+        parts = DaemonParts(
+            *(self._config, self.core, self.connections, self._udp, self._keys),
+            *(self._differences, self._rejected_senders, self._disk, self._started, self.reloads),
         )
         return answer(parts, question, principal)
 
@@ -380,19 +375,19 @@ class Service:
         """End once nothing is being written: the next start writes to the same files."""
         while self._writer.writes:
             await trio.sleep(0.01)
-        self._finish(End.OUTDATED)
+        self._finish(ServiceEnd.OUTDATED)
 
     async def _linger(self) -> None:
         """End once clients have what is theirs, and files are written; in a second at most."""
         with trio.move_on_after(LINGER_S):
-            await self.clients.drain(LINGER_S)
+            await self.connections.drain(LINGER_S)
             while self._writer.writes:
                 await trio.sleep(0.01)
         if self._writer.writes:
             _log.error("a write to disk is not over: it is given up")
         assert self.over is not None
-        self._finish(End[self.over.end.name])
+        self._finish(ServiceEnd[self.over.end.name])
 
-    def _finish(self, end: End) -> None:
+    def _finish(self, end: ServiceEnd) -> None:
         self._end = end
         self._scope.cancel()

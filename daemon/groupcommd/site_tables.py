@@ -20,7 +20,7 @@ DEFAULT_DELAY_MS: Final = 100.0
 
 LONGEST_DELAY_MS: Final = 10_000.0
 
-Where: TypeAlias = str | list[str]
+Addresses: TypeAlias = str | list[str]
 """One address of a daemon, or one on each network that it is on."""
 
 
@@ -28,7 +28,7 @@ Where: TypeAlias = str | list[str]
 class SiteTable:
     """``[sites.NAME]``: the daemons of one fast network, and how to reach all at once."""
 
-    daemons: dict[str, Where]
+    daemons: dict[str, Addresses]
     multicast: str | None = None
 
 

@@ -17,8 +17,8 @@ from groupcomm.host.private_files import (
     make_private_folder,
     write_private,
 )
-from groupcommd.config_file import DaemonConfig
 from groupcommd.credentials import read_tls_credentials
+from groupcommd.daemon_config import DaemonConfig
 from groupcommd.listeners import (
     Listener,
     TlsListener,
@@ -117,13 +117,15 @@ def _open_udp(config: DaemonConfig) -> UdpSocket | Networks:
     me, further = config.name, config.further
     others = {name: address for name, address in config.addresses.items() if name != me}
     if me not in further:
-        return UdpSocket(config.addresses[me], others, multicast=config.multicast, far=config.far)
+        return UdpSocket(
+            config.addresses[me], others, multicast=config.multicast, remote=config.remote
+        )
     return Networks(
         (config.addresses[me], *further[me]),
         {name: (address, *further.get(name, ())) for name, address in others.items()},
         config.core.timing,
         multicast=config.multicast,
-        far=config.far,
+        remote=config.remote,
     )
 
 

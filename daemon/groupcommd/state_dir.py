@@ -34,7 +34,7 @@ class StateError(GroupCommError):
 
 
 @attrs.frozen
-class Record:
+class StateRecord:
     """What the disk holds.
 
     Attributes:
@@ -60,7 +60,7 @@ class StateDir:
             StateError: it cannot be made or written, or another daemon has it.
         """
         self._path = path
-        self._record = Record()
+        self._record = StateRecord()
         self._writing = threading.Lock()
         self._next = -1  # descriptor of the file that is written next; -1: it is to be made
         try:
@@ -103,7 +103,7 @@ class StateDir:
             incarnation = Incarnation(known.restarts + 1, secrets.randbits(64))
             reading = int(time.time() * 1e6)
             used, mark = count_start(known.counter, reading, incarnation.random_id)
-            self._write(Record(incarnation.restarts, mark))
+            self._write(StateRecord(incarnation.restarts, mark))
             return Start(
                 name=name,
                 incarnation=incarnation,
@@ -119,18 +119,18 @@ class StateDir:
             StateError: it cannot be written.
         """
         with self._writing:
-            self._write(Record(self._record.restarts, max(mark, self._record.mark)))
+            self._write(StateRecord(self._record.restarts, max(mark, self._record.mark)))
 
-    def _read(self) -> Record:
+    def _read(self) -> StateRecord:
         path = self._path / _RECORD
         try:
             with open_unwritable(path, "state_dir") as file:
                 found: Any = json.load(file)
-            record = Record(found["restarts"], found["mark"])
+            record = StateRecord(found["restarts"], found["mark"])
             if not all(type(value) is int and value >= 0 for value in attrs.astuple(record)):
                 raise ValueError
         except FileNotFoundError:
-            return Record()
+            return StateRecord()
         except ConfigError as error:
             raise StateError(str(error)) from None
         except OSError as error:
@@ -142,7 +142,7 @@ class StateDir:
             ) from None
         return record
 
-    def _write(self, record: Record) -> None:
+    def _write(self, record: StateRecord) -> None:
         try:
             with os.fdopen(self._take_next(), "wb") as file:
                 file.write(json.dumps(attrs.asdict(record)).encode() + b"\n")

@@ -3,46 +3,46 @@
 import json
 import os
 import time
-from math import isfinite
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable
+from math import inf, isfinite
+from typing import Any, Final
 
 import attrs
 import trio
 
-from groupcomm.engine import DaemonCore, Status
+from groupcomm.engine import DaemonCore, QuestionAnswered, Status
 from groupcomm.engine.status import DatagramStatus, PeerStatus, RingStatus
 from groupcomm.host.shown_certificate import ShownCertificate
 from groupcomm.security.access import Access, Verb
 from groupcomm.wire.link import LINK_BYTES
-from groupcommd.clients import Clients
-from groupcommd.config_file import DaemonConfig
-from groupcommd.description import describe
-from groupcommd.disk_watch import DiskWatch
-from groupcommd.files import Files
+from groupcommd.connections import Connections
+from groupcommd.daemon_config import DaemonConfig, describe
+from groupcommd.disk import DiskWatch
 from groupcommd.key_service import KeyService, may_change_keys
 from groupcommd.local_users import owners
+from groupcommd.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.networks import Networks
-from groupcommd.strangers import Strangers
 from groupcommd.udp import UdpSocket
 
 
 @attrs.frozen
-class Parts:
+class DaemonParts:
     """What there is to tell about."""
 
     config: DaemonConfig
     core: DaemonCore
-    clients: Clients
+    connections: Connections
     udp: UdpSocket | Networks
     keys: KeyService
-    files: Files
-    strangers: Strangers
+    differences: ConfigDifferences
+    rejected_senders: RejectedSenders
     disk: DiskWatch
     started: float  # by time.monotonic
     reloads: int = 0
 
 
-def answer(parts: Parts, question: str, principal: str) -> bytes:
+def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
     """Answer a principal's question as JSON; one that is none, or not allowed, with an error."""
     word, _, rest = question.partition(" ")
     access = parts.config.access
@@ -84,7 +84,7 @@ def may_admin(access: Access, principal: str) -> bool:
     return access.may(principal, Verb.ADMIN)
 
 
-def status(parts: Parts) -> dict[str, Any]:
+def status(parts: DaemonParts) -> dict[str, Any]:
     """View, ring, sessions and counters."""
     found = parts.core.status(trio.current_time())
     view = found.view
@@ -105,26 +105,26 @@ def status(parts: Parts) -> dict[str, Any]:
         "gathered_for": {reason.name.lower(): n for reason, n in found.reasons.items()},
         "configured": list(found.configured),
         "peers": _peers(found),
-        "files": parts.files.told(found),
+        "files": parts.differences.report(found),
         "broken": broken(found),
-        "strangers": parts.strangers.told(found.at),
+        "rejected_senders": parts.rejected_senders.report(found.at),
         "clock": {
             "wall_ahead_s": round(time.time() - found.clock.reading / 1e6, 3),
             "jumps": found.clock.jumps,
         },
-        "disk": parts.disk.told(found),
+        "disk": parts.disk.report(found),
         "ring": None if found.ring is None else _ring(found.ring),
-        "sessions": _sessions(found, parts.clients),
+        "sessions": _sessions(found, parts.connections),
         "access": {
             "rules": found.access.rules,
             "refused": dict(found.access.refused),
             "foreign": found.access.foreign,
         },
-        "connections": len(parts.clients),
-        "connections_most": parts.clients.allowances.most,
-        "connections_refused": parts.clients.refusals.counts.total(),
-        "refused": dict(parts.clients.refusals.counts),
-        "principals": parts.clients.allowances.connections(),
+        "connections": len(parts.connections),
+        "connections_most": parts.connections.quotas.most,
+        "connections_refused": parts.connections.refusals.counts.total(),
+        "refused": dict(parts.connections.refusals.counts),
+        "principals": parts.connections.quotas.connections(),
         "messages": attrs.asdict(found.traffic),
         "datagrams": _datagrams(found.datagrams, parts.udp),
     }
@@ -211,8 +211,8 @@ def _ring(ring: RingStatus) -> dict[str, Any]:
     return {**attrs.asdict(ring), "held": list(ring.held)}
 
 
-def _sessions(found: Status, clients: Clients) -> list[dict[str, Any]]:
-    shown = clients.certificates()
+def _sessions(found: Status, connections: Connections) -> list[dict[str, Any]]:
+    shown = connections.certificates()
     return [
         {
             "user": session.user,
@@ -231,3 +231,64 @@ def _sessions(found: Status, clients: Clients) -> list[dict[str, Any]]:
 
 def _certificate(shown: ShownCertificate) -> dict[str, str]:
     return {"serial": f"{shown.serial:x}", "ends": shown.ends.isoformat()}
+
+
+SHARE: Final = 0.1
+"""Of the time, for putting answers together."""
+
+TURN_S: Final = 0.001
+"""Of one turn, for the same; one answer is put together whatever it takes."""
+
+COMMANDS: Final = "keys "
+"""What begins so does something, and does it each time."""
+
+AnswerFunction = Callable[[str, str], bytes]
+"""Answers a question of a principal."""
+
+
+class QuestionQueue:
+    """Questions that wait.
+
+    Args:
+        answer: puts an answer together.
+        principal_of: says whose a connection is; None if it has ended.
+        clock: seconds, to measure what answers take.
+
+    Attributes:
+        due: when the next answer may be put together; inf if nobody waits.
+    """
+
+    def __init__(
+        self,
+        answer: AnswerFunction,
+        principal_of: Callable[[int], str | None],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._answer = answer
+        self._principal_of = principal_of
+        self._clock = clock
+        self._waiting: deque[tuple[int, str]] = deque()
+        self._free_at = 0.0  # so much time have answers taken already
+        self.due = inf
+
+    def ask(self, questions: Iterable[tuple[int, str]], now: float) -> None:
+        """Queue questions of connections."""
+        self._waiting += questions
+        self.due = max(now, self._free_at)
+
+    def answer(self, now: float) -> list[QuestionAnswered]:
+        """Answer the oldest questions, as far as this turn may."""
+        began = self._clock()
+        told: dict[tuple[str, str], bytes] = {}
+        found: list[QuestionAnswered] = []
+        while self._waiting and self._clock() - began <= TURN_S:
+            connection, question = self._waiting.popleft()
+            principal = self._principal_of(connection)
+            if principal is not None:
+                asked = question, principal
+                if asked not in told or question.startswith(COMMANDS):
+                    told[asked] = self._answer(*asked)
+                found.append(QuestionAnswered(connection, told[asked]))
+        self._free_at = now + (self._clock() - began) / SHARE
+        self.due = self._free_at if self._waiting else inf
+        return found

@@ -21,7 +21,7 @@ import attrs
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.private_files import open_private, rewrite_private
-from groupcommd.descriptors import is_exhausted
+from groupcommd.process import is_exhausted
 
 SECRET_BYTES: Final = 32
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Final
 
 from groupcomm.host.addresses import Address
-from groupcommd.socket_filter import Wanted, attach, detach, program
+from groupcommd.junk import ClusterPattern, attach, detach, program
 
 SOL_UDP: Final = 17
 UDP_SEGMENT: Final = 103
@@ -72,7 +72,7 @@ class UdpSocket:
         others: Mapping[str, Address],
         *,
         multicast: Address | None = None,
-        far: Collection[str] = (),
+        remote: Collection[str] = (),
     ) -> None:
         """Bind it.
 
@@ -80,7 +80,7 @@ class UdpSocket:
             own: where to listen.
             others: the other daemons, by name.
             multicast: reaches all others of the own site at once.
-            far: the names of those that are in other sites.
+            remote: the names of those that are in other sites.
 
         Raises:
             OSError: the address is in use, or not of this host.
@@ -88,11 +88,13 @@ class UdpSocket:
         family = socket.AF_INET6 if ":" in own.host else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._targets = {name: (a.host, a.port) for name, a in others.items()}
-        self._fellows = [target for name, target in self._targets.items() if name not in far]
+        self._site_targets = [
+            target for name, target in self._targets.items() if name not in remote
+        ]
         self.lost = 0
         self.filtered = False
         self._can_filter = True
-        self._wanted: Wanted | None = None
+        self._wanted: ClusterPattern | None = None
         self._seen: set[Destination] = set()  # where the latest datagrams came from
         self._runs: list[tuple[int, Destination]] = []  # of the latest drain: from where on, whose
         self._sources: dict[Destination, None] = dict.fromkeys(self._targets.values())
@@ -136,7 +138,7 @@ class UdpSocket:
         except (OSError, struct.error):
             return 0
 
-    def filter(self, wanted: Wanted | None) -> None:
+    def filter(self, wanted: ClusterPattern | None) -> None:
         """Have the system drop what is not wanted, if it can; None: it drops nothing any more."""
         self._wanted = wanted
         if wanted is None and self.filtered:
@@ -156,7 +158,7 @@ class UdpSocket:
             if self.filtered and self._wanted is not None:
                 self._attach(self._wanted)
 
-    def _attach(self, wanted: Wanted) -> None:
+    def _attach(self, wanted: ClusterPattern) -> None:
         instructions = program(wanted, self._sources)
         self.filtered = self._can_filter = all(attach(s, instructions) for s in self.sockets)
         if not self.filtered:
@@ -193,7 +195,7 @@ class UdpSocket:
             self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface.packed)
         else:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, packed + bytes(4))
-        self._fellows = [(group.host, group.port)]
+        self._site_targets = [(group.host, group.port)]
 
     # ---- in ----
 
@@ -253,7 +255,7 @@ class UdpSocket:
             self._send_burst(burst, target)
 
     def _targets_of(self, name: str | None) -> Sequence[Destination]:
-        return self._fellows if name is None else (self._targets.get(name, self._own),)
+        return self._site_targets if name is None else (self._targets.get(name, self._own),)
 
     def _send_burst(self, burst: list[bytes], target: Destination) -> None:
         """Runs of equal size, of which the last may be shorter, go out with one call each."""

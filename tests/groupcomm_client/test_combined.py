@@ -55,9 +55,9 @@ def reload(daemon: Daemon, folder: Path, old: str, new: str) -> None:
 def cut_off(daemon: Daemon, *connections: int) -> None:
     """End these sessions, or all; their programs may come again."""
     service = daemon.service
-    numbers = connections or [number for number, _ in service.clients.principals()]
+    numbers = connections or [number for number, _ in service.connections.principals()]
     why = "cut off by the test"
-    service.clients.feed([ClientDismissed(number, Code.NET_ERROR, why) for number in numbers])
+    service.connections.feed([ClientDismissed(number, Code.NET_ERROR, why) for number in numbers])
     service.turn()
 
 

@@ -17,7 +17,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm.security.access import Verb
 from groupcomm.session.frames import encode_bundle_head
 from groupcomm.wire.bundle import BundleKind, encode_body
-from groupcommd.status import Parts, answer
+from groupcommd.status import DaemonParts, answer
 from tests.groupcomm.engine.cluster import Cluster, Program
 from tests.groupcomm.security.test_access import Row, access_of, reference
 from tests.groupcomm.wire.payloads import encode_messages
@@ -174,7 +174,9 @@ def check_questions(stage: Stage, rows: Sequence[Row]) -> None:
     """What a program asks of its daemon; of names that are none there is nothing to tell."""
     nothing: Any = None
     config: Any = SimpleNamespace(access=access_of(rows))
-    parts = Parts(config, stage.core, nothing, nothing, nothing, nothing, nothing, nothing, 0.0)
+    parts = DaemonParts(
+        config, stage.core, nothing, nothing, nothing, nothing, nothing, nothing, 0.0
+    )
 
     def allowed(question: str) -> bool:
         return "refused" not in json.loads(answer(parts, question, ANN))

@@ -3,7 +3,7 @@
 from groupcomm.engine import ClientBytes, ClientGone
 from groupcomm.events import Answer
 from groupcomm.session.frames import encode_query
-from groupcommd.answers import TURN_S, Answers
+from groupcommd.status import TURN_S, QuestionQueue
 from tests.groupcomm.engine.clients import Clients
 
 MOST_SHARE = 0.1
@@ -23,7 +23,7 @@ class Asked:
         self.takes_s = takes_s
         self.now = 0.0
         self._principals: dict[int, str] = {}
-        self.answers = Answers(self._answer, self._principals.get, lambda: self.now)
+        self.answers = QuestionQueue(self._answer, self._principals.get, lambda: self.now)
 
     def _answer(self, question: str, principal: str) -> bytes:
         self.now += self.takes_s

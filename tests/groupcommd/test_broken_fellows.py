@@ -67,7 +67,7 @@ async def test_who_breaks_the_protocol_is_named_by_all_tools_and_left_out_for_a_
             (fellow,) = check_fellows(told({"broken": [state]}))
             assert (fellow.grade, fellow.text.split()[0]) == (grade, "b")
             assert fellow.remedy.startswith("restart b with the release that all others have")
-        (seen,) = check_datagrams(told({"datagrams": datagrams, "strangers": []}))
+        (seen,) = check_datagrams(told({"datagrams": datagrams, "rejected_senders": []}))
         assert (seen.grade, seen.text) == (
             Grade.WARNING,
             f"refused, against the protocol: {FEW} sender",

@@ -9,7 +9,8 @@ from groupcomm.config.presets import PRESETS
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address, parse_address
 from groupcomm.host.key_file import make_common_key, read_key_file, write_key_file
-from groupcommd.config_file import DaemonConfig, read_config, read_sites
+from groupcommd.config_file import read_config, read_sites
+from groupcommd.daemon_config import DaemonConfig
 
 TWO = """
 cluster = "plant"
@@ -66,7 +67,7 @@ def test_sites_are_resolved_for_each_of_their_daemons(tmp_path: Path) -> None:
     config = configured(tmp_path, text + links)
     assert config.core.sites == (("a", "b"), ("c",), ("d",))
     assert sorted(config.addresses) == ["a", "b", "c", "d"]
-    assert config.far == {"c", "d"}
+    assert config.remote == {"c", "d"}
     assert config.multicast is None
     assert config.core.timing.longest_delay_s == pytest.approx(0.0455)  # over Rome
     near = configured(tmp_path, text + links, "c")

@@ -23,16 +23,16 @@ from groupcomm.session.frames import DAEMON_FRAME_BYTES, FrameKind, FrameReader,
 from groupcomm_client import Connection, connect
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd import local_users
-from groupcommd.allowances import Allowances
-from groupcommd.descriptors import (
+from groupcommd.connections import ConnectionQuotas
+from groupcommd.process import (
     MAX_CONNECTIONS,
     RESERVE,
-    in_spite_of_exhaustion,
+    connection_capacity,
     is_exhausted,
-    raise_limit,
-    room_for_connections,
+    notify_systemd,
+    raise_descriptor_limit,
+    retry_while_exhausted,
 )
-from groupcommd.ready import tell_systemd
 from groupcommd.state_dir import StateDir, StateError
 from groupcommd.token_file import TokenBook, add_token
 from tests.groupcommd.virtual import virtual_clock
@@ -77,7 +77,7 @@ def limit_of(daemon: Path) -> tuple[str, ...]:
 
 def open_many(path: Path, stack: ExitStack, count: int = ATTEMPTS) -> list[socket.socket]:
     """Connections that say hello."""
-    raise_limit()  # of this process, for its own ends
+    raise_descriptor_limit()  # of this process, for its own ends
     opened = []
     for number in range(count):
         made = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
@@ -161,7 +161,7 @@ def lower_limit(pid: int) -> None:
 
 
 def test_without_a_quota_a_principal_has_half_of_what_others_leave() -> None:
-    allowances, taken = Allowances(Quotas(), most=100), 0
+    allowances, taken = ConnectionQuotas(Quotas(), most=100), 0
 
     def fill(principal: str) -> int:
         nonlocal taken
@@ -180,7 +180,7 @@ def test_without_a_quota_a_principal_has_half_of_what_others_leave() -> None:
 
 
 def test_a_quota_stands_for_the_share() -> None:
-    allowances = Allowances(Quotas(connections=2), most=100)
+    allowances = ConnectionQuotas(Quotas(connections=2), most=100)
     assert [allowances.open("p", taken) for taken in (1, 2)] == ["", ""]
     assert "as many connections as it may have" in allowances.open("p", 3)
     allowances.close("p")
@@ -192,11 +192,11 @@ def test_a_daemon_asks_for_what_it_can_use_and_keeps_a_reserve() -> None:
     opened = len(list(Path("/proc/self/fd").iterdir()))
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (opened + RESERVE + 11, before[1]))
-        assert 9 <= room_for_connections() <= 13
-        assert raise_limit() == min(before[1], MAX_CONNECTIONS + 256)
-        assert room_for_connections() > 100
+        assert 9 <= connection_capacity() <= 13
+        assert raise_descriptor_limit() == min(before[1], MAX_CONNECTIONS + 256)
+        assert connection_capacity() > 100
         resource.setrlimit(resource.RLIMIT_NOFILE, (opened + 5, before[1]))
-        assert room_for_connections() == 1
+        assert connection_capacity() == 1
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
@@ -233,7 +233,7 @@ def test_tokens_count_as_before_while_their_file_cannot_be_opened(tmp_path: Path
 def test_systemd_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", "@nobody")
     with exhausted():
-        assert not tell_systemd("STOPPING=1")
+        assert not notify_systemd("STOPPING=1")
 
 
 def test_users_are_called_as_before_and_others_have_no_name_made_up(
@@ -269,12 +269,12 @@ async def test_what_needs_one_waits_for_it_and_says_so_once(
         return "done"
 
     with caplog.at_level(logging.WARNING, "groupcommd"):
-        assert await in_spite_of_exhaustion("the state", write) == "done"
+        assert await retry_while_exhausted("the state", write) == "done"
     assert [record.getMessage() for record in caplog.records] == [
         "the state waits for a file descriptor: Too many open files"
     ]
     with pytest.raises(StateError):
-        await in_spite_of_exhaustion("the state", fail)
+        await retry_while_exhausted("the state", fail)
 
 
 def fail() -> None:

@@ -13,9 +13,17 @@ from groupcomm.config.view import Incarnation
 from groupcomm.engine import DaemonCore, Status
 from groupcomm.host.addresses import Address
 from groupcomm.membership.comparison import Other, Verdict
-from groupcommd.config_file import DaemonConfig, read_config
-from groupcommd.files import PATIENCE_S, Files, Statement
-from groupcommd.strangers import FRESH_S, LOOK_S, MAX_STRANGERS, Strangers
+from groupcommd.config_file import read_config
+from groupcommd.daemon_config import DaemonConfig
+from groupcommd.mismatches import (
+    FRESH_S,
+    LOOK_S,
+    MAX_SENDERS,
+    PATIENCE_S,
+    ConfigDifferences,
+    DifferenceReport,
+    RejectedSenders,
+)
 from tests.campaigns.differing_files import play
 
 FILE = """
@@ -63,9 +71,9 @@ def status(now: float, *others: Other) -> Status:
     return attrs.evolve(core.status(now), differing=others)
 
 
-def stated(config: DaemonConfig, found: Other) -> Statement:
+def stated(config: DaemonConfig, found: Other) -> DifferenceReport:
     """What is said of one that was found."""
-    (statement,) = Files(config).statements(status(0.0, found))
+    (statement,) = ConfigDifferences(config).statements(status(0.0, found))
     return statement
 
 
@@ -105,17 +113,17 @@ def test_settings_that_only_should_be_equal_part_nobody(config: DaemonConfig) ->
 def test_the_log_has_a_line_for_each_change_and_one_for_the_end(
     config: DaemonConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told = Files(config)
+    told = ConfigDifferences(config)
     with caplog.at_level(logging.INFO, "groupcommd"):
-        told.look(status(0.0, other(Verdict.OPEN)))
+        told.check(status(0.0, other(Verdict.OPEN)))
         assert caplog.messages == [], "it may still say what differs"
-        told.look(status(PATIENCE_S, other(Verdict.OPEN)))
+        told.check(status(PATIENCE_S, other(Verdict.OPEN)))
         assert "settings that they have not told yet" in caplog.messages[-1]
         for now in range(6, 60):
-            told.look(status(now, other(Verdict.OPEN, MISSING)))
-        told.look(status(60.0, other(Verdict.OURS, MISSING)))
-        told.look(status(61.0))
-        told.look(status(62.0))
+            told.check(status(now, other(Verdict.OPEN, MISSING)))
+        told.check(status(60.0, other(Verdict.OURS, MISSING)))
+        told.check(status(61.0))
+        told.check(status(62.0))
     assert len(caplog.messages) == 4
     assert caplog.messages[-1] == "no daemon that is heard has other settings any more"
 
@@ -134,7 +142,7 @@ class Everywhere:
         return self.address
 
 
-def note(strangers: Strangers, reason: str, address: Address, now: float) -> None:
+def note(strangers: RejectedSenders, reason: str, address: Address, now: float) -> None:
     good, bad = b"good", b"bad"
     strangers.note([(bad, reason)], [good, bad], Everywhere(address), now)
 
@@ -142,7 +150,7 @@ def note(strangers: Strangers, reason: str, address: Address, now: float) -> Non
 def test_a_stranger_that_is_listed_or_has_the_key_is_logged_once(
     config: DaemonConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    strangers = Strangers(config)
+    strangers = RejectedSenders(config)
     listed, unknown = config.addresses["b"], Address("10.0.0.9", 4803)
     cases = [("suite", listed), ("suite", unknown), ("unlisted", unknown), ("replay", listed)]
     with caplog.at_level(logging.WARNING, "groupcommd"):
@@ -154,19 +162,19 @@ def test_a_stranger_that_is_listed_or_has_the_key_is_logged_once(
         "datagrams from 10.0.0.9:4803",
     ]
     assert f"sites.*.daemons differs there from {config.file}" in caplog.messages[-1]
-    told = strangers.told(3.0)
+    told = strangers.report(3.0)
     assert [(each["name"], each["reason"]) for each in told] == [
         ("b", "suite"),
         (None, "suite"),
         (None, "unlisted"),
     ]
-    assert strangers.told(3.0 + FRESH_S) == []
+    assert strangers.report(3.0 + FRESH_S) == []
 
 
 def test_junk_is_looked_at_now_and_then_and_kept_in_bounds(config: DaemonConfig) -> None:
-    strangers = Strangers(config)
-    for place in range(3 * MAX_STRANGERS):
+    strangers = RejectedSenders(config)
+    for place in range(3 * MAX_SENDERS):
         note(strangers, "tag", Address("10.0.0.1", place), place * LOOK_S / 2)
-    told = strangers.told(0.0)
-    assert len(told) == MAX_STRANGERS
-    assert told[-1]["address"] == f"10.0.0.1:{3 * MAX_STRANGERS - 2}"
+    told = strangers.report(0.0)
+    assert len(told) == MAX_SENDERS
+    assert told[-1]["address"] == f"10.0.0.1:{3 * MAX_SENDERS - 2}"

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from groupcommd.connection import Connection
-from groupcommd.flood import CALM_S, INTERVAL_S, MANY_PER_S, PAUSE_S, Flood
+from groupcommd.junk import CALM_S, INTERVAL_S, MANY_PER_S, PAUSE_S, Flood
 from groupcommd.listeners import GRACE_S, Listener
 from groupcommd.udp import MAX_READS
 from tests.groupcommd.virtual import virtual_clock
@@ -23,7 +23,7 @@ class Junk:
     """
 
     def __init__(self) -> None:
-        self.flood = Flood()
+        self.flood = Flood(MAX_READS)
         self.now = 0.0
 
     def turn(self, junk: int, useful: int = 0) -> float:

@@ -5,9 +5,9 @@ import sys
 
 _PROGRAM = """
 import resource, sys
-from groupcommd.memory import keep_memory
+from groupcommd.process import retain_freed_memory
 
-kept = sys.argv[1] == "keep" and keep_memory()
+kept = sys.argv[1] == "keep" and retain_freed_memory()
 for _ in range(200):
     burst = [bytes(60_000) for _ in range(40)]
     del burst
@@ -35,7 +35,7 @@ def test_a_burst_gets_the_pages_of_the_one_before() -> None:
 
 _COLLECTED = """
 import gc
-from groupcommd.memory import FULL_EVERY, GarbageCollection
+from groupcommd.process import FULL_EVERY, GarbageCollection
 
 class Cycle:
     alive = 0

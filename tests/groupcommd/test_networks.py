@@ -35,7 +35,7 @@ def addresses(names: str) -> dict[str, tuple[Address, ...]]:
 
 def opened(places: dict[str, tuple[Address, ...]], name: str, far: str = "") -> Networks:
     others = {other: place for other, place in places.items() if other != name}
-    return Networks(places[name], others, TIMING, far=far)
+    return Networks(places[name], others, TIMING, remote=far)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_all_networks_are_used_until_somebody_was_heard(
     a.send([("b", b"one"), (None, b"all")])
     assert drained(b, 4) == [[b"one", b"all"]] * 2
     assert drained(c, 2) == [[b"all"]] * 2
-    assert a.ways("nobody") == (0,)  # its own name, or one that is not listed
+    assert a.networks_to("nobody") == (0,)  # its own name, or one that is not listed
 
 
 def test_the_first_network_on_which_a_daemon_answers_is_used(
@@ -88,9 +88,9 @@ def test_the_first_network_on_which_a_daemon_answers_is_used(
 ) -> None:
     a, b, _ = three
     hear(a, b, 1, "b", 5.0)
-    assert a.ways("b") == (1,)
+    assert a.networks_to("b") == (1,)
     hear(a, b, 0, "b", 5.1)
-    assert a.ways("b") == (0,)
+    assert a.networks_to("b") == (0,)
     a.send([("b", b"one"), ("b", b"two")])
     assert drained(b, 2) == [[b"one", b"two"]]
 
@@ -99,13 +99,13 @@ def test_a_network_that_fails_is_left_in_time(three: tuple[Networks, Networks, N
     a, b, _ = three
     hear(a, b, 0, "b", 5.0)
     left = 5.0
-    while a.ways("b") == (0,):
+    while a.networks_to("b") == (0,):
         left += TIMING.beacon_interval_s
         a.note([("b", False, left <= 5.0 + a.fresh_s)], left)
     assert left - 5.0 < TIMING.token_timeout_s
-    assert a.ways("b") == (0, 1)
+    assert a.networks_to("b") == (0, 1)
     hear(a, b, 1, "b", left)
-    assert a.ways("b") == (1,)
+    assert a.networks_to("b") == (1,)
 
 
 def test_who_does_not_hear_is_sent_to_on_all_networks(
@@ -113,7 +113,7 @@ def test_who_does_not_hear_is_sent_to_on_all_networks(
 ) -> None:
     a, b, _ = three
     hear(a, b, 0, "b", 5.0, hears_me=False)
-    assert a.ways("b") == (0, 1)
+    assert a.networks_to("b") == (0, 1)
 
 
 def test_all_fellows_may_be_on_different_networks(
@@ -130,7 +130,7 @@ def test_a_daemon_with_one_address_is_on_the_first_network_only() -> None:
     places = addresses("ab")
     places["b"] = places["b"][:1]
     a = opened(places, "a")
-    assert a.ways("b") == (0,)
+    assert a.networks_to("b") == (0,)
     a.close()
 
 
@@ -254,7 +254,7 @@ async def test_a_network_that_dies_ends_no_view_though_nothing_at_all_comes_any_
         for service, other in zip(services, "ba", strict=True):
             networks = service._networks
             assert networks is not None
-            assert networks.ways(other) == (0,)
+            assert networks.networks_to(other) == (0,)
             monkeypatch.setattr(networks._networks[0], "send", lambda _: None)
         await trio.sleep(3.0)
         assert [service.core.view for service in services] == views

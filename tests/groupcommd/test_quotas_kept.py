@@ -18,8 +18,8 @@ from groupcomm.host.key_file import write_key_file
 from groupcomm.session.codes import Code
 from groupcomm_client import Connection, connect
 from groupcomm_tools.certificates import issue, make_authority
-from groupcommd.clients import HELLO_S, MAX_TURNED_AWAY
 from groupcommd.config_file import read_config
+from groupcommd.connections import HELLO_S, MAX_TURNED_AWAY
 from groupcommd.service import WALL_INTERVAL_S
 from groupcommd.token_file import add_token, remove_token
 from tests.groupcommd.virtual import virtual_clock, virtual_daemons
@@ -69,8 +69,8 @@ async def test_who_does_not_finish_the_handshake_is_cut_off(
                 await trio.lowlevel.wait_readable(silent)
                 assert silent.recv(100) == b""
                 assert HELLO_S <= trio.current_time() - started < HELLO_S + 0.1
-        assert daemons["a"].service.clients.refusals.counts == {"slow": 2}
-        assert len(daemons["a"].service.clients) == 0
+        assert daemons["a"].service.connections.refusals.counts == {"slow": 2}
+        assert len(daemons["a"].service.connections) == 0
 
 
 @pytest.mark.parametrize("quota", ["messages_per_s = 100", "bytes_per_s = 15_000"])
@@ -99,8 +99,8 @@ async def test_where_all_connections_are_taken_others_are_told_and_come_in_later
     autojump_clock: trio.testing.MockClock, tmp_path: Path
 ) -> None:
     async with virtual_daemons(tmp_path, "a", "quotas = {connections = 100}\n") as daemons:
-        clients, where = daemons["a"].service.clients, str(daemons["a"].unix)
-        clients.allowances.most = 2
+        clients, where = daemons["a"].service.connections, str(daemons["a"].unix)
+        clients.quotas.most = 2
         async with connect(where):
             async with connect(where):
                 for _ in range(2):
@@ -163,7 +163,7 @@ async def test_a_principal_has_so_many_connections_and_no_more(
         await trio.sleep(0.1)
         async with connect(where):
             pass
-        assert daemons["a"].service.clients.refusals.counts == {"quota": 1}
+        assert daemons["a"].service.connections.refusals.counts == {"quota": 1}
 
 
 async def test_a_reload_ends_sessions_of_revoked_tokens_and_changes_quotas(

@@ -22,7 +22,7 @@ from groupcomm_client.loops import TrioLoop
 from groupcomm_client.targets import open_socket
 from groupcomm_tools import cli
 from groupcomm_tools.certificates import issue, make_authority
-from groupcommd import expiry
+from groupcommd import connections
 from groupcommd.config_file import read_config
 from groupcommd.revocation_file import Revocations, read_revocations, revoke
 from groupcommd.service import Service
@@ -131,7 +131,7 @@ async def test_a_session_ends_when_its_certificate_does(
     async with plant.by("short") as short, plant.by("ann") as ann:
         assert await goes_on(short)
         later = datetime.now(UTC) + timedelta(hours=2)
-        monkeypatch.setattr(expiry, "now", lambda: later)
+        monkeypatch.setattr(connections, "now", lambda: later)
         assert await ends(short, "its certificate was revoked or has ended")
         assert await goes_on(ann)
 
@@ -147,7 +147,7 @@ async def test_a_certificate_that_is_revoked_ends_its_session_at_a_reload(plant:
         issue(plant.pki, "ann", [], 1.0)
         async with plant.by("ann") as again:
             assert await goes_on(again)
-    assert plant.service.clients.refusals.counts == {"certificate": 1}
+    assert plant.service.connections.refusals.counts == {"certificate": 1}
 
 
 async def test_all_certificates_of_a_principal_are_revoked(plant: Plant) -> None:
@@ -165,7 +165,7 @@ async def test_all_certificates_of_a_principal_are_revoked(plant: Plant) -> None
 
 async def test_a_certificate_that_nobody_has_here_is_revoked_by_its_serial(plant: Plant) -> None:
     async with plant.by("ann") as ann:
-        (shown,) = plant.service.clients.certificates().values()
+        (shown,) = plant.service.connections.certificates().values()
         plant.revoke("--serial", f"{shown.serial:X}")
         plant.reload()
         assert await ends(ann, "revoked")

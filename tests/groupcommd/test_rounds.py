@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from groupcomm.session.frames import encode_bye, encode_hello
-from groupcommd.clients import HELLO_S
+from groupcommd.connections import HELLO_S
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
 
 PROGRAMS = 60
@@ -53,7 +53,7 @@ async def test_what_many_say_in_one_round_is_taken_in_few_turns(
     async with virtual_daemons(tmp_path, "a") as daemons:
         with ExitStack() as stack:
             programs = open_all(daemons, stack)
-            while len(daemons["a"].service.clients) < PROGRAMS:
+            while len(daemons["a"].service.connections) < PROGRAMS:
                 await trio.sleep(0.01)
             for number, program in enumerate(programs):
                 program.sendall(encode_hello(f"u{number}"))
@@ -85,4 +85,4 @@ async def test_who_waits_for_its_turn_is_not_cut_off_for_being_slow(
             for program in programs:
                 await trio.lowlevel.wait_readable(program)
             assert trio.current_time() - started > 2 * HELLO_S
-            assert daemons["a"].service.clients.refusals.counts["slow"] <= PROGRAMS - 12
+            assert daemons["a"].service.connections.refusals.counts["slow"] <= PROGRAMS - 12

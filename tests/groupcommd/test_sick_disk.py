@@ -21,10 +21,10 @@ from groupcomm_client import connect
 from groupcomm_tools.doctor.daemon import Told, check_disk
 from groupcomm_tools.doctor.finding import Finding, Grade
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
+from groupcommd.cli import count_start
 from groupcommd.config_file import read_config
-from groupcommd.disk_watch import DiskWatch
-from groupcommd.starting import count_start
-from groupcommd.state_dir import Record, StateDir, StateError
+from groupcommd.disk import DiskWatch
+from groupcommd.state_dir import StateDir, StateError, StateRecord
 from tests.groupcommd.virtual import virtual_clock
 
 FOLDER = Path("/var/lib/groupcomm/press")
@@ -51,11 +51,11 @@ class Watched:
 
     def look(self, now: float) -> None:
         """The look of a second."""
-        self._watch.look(self._core.status(now))
+        self._watch.check(self._core.status(now))
 
     def told(self, now: float) -> dict[str, Any]:
         """What `status` says."""
-        return self._watch.told(self._core.status(now))
+        return self._watch.report(self._core.status(now))
 
     def finding(self, now: float) -> Finding:
         """What the doctor finds."""
@@ -152,7 +152,7 @@ def test_who_comes_back_late_does_not_write_over_what_is_newer(tmp_path: Path) -
     hangs, goes_on = Event(), Event()
     right = state._write
 
-    def hang(record: Record) -> None:
+    def hang(record: StateRecord) -> None:
         hangs.set()
         goes_on.wait(10)
         right(record)
@@ -206,7 +206,7 @@ def start_on_a_disk_that_hangs(
     answers, kept = Event(), list[int]()
 
     class Hanging(StateDir):
-        def _write(self, record: Record) -> None:
+        def _write(self, record: StateRecord) -> None:
             answers.wait(60)
             self._record = record
 

@@ -7,7 +7,7 @@ import pytest
 
 from groupcomm.host.addresses import Address
 from groupcomm.security.layout import SUITE_AES_GCM, SUITE_NONE
-from groupcommd.socket_filter import MAX_JUMP, PASSED_OF, Wanted, attach, program
+from groupcommd.junk import MAX_JUMP, PASSED_OF, ClusterPattern, attach, program
 from groupcommd.udp import MAX_SOURCES, UdpSocket
 from tests.groupcomm.security.daemons import ALICE, BOB, CAROL, CLUSTER, sealer
 
@@ -15,8 +15,8 @@ COUNT = 12_000
 MOST = COUNT * 3 // PASSED_OF
 
 
-def wanted(*senders: int) -> Wanted:
-    return Wanted(SUITE_AES_GCM, CLUSTER, frozenset(senders))
+def wanted(*senders: int) -> ClusterPattern:
+    return ClusterPattern(SUITE_AES_GCM, CLUSTER, frozenset(senders))
 
 
 class Ends:

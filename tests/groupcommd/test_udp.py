@@ -69,7 +69,7 @@ def test_one_datagram_goes_to_all_others_or_to_one() -> None:
 
 def test_daemons_of_other_sites_get_only_what_is_for_them() -> None:
     near, far = UdpSocket(LOOPBACK, {}), UdpSocket(LOOPBACK, {})
-    one = UdpSocket(LOOPBACK, {"near": near.address, "far": far.address}, far={"far"})
+    one = UdpSocket(LOOPBACK, {"near": near.address, "far": far.address}, remote={"far"})
     one.send([(None, b"all of the site"), ("far", b"you")])
     one.send([(None, b"all again")])
     assert drained(near, 2) == [b"all of the site", b"all again"]

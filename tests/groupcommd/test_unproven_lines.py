@@ -13,8 +13,8 @@ import trio.testing
 from groupcomm.host.key_file import write_key_file
 from groupcomm_tools.doctor.daemon import Told, check_datagrams
 from groupcomm_tools.doctor.finding import Grade
-from groupcommd.flood import MANY_PER_S
-from groupcommd.watch import JUNK_TOLD_S
+from groupcommd.junk import MANY_PER_S
+from groupcommd.logs import JUNK_LOGGED_S
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
 
 KEY_ID_AT = 3
@@ -79,11 +79,11 @@ async def test_junk_that_goes_on_is_told_again_after_an_hour(
         with caplog.at_level(logging.INFO, "groupcommd"):
             caplog.clear()
             now = 0.0
-            while now < 2.5 * JUNK_TOLD_S:
+            while now < 2.5 * JUNK_LOGGED_S:
                 core.counters.rejected["tag"] += MANY_PER_S + 1
                 status = core.status(trio.current_time())
-                assert watch.look_at_junk(attrs.evolve(status, at=now), 0)
-                assert not watch.look_at_junk(attrs.evolve(status, at=now + 1.0), 0)
+                assert watch.check_junk(attrs.evolve(status, at=now), 0)
+                assert not watch.check_junk(attrs.evolve(status, at=now + 1.0), 0)
                 now += 100.0
             warnings = [r for r in caplog.records if r.levelno >= logging.WARNING]
         assert len(warnings) == 3
@@ -92,7 +92,12 @@ async def test_junk_that_goes_on_is_told_again_after_an_hour(
 def told(daemons: list[str], **rejected: int) -> Told:
     datagrams = {"rejected": rejected, "violations": {}, "not_sent": 0, "received": 9}
     before = {"datagrams": {**datagrams, "rejected": {}}}
-    later = {"configured": ["a", "b"], "daemons": daemons, "datagrams": datagrams, "strangers": []}
+    later = {
+        "configured": ["a", "b"],
+        "daemons": daemons,
+        "datagrams": datagrams,
+        "rejected_senders": [],
+    }
     return Told(before, later, {})
 
 

@@ -13,7 +13,7 @@ from groupcomm.events import DaemonView, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.session.frames import encode_hello
 from groupcomm_client import Connection, connect
-from groupcommd.clients import HELLO_S, LINGER_S
+from groupcommd.connections import HELLO_S, LINGER_S
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
 
 TOKEN_TIMEOUT_S = 0.6
@@ -87,7 +87,7 @@ async def test_who_does_not_say_hello_is_cut_off(
         with raw(daemons) as client:
             client.send(encode_hello("max")[:5])
             assert HELLO_S <= await ended_after(client) < HELLO_S + 0.1
-        assert daemons["a"].service.clients.refusals.counts["slow"] == 1
+        assert daemons["a"].service.connections.refusals.counts["slow"] == 1
 
 
 async def test_who_does_not_close_its_end_is_cut_off(
@@ -97,9 +97,9 @@ async def test_who_does_not_close_its_end_is_cut_off(
         with raw(daemons) as client:
             client.send(b"\xff" * 10)
             await ended_after(client)
-            assert len(daemons["a"].service.clients) == 1
+            assert len(daemons["a"].service.connections) == 1
             await trio.sleep(LINGER_S + 0.1)
-            assert len(daemons["a"].service.clients) == 0
+            assert len(daemons["a"].service.connections) == 0
 
 
 async def test_a_daemon_that_leaves_waits_for_its_programs_but_not_long(

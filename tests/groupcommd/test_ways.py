@@ -10,8 +10,8 @@ from groupcomm.link.path_mtu import CLOSE_BYTES, RAISE_S
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.link import LINK_BYTES
 from groupcomm_tools.doctor.daemon import Told, check_ways
+from groupcommd.logs import LogWatch
 from groupcommd.status import ways
-from groupcommd.watch import Watch
 from tests.groupcomm.sim.test_lost_links import Sites
 from tests.groupcomm.sim.test_narrow_links import narrow, narrow_links
 
@@ -30,7 +30,7 @@ def test_a_link_that_loses_large_packets_is_named_once_and_again_when_it_is_mend
     largest = HEAD_BYTES + CHECKSUM_BYTES + LINK_BYTES + 1200
     sites = Sites(narrow_links(largest))
     sites.cluster.run(5.0)
-    watch = Watch()
+    watch = LogWatch()
     found = ways(told(sites))
     assert len(found) == 2
     for way in found:
@@ -41,13 +41,13 @@ def test_a_link_that_loses_large_packets_is_named_once_and_again_when_it_is_mend
     assert found[0]["to"] in findings[0].text
     assert f"packet_bytes of the link to {found[0]['packet_bytes']}" in findings[0].remedy
     with caplog.at_level(logging.INFO, logger="groupcommd"):
-        watch.look(told(sites))
-        watch.look(told(sites))
+        watch.check(told(sites))
+        watch.check(told(sites))
         assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
         assert "go in fragments" in caplog.text
         narrow(sites.cluster, inf)
         sites.cluster.run(RAISE_S)
-        watch.look(told(sites))
+        watch.check(told(sites))
         assert [record.levelname for record in caplog.records][2:] == ["INFO", "INFO"]
     (finding,) = check_ways(Told({}, {"ways": ways(told(sites))}, {}))
     assert "packets of all sizes pass" in finding.text

@@ -10,7 +10,7 @@ import trio
 
 from groupcomm.engine import DaemonCore, Input, Output
 from groupcomm.wire.raw import Raw
-from groupcommd.clients import Clients
+from groupcommd.connections import Connections
 from groupcommd.listeners import Listener
 
 MUCH = 4 * 1024 * 1024
@@ -44,7 +44,7 @@ class Plant:
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.core = Core()
-        self.clients = Clients(cast(DaemonCore, self.core), nursery, self._turn)
+        self.clients = Connections(cast(DaemonCore, self.core), nursery, self._turn)
 
     def _turn(self) -> None:
         """Take a step: what waited for the client comes now."""
@@ -61,7 +61,7 @@ class Plant:
         self.core.output += data
         output = Output([])
         output.ready = [1]
-        self.clients.serve(output)
+        self.clients.carry_out(output)
 
 
 @asynccontextmanager

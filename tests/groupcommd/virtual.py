@@ -14,12 +14,13 @@ import attrs
 import trio
 import trio.testing
 
-from groupcommd.config_file import DaemonConfig, read_config
+from groupcommd.config_file import read_config
 from groupcommd.credentials import read_tls_credentials
+from groupcommd.daemon_config import DaemonConfig
 from groupcommd.listeners import Listener, TlsListener, unix_listener
 from groupcommd.service import Service
 from groupcommd.sockets import Sockets, listen_tcp, listen_unix
-from groupcommd.state_dir import Record, StateDir
+from groupcommd.state_dir import StateDir, StateRecord
 
 DELAY_S: Final = 0.0002
 
@@ -110,7 +111,7 @@ class FakeNetwork:
 class QuickState(StateDir):
     """A state folder whose disk takes no time: while it syncs, virtual time would fly."""
 
-    def _write(self, record: Record) -> None:
+    def _write(self, record: StateRecord) -> None:
         self._record = record
 
 

@@ -9,7 +9,7 @@ from groupcomm_client.targets import default_address
 from groupcomm_tools.doctor import daemon, host
 from groupcomm_tools.doctor.finding import Finding
 from groupcomm_tools.doctor.telling import tell_findings
-from groupcommd.config_file import DaemonConfig
+from groupcommd.daemon_config import DaemonConfig
 
 EXAMPLE: Final = "groupcomm doctor --config plant.toml --name press"
 

@@ -12,7 +12,7 @@ add_options = query.add_options
 
 def sources_of(found: dict[str, Any], reason: str) -> str:
     """Return who has lately sent datagrams that were rejected for a reason, if that is known."""
-    sources = [each["text"] for each in found["strangers"] if each["reason"] == reason]
+    sources = [each["text"] for each in found["rejected_senders"] if each["reason"] == reason]
     return f", from {', '.join(sources)}" if sources else ""
 
 

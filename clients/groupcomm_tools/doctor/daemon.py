@@ -11,9 +11,8 @@ import attrs
 from groupcomm.errors import CannotConnect, SessionEnded
 from groupcomm_client.blocking import connect
 from groupcomm_tools.doctor.finding import Finding, ok, problem, warning
-from groupcommd.config_file import DaemonConfig
-from groupcommd.description import describe
-from groupcommd.strangers import CAUSES, Cause
+from groupcommd.daemon_config import DaemonConfig, describe
+from groupcommd.mismatches import CAUSES, RejectionCause
 
 Answer = Mapping[str, Any]
 """What a daemon answers to a question."""
@@ -125,7 +124,7 @@ def check_datagrams(told: Told) -> list[Finding]:
         total, now = after[reason], after[reason] - before[reason]
         if total:
             text = f"{total} {cause.what} ({reason}), {now} of them in the last {BETWEEN_S:g} s"
-            strangers = told.later["strangers"]
+            strangers = told.later["rejected_senders"]
             sources = [each["text"] for each in strangers if each["reason"] == reason]
             if sources:
                 text += f"; from {', '.join(sources)}"
@@ -142,7 +141,7 @@ def check_datagrams(told: Told) -> list[Finding]:
     return findings or [ok("datagrams", f"{told.later['datagrams']['received']} came, all good")]
 
 
-def _judge(told: Told, text: str, cause: Cause, *, is_now: bool) -> Finding:
+def _judge(told: Told, text: str, cause: RejectionCause, *, is_now: bool) -> Finding:
     """Return what is to be done about rejected datagrams: nothing that a stranger may suggest."""
     found, remedy = told.later, cause.remedy
     if not cause.proven:

@@ -16,9 +16,9 @@ from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, DaemonCore
 from groupcomm.host.tls_socket import TlsSocket
 from groupcomm.security.keys import KeyRing
 from groupcomm.session.frames import HELLO_FRAME_BYTES
+from groupcommd.connection import AuthenticatedPeer
 from groupcommd.credentials import TlsCredentials
 from groupcommd.listeners import (
-    AuthenticatedPeer,
     PeerRefused,
     TlsListener,
     _read_frame,

@@ -29,7 +29,7 @@ from groupcomm.membership.states import State
 from groupcomm.session.client_session import ClientSession
 from groupcomm.session.daemon_session import DaemonSessionState
 from groupcomm.sim.disk import marks_stored_at_once
-from groupcommd.answers import Answers
+from groupcommd.status import QuestionQueue
 
 STEP_S: Final = 100e-6
 UNIT_S: Final = 6e-6
@@ -103,7 +103,7 @@ class Loaded:
         self.busy_until = 0.0
         self.polite: list[Polite] = []
         self.rude: Rude | None = None
-        self.answers = Answers(self._answer, self._principal_of, lambda: self._spent)
+        self.answers = QuestionQueue(self._answer, self._principal_of, lambda: self._spent)
         self._spent = 0.0  # on answers
         self._plant = plant
         self._opened: set[int] = set()

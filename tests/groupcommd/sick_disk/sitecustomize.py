@@ -10,12 +10,12 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from groupcommd.state_dir import Record, StateDir
+from groupcommd.state_dir import StateDir, StateRecord
 
 _write = StateDir._write
 
 
-def write_slowly(self: StateDir, record: Record) -> None:
+def write_slowly(self: StateDir, record: StateRecord) -> None:
     """Write as the file wants it."""
     path, how = Path(os.environ["SICK_DISK"]), ""
     with suppress(FileNotFoundError):

@@ -7,23 +7,33 @@ Whatever a client does ends its own connection at most.
 import errno
 import logging
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from math import inf
 from typing import Final
 
 import trio
 
-from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, DaemonCore, Input, Output
+from groupcomm.engine import (
+    ClientBytes,
+    ClientDismissed,
+    ClientGone,
+    ClientOpened,
+    DaemonCore,
+    Input,
+    Output,
+)
 from groupcomm.host.shown_certificate import ShownCertificate
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.wire.raw import Raw
-from groupcommd.allowances import Allowances
-from groupcommd.connection import Connection, State
-from groupcommd.descriptors import MAX_CONNECTIONS
-from groupcommd.listeners import AuthenticatedPeer, Listener, PeerRefused, Refusals, refuse_plain
+from groupcommd.connection import AuthenticatedPeer, Connection, ConnectionState
+from groupcommd.credentials import TlsCredentials
+from groupcommd.listeners import Listener, PeerRefused, Refusals, TlsListener, refuse_plain
+from groupcommd.process import MAX_CONNECTIONS
 
 HELLO_S: Final = 5.0
 """A client that has not said who it is after so long is cut off."""
@@ -55,7 +65,7 @@ _NO_ROOM: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.EN
 _log = logging.getLogger("groupcommd")
 
 
-class Clients:
+class Connections:
     """All connections of one daemon.
 
     However many of them have something to say, they bring about two turns in each round of the
@@ -71,7 +81,7 @@ class Clients:
     Attributes:
         inputs: what clients did, and whatever else has happened, for the core's next step.
         refusals: of those that were cut off before their session began.
-        allowances: what principals have used.
+        quotas: what principals have used.
     """
 
     def __init__(
@@ -89,7 +99,7 @@ class Clients:
         self._open: dict[int, Connection] = {}  # those that the core knows
         self.inputs: list[Input] = []
         self.refusals = Refusals()
-        self.allowances = Allowances(quotas or Quotas(), most)
+        self.quotas = ConnectionQuotas(quotas or Quotas(), most)
         self._accepted = 0  # connections that there are, also of those who have not said hello
         self._turned_away = 0  # of these, who may read why they cannot stay
         self._read_now: set[int] = set()  # who was read in this round of the loop, perhaps
@@ -131,14 +141,14 @@ class Clients:
                 continue
             accepted.setblocking(False)
             self._accepted += 1
-            if self._accepted <= self.allowances.most:
+            if self._accepted <= self.quotas.most:
                 self._nursery.start_soon(self._serve, accepted, listener)
             else:
                 self._turn_away(accepted, listener)
 
     def _turn_away(self, accepted: socket.socket, listener: Listener) -> None:
         """There is no room for one more connection: what the reserve has room for is told so."""
-        text = f"this daemon has {self.allowances.most} connections, and room for no more"
+        text = f"this daemon has {self.quotas.most} connections, and room for no more"
         self.refusals.note("full", text)
         if self._turned_away >= MAX_TURNED_AWAY:
             self._accepted -= 1
@@ -168,7 +178,7 @@ class Clients:
                     peer = await listener.authenticate(accepted)
                     self._open_session(connection, peer)
                     if peer.received:
-                        await self._let_look(connection, patience)
+                        await self._await_core(connection, patience)
                     await self._read_hello(connection, patience)
                 if patience.cancelled_caught:
                     self.refusals.note("slow", f"it has not said who it is in {HELLO_S:g} s")
@@ -195,7 +205,7 @@ class Clients:
         Raises:
             PeerRefused: its principal has as many connections as it may have.
         """
-        if text := self.allowances.open(peer.principal, self._accepted):
+        if text := self.quotas.open(peer.principal, self._accepted):
             with suppress(OSError):
                 peer.socket.send(encode_closed(Code.REJECT_QUOTA, text))
             raise PeerRefused("quota", text)
@@ -209,38 +219,38 @@ class Clients:
         _log.debug("connection %d is of %s", number, peer.principal)
 
     def _close_session(self, connection: Connection) -> None:
-        before, connection.state = connection.state, State.CLOSED
-        if before is not State.ADMITTING:
+        before, connection.state = connection.state, ConnectionState.CLOSED
+        if before is not ConnectionState.ADMITTING:
             del self._open[connection.number]
-            self.allowances.close(connection.principal)
+            self.quotas.close(connection.principal)
             self.inputs.append(ClientGone(connection.number))
-            if before is not State.GREETING:  # else the next turn is early enough
+            if before is not ConnectionState.GREETING:  # else the next turn is early enough
                 self._unfed.set()
 
     # ---- read ----
 
     async def _read_hello(self, connection: Connection, patience: trio.CancelScope) -> None:
         """Read until it has said hello."""
-        while connection.state is State.GREETING:
+        while connection.state is ConnectionState.GREETING:
             more = await self._read_once(connection)
-            await self._let_look(connection, patience)
+            await self._await_core(connection, patience)
             if not more:
                 return
 
-    async def _let_look(self, connection: Connection, patience: trio.CancelScope) -> None:
+    async def _await_core(self, connection: Connection, patience: trio.CancelScope) -> None:
         """Wait until the core has looked at what it said; its own time stands still meanwhile."""
         left_s = patience.deadline - trio.current_time()
         patience.deadline = inf
-        await self._until_looked_at(connection)
+        await self._await_readable(connection)
         patience.deadline = trio.current_time() + left_s
 
     async def _read(self, connection: Connection) -> None:
         more = True
         while more:
             more = await self._read_once(connection)
-            await self._until_looked_at(connection)
+            await self._await_readable(connection)
 
-    async def _until_looked_at(self, connection: Connection) -> None:
+    async def _await_readable(self, connection: Connection) -> None:
         """Wait until the core has looked at all that was read, and takes more."""
         if not connection.readable:
             connection.resumed = trio.Event()
@@ -255,7 +265,7 @@ class Clients:
                 size = min(left, READ_BYTES)
                 data = connection.socket.recv(size)
                 more = bool(data)
-                if more and connection.state is not State.CLOSING:  # else it is nobody's
+                if more and connection.state is not ConnectionState.CLOSING:  # else it is nobody's
                     self.inputs.append(ClientBytes(connection.number, data))
                     connection.readable = False
                 if len(data) < size:
@@ -267,7 +277,7 @@ class Clients:
 
     def _share(self, connection: Connection) -> int:
         """Return how many bytes of a connection may be read ahead."""
-        count = self.allowances.count(connection.principal)
+        count = self.quotas.count(connection.principal)
         return max(LEAST_BYTES, min(TURN_BYTES, AHEAD_BYTES // count))
 
     def feed(self, inputs: Sequence[Input]) -> None:
@@ -297,7 +307,7 @@ class Clients:
 
     # ---- write ----
 
-    def serve(self, output: Output) -> None:
+    def carry_out(self, output: Output) -> None:
         """After a step: write what sessions have, close what the core has closed, read on."""
         connections = self._open
         for number in output.greeted:
@@ -318,7 +328,9 @@ class Clients:
 
     def _shut_if_written(self, connection: Connection) -> None:
         """Tell a client that nothing follows; its task ends once the client closes its end, too."""
-        if connection.state is State.CLOSING and not (connection.pending or connection.writing):
+        if connection.state is ConnectionState.CLOSING and not (
+            connection.pending or connection.writing
+        ):
             with suppress(OSError):
                 connection.socket.shutdown(socket.SHUT_WR)
 
@@ -344,7 +356,7 @@ class Clients:
 
     async def _write_later(self, connection: Connection) -> None:
         with suppress(OSError, trio.ClosedResourceError):
-            while connection.state is not State.CLOSED:
+            while connection.state is not ConnectionState.CLOSED:
                 await trio.lowlevel.wait_writable(connection.socket)
                 self._write(connection)
                 if self._core.deadline <= trio.current_time():
@@ -369,3 +381,122 @@ def _behind(parts: list[Raw], size: int) -> list[Raw]:
             return [memoryview(part)[size:], *parts[index + 1 :]]
         size -= len(part)
     return []
+
+
+LISTENER_SHARE: Final = 4
+"""Half-open connections of one listener may be this part of all connections."""
+
+
+class ConnectionQuotas:
+    """The connections of all principals.
+
+    Where there is no quota, a principal may have as many as it leaves to others: a single one half
+    of all, so that nobody can keep others out.
+
+    Attributes:
+        quotas: of each principal.
+        most: connections that there may be, of all.
+    """
+
+    def __init__(self, quotas: Quotas, most: int) -> None:
+        self.quotas = quotas
+        self.most = most
+        self._counts: Counter[str] = Counter()
+
+    def open(self, principal: str, taken: int) -> str:
+        """Count one more connection, or return why it may not be; "" if it may.
+
+        Args:
+            principal: whose it is.
+            taken: connections that there are, with this one and those of nobody known yet.
+        """
+        count, most = self._counts[principal], self.quotas.connections
+        if most is None:
+            if count >= self.most - taken + 1:
+                return (
+                    f"{principal} has {count} connections, as many as are left for all others:"
+                    " close others first"
+                )
+        elif count >= most:
+            return f"{principal} has as many connections as it may have: close others first"
+        self._counts[principal] += 1
+        return ""
+
+    def count(self, principal: str) -> int:
+        """Return how many connections a principal has."""
+        return self._counts[principal]
+
+    def close(self, principal: str) -> None:
+        """Count one connection less."""
+        self._counts[principal] -= 1
+        if not self._counts[principal]:
+            del self._counts[principal]
+
+    def connections(self) -> dict[str, int]:
+        """How many each principal has."""
+        return dict(self._counts)
+
+
+_TOKEN: Final = "its token was revoked or has expired"
+_CERTIFICATE: Final = "its certificate was revoked or has ended, or its authority is gone"
+
+
+def now() -> datetime:
+    """Return the time of the wall clock."""
+    return datetime.now(UTC)
+
+
+class Expiry:
+    """Ends the sessions of programs whose token or certificate is not valid any more.
+
+    Args:
+        clients: the connections of one daemon, with their principals and certificates.
+        listener: accepts the programs; None if the daemon has no TLS listener.
+    """
+
+    def __init__(self, clients: Connections, listener: TlsListener | None) -> None:
+        self._clients = clients
+        self._listener = listener
+
+    def end_expired(self) -> bool:
+        """End the sessions whose token or certificate has ended; return whether there were any."""
+        if self._listener is None:
+            return False
+        time = now()
+        expired = self._listener.credentials.expired_tokens()
+        any_ended = bool(expired) and self._end_tokens(expired.__contains__)
+        return self._end_certificates(lambda shown: shown.ends <= time) or any_ended
+
+    def renew(self, credentials: TlsCredentials | None) -> None:
+        """Replace the credentials, and end the sessions that the new ones do not allow.
+
+        Args:
+            credentials: read anew; None if only the file of tokens was read.
+        """
+        listener = self._listener
+        if listener is None:
+            return
+        old, new = listener.credentials, credentials or listener.credentials
+        listener.credentials, distrusts = new, new.ca != old.ca
+        self._end_tokens(lambda name: not new.accepts_token(name))
+        self._end_certificates(
+            lambda shown: new.revoked.has(shown) or (distrusts and not shown.is_signed_by(new.ca))
+        )
+
+    def _end_tokens(self, is_over: Callable[[str], bool]) -> bool:
+        over = []
+        for number, principal in self._clients.principals():
+            kind, _, name = principal.partition(":")
+            if kind == "token" and is_over(name):
+                over.append(number)
+        return self._dismiss(over, _TOKEN)
+
+    def _end_certificates(self, is_over: Callable[[ShownCertificate], bool]) -> bool:
+        shown = self._clients.certificates()
+        return self._dismiss([n for n, each in shown.items() if is_over(each)], _CERTIFICATE)
+
+    def _dismiss(self, connections: list[int], reason: str) -> bool:
+        """Have the next step end sessions; return whether there are any."""
+        inputs = self._clients.inputs
+        inputs += [ClientDismissed(number, Code.REJECT_AUTH, reason) for number in connections]
+        return bool(connections)

@@ -1,9 +1,7 @@
-"""A filter in the kernel: most of what cannot be of this cluster does not wake the daemon.
+"""Junk in numbers: when it comes, datagrams are read a little later, and more of them at once.
 
-Classic BPF (McCanne and Jacobson, 1993; Linux, Documentation/networking/filter.rst). It looks at
-where a datagram comes from and at its first bytes: version, suite, cluster, and the sender's
-number. What does not fit is let through now and then: it is still counted by its reason, and a
-daemon whose datagrams come from another place is heard.
+To be woken and to take a turn costs a daemon some thirty times what it costs to drop a datagram. So
+while junk comes faster than turns are taken, each piece of it would cost a turn.
 """
 
 import ctypes
@@ -18,6 +16,69 @@ import attrs
 from groupcomm.config.core import CoreConfig
 from groupcomm.names import cluster_number, daemon_number
 from groupcomm.security.layout import VERSION
+
+MANY_PER_S: Final = 2000
+"""Rejected datagrams; no healthy cluster has so many."""
+
+INTERVAL_S: Final = 0.01
+"""Over so long they are counted."""
+
+PAUSE_S: Final = 0.001
+"""Junk waits so long for more of its kind, and so does what comes behind it."""
+
+CALM_S: Final = 10.0
+"""It counts as over when there was none for so long."""
+
+
+class Flood:
+    """Watches what one daemon rejects.
+
+    Args:
+        max_reads: the most calls that read the socket in one turn.
+
+    Attributes:
+        is_on: there was too much in the interval before this one.
+        over_at: from when on there is none, if none comes; seconds.
+    """
+
+    def __init__(self, max_reads: int) -> None:
+        self._max_reads = max_reads
+        self._received = self._bad = 0  # since the last call of `pause_s`
+        self._began = 0.0  # of the present interval
+        self._bad_lately = 0  # in it
+        self.is_on = False
+        self.over_at = 0.0
+
+    def note(self, received: int, rejected: int) -> None:
+        """Count the datagrams of a turn, and those of them that were rejected."""
+        self._received += received
+        self._bad += rejected
+
+    def pause_s(self, now: float) -> float:
+        """How long not to read after a turn.
+
+        Args:
+            now: seconds.
+
+        Returns:
+            0 unless this turn has brought junk alone, all that there was, and there is much of it.
+        """
+        received, bad = self._received, self._bad
+        self._received = self._bad = 0
+        self._bad_lately += bad
+        was_junk = bad == received > 0
+        is_all = received < self._max_reads
+        if now - self._began >= INTERVAL_S:
+            self.is_on = self._bad_lately > MANY_PER_S * (now - self._began)
+            self._began, self._bad_lately = now, 0
+            if self.is_on:
+                self.go_on(now)
+        return PAUSE_S if self.is_on and was_junk and is_all else 0.0
+
+    def go_on(self, now: float) -> None:
+        """There is much of it, though the system drops it before it is read."""
+        self.over_at = now + CALM_S
+
 
 PASSED_OF: Final = 1024
 """One of so many that do not fit is let through; a power of two."""
@@ -48,7 +109,7 @@ Instruction = tuple[int, int, int, int]
 
 
 @attrs.frozen
-class Wanted:
+class ClusterPattern:
     """What datagrams have in common.
 
     Attributes:
@@ -62,13 +123,13 @@ class Wanted:
     senders: frozenset[int]
 
 
-def wanted_by(config: CoreConfig) -> Wanted:
+def pattern_of(config: CoreConfig) -> ClusterPattern:
     """In a cluster."""
     senders = frozenset(map(daemon_number, config.daemons))
-    return Wanted(config.suite, cluster_number(config.cluster), senders)
+    return ClusterPattern(config.suite, cluster_number(config.cluster), senders)
 
 
-def program(wanted: Wanted, sources: Collection[tuple[str, int]]) -> list[Instruction]:
+def program(wanted: ClusterPattern, sources: Collection[tuple[str, int]]) -> list[Instruction]:
     """A filter that takes these datagrams if they come from there, and one of PASSED_OF others.
 
     Args:

@@ -7,14 +7,16 @@ other hosts by daemon and address.
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Protocol
 
 import attrs
 
 from groupcomm.config.shared import Difference
 from groupcomm.engine import Status
+from groupcomm.host.addresses import Address
 from groupcomm.membership.comparison import Other, Verdict
-from groupcommd.config_file import DaemonConfig
+from groupcommd.daemon_config import DaemonConfig
 
 MAX_KEYS: Final = 5
 """Of settings in one sentence."""
@@ -26,7 +28,7 @@ _log = logging.getLogger("groupcommd")
 
 
 @attrs.frozen
-class Statement:
+class DifferenceReport:
     """What is to be said of one configuration that differs.
 
     Attributes:
@@ -40,7 +42,7 @@ class Statement:
     remedy: str
 
 
-class Files:
+class ConfigDifferences:
     """The other configurations, as one daemon knows them.
 
     Args:
@@ -52,11 +54,11 @@ class Files:
         self._logged: dict[tuple[str, ...], str] = {}  # by daemons, the text
         self._since: dict[tuple[str, ...], float] = {}
 
-    def statements(self, status: Status) -> list[Statement]:
+    def statements(self, status: Status) -> list[DifferenceReport]:
         """Return what is to be said."""
         return [self._state(other, status) for other in status.differing]
 
-    def look(self, status: Status) -> None:
+    def check(self, status: Status) -> None:
         """Log what has changed; call it once a second."""
         now = status.at
         statements = {found.other.daemons: found for found in self.statements(status)}
@@ -77,7 +79,7 @@ class Files:
             _log.info("no daemon that is heard has other settings any more")
         self._logged = {d: text for d, text in self._logged.items() if d in statements}
 
-    def told(self, status: Status) -> dict[str, Any]:
+    def report(self, status: Status) -> dict[str, Any]:
         """Return what JSON is to hold of them."""
         return {
             "file": None if self._config.file is None else str(self._config.file),
@@ -89,18 +91,18 @@ class Files:
 
     # ---- sentences ----
 
-    def _state(self, other: Other, status: Status) -> Statement:
+    def _state(self, other: Other, status: Status) -> DifferenceReport:
         ours, theirs = self._ours, self._hosts(other.daemons, status)
         what = _what(other.differences)
         if not other.excludes:
-            return Statement(
+            return DifferenceReport(
                 other,
                 f"{ours} and that of {theirs} differ in {what}; these daemons form views all the"
                 " same",
                 "make the files equal, then restart the daemons whose files were changed",
             )
         if other.verdict is Verdict.THEIRS:
-            return Statement(
+            return DifferenceReport(
                 other,
                 f"{ours} differs from that of {theirs} in {what}; theirs counts, as more daemons"
                 f" have it, so {self._config.name} is left out of their view",
@@ -109,14 +111,14 @@ class Files:
         if other.verdict is Verdict.OURS:
             be = "are" if len(other.daemons) > 1 else "is"
             fellows = " and ".join(("this host", *other.fellows))
-            return Statement(
+            return DifferenceReport(
                 other,
                 f"the file of {theirs} differs from {self._file}, that of {fellows}, in {what};"
                 f" ours counts, as more daemons have it, so {_list(other.daemons)} {be} left out"
                 " of our view",
                 f"make the files equal, then restart {_list(other.daemons)}",
             )
-        return Statement(
+        return DifferenceReport(
             other,
             f"{ours} and that of {theirs} differ in {what}; neither counts, as one has no more"
             " daemons than the other, and each has views of its own",
@@ -181,3 +183,176 @@ def _one(difference: Difference) -> str:
     )
     found = "; ".join(f"only {where}: {', '.join(values)}" for where, values in sides if values)
     return f"{difference.key} ({found})"
+
+
+MAX_SENDERS: Final = 32
+"""Sources and reasons, the latest; more are junk."""
+
+LOOK_S: Final = 0.1
+"""Junk comes in masses, and to look for its source costs time: no more often than this."""
+
+FRESH_S: Final = 10.0
+"""What came longer ago is not told any more."""
+
+
+@attrs.frozen
+class RejectionCause:
+    """What is likely behind datagrams that are dropped.
+
+    Attributes:
+        what: they are.
+        keys: of a configuration, that differ.
+        remedy: what to do.
+        proven: their sender has the key, so it is a daemon of the cluster.
+    """
+
+    what: str
+    keys: str
+    remedy: str
+    proven: bool = False
+
+
+CAUSES: Final = {
+    "tag": RejectionCause(
+        "were sealed with another key",
+        "key_file",
+        "give all daemons the same key file, and restart them",
+    ),
+    "key": RejectionCause(
+        "name a key that this daemon lacks",
+        "key_file",
+        "copy another host's key file, and: groupcomm keys add FILE --from COPY",
+    ),
+    "suite": RejectionCause(
+        "are sealed in another way: without keys, with keys, or with keys and identities",
+        "insecure, key_file, identity and identities",
+        "give all daemons the same of insecure, key_file, identity and identities",
+    ),
+    "identity": RejectionCause(
+        "are of daemons without an identity that counts here",
+        "identities",
+        "list their public keys at all hosts, unless they were evicted: groupcomm identity add",
+        proven=True,
+    ),
+    "cluster": RejectionCause(
+        "are of another cluster",
+        "cluster",
+        "give the clusters different ports, or one cluster name",
+    ),
+    "unlisted": RejectionCause(
+        "are of daemons that are not listed",
+        "sites.*.daemons",
+        "list all daemons at all hosts, and restart the daemons whose files were changed",
+        proven=True,
+    ),
+    "version": RejectionCause(
+        "are of another release", "", "install the same release at all daemons"
+    ),
+}
+"""By the reason for which a core drops datagrams that another daemon may send in good faith."""
+
+
+class DatagramSource(Protocol):
+    """Where datagrams come from."""
+
+    def source_of(self, index: int) -> Address | None:
+        """Return who has sent a datagram, by its place in what came last; None if unknown."""
+
+
+@attrs.define
+class RejectedSender:
+    """One source of datagrams that are dropped for one reason.
+
+    Attributes:
+        address: where they come from.
+        name: of the daemon that is listed there; None if none is.
+        reason: for which they are dropped.
+        seen_at: when one came last.
+    """
+
+    address: Address
+    name: str | None
+    reason: str
+    seen_at: float
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.address})" if self.name is not None else str(self.address)
+
+
+class RejectedSenders:
+    """All of them, as one daemon knows them."""
+
+    def __init__(self, config: DaemonConfig) -> None:
+        self._file: Path | None = config.file
+        self._names = {address: name for name, address in config.addresses.items()}
+        for name, further in config.further.items():
+            self._names |= dict.fromkeys(further, name)
+        self._found: dict[tuple[str, Address], RejectedSender] = {}
+        self._logged: set[tuple[str, Address]] = set()
+        self._look_at = 0.0
+
+    def note(
+        self,
+        dropped: Sequence[tuple[bytes, str]],
+        datagrams: Sequence[bytes],
+        source: DatagramSource,
+        now: float,
+    ) -> None:
+        """Find out who has sent what was dropped in a step.
+
+        Args:
+            dropped: some of the datagrams that were dropped, and why.
+            datagrams: all that came.
+            source: where they came from.
+            now: seconds.
+        """
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_S
+        for datagram, reason in dropped:
+            if reason in CAUSES:
+                index = next(at for at, each in enumerate(datagrams) if each is datagram)
+                address = source.source_of(index)
+                if address is not None:
+                    self._note(reason, address, now)
+
+    def _note(self, reason: str, address: Address, now: float) -> None:
+        key, name = (reason, address), self._names.get(address)
+        self._found.pop(key, None)
+        self._found[key] = stranger = RejectedSender(address, name, reason, now)
+        if len(self._found) > MAX_SENDERS:
+            del self._found[next(iter(self._found))]
+        named = name is not None or CAUSES[reason].proven
+        if named and key not in self._logged and len(self._logged) < MAX_SENDERS:
+            self._logged.add(key)
+            self._log(stranger)
+
+    def _log(self, stranger: RejectedSender) -> None:
+        cause, file = CAUSES[stranger.reason], self._file or "this daemon's settings"
+        differs = f"; most likely {cause.keys} differs there from {file}" if cause.keys else ""
+        # Who has no key may have made them up, under whatever address.
+        _log.log(
+            logging.ERROR if cause.proven else logging.WARNING,
+            "datagrams from %s %s (%s)%s%s: %s",
+            stranger,
+            cause.what,
+            stranger.reason,
+            differs,
+            "" if cause.proven else "; if that daemon has sent them",
+            cause.remedy,
+            extra={"address": str(stranger.address), "reason": stranger.reason},
+        )
+
+    def report(self, now: float) -> list[dict[str, Any]]:
+        """Return what is told of those that were seen lately, the latest last."""
+        return [
+            {
+                "address": str(found.address),
+                "name": found.name,
+                "reason": found.reason,
+                "text": str(found),
+                "seen_s": round(now - found.seen_at, 3),
+            }
+            for found in self._found.values()
+            if found.seen_at >= now - FRESH_S
+        ]
