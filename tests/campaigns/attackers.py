@@ -16,8 +16,9 @@ from typing import Final
 import attrs
 
 from groupcomm.sim.roles.names import EVICTED, FOR_SUITE_2, ROLES
-from groupcomm.sim.settings import Options
-from groupcomm_tools.campaign import replay_command, run_campaign
+from groupcomm.sim.run import RunResult, run, run_seed
+from groupcomm.sim.settings import Options, draw_settings
+from groupcomm_tools.campaign import Run, replay_command, run_campaign
 
 SUITES: Final = (1, 2)
 
@@ -60,6 +61,11 @@ class Row:
         return f"{told} {len(self.failed):7}"
 
 
+def run_whole(seed: int, options: Options) -> RunResult:
+    """Run one seed in which no daemon is cut off before the end."""
+    return run(attrs.evolve(draw_settings(seed, options), core=()))
+
+
 @attrs.frozen
 class Campaign:
     """How the runs of all rows are made."""
@@ -69,29 +75,41 @@ class Campaign:
     duration_s: float
     workers: int
 
-    def run(self, options: Options) -> tuple[dict[int, int], list[str]]:
+    def run(self, options: Options, run_one: Run = run_seed) -> tuple[dict[int, int], list[str]]:
         """Run each seed; return the views of each, and commands that repeat what failed."""
         views: dict[int, int] = {}
         failed: list[str] = []
-        with closing(run_campaign(self.seeds, options, workers=self.workers)) as results:
+        with closing(
+            run_campaign(self.seeds, options, workers=self.workers, run=run_one)
+        ) as results:
             for result in results:
                 seed = result.settings.seed
                 views[seed] = result.views
                 if result.findings:
-                    failed.append(replay_command(seed, options))
+                    failed.append(self.again(seed, options))
         return views, failed
+
+    def again(self, seed: int, options: Options) -> str:
+        """Return the command that repeats one run."""
+        if options.faults != "none":
+            return replay_command(seed, options)
+        roles = f" --roles {' '.join(options.attackers)}" if options.attackers else ""
+        return (
+            f"python -m tests.campaigns.attackers --first {seed} --seeds 1"
+            f" --duration-s {self.duration_s:g} --suites {options.suite}{roles}"
+        )
 
     def run_suite(self, suite: int) -> Iterator[Row]:
         """Run without an attacker, then each role with faults and without faults."""
         quiet = Options(suite=suite, faults="none", duration_s=self.duration_s / 2)
-        alone, wrong = self.run(quiet)  # what every role is compared with
+        alone, wrong = self.run(quiet, run_whole)  # what every role is compared with
         for role in self.roles:
             if suite not in suites_of(role):
                 continue
             calm = attrs.evolve(quiet, attackers=(role,))
             rough = attrs.evolve(calm, faults="all", duration_s=self.duration_s)
             rough_views, failed = self.run(rough)
-            views, calm_failed = self.run(calm)
+            views, calm_failed = self.run(calm, run_whole)
             others = [] if role == EVICTED else [n for n in self.seeds if views[n] != alone[n]]
             yield Row(
                 role=role,
@@ -100,7 +118,7 @@ class Campaign:
                 views=sum(views.values()),
                 without=None if role == EVICTED else sum(alone.values()),
                 failed=(*wrong, *failed, *calm_failed),
-                differing=tuple(replay_command(seed, calm) for seed in others),
+                differing=tuple(self.again(seed, calm) for seed in others),
             )
 
 
