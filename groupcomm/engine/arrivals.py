@@ -189,7 +189,7 @@ class Arrivals:
             if own:
                 self._ring.on_packet(packet, self._now)
             if packet.stays:
-                self._ring.flow.stays(packet.number)
+                self._ring.flow.note_local_only(packet.number)
                 self._withheld.add(packet)
             else:
                 self._pass_on(packet.ring, packet.number, packet.raw)
@@ -242,7 +242,7 @@ class Arrivals:
         if ring == self._own_ring:
             own.notices.issued(self._now, notice.frontier, notice.horizon)
         else:
-            own.flow.hear_held(ring, notice.told(self._own_ring), self._now)
+            own.flow.on_held_remotely(ring, notice.told(self._own_ring), self._now)
             if notice.unsettled:
                 own.notices.asked = True
             if stream.known > stream.held:

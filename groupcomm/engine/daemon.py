@@ -42,7 +42,7 @@ from groupcomm.membership.membership import Membership
 from groupcomm.membership.reservation import reserved_by
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.union import Union
-from groupcomm.ring.ring import State as RingState
+from groupcomm.ring.ring import TokenState as RingState
 from groupcomm.security.identity import Credentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.stream.packer import bundle_room
@@ -256,7 +256,7 @@ class DaemonCore:
             news.append(self._history.tell(membership.reasons, now))
         if operation is not None and not self._frozen:
             ring = operation.ring
-            silent = ring.state is RingState.AWAY and now > ring.away.heard_at + self._pause_s
+            silent = ring.state is RingState.AWAY and now > ring.monitor.heard_at + self._pause_s
             if silent or self._token_watch.is_late:
                 news += self._token_watch.look(ring, now)
         while access:
@@ -307,7 +307,7 @@ class DaemonCore:
             operation.ring.flow.blocked = bool(self.desk.blocking)
         operation.step(now, clients=clients)
         self._operation_due = operation.deadline
-        if operation.ring.away.token_losses:  # nothing was heard of it for a token timeout
+        if operation.ring.monitor.token_losses:  # nothing was heard of it for a token timeout
             self.membership.gather(Reason.TOKEN_LOST, now)
 
     def leave(self) -> None:

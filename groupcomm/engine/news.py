@@ -11,7 +11,7 @@ import attrs
 from groupcomm.config.view import View
 from groupcomm.membership.states import Reason
 from groupcomm.ring.ring import Ring
-from groupcomm.ring.ring import State as RingState
+from groupcomm.ring.ring import TokenState as RingState
 
 
 @attrs.frozen(kw_only=True)
@@ -119,7 +119,7 @@ class TokenWatch:
 
     def look(self, ring: Ring, now: float) -> list[TokenLate]:
         """Return the news: nothing, unless the token is late and was not at the last look."""
-        silent_s = now - ring.away.heard_at
+        silent_s = now - ring.monitor.heard_at
         was_late = self.is_late
         self.is_late = silent_s > self._late_after_s and ring.state is RingState.AWAY
         if was_late or not self.is_late:

@@ -130,7 +130,7 @@ class Operation:
             packer=self._packer,
             gaps=self._gaps,
             entered=entered,
-            host=self,
+            context=self,
             now=now,
         )
 
@@ -178,7 +178,7 @@ class Operation:
     @property
     def unsettled(self) -> int:
         """How many packets up to the last own one are not held by the whole view."""
-        held = min(self.ring.everywhere, self.ring.flow.held_far)
+        held = min(self.ring.held_by_all, self.ring.flow.held_remotely)
         return max(0, self._packer.last - held)
 
     # ---- one step ----
@@ -192,7 +192,7 @@ class Operation:
             self._look_for_gaps(now)
         self.ring.step(now)
         if self._several:
-            for number, packet in self._withheld.take(self.ring.everywhere):
+            for number, packet in self._withheld.take(self.ring.held_by_all):
                 self._forwarding.forward(self._own_ring, number, packet)
             for destination, packet in self._forwarding.step(now):
                 self.send(destination, packet)

@@ -12,7 +12,7 @@ from groupcomm.config.view import View
 from groupcomm.engine.delivery import Delivery
 from groupcomm.errors import Contradiction, ProtocolViolation
 from groupcomm.order.admission import too_far
-from groupcomm.ring.ring import Ring, State
+from groupcomm.ring.ring import Ring, TokenState
 from groupcomm.stream.stream import MAX_AHEAD
 from groupcomm.wire.held import HeldNotice
 from groupcomm.wire.horizon import HorizonNotice
@@ -62,7 +62,7 @@ class Plausible:
         stream = self._streams[self._own_ring]
         if token.last > stream.held + MAX_AHEAD:
             raise too_far("token", token.last, stream)
-        if self._ring.state is not State.AWAY:
+        if self._ring.state is not TokenState.AWAY:
             raise Contradiction("token", f"hop {token.hop}, and the token is here")
         if token.last < stream.known:
             raise Contradiction("token", f"last {token.last}, where {stream.known} are known")
@@ -85,8 +85,8 @@ class Plausible:
             raise ProtocolViolation("token", f"a burst of {token.burst}, where {sent} were sent")
 
     def _check_hop(self, hop: int) -> None:
-        if hop > self._ring.away.hop + MOST_HOPS:
-            raise ProtocolViolation("hop", f"{hop}, after {self._ring.away.hop}")
+        if hop > self._ring.monitor.hop + MOST_HOPS:
+            raise ProtocolViolation("hop", f"{hop}, after {self._ring.monitor.hop}")
 
     def _check_range(self, ring: int, first: int, last: int) -> None:
         stream = self._streams[ring]
@@ -108,7 +108,7 @@ class Plausible:
             raise Contradiction("rest", f"all hold {notice.last}, and here {held} are held")
         if notice.frontiers[self._place] > self._delivery.order.frontier:
             raise Contradiction("rest", "a frontier of this daemon that it never told")
-        if self._ring.state is not State.AWAY and notice.hop > self._ring.away.hop:
+        if self._ring.state is not TokenState.AWAY and notice.hop > self._ring.monitor.hop:
             raise Contradiction("rest", f"hop {notice.hop}, and the token is here")
         self._delivery.order.admission.check_horizon(notice.ring, notice.horizon, notice.last)
 
@@ -131,7 +131,7 @@ class Plausible:
     def check_given(self, number: int) -> None:
         """Raise Contradiction if a number of the own ring is told that nobody can have given."""
         ring = self._ring
-        if ring.state is not State.AWAY and number > ring.most:
+        if ring.state is not TokenState.AWAY and number > ring.most:
             raise Contradiction("number", f"{number}, and the token is here with {ring.most}")
 
     # ---- between rings ----

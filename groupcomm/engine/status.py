@@ -310,12 +310,12 @@ def _ring(core: "DaemonCore", operation: "Operation") -> RingStatus:
     ring = operation.ring
     return RingStatus(
         token=ring.state.name.lower(),
-        hop=ring.away.hop,
-        held_by_all=ring.everywhere,
+        hop=ring.monitor.hop,
+        held_by_all=ring.held_by_all,
         held=tuple(stream.held for stream in operation.streams),
         frontiers_least=operation.delivery.order.frontiers.least,
-        token_losses=ring.away.token_losses,
-        token_retransmissions=ring.away.token_retransmissions,
+        token_losses=ring.monitor.token_losses,
+        token_retransmissions=ring.monitor.token_retransmissions,
         waiting_bundles=core.desk.backlog.size + core.desk.subscriptions.holds,
     )
 

@@ -1,1 +1,1 @@
-"""The token's way round the daemons of one ring: numbering, repair, rest, flow control."""
+"""The token ring of one site: numbering, repair, flow control, and horizons for other rings."""

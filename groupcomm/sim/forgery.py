@@ -99,7 +99,7 @@ class Forger:
         requests = [(ring, held[ring] + 1, held[ring] + 1 + self._near())]
         return Token(
             ring=ring,
-            hop=operation.ring.away.hop + self._near(),
+            hop=operation.ring.monitor.hop + self._near(),
             last=operation.streams[ring].known + self._near(),
             last_sender=rng.choice(members),
             clock=operation.clock.value + self._near(),
@@ -113,7 +113,7 @@ class Forger:
         ring = operation.view.ring_of[me]
         return RestNotice(
             ring=ring,
-            hop=operation.ring.away.hop + self._near(),
+            hop=operation.ring.monitor.hop + self._near(),
             holder=me,
             last=max(0, operation.streams[ring].held - self._near()),
             horizon=operation.clock.value + self._rng.choice((0, 1, 1000, 10**6)),

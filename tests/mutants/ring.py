@@ -5,8 +5,8 @@ from math import inf
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.order.order import Order
 from groupcomm.ring import ring
-from groupcomm.ring.away import Away
-from groupcomm.ring.ring import Ring, State
+from groupcomm.ring.ring import Ring, TokenState
+from groupcomm.ring.token_monitor import TokenMonitor
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.horizon import HorizonNotice
@@ -104,8 +104,9 @@ def horizon_without_token(right: Right) -> Right:
 
     def step(self: Ring, now: float) -> None:
         right(self, now)
-        if self.state is State.AWAY:
-            self._announcer.horizon_if_due(self._token, self._frontier, now)
+        if self.state is TokenState.AWAY:
+            last = self._token.last
+            self._announcer.horizon_if_due(last, self._held, self._frontier, now)
 
     return step
 
@@ -125,34 +126,33 @@ def numbers_reused(right_number: Right, right_pass: Right) -> tuple[Right, Right
     """The copy of a token that is sent again lacks the numbers that its sender has given."""
     came_with: dict[Ring, int] = {}
 
-    def number(self: Ring, token: Token, budget: int, now: float) -> list[DataPacket]:
+    def number(self: Ring, token: Token, budget: int, now: float, *, far: bool) -> list[DataPacket]:
         came_with[self] = token.last
-        packets: list[DataPacket] = right_number(self, token, budget, now)
+        packets: list[DataPacket] = right_number(self, token, budget, now, far=far)
         return packets
 
     def pass_on(self: Ring, token: Token, now: float) -> None:
         right_pass(self, token, now)
         token.last = came_with.pop(self, token.last)
-        self.away._copy = token.encode(self._key)
+        self.monitor._copy = token.encode(self._key)
 
     return number, pass_on
 
 
-@mutant((Away, "_ask"), (Away, "rests"))
+@mutant((TokenMonitor, "_ask"), (TokenMonitor, "rests"))
 def request_sent_once(right_ask: Right, right_rests: Right) -> tuple[Right, Right]:
     """A request for the token is not repeated, though it may be lost."""
 
-    def ask(self: Away, now: float) -> None:
-        at_rest = self._rest_hop == self.hop
-        at_once = self._asking.at == inf and at_rest and self._packer.source.size > 0
+    def ask(self: TokenMonitor, now: float, *, urgent: bool) -> None:
+        at_once = self._asking.at == inf and self.at_rest and urgent
         due = at_once or self._asking.at <= now
-        right_ask(self, now)
+        right_ask(self, now, urgent=urgent)
         if due:
             self._asking.at = now + _FOR_EVER_S
 
-    def rests(self: Away, hop: int, holder: int, own_frontier: int, now: float) -> None:
+    def rests(self: TokenMonitor, hop: int, holder: int, now: float, *, wanted: bool) -> None:
         due = self._asking.at
-        right_rests(self, hop, holder, own_frontier, now)
+        right_rests(self, hop, holder, now, wanted=wanted)
         if due < inf:
             self._asking.at = due
 

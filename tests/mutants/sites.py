@@ -10,11 +10,9 @@ from groupcomm.engine.operation import Operation
 from groupcomm.membership.link_states import LinkStates
 from groupcomm.membership.neighbours import Neighbours
 from groupcomm.membership.recovery import Recovery
-from groupcomm.ring.announcer import Announcer
-from groupcomm.ring.flow import Flow
-from groupcomm.ring.visit import held_by_ring
+from groupcomm.ring.flow_control import FlowControl
+from groupcomm.ring.horizon_announcer import HorizonAnnouncer
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
-from groupcomm.wire.token import Token
 from tests.mutants.mutant import Right, site_mutant
 
 
@@ -44,12 +42,14 @@ def forgotten_by_own_site(right: Right) -> Right:
     return ring_frontier
 
 
-@site_mutant((Announcer, "horizon_if_due"))
+@site_mutant((HorizonAnnouncer, "horizon_if_due"))
 def frontier_of_the_teller(right: Right) -> Right:
     """A horizon notice tells the frontier of the daemon that sends it, not of its ring."""
 
-    def horizon_if_due(self: Announcer, token: Token, _frontier: int, now: float) -> None:
-        right(self, token, self._host.blocks.least, now)
+    def horizon_if_due(
+        self: HorizonAnnouncer, last: int, held: list[int], _frontier: int, now: float
+    ) -> None:
+        right(self, last, held, self._context.blocks.least, now)
 
     return horizon_if_due
 
@@ -68,14 +68,14 @@ def gateway_counts_at_once(right: Right) -> Right:
     return on_horizon
 
 
-@site_mutant((Flow, "hear_held"))
+@site_mutant((FlowControl, "on_held_remotely"))
 def held_far_unheard(_right: Right) -> Right:
     """A ring does not hear how much of its stream others hold."""
 
-    def hear_held(_self: Flow, _ring: int, _number: int, _now: float) -> None:
+    def on_held_remotely(_self: FlowControl, _ring: int, _number: int, _now: float) -> None:
         """Forget it."""
 
-    return hear_held
+    return on_held_remotely
 
 
 @site_mutant((HorizonNotice, "encode"))
@@ -100,15 +100,14 @@ def membership_not_passed_on(_right: Right) -> Right:
     return lacking
 
 
-@site_mutant((Announcer, "horizon_if_due"))
+@site_mutant((HorizonAnnouncer, "horizon_if_due"))
 def notice_of_what_is_held(right: Right) -> Right:
     """A horizon notice speaks of the packets that all its ring holds, not of all with numbers."""
 
-    def horizon_if_due(self: Announcer, token: Token, frontier: int, now: float) -> None:
-        last = token.last
-        token.last = held_by_ring(token, self._ring)
-        right(self, token, frontier, now)
-        token.last = last
+    def horizon_if_due(
+        self: HorizonAnnouncer, _last: int, held: list[int], frontier: int, now: float
+    ) -> None:
+        right(self, held[self._ring], held, frontier, now)
 
     return horizon_if_due
 

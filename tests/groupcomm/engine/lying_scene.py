@@ -11,7 +11,7 @@ from groupcomm.engine.operation import Operation
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm.names import daemon_number
-from groupcomm.ring.ring import State as RingState
+from groupcomm.ring.ring import TokenState as RingState
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.control import cut_message
 from groupcomm.wire.data import DataPacket
@@ -162,7 +162,7 @@ def token(scene: Scene, **lies: Any) -> bytes:
     members = operation.view.rings[0]
     right: dict[str, Any] = {
         "ring": 0,
-        "hop": operation.ring.away.hop + 1,
+        "hop": operation.ring.monitor.hop + 1,
         "last": operation.streams[0].known,
         "last_sender": scene.you,
         "clock": operation.clock.value,
@@ -191,7 +191,7 @@ def rest(scene: Scene, **lies: Any) -> bytes:
     operation = scene.operation
     right: dict[str, Any] = {
         "ring": 0,
-        "hop": operation.ring.away.hop,
+        "hop": operation.ring.monitor.hop,
         "holder": scene.you,
         "last": operation.streams[0].held,
         "horizon": operation.clock.value,
@@ -201,7 +201,11 @@ def rest(scene: Scene, **lies: Any) -> bytes:
 
 
 def request(scene: Scene, **lies: Any) -> bytes:
-    right: dict[str, Any] = {"ring": 0, "daemon": scene.you, "hop": scene.operation.ring.away.hop}
+    right: dict[str, Any] = {
+        "ring": 0,
+        "daemon": scene.you,
+        "hop": scene.operation.ring.monitor.hop,
+    }
     return TokenRequest(**{**right, **lies}).encode(scene.operation.key)
 
 

@@ -254,7 +254,7 @@ def test_a_second_token_is_refused_while_the_token_is_here() -> None:
 
 def test_the_token_rests_nowhere_else_while_it_is_here() -> None:
     scene = Scene("abc", away=False)
-    scene.tell(rest(scene, hop=scene.operation.ring.away.hop + 1))
+    scene.tell(rest(scene, hop=scene.operation.ring.monitor.hop + 1))
     assert scene.core.counters.violations == {"rest": 1}
     scene.assert_all_goes_on()
 

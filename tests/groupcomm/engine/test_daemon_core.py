@@ -11,7 +11,7 @@ from groupcomm.engine import ClientBytes, ClientInput, ClientOpened, DaemonCore
 from groupcomm.membership.outdated import PATIENCE_S
 from groupcomm.membership.states import Reason, State
 from groupcomm.names import cluster_number
-from groupcomm.ring.ring import State as RingState
+from groupcomm.ring.ring import TokenState as RingState
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.security.plain import PlainSealer

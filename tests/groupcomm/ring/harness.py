@@ -1,4 +1,4 @@
-"""One daemon's ring with a host that notes what it is told."""
+"""One daemon's ring with a context that notes what it is told."""
 
 from itertools import pairwise
 
@@ -47,7 +47,7 @@ class UpTo:
 
 
 class Daemon:
-    """One daemon's ring with a host that notes what it is told; `sent` is cleared by `take`."""
+    """One daemon's ring with a context that notes what it is told; `sent` is cleared by `take`."""
 
     def __init__(self, view: View, me: int, config: CoreConfig | None = None) -> None:
         self.sent: list[tuple[int, bytes]] = []
@@ -74,7 +74,7 @@ class Daemon:
             packer=self.packer,
             gaps=self.gaps,
             entered=entered,
-            host=self,
+            context=self,
             now=0.0,
         )
 

@@ -2,8 +2,8 @@
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.level import ServiceLevel
-from groupcomm.ring.keeping import STEADY
-from groupcomm.ring.ring import State
+from groupcomm.ring.lingering import STEADY
+from groupcomm.ring.ring import TokenState
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.held import decode_held_untrusted
 from groupcomm.wire.packet import PacketKind
@@ -42,8 +42,8 @@ def test_all_know_two_ways_after_it_has_left() -> None:
         daemon.hear(told, now)
         assert daemon.step(now) == []
         assert daemon.frontiers[-1] == time
-    assert a.ring.state is State.RESTING
-    assert a.ring.everywhere == 1
+    assert a.ring.state is TokenState.RESTING
+    assert a.ring.held_by_all == 1
     assert a.ring.deadline >= now + STEADY * TIMING.linger_s, "it need not go round"
 
 

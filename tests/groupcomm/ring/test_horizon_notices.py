@@ -1,7 +1,7 @@
 """When a ring tells the others its horizon."""
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.ring.notices import REPEATS, HeldTold
+from groupcomm.ring.horizon_announcer import REPEATS, HoldingsReport
 from groupcomm.wire.horizon import decode_horizon_untrusted
 from groupcomm.wire.packet import PacketKind
 from tests.groupcomm.ring.harness import Daemon, kinds, make_view
@@ -46,12 +46,12 @@ def test_a_frontier_that_safe_waits_for_is_told_at_once() -> None:
 
 
 def test_up_to_where_streams_are_held_is_told_while_it_is_new_and_all_of_it_now_and_then() -> None:
-    told = HeldTold(3, 0.15)
-    assert told.tell([5, 6, 7], 1.0) == [(0, 5), (1, 6), (2, 7)], "a first notice tells all"
+    told = HoldingsReport(3, 0.15)
+    assert told.pop_next([5, 6, 7], 1.0) == [(0, 5), (1, 6), (2, 7)], "a first notice tells all"
     for _ in range(REPEATS):
-        told.tell([5, 6, 7], 1.01)
-    assert told.tell([5, 6, 7], 1.02) == []
+        told.pop_next([5, 6, 7], 1.01)
+    assert told.pop_next([5, 6, 7], 1.02) == []
     for now in range(REPEATS):
-        assert told.tell([5, 6, 9], 1.03 + now / 1000) == [(2, 9)], "a notice may be lost"
-    assert told.tell([5, 6, 9], 1.04) == []
-    assert told.tell([5, 6, 9], 1.15) == [(0, 5), (1, 6), (2, 9)]
+        assert told.pop_next([5, 6, 9], 1.03 + now / 1000) == [(2, 9)], "a notice may be lost"
+    assert told.pop_next([5, 6, 9], 1.04) == []
+    assert told.pop_next([5, 6, 9], 1.15) == [(0, 5), (1, 6), (2, 9)]

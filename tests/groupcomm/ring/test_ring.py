@@ -7,7 +7,7 @@ from attrs import evolve
 
 from groupcomm.config.core import CoreConfig, Windows
 from groupcomm.config.view import RING
-from groupcomm.ring.ring import ACCELERATED_PACKETS, State
+from groupcomm.ring.ring import ACCELERATED_PACKETS, TokenState
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.request import TokenRequest, decode_request_untrusted
@@ -25,7 +25,7 @@ from tests.groupcomm.ring.harness import (
 
 def test_the_lowest_daemon_starts_with_the_token_and_says_so() -> None:
     a, b, _ = trio()
-    assert (a.ring.state, b.ring.state) == (State.RESTING, State.AWAY)
+    assert (a.ring.state, b.ring.state) == (TokenState.RESTING, TokenState.AWAY)
     sent = a.step(0.0)
     assert kinds(sent) == [PacketKind.REST]
     assert a.ring.deadline == CoreConfig().timing.rest_interval_s
@@ -47,7 +47,7 @@ def test_a_round_after_one_packet_and_then_rest_with_its_sender() -> None:
     a.hear(third, 1.0)
     fourth = a.step(1.0)
     assert kinds(fourth) == [PacketKind.REST]
-    assert a.ring.state is State.RESTING
+    assert a.ring.state is TokenState.RESTING
     notice = decode_rest_untrusted(fourth[0][1])
     assert (notice.last, notice.hop) == (1, 3)
     assert min(notice.frontiers[1:]) == a.own.packets[1].time
@@ -109,8 +109,8 @@ def test_a_passed_token_is_copied_until_something_proves_that_it_moved_on() -> N
     assert a.ring.deadline > 0
     a.step(0.05)
     assert a.ring.deadline > 0.5, "packet 2 can only be of a later holder"
-    assert a.ring.away.token_retransmissions == 1
-    assert c.ring.state is State.AWAY
+    assert a.ring.monitor.token_retransmissions == 1
+    assert c.ring.state is TokenState.AWAY
 
 
 def test_a_copy_of_the_token_changes_nothing() -> None:
@@ -121,7 +121,7 @@ def test_a_copy_of_the_token_changes_nothing() -> None:
     b.hear(sent, 0.0)
     b.step(0.0)
     b.hear(sent[1:], 0.0)
-    assert b.ring.state is State.AWAY
+    assert b.ring.state is TokenState.AWAY
     assert b.step(0.0) == []
     assert b.ring.duplicate_tokens == 1
 
@@ -216,7 +216,7 @@ def test_a_lone_message_goes_first_and_the_token_a_moment_later() -> None:
     c.hear(sent, 1e-6)
     assert a.ring.deadline == pytest.approx(1e-6 + CoreConfig().timing.linger_s)
     assert kinds(a.step(a.ring.deadline)) == [PacketKind.TOKEN]
-    assert a.ring.state is State.AWAY
+    assert a.ring.state is TokenState.AWAY
 
 
 def test_a_lingering_token_goes_at_once_to_who_asks_for_it() -> None:
@@ -284,9 +284,9 @@ def test_the_token_is_late_only_after_its_timeout() -> None:
     b.step(0.0)
     assert b.ring.deadline == CoreConfig().timing.token_timeout_s
     b.step(0.59)
-    assert b.ring.away.token_losses == 0
+    assert b.ring.monitor.token_losses == 0
     b.step(0.6)
-    assert b.ring.away.token_losses == 1
+    assert b.ring.monitor.token_losses == 1
 
 
 def test_a_ring_of_one_sends_nothing_but_its_packets() -> None:
@@ -296,7 +296,7 @@ def test_a_ring_of_one_sends_nothing_but_its_packets() -> None:
     assert alone.ring.deadline == inf
     alone.submit(count=3)
     assert kinds(alone.step(1.0)) == [PacketKind.DATA]
-    assert alone.ring.state is State.RESTING
+    assert alone.ring.state is TokenState.RESTING
 
 
 def test_a_ring_of_one_keeps_the_token_while_a_client_is_slow() -> None:
@@ -309,12 +309,12 @@ def test_a_ring_of_one_keeps_the_token_while_a_client_is_slow() -> None:
     alone.submit(count=2)
     for second in range(1, 5):
         assert set(kinds(alone.step(float(second)))) <= {PacketKind.DATA}
-        assert alone.ring.state is State.RESTING
-    assert alone.ring.everywhere < alone.own.held
+        assert alone.ring.state is TokenState.RESTING
+    assert alone.ring.held_by_all < alone.own.held
     assert alone.ring.deadline < inf  # it looks again
     alone.ring.flow.blocked = False
     alone.step(5.0)
-    assert alone.ring.everywhere == alone.own.held
+    assert alone.ring.held_by_all == alone.own.held
     assert alone.ring.deadline == inf
 
 

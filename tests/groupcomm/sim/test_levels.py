@@ -117,7 +117,7 @@ def test_only_causal_waits_for_what_its_sender_had_received(
 def hops_of(cluster: Cluster) -> list[int]:
     """How often the token has moved, as each daemon knows."""
     operations = [host.core.operation for host in cluster.daemons]
-    return [operation.ring.away.hop for operation in operations if operation is not None]
+    return [operation.ring.monitor.hop for operation in operations if operation is not None]
 
 
 def test_unreliable_costs_no_recovery() -> None:

@@ -2,11 +2,11 @@
 
 from collections import deque
 
-from groupcomm.ring.far import FACTOR, LEAST_BYTES, MEMORY_S, FarRing
+from groupcomm.ring.flow_control import FACTOR, LEAST_AHEAD_BYTES, MEMORY_S, RemoteRingWindow
 
 PACKET = 1000
 MOST = 100_000
-LEAST = LEAST_BYTES // PACKET
+LEAST = LEAST_AHEAD_BYTES // PACKET
 STEP_S = 0.001
 
 
@@ -14,7 +14,7 @@ class Way:
     """Whoever always has something to send, over a way of so many packets a second."""
 
     def __init__(self, rate: float, delay_s: float) -> None:
-        self.far = FarRing(0, PACKET, MOST, 2 * delay_s)
+        self.far = RemoteRingWindow(0, PACKET, MOST, 2 * delay_s)
         self.rate = rate
         self.delay_s = delay_s
         self.now = 0.0
@@ -34,7 +34,7 @@ class Way:
             self._arriving.append((self.now + 2 * self.delay_s, int(self._carried)))
             while self._arriving[0][0] <= self.now:
                 held = self._arriving.popleft()[1]
-                self.far.hear(held, held, self.now)
+                self.far.on_held(held, held, self.now)
 
 
 def products(way: Way) -> float:
@@ -76,7 +76,7 @@ def test_nothing_exceeds_the_most() -> None:
 
 
 def test_what_was_heard_before_changes_nothing() -> None:
-    far = FarRing(5, PACKET, MOST, 0.1)
-    far.hear(4, 4, 1.0)
-    far.hear(5, 5, 1.0)
+    far = RemoteRingWindow(5, PACKET, MOST, 0.1)
+    far.on_held(4, 4, 1.0)
+    far.on_held(5, 5, 1.0)
     assert (far.held, far.limit) == (5, LEAST)

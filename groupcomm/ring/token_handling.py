@@ -1,4 +1,10 @@
-"""The work on a token that needs nothing but the token and the streams."""
+"""Token handling: the work on a token that needs only the token and the streams.
+
+Source: Amir, Moser, Melliar-Smith, Agarwal, Ciarfella, "The Totem Single-Ring Ordering and
+Membership Protocol", ACM TOCS 13(4), 1995: retransmission requests in the token (its rtr list), and
+the number up to which all daemons hold the stream (its aru). Unlike the paper, each daemon has a
+row of its own in the token, and the least of a column takes the place of the aru.
+"""
 
 from groupcomm.stream.ranges import merge_ranges
 from groupcomm.stream.stream import Stream
@@ -6,13 +12,13 @@ from groupcomm.wire.data import DataPacket
 from groupcomm.wire.token import Row, Token
 
 Request = tuple[int, int, int]
-"""(ring of the stream, first number, last number), asked for by somebody in the token."""
+"""(ring of the stream, first number, last number): packets that some daemon asks for."""
 
 
 def first_token(
     ring: int, members: tuple[int, ...], *, hop: int, clock: int, streams: list[Stream]
 ) -> Token:
-    """The token with which a view's ring starts, at its lowest daemon."""
+    """Return the token with which the ring of a view starts, at its lowest daemon."""
     held = [stream.held for stream in streams]
     return Token(
         ring=ring,
@@ -30,22 +36,22 @@ def first_token(
 def answer_requests(
     requests: list[Request], streams: list[Stream], budget: int
 ) -> tuple[list[DataPacket], list[Request]]:
-    """Find what is asked for and held here.
+    """Find the requested packets that are held here.
 
     Args:
         requests: as they stand in the token.
         streams: all streams of the view, by ring.
-        budget: bytes to retransmit at most; what does not fit stays asked for.
+        budget: the most bytes to retransmit; what does not fit stays requested.
 
     Returns:
-        The packets to multicast, and the requests that remain for others.
+        The packets to multicast, and the requests that remain for other daemons.
     """
     answers: list[DataPacket] = []
     remaining: list[Request] = []
     for ring, first, last in requests:
         stream = streams[ring]
         packets = stream.packets
-        unmet = 0  # first number of the current run that stays asked for
+        unmet = 0  # first number of the current run that stays requested
         for number in range(max(first, stream.forgotten + 1), min(last, stream.known) + 1):
             packet = packets.get(number)
             if packet is not None and budget > 0:
@@ -62,9 +68,9 @@ def answer_requests(
 
 
 def add_requests(token: Token, ring: int, ranges: list[tuple[int, int]], room: int) -> None:
-    """Ask for ranges of a stream in the token, on top of what others ask for.
+    """Request ranges of a stream in the token, on top of the requests of others.
 
-    What is beyond `room` requests is asked for at a later visit.
+    Requests beyond `room` are made when the token is here again.
     """
     if not ranges:
         return
@@ -74,18 +80,18 @@ def add_requests(token: Token, ring: int, ranges: list[tuple[int, int]], room: i
     token.requests = (others + united)[:room]
 
 
-def queue_wishes(token: Token, wanted: list[int], me: int) -> None:
-    """Queue in the token those who asked here; the holder's own wish is fulfilled."""
+def queue_wanted(token: Token, wanted: list[int], me: int) -> None:
+    """Queue in the token the daemons that asked here for it; the holder's own wish is fulfilled."""
     queue = token.wanted + [daemon for daemon in wanted if daemon not in token.wanted]
     token.wanted = [daemon for daemon in queue if daemon != me]
     wanted.clear()
 
 
 def least_frontier(token: Token) -> int:
-    """The frontier of the ring: the least that its daemons have written into the token."""
+    """Return the frontier of the ring: the least that its daemons have written into the token."""
     return min([row.frontier for row in token.rows])
 
 
 def held_by_ring(token: Token, ring: int) -> int:
-    """Up to where every daemon of the token's ring holds a ring's stream."""
+    """Return the number up to which every daemon of the token's ring holds the stream of a ring."""
     return min([row.held[ring] for row in token.rows])

@@ -7,41 +7,41 @@ from groupcomm.wire.data import DataPacket
 from groupcomm.wire.horizon import HorizonNotice
 
 
-class Blocks(Protocol):
-    """What can still come, as the order of this daemon knows it.
+class FrontierSource(Protocol):
+    """What can still arrive, as the order of this daemon knows it.
 
     Attributes:
-        least: everything at or below this time is held here, and nothing of it can still come: the
-            frontier of this daemon.
+        least: the frontier of this daemon: everything at or below this time is held here, and
+            nothing at or below it can still arrive.
     """
 
     least: int
 
 
-class Host(Protocol):
+class RingContext(Protocol):
     """The daemon, as its ring sees it.
 
     Attributes:
-        blocks: one object for the length of the view, as its frontier is read many times a step.
+        blocks: one object for the whole view, as its frontier is read many times a step.
     """
 
     @property
-    def blocks(self) -> Blocks:
-        """Return what can still come."""
+    def blocks(self) -> FrontierSource:
+        """Return what can still arrive."""
 
     @property
     def causes(self) -> Causes:
         """V and A of a packet numbered now."""
 
     def safe_waits(self, above: int, upto: int) -> bool:
-        """Whether a SAFE packet waits here with a stamp above the one and not above the other."""
+        """Return whether a SAFE packet waits here that is stamped after `above`, up to `upto`."""
 
     @property
     def holds_packets(self) -> bool:
-        """Whether any packet, of any stream, is not yet forgotten here."""
+        """Whether any packet of any stream is not yet forgotten here."""
 
     def originate(self, packet: DataPacket) -> None:
-        """Take a packet that was numbered just now as received."""
+        """Process a packet that was numbered just now as received."""
 
     def publish(self, packet: DataPacket) -> None:
         """Send an originated packet to the ring and towards every other ring."""
@@ -56,4 +56,4 @@ class Host(Protocol):
         """Seal and send a packet to a daemon of the ring, or to RING."""
 
     def announce(self, notice: HorizonNotice) -> None:
-        """Send a notice to the ring, and towards every other one."""
+        """Send a notice to the ring, and towards every other ring."""

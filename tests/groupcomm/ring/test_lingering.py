@@ -5,8 +5,8 @@ import pytest
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import RING
 from groupcomm.level import ServiceLevel
-from groupcomm.ring.keeping import STEADY
-from groupcomm.ring.ring import State
+from groupcomm.ring.lingering import STEADY
+from groupcomm.ring.ring import TokenState
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.packet import PacketKind
 from tests.groupcomm.ring.harness import (
@@ -52,7 +52,7 @@ def test_it_goes_round_now_and_then_though_each_step_has_something_to_number() -
     """Programs that connect and go once made a daemon keep it until the others had lost it."""
     a, _, _ = resting_with_a()
     begin = now = 1.0
-    while a.ring.state is not State.AWAY:
+    while a.ring.state is not TokenState.AWAY:
         a.submit()
         a.step(now)
         now += TIMING.linger_s / 2
@@ -63,7 +63,7 @@ def test_it_goes_round_now_and_then_though_each_step_has_something_to_number() -
 def test_what_comes_after_a_while_goes_round_soon() -> None:
     a, _, _ = resting_with_a()
     number(a, 1.0)
-    a.ring._keeping.settle_at = 2.0  # as if it had been round
+    a.ring._lingering.settle_at = 2.0  # as if it had been round
     number(a, now := 1.0 + 1.1 * STEADY * TIMING.linger_s)
     assert a.ring.deadline <= now + TIMING.linger_s
 
@@ -83,7 +83,7 @@ def test_who_lacks_a_packet_asks_the_keeper_and_for_the_packet_at_once() -> None
     assert target_of_token(sent) == 2
     c.hear(sent, now)
     assert token_in(c.step(now)).requests == [(0, 1, 1)]
-    assert b.ring.state is State.AWAY
+    assert b.ring.state is TokenState.AWAY
 
 
 def test_who_lacks_the_last_packet_learns_of_it_by_the_round() -> None:
@@ -122,7 +122,7 @@ def test_who_asked_for_it_keeps_it_and_others_ask_there() -> None:
     c.hear(sent, 1.0)
     given = give(a, b, 1.0005)
     assert kinds(given) == [DATA]
-    assert b.ring.state is State.RESTING
+    assert b.ring.state is TokenState.LINGERING
     a.hear(given, 1.0005)
     c.hear(given, 1.0005)
     c.submit()
@@ -188,7 +188,7 @@ def test_wishes_without_end_do_not_keep_it_from_others_either() -> None:
     a.submit()
     b.hear(a.step(now), now)
     assert target_of_token(b.step(now)) == 2, "c has not had it for longest"
-    assert c.ring.state is State.AWAY
+    assert c.ring.state is TokenState.AWAY
 
 
 @pytest.mark.parametrize("level", [ServiceLevel.SAFE, ServiceLevel.AGREED])

@@ -1,0 +1,282 @@
+"""Flow control of one ring: how much one handling of the token may number.
+
+Pure. ``now`` is in seconds. Three limits apply:
+
+- Each daemon has a window, which finds its own size.
+- All windows of a ring together are limited by `ring_bytes`. Daemons that want more share it
+  equally: each may fill what the others leave, and never gets less than its share.
+- The stream may be ahead of another ring by two bandwidth-delay products of the packets that this
+  ring gets whole, and by more headers of packets that stay in their own ring.
+"""
+
+from bisect import bisect_right, insort
+from collections import deque
+from typing import Final
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.view import View
+from groupcomm.ring.token_handling import held_by_ring
+from groupcomm.stream.stream import Stream
+from groupcomm.wire.token import Row, Token
+
+# ---- one daemon's window ----
+
+PART: Final = 8
+
+FEW: Final = 64
+"""The network may lose one of this many packets; the window shrinks only for more."""
+
+LEAST_WINDOW_BYTES: Final = 16 * 1024
+
+SHOWS_AFTER: Final = 3
+"""The losses of a burst are repaired when the token is next but one at this daemon, or the time
+after that."""
+
+
+class Window:
+    """How much one daemon may number from one arrival of the token to the next.
+
+    If the window was used up and nothing of it had to be sent again, it grows by an eighth. If more
+    than a few packets of a burst had to be sent again, a buffer was full somewhere, and it shrinks
+    by an eighth, or to a half if an eighth of the burst was lost. Single losses are the network's;
+    they only keep it from growing.
+
+    Attributes:
+        bytes: its present size.
+        repeated: bytes of this daemon's packets that any daemon sent again since the token was
+            here last.
+    """
+
+    __slots__ = ("_bursts", "_calm", "_most", "_used_up", "bytes", "repeated")
+
+    def __init__(self, first_bytes: int, most_bytes: int) -> None:
+        self.bytes = min(first_bytes, most_bytes)
+        self.repeated = 0
+        self._most = most_bytes
+        self._bursts: deque[int] = deque(maxlen=SHOWS_AFTER)  # their bytes
+        self._calm = 0  # rounds in which repairs still belong to the time before it shrank
+        self._used_up = False
+
+    def token_left(self, burst: int) -> None:
+        """Note that the token leaves after `burst` bytes were numbered."""
+        self._bursts.append(burst)
+        self._used_up = burst >= self.bytes
+
+    def token_returned(self) -> None:
+        """Adapt the size, as the returned token shows what became of the last bursts."""
+        burst = max(self._bursts, default=0)
+        if self._calm:
+            self._calm -= 1
+        elif self.repeated * FEW > burst:
+            less = self.bytes // 2 if self.repeated * PART > burst else self.bytes // PART
+            self.bytes = max(min(LEAST_WINDOW_BYTES, self.bytes), self.bytes - less)
+            self._calm = SHOWS_AFTER
+        elif self._used_up and not self.repeated:
+            self.bytes = min(self._most, self.bytes + self.bytes // PART)
+        self.repeated = 0
+        self._used_up = False
+
+
+# ---- how far other rings may lag behind ----
+
+LEAST_AHEAD_BYTES: Final = 1_000_000
+"""A stream may always be this far ahead: enough for 10 Mbit/s over any distance on earth."""
+
+FACTOR: Final = 2
+
+REPORT_PART: Final = 4
+"""A ring reports its progress after this part of what may always be ahead of it."""
+
+SPAN_S: Final = 0.25
+"""A rate is measured over at least this time, which is longer than the interval of notices."""
+
+MEMORY_S: Final = 10.0
+"""For how long the best rate counts."""
+
+
+def least_ahead(packet_limit: int) -> int:
+    """Return how many packets, each full with `packet_limit` bytes, may always be ahead."""
+    return -(-LEAST_AHEAD_BYTES // packet_limit)
+
+
+def report_after(packet_limit: int) -> int:
+    """Return how many packets a ring receives of another's stream before it reports them."""
+    return max(1, least_ahead(packet_limit) // REPORT_PART)
+
+
+class RemoteRingWindow:
+    """How far the stream may be ahead of what another ring holds, as one daemon knows it.
+
+    The delay in the bandwidth-delay product is the configured one, because a measured delay would
+    include the queue before a narrow link. The bandwidth is the rate at which the other ring was
+    heard to receive the packets of the stream, without those of which it gets only headers. While
+    senders fill the limit, that is one limit in each round trip. So the limit doubles until the
+    path is full, and then stays at twice what the path carries; more would only wait.
+
+    Attributes:
+        held: all daemons of the other ring hold the stream up to this number.
+        whole: how many of these packets the other ring gets whole.
+        limit: how many packets that it gets whole may be numbered beyond that.
+    """
+
+    __slots__ = ("_heard", "_least", "_most", "_rates", "_round_trip_s", "held", "limit", "whole")
+
+    def __init__(self, held: int, packet_limit: int, most: int, round_trip_s: float) -> None:
+        """Start.
+
+        Args:
+            held: up to which number the other ring holds the stream.
+            packet_limit: bytes of a full packet.
+            most: packets; the limit never exceeds this.
+            round_trip_s: from numbering a packet to hearing that the other ring holds it.
+        """
+        self.held = self.whole = held
+        self._most = most
+        self._least = min(most, least_ahead(packet_limit))
+        self._round_trip_s = round_trip_s
+        self.limit = self._least
+        self._heard: deque[tuple[float, int]] = deque()  # (when, whole), of the last span
+        self._rates: deque[tuple[float, float]] = deque()  # (when, packets a second), falling
+
+    def on_held(self, held: int, whole: int, now: float) -> None:
+        """Note that the other ring holds packets up to `held`, `whole` of them not as headers."""
+        if held <= self.held:
+            return
+        self.held, self.whole = held, whole
+        heard, rates = self._heard, self._rates
+        heard.append((now, whole))
+        while len(heard) > 2 and heard[1][0] <= now - SPAN_S:
+            heard.popleft()
+        first_at, first = heard[0]
+        if now - first_at < SPAN_S:
+            return
+        rate = (whole - first) / (now - first_at)
+        while rates and rates[-1][1] <= rate:
+            rates.pop()
+        rates.append((now, rate))
+        while rates[0][0] < now - MEMORY_S:
+            rates.popleft()
+        product = rates[0][1] * self._round_trip_s
+        self.limit = max(self._least, min(int(FACTOR * product), self._most))
+
+
+# ---- the ring ----
+
+MOST_HEADERS: Final = 16_384
+"""Packets that other rings may lack, headers included; receivers keep four times as many."""
+
+MOST_BEHIND_HEADERS: Final = 32 * 1024 * 1024
+"""Bytes of such packets, if all are full: they are kept until their headers are everywhere."""
+
+
+class FlowControl:
+    """The windows of one daemon, and how far the other rings are with this ring's stream.
+
+    Attributes:
+        blocked: a client of this daemon is slow, and all senders must wait for it.
+        window: what this daemon may number from one arrival of the token to the next.
+    """
+
+    __slots__ = (
+        "_local_only",
+        "_local_only_before",
+        "_most_ahead",
+        "_most_headers",
+        "_remote",
+        "_reported",
+        "_stream",
+        "_windows",
+        "blocked",
+        "window",
+    )
+
+    def __init__(self, config: CoreConfig, view: View, stream: Stream) -> None:
+        windows, packet_limit = config.windows, view.packet_limit
+        self._windows = windows
+        # Of large packets fewer are allowed: a slow receiver makes its daemon keep bytes.
+        self._most_ahead = min(windows.stream_packets, -(-windows.stream_bytes // packet_limit))
+        headers = min(MOST_HEADERS, -(-MOST_BEHIND_HEADERS // packet_limit))
+        self._most_headers = max(self._most_ahead, headers)
+        self._local_only: list[int] = []  # numbers of packets that stay in this ring, rising
+        self._local_only_before = 0  # how many more there were, all held by all other rings
+        self._stream = stream
+        self._reported: list[int] = []
+        self.blocked = False
+        self.window = Window(windows.visit_bytes, windows.ring_bytes)
+        # To the other ring, until its next notice, and back with that notice.
+        round_trip_s = 2 * view.longest_delay_s + 2 * config.timing.horizon_interval_max_s
+        self._remote = {
+            ring: RemoteRingWindow(stream.held, packet_limit, self._most_ahead, round_trip_s)
+            for ring in range(len(view.rings))
+            if ring != stream.ring
+        }
+
+    def to_report(self, held: list[int]) -> list[int]:
+        """Return what the ring is told that this daemon holds of all streams.
+
+        While a client is slow the ring is told no more than before, and all daemons stop numbering
+        once as many packets as allowed are ahead of that.
+        """
+        if not self.blocked or not self._reported:
+            self._reported = held
+        return self._reported
+
+    # ---- other rings ----
+
+    def note_local_only(self, number: int) -> None:
+        """Note that other rings get only the header of this packet of the ring."""
+        insort(self._local_only, number)
+
+    def on_held_remotely(self, ring: int, number: int, now: float) -> None:
+        """Note that all daemons of another ring hold this ring's stream up to `number`."""
+        self._remote[ring].on_held(number, self._whole(number), now)
+        done = bisect_right(self._local_only, self.held_remotely)
+        if 2 * done > len(self._local_only):  # so each is moved once at most, on average
+            self._local_only_before += done
+            del self._local_only[:done]
+
+    def _whole(self, number: int) -> int:
+        """Return how many packets up to this one other rings get whole."""
+        return number - self._local_only_before - bisect_right(self._local_only, number)
+
+    @property
+    def held_remotely(self) -> int:
+        """All other rings hold this ring's stream up to this number."""
+        return min((ring.held for ring in self._remote.values()), default=self._stream.known)
+
+    def may_leave_ring(self, last: int) -> bool:
+        """Return whether packets that other rings get whole may be numbered after `last`."""
+        if not self._remote:
+            return True
+        whole = self._whole(last)
+        return all(whole - ring.whole < ring.limit for ring in self._remote.values())
+
+    def may_number(self, last: int) -> bool:
+        """Return whether other rings allow any packet to be numbered after `last`."""
+        return all(last - ring.held < self._most_headers for ring in self._remote.values())
+
+    # ---- the token ----
+
+    def _keeps_up(self, token: Token) -> bool:
+        """Return whether all daemons, of all rings, hold enough for more to be numbered."""
+        ahead = token.last - held_by_ring(token, self._stream.ring)
+        return ahead < self._most_ahead and self.may_number(token.last)
+
+    def budget(self, token: Token, row: Row) -> int:
+        """Return how many bytes the holder, whose row this is, may number in this round."""
+        if not self._keeps_up(token):
+            return 0
+        most = self._windows.ring_bytes
+        senders = 1 + sum([other.sent > 0 for other in token.rows if other is not row])
+        share = max(most - (token.burst - row.sent), most // senders)
+        return min(self.window.bytes, share) - row.sent
+
+    def token_returned(self, token: Token, row: Row) -> None:
+        """Note that the token is back at the daemon whose row this is: its last burst is over."""
+        self.settle(token, row)
+        self.window.token_returned()
+
+    def settle(self, token: Token, row: Row) -> None:
+        """Take the packets that the holder has numbered out of the round: all others have them."""
+        token.burst -= row.sent
+        row.sent = 0

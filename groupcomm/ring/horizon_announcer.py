@@ -1,0 +1,234 @@
+"""The horizon announcer: rest notices for the ring, and horizon notices for other rings.
+
+Pure. ``now`` is in seconds. The holder of the token issues both. While the agreed order is in use,
+horizon notices come in short intervals, because the agreed deliveries of every ring wait for them.
+In silence they come only until every packet is forgotten.
+"""
+
+from math import inf
+
+from groupcomm.clocks.ring_clock import RingClock
+from groupcomm.config.core import Timing
+from groupcomm.config.view import RING, View
+from groupcomm.ring.context import RingContext
+from groupcomm.ring.flow_control import report_after
+from groupcomm.wire.horizon import HorizonNotice
+from groupcomm.wire.rest import RestNotice
+from groupcomm.wire.token import Token
+
+REPEATS = 3
+"""In how many notices a number is reported after it has changed."""
+
+NEAR_S = 0.008
+"""Rings that are nearer ask for a notice by what they send: its answer arrives before the next
+notice of a series would."""
+
+
+class NoticeSchedule:
+    """When a ring owes its next horizon notice, as one of its daemons knows it.
+
+    Attributes:
+        last_at: when the last notice of the ring was issued or heard.
+        agreed_at: when anything of the agreed order was last seen in the view.
+        foreign_time: the highest agreed stamp of another ring that was seen.
+        announced: the highest horizon in a notice of the ring.
+        announced_frontier: the highest frontier in a notice of the ring.
+        asked: another ring misses something, maybe a notice of this ring.
+    """
+
+    __slots__ = (
+        "_interval_s",
+        "_near",
+        "_timing",
+        "agreed_at",
+        "announced",
+        "announced_frontier",
+        "asked",
+        "foreign_time",
+        "last_at",
+    )
+
+    def __init__(self, timing: Timing, longest_delay_s: float, now: float) -> None:
+        self._timing = timing
+        least = timing.horizon_interval_min_s
+        self._interval_s = max(least, min(timing.horizon_interval_max_s, longest_delay_s / 8))
+        self._near = longest_delay_s < NEAR_S
+        self.foreign_time = 0
+        self.announced = 0
+        self.announced_frontier = 0
+        self.last_at = now
+        self.agreed_at = -inf
+        self.asked = False
+
+    def due_at(
+        self, now: float, *, safe_waits: bool, holds_packets: bool, holds_more: bool
+    ) -> float:
+        """Return the time of the next notice, maybe past; inf if none is owed.
+
+        Args:
+            now: seconds.
+            safe_waits: whether a SAFE packet waits that the ring's frontier has passed since the
+                last notice.
+            holds_packets: whether some packet is not yet forgotten.
+            holds_more: whether senders of another ring will soon wait for what this ring holds.
+        """
+        timing = self._timing
+        if safe_waits or holds_more:
+            return self.last_at + timing.horizon_interval_min_s
+        if self._near:
+            if self.foreign_time > self.announced:
+                return self.last_at + timing.horizon_interval_min_s
+        elif now - self.agreed_at <= timing.agreed_memory_s:
+            return self.last_at + self._interval_s
+        if holds_packets or self.asked:
+            return self.last_at + timing.rest_interval_s
+        return inf
+
+    def missed_at(self) -> float:
+        """Return when a daemon that still holds packets doubts that notices still come.
+
+        The holder of the token may have forgotten everything, and so be silent, while a notice that
+        was lost on its last link keeps another daemon waiting.
+        """
+        return self.last_at + 2 * self._timing.rest_interval_s
+
+    def issued(self, now: float, frontier: int, horizon: int) -> None:
+        """Note that this daemon or another one of the ring has sent a notice of the ring."""
+        self.announced = max(self.announced, horizon)
+        self.last_at = now
+        self.asked = False
+        self.announced_frontier = max(self.announced_frontier, frontier)
+
+
+class HoldingsReport:
+    """What notices must report of what the ring holds; most streams have nothing new.
+
+    A notice may be lost, so each number is reported in several. All numbers are reported now and
+    then, and by each daemon that begins to issue notices.
+    """
+
+    __slots__ = ("_all_at", "_all_interval_s", "_held", "_left")
+
+    def __init__(self, rings: int, all_interval_s: float) -> None:
+        """Start; a notice reports everything `all_interval_s` after the last one that did."""
+        self._all_interval_s = all_interval_s
+        self._all_at = -inf
+        self._held = [0] * rings
+        self._left = [0] * rings  # in how many notices the number is still to be reported
+
+    def lags(self, held: list[int], packets: int) -> bool:
+        """Return whether of some stream at least `packets` more are held than was reported."""
+        return any(now - told >= packets for told, now in zip(self._held, held, strict=True))
+
+    def pop_next(self, held: list[int], now: float) -> list[tuple[int, int]]:
+        """Return what the next notice reports of these numbers: (ring, number), by rising ring."""
+        for ring, number in enumerate(held):
+            if number != self._held[ring]:
+                self._held[ring], self._left[ring] = number, REPEATS
+        if now >= self._all_at + self._all_interval_s:
+            self._all_at = now
+            return list(enumerate(held))
+        reported = [(ring, held[ring]) for ring, left in enumerate(self._left) if left]
+        for ring, _ in reported:
+            self._left[ring] -= 1
+        return reported
+
+
+class HorizonAnnouncer:
+    """One daemon's announcements while it has the token.
+
+    Attributes:
+        rest_at: when the next rest notice is due.
+        horizon_at: when the next horizon notice is owed, as last computed; inf with one ring.
+        notices: the schedule of horizon notices.
+        report_after: how many new packets of another ring's stream are worth a notice.
+    """
+
+    __slots__ = (
+        "_alone",
+        "_clock",
+        "_context",
+        "_key",
+        "_me",
+        "_report",
+        "_ring",
+        "_timing",
+        "horizon_at",
+        "notices",
+        "report_after",
+        "rest_at",
+    )
+
+    def __init__(
+        self,
+        view: View,
+        me: int,
+        timing: Timing,
+        *,
+        clock: RingClock,
+        context: RingContext,
+        now: float,
+    ) -> None:
+        self._ring = view.ring_of[me]
+        self._alone = len(view.rings[self._ring]) == 1
+        self._me = me
+        self._key = view.key
+        self._timing = timing
+        self.report_after = report_after(view.packet_limit)
+        self._report = HoldingsReport(len(view.rings), timing.rest_interval_s)
+        self._clock = clock
+        self._context = context
+        self.notices = NoticeSchedule(timing, view.longest_delay_s, now)
+        self.rest_at = now
+        self.horizon_at = inf
+
+    def announce_rest(self, token: Token, now: float) -> None:
+        """Announce that the token rests here and that all daemons hold its stream."""
+        horizon = self._clock.advance(now)
+        self.rest_at = now + self._timing.rest_interval_s
+        self._context.promise(horizon, token.last)
+        if self._alone:
+            return
+        notice = RestNotice(
+            ring=self._ring,
+            hop=token.hop,
+            holder=self._me,
+            last=token.last,
+            horizon=horizon,
+            frontiers=[row.frontier for row in token.rows],
+        )
+        self._context.send(RING, notice.encode(self._key))
+
+    def horizon_if_due(self, last: int, held: list[int], frontier: int, now: float) -> None:
+        """Announce to other rings how far this ring is, if a notice is due.
+
+        Args:
+            last: the last number given in the ring.
+            held: per ring, the number up to which all daemons of this ring hold its stream.
+            frontier: of the ring, by the token when it was last here.
+            now: seconds.
+        """
+        self._schedule(held, frontier, now)
+        if self.horizon_at > now:
+            return
+        horizon = self._clock.promise(now, above=self.notices.announced)
+        notice = HorizonNotice(
+            ring=self._ring,
+            horizon=horizon,
+            upto=last,
+            frontier=frontier,
+            unsettled=self._context.holds_packets,
+            held=self._report.pop_next(held, now),
+        )
+        self.notices.issued(now, frontier, horizon)
+        self._schedule(held, frontier, now)
+        self._context.promise(horizon, last)
+        self._context.announce(notice)
+
+    def _schedule(self, held: list[int], frontier: int, now: float) -> None:
+        self.horizon_at = self.notices.due_at(
+            now,
+            safe_waits=self._context.safe_waits(self.notices.announced_frontier, frontier),
+            holds_packets=self._context.holds_packets,
+            holds_more=self._report.lags(held, self.report_after),
+        )

@@ -1,0 +1,151 @@
+"""Lingering: how a daemon keeps the token after it has numbered what others may lack.
+
+Pure. ``now`` is in seconds. In a view of one ring the token stays while messages follow each other,
+as each message shows whether the one before it is missing. In a view of several rings it goes soon,
+because other rings wait for headers until this ring holds everything.
+
+SAFE messages wait until every daemon is known to hold them. A token that circulates for that needs
+as many steps as there are daemons, and one more for all but one of them. So the daemon that keeps
+the token of a small ring asks with the packet, and each daemon answers to the whole ring: two
+network delays after the message has left, all of them know. What is lost is collected by the token,
+as in larger rings, where so many answers would cost more than a round of the token.
+
+That all daemons have a message is what Birman, Schiper and Stephenson, "Lightweight Causal and
+Atomic Group Multicast", ACM TOCS 9(3), 1991, call stability. Here a number and a time state it for
+a whole stream.
+"""
+
+from math import inf
+from typing import Final
+
+from groupcomm.config.core import Timing
+from groupcomm.wire.token import Row
+
+STEADY: Final = 10
+"""Messages follow each other if they come within this many times `linger_s`."""
+
+ANSWERS: Final = 4
+"""A daemon that holds a message has answered within this many times `linger_s`, even if busy."""
+
+MOST_DAEMONS: Final = 4
+"""The most daemons of a ring that answer to each other."""
+
+
+class Lingering:
+    """How long one daemon may keep the token.
+
+    Args:
+        timing: of the ring.
+        single: the view has one ring.
+
+    Attributes:
+        single: the view has one ring.
+        steady: the view has one ring, and the last packet of any daemon came soon after the one
+            before it.
+        settle_at: when the token must circulate; inf if it need not, because it leaves anyway or
+            all daemons hold what was numbered.
+    """
+
+    __slots__ = (
+        "_interval_s",
+        "_linger_s",
+        "_numbered_at",
+        "_overdue_at",
+        "_unsettled",
+        "settle_at",
+        "single",
+        "steady",
+    )
+
+    def __init__(self, timing: Timing, *, single: bool) -> None:
+        self._linger_s = timing.linger_s
+        self._interval_s = timing.rest_interval_s
+        self.single = single
+        self._numbered_at = -inf  # when the last new packet was there
+        self._unsettled = 0  # every daemon must have had the token, holding this number
+        self._overdue_at = inf  # by then, even though others ask for it
+        self.steady = False
+        self.settle_at = inf
+
+    def note_packet(self, now: float) -> None:
+        """Note that a new packet is there."""
+        before, self._numbered_at = self._numbered_at, now
+        self.steady = self.single and now - before <= STEADY * self._linger_s
+
+    def note_rows(self, rows: list[Row], own: Row, ring: int, last: int, now: float) -> None:
+        """Note the rows of the token that is here, after `last` was numbered."""
+        for row in rows:
+            if row is not own and row.held[ring] < self._unsettled:
+                return
+        self._unsettled = last
+        self._overdue_at = now + self._interval_s
+
+    def stay(self, now: float, *, asks: bool) -> None:
+        """Keep the token; `asks` says that the others were asked whether they hold the packets."""
+        wait_s = self._linger_s
+        if self.steady:
+            wait_s *= STEADY
+        elif asks:
+            wait_s *= ANSWERS
+        if self.single:
+            self.settle_at = min(now + wait_s, self._overdue_at)
+        else:
+            self.settle_at = min(self.settle_at, now + wait_s)
+
+    def may_stay(self, now: float) -> bool:
+        """Return whether the token may stay at all."""
+        return self._linger_s > 0 and now < self._overdue_at
+
+    def is_starving(self, now: float) -> bool:
+        """Return whether some daemon lacks the token for long, as others ask for it in turns."""
+        return now >= self._overdue_at + self._interval_s
+
+
+class Holdings:
+    """What the daemons of one ring have told each other that they hold, without the token.
+
+    Args:
+        members: of the ring, indices in the view.
+        me: index of this daemon.
+
+    Attributes:
+        are_reported: the ring is small enough for that.
+        owed: the ring is to be told when its stream is held here up to this number; 0 for nothing.
+        news: some daemon has reported something since `pop_risen` was called.
+    """
+
+    __slots__ = ("_frontiers", "_me", "_reported", "are_reported", "news", "owed")
+
+    def __init__(self, members: tuple[int, ...], me: int) -> None:
+        self._me = me
+        self.are_reported = 1 < len(members) <= MOST_DAEMONS
+        self._frontiers = dict.fromkeys(members, 0)
+        self._reported = 0  # of the ring, as returned last
+        self.owed = 0
+        self.news = False
+
+    def on_question(self, daemon: int, number: int, time: int) -> None:
+        """Note that a daemon has numbered a packet of this time, holds all before it, and asks."""
+        self.on_frontier(daemon, time)
+        if number > self.owed:
+            self.owed = number
+
+    def on_frontier(self, daemon: int, frontier: int) -> None:
+        """Note the frontier that a daemon has reported."""
+        if frontier > self._frontiers[daemon]:
+            self._frontiers[daemon] = frontier
+            self.news = True
+
+    def pop_risen(self, own: int) -> int:
+        """Return the frontier of the ring if it has risen since the last call; else 0.
+
+        Args:
+            own: the frontier of this daemon.
+        """
+        self.news = False
+        self._frontiers[self._me] = own
+        least = min(self._frontiers.values())
+        if least <= self._reported:
+            return 0
+        self._reported = least
+        return least
