@@ -4,17 +4,24 @@ import gc
 import hashlib
 import multiprocessing
 import signal
+import sys
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from types import TracebackType
 
 import attrs
 
 from groupcomm.sim.run import RunResult, run_seed
 from groupcomm.sim.settings import Options
+from groupcomm_tools.terminal import say
 
 COLLECT_EVERY = 8
 """Runs between collections; what cycles of one run keep is some megabytes."""
+
+TERMINAL_INTERVAL_S = 0.2
+"""Between two states of a progress line on a terminal."""
 
 Run = Callable[[int, Options], RunResult]
 """What runs one seed."""
@@ -68,6 +75,51 @@ class Totals:
         if len(self._hashes) == 1:
             return self._hashes[0]
         return hashlib.blake2b("".join(self._hashes).encode(), digest_size=16).hexdigest()
+
+
+class Progress:
+    """How far a campaign is: one line that changes on a terminal, else a line now and then.
+
+    Args:
+        seeds: how many runs there will be.
+        interval_s: seconds between lines, where there is no terminal.
+    """
+
+    def __init__(self, seeds: int, interval_s: float) -> None:
+        self._seeds = seeds
+        self._terminal = sys.stderr.isatty()
+        self._interval_s = TERMINAL_INTERVAL_S if self._terminal else interval_s
+        self._started = self._shown = time.monotonic()
+        self._open_line = False
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._open_line:
+            say("")
+
+    def show(self, totals: Totals) -> None:
+        """Show the state, unless that was done a moment ago."""
+        now = time.monotonic()
+        if now - self._shown < self._interval_s:
+            return
+        self._shown = now
+        speed = totals.simulated_s / (now - self._started)
+        text = (
+            f"{totals.seeds}/{self._seeds} seeds, {totals.violations} violations,"
+            f" {totals.simulated_s:.0f} s simulated, {speed:.0f} times real time"
+        )
+        if self._terminal:
+            print(f"\r{text}", end="", file=sys.stderr, flush=True)
+            self._open_line = True
+        else:
+            say(text)
 
 
 def replay_command(seed: int, options: Options) -> str:

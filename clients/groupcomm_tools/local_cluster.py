@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -296,3 +296,12 @@ def _is_free(host: str, port: int) -> bool:
                     raise
                 return False
     return True
+
+
+async def lines_of(stream: trio.abc.ReceiveStream) -> AsyncIterator[bytes]:
+    """The lines of a stream without their ends; what stands behind the last end is no line."""
+    rest = b""
+    async for chunk in stream:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line

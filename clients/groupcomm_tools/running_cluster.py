@@ -16,12 +16,14 @@ No event loop is needed; inside of one, calls make it wait.
 import signal
 import string
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack
 from itertools import combinations
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import trio
 
@@ -30,7 +32,6 @@ from groupcomm.sim.faults import Faults
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.relay import Line, Relay
 from groupcomm_tools.topology import Topology
-from groupcomm_tools.trio_thread import TrioThread
 from groupcommd.config_file import read_addresses
 
 DEFAULT_DAEMONS: Final = 3
@@ -233,3 +234,75 @@ class RunningCluster:
         if self._relay is None:
             raise ConfigError(f"{what} needs a relay between the daemons: start it with relay=True")
         return self._relay
+
+
+_Value = TypeVar("_Value")
+
+
+class TrioThread:
+    """Runs from its making until `close`; calls may come from any thread.
+
+    A call from inside an event loop, of trio or of asyncio, makes that loop wait.
+    """
+
+    def __init__(self) -> None:
+        begun: Future[trio.lowlevel.TrioToken] = Future()
+        self._thread = threading.Thread(target=trio.run, args=(self._main, begun), daemon=True)
+        self._thread.start()
+        self._token = begun.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Cancel all that still runs, and end the thread."""
+        if self._thread.is_alive():
+            self._token.run_sync_soon(self._nursery.cancel_scope.cancel)
+            self._thread.join()
+
+    def call(self, function: Callable[..., Awaitable[_Value]], *arguments: Any) -> _Value:
+        """Call an async function there, and wait for what it returns or raises."""
+        answer: Future[_Value] = Future()
+        self._token.run_sync_soon(
+            self._nursery.start_soon, self._answer, answer, function, arguments
+        )
+        return answer.result()
+
+    def call_sync(self, function: Callable[..., _Value], *arguments: Any) -> _Value:
+        """The same for a function that is not async."""
+
+        async def call() -> _Value:
+            return function(*arguments)
+
+        return self.call(call)
+
+    def begin(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+        """Have an async function run there from now on; what it raises ends the thread."""
+        self._token.run_sync_soon(self._nursery.start_soon, function, *arguments)
+
+    async def _main(self, begun: "Future[trio.lowlevel.TrioToken]") -> None:
+        async with trio.open_nursery() as self._nursery:
+            begun.set_result(trio.lowlevel.current_trio_token())
+            await trio.sleep_forever()
+
+    async def _answer(
+        self,
+        answer: "Future[_Value]",
+        function: Callable[..., Awaitable[_Value]],
+        arguments: tuple[Any, ...],
+    ) -> None:
+        try:
+            answer.set_result(await function(*arguments))
+        except trio.Cancelled:
+            answer.cancel()
+            raise
+        except Exception as error:
+            answer.set_exception(error)

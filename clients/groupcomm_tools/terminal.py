@@ -53,3 +53,8 @@ def visible_output() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = output, messages
+
+
+def say(text: str) -> None:
+    """Print a message for people on standard error."""
+    print(text, file=sys.stderr, flush=True)

@@ -11,7 +11,7 @@ from examples.common.command import new_parser, run
 from examples.control.sweep import Sweep, as_json, as_svg, as_text
 from groupcomm.errors import ConfigError
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm_tools.line_chart import page
+from groupcomm_tools.pages.line_chart import page
 
 EPILOG = """\
 example: python -m examples.control --levels unreliable,agreed --losses 0,0.05,0.2

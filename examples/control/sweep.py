@@ -11,8 +11,8 @@ import attrs
 from examples.common.stage import NAMES, Network, program, relayed
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.faults import Faults
-from groupcomm_tools.line_chart import Axis, Panel, draw
 from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.pages.line_chart import Axis, Panel, draw
 
 PROGRAMS: Final = ("plant", "estimator", "controller")
 WARM_UP_S: Final = 1.0

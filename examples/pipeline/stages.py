@@ -21,8 +21,8 @@ from groupcomm_client import connect
 from groupcomm_log.reader import LogReader
 from groupcomm_spark.telemetry.kinds import read_kinds
 from groupcomm_tools.cli import main as groupcomm
-from groupcomm_tools.lines import lines_of
-from groupcomm_tools.recording.beside import recorded
+from groupcomm_tools.local_cluster import lines_of
+from groupcomm_tools.recording.recorder_process import recorded
 
 KINDS: Final = Path(__file__).parents[1] / "vehicle" / "telemetry.toml"
 ALARMS: Final = "alarms"

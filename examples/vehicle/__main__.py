@@ -14,7 +14,7 @@ from examples.vehicle.runs import Setup, run_once
 from examples.vehicle.table import PIECE
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
-from groupcomm_tools.recording.beside import recorded
+from groupcomm_tools.recording.recorder_process import recorded
 
 EPILOG = """\
 example: python -m examples.vehicle --daemons 3 --loss 0.01 --delay-ms 1 --chart vehicle.html

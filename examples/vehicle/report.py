@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from examples.vehicle.runs import OTHER, SAME, Result, Row
-from groupcomm_tools.line_chart import Axis, Panel, Point, draw, page
+from groupcomm_tools.pages.line_chart import Axis, Panel, Point, draw, page
 
 _HEAD: Final = (
     f"{'kind':<15}{'level':<11}{'wanted/s':>9}{'sent/s':>8}{'MB/s':>7}{'to':>4}{'lost':>8}"

@@ -10,7 +10,7 @@ from typing import Any, Final
 import trio
 
 from groupcomm.errors import GroupCommError
-from groupcomm_tools.lines import lines_of
+from groupcomm_tools.local_cluster import lines_of
 
 LOOK_S: Final = 0.01
 PATIENCE_S: Final = 60.0

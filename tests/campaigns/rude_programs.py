@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import trio
 
-from groupcomm_tools.bench.tls import over_tls
+from groupcomm_tools.bench.runs import over_tls
 from groupcomm_tools.local_cluster import LocalCluster
 from tests.campaigns.junk import NAMES, Phase, Round, Stage, burners, summary, tell
 from tests.campaigns.programs import Program

@@ -9,15 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.errors import ConfigError
-from groupcomm_tools.bench.bars import Bar, Chart, Line, amount, draw
 from groupcomm_tools.bench.events import Event, EventTimes, Kind
 from groupcomm_tools.bench.figures import Figures
-from groupcomm_tools.bench.matrix import Result, run_matrix
-from groupcomm_tools.bench.page import html
-from groupcomm_tools.bench.parts import PARTS
+from groupcomm_tools.bench.matrix import Result, Row, chosen, rows_of, run_matrix
 from groupcomm_tools.bench.plan import Plan
-from groupcomm_tools.bench.report import lines_of, page_of
-from groupcomm_tools.bench.table import Row, chosen, rows_of
+from groupcomm_tools.bench.report import PARTS, lines_of, page_of
+from groupcomm_tools.pages.bar_chart import Bar, Chart, Line, amount, draw
+from groupcomm_tools.pages.html_page import html
 from tests.groupcomm_tools.shell import Told, tell
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from groupcomm.errors import LocalProtocolError
-from groupcomm_tools.chat.lines import InputLines
-from groupcomm_tools.chat.show import readable
+from groupcomm_tools.chat.commands import InputLines
+from groupcomm_tools.chat.session import readable
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_tools.shell import NO_PAUSES, PATIENCE_S, Shell
 

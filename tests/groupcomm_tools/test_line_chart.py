@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm_tools.bench.bars import nice_step
-from groupcomm_tools.line_chart import (
+from groupcomm_tools.pages.bar_chart import nice_step
+from groupcomm_tools.pages.line_chart import (
     BOTTOM,
     HEIGHT,
     LEFT,

@@ -12,7 +12,7 @@ from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, SCHEMA, TRANSITION, VIEW, rows_of
 from groupcomm_log.writer import LogWriter
 from groupcomm_tools.cli import main
-from groupcomm_tools.recording.rows import FIELDS, RowFormat
+from groupcomm_tools.recording.row_text import FIELDS, RowFormat
 
 RECEIVED = datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=UTC)
 PLACE: dict[str, Any] = {"view": "7.a.ff", "stamp": 5, "ring": 0, "bundle": 1, "message": 2}

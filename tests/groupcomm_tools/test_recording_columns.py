@@ -19,9 +19,8 @@ from groupcomm.events import (
 from groupcomm.level import LEVELS
 from groupcomm_client.conversation import Received
 from groupcomm_log.schema import PLACE, ROWS
-from groupcomm_tools.recording.columns import Taken, to_rows
-from groupcomm_tools.recording.gap import Gap
-from groupcomm_tools.recording.waiting import ROW_BYTES, Waiting
+from groupcomm_tools.recording.columns import Gap, Taken, to_rows
+from groupcomm_tools.recording.recorder import ROW_BYTES, WriteQueue
 
 VIEW = ViewId(7, "a", 255)
 
@@ -145,7 +144,7 @@ def many(size: int) -> list[Received | Gap]:
 
 
 def test_what_does_not_fit_is_dropped_and_a_gap_stands_in_its_place() -> None:
-    waiting = Waiting(2000)
+    waiting = WriteQueue(2000)
     assert [waiting.put(many(1000)) for _ in range(4)] == [True, True, False, False]
     assert (waiting.bytes, waiting.dropped) == (2000, 2)
     assert [len(taken.events) for taken in waiting.take()] == [1, 1]
@@ -159,7 +158,7 @@ def test_what_does_not_fit_is_dropped_and_a_gap_stands_in_its_place() -> None:
 
 
 def test_a_gap_comes_also_when_nothing_follows() -> None:
-    waiting = Waiting(2000)
+    waiting = WriteQueue(2000)
     for _ in range(3):
         waiting.put(many(1000))
     waiting.take()
@@ -170,15 +169,15 @@ def test_a_gap_comes_also_when_nothing_follows() -> None:
 
 
 def test_one_that_is_larger_than_all_is_taken() -> None:
-    waiting = Waiting(200)
+    waiting = WriteQueue(200)
     assert waiting.put(many(5000))
     assert not waiting.put(many(300))
     assert len(waiting.take()) == 1
 
 
 def test_a_part_at_a_time_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("groupcomm_tools.recording.waiting.BATCH_BYTES", 2500)
-    waiting = Waiting(10_000)
+    monkeypatch.setattr("groupcomm_tools.recording.recorder.BATCH_BYTES", 2500)
+    waiting = WriteQueue(10_000)
     for _ in range(5):
         waiting.put(many(1000))
     assert [len(waiting.take()) for _ in range(3)] == [2, 2, 1]

@@ -15,8 +15,8 @@ from rich.console import Console
 from groupcomm.algorithms.vector import Vector
 from groupcomm.visible import find_hidden
 from groupcomm_tools.cli import main
-from groupcomm_tools.line_chart import page
-from groupcomm_tools.markup import escape
+from groupcomm_tools.pages.line_chart import page
+from groupcomm_tools.pages.markup import escape
 from groupcomm_tools.terminal import below, visible_output
 from groupcomm_tools.top.draw import picture
 from groupcomm_tools.top.frame import make_frame

@@ -11,8 +11,7 @@ import trio
 from groupcomm.errors import ConfigError
 from groupcomm.sim.faults import Faults
 from groupcomm_client.blocking import connect
-from groupcomm_tools.running_cluster import RunningCluster
-from groupcomm_tools.trio_thread import TrioThread
+from groupcomm_tools.running_cluster import RunningCluster, TrioThread
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120

@@ -18,8 +18,7 @@ from groupcomm.events import Message
 from groupcomm_client.blocking import BlockingConnection, connect
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcomm_tools.top.draw import picture
-from groupcomm_tools.top.frame import Frame, make_frame
-from groupcomm_tools.top.lines import in_a_line, size
+from groupcomm_tools.top.frame import Frame, in_a_line, make_frame, size
 from tests.groupcomm_tools.shell import PATIENCE_S, Shell
 
 

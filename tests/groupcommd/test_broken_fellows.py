@@ -11,8 +11,8 @@ import trio.testing
 
 from groupcomm.membership.trust import FEW
 from groupcomm.wire.request import TokenRequest
-from groupcomm_tools.doctor.daemon import Told, check_datagrams, check_fellows
-from groupcomm_tools.doctor.finding import Grade
+from groupcomm_tools.doctor.daemon_checks import Told, check_datagrams, check_fellows
+from groupcomm_tools.doctor.findings import Grade
 from groupcommd.status import broken
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
 

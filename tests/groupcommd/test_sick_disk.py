@@ -18,8 +18,8 @@ from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
 from groupcomm.engine import DaemonCore
 from groupcomm_client import connect
-from groupcomm_tools.doctor.daemon import Told, check_disk
-from groupcomm_tools.doctor.finding import Finding, Grade
+from groupcomm_tools.doctor.daemon_checks import Told, check_disk
+from groupcomm_tools.doctor.findings import Finding, Grade
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 from groupcommd.cli import count_start
 from groupcommd.config_file import read_config

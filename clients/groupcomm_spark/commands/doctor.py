@@ -10,8 +10,7 @@ from groupcomm.errors import ConfigError
 from groupcomm_spark.errors import plain
 from groupcomm_spark.java import find_java
 from groupcomm_spark.session import LOCAL, open_session
-from groupcomm_tools.doctor.finding import Finding, Grade, ok, problem
-from groupcomm_tools.doctor.telling import tell_findings
+from groupcomm_tools.doctor.findings import Finding, Grade, ok, print_findings, problem
 
 NAME: Final = "doctor"
 HELP: Final = "can Spark run here, on which Java, and does it find the format groupcomm?"
@@ -35,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Look; 1 if there is a problem."""
     findings = examine(options.master, try_it=not options.quick)
-    return tell_findings(findings, as_json=options.json)
+    return print_findings(findings, as_json=options.json)
 
 
 def examine(master: str | None = None, *, try_it: bool = True) -> Iterator[Finding]:

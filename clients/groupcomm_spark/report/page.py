@@ -12,8 +12,8 @@ from groupcomm.level import LEVELS
 from groupcomm_spark.report.figures import Figures, Slice
 from groupcomm_spark.report.histogram import later_than
 from groupcomm_spark.report.tables import SHARES, delay_tables, grouped_delays
-from groupcomm_tools.line_chart import Axis, Panel, Point, draw
-from groupcomm_tools.markup import escape
+from groupcomm_tools.pages.line_chart import Axis, Panel, Point, draw
+from groupcomm_tools.pages.markup import escape
 
 ROWS: Final = 50
 """A table has at most so many rows; it says how many it leaves out."""

@@ -1,13 +1,76 @@
-"""What a run has shown: rates, delays, losses, and what it cost."""
+"""Figures of a run of the benchmark: rates, delays, losses, and what they cost."""
 
+import os
+import platform
+import statistics
 from collections.abc import Sequence
-from typing import Any
+from importlib.metadata import version
+from typing import Any, Final
 
 import attrs
 
+from groupcomm.level import ServiceLevel
 from groupcomm_tools.bench.content import lost_of
-from groupcomm_tools.bench.plan import Plan
-from groupcomm_tools.bench.sites import SiteFigures, by_site, quantile
+from groupcomm_tools.bench.plan import Plan, members_of, topology_of
+
+
+@attrs.frozen(kw_only=True)
+class SiteFigures:
+    """What the receivers of one site have seen; delays as in Figures.
+
+    Attributes:
+        msgs_per_s_each: what the slowest of them got.
+    """
+
+    msgs_per_s_each: float
+    delay_p50_us: float | None
+    delay_p99_us: float | None
+    delay_max_us: float | None
+
+
+def by_site(
+    plan: Plan, rates: Sequence[float], delays: Sequence[Sequence[float]]
+) -> dict[str, SiteFigures]:
+    """What receivers saw, by the site that they are in; empty with one site.
+
+    Args:
+        plan: of the run.
+        rates: of each receiver, messages a second.
+        delays: of each receiver, microseconds.
+    """
+    if plan.sites == 1:
+        return {}
+    topology, members = topology_of(plan), members_of(plan)
+    places = [topology.site_of(members[at % len(members)]) for at in range(len(rates))]
+    found: dict[str, SiteFigures] = {}
+    for site in dict.fromkeys(places):
+        here = [at for at, place in enumerate(places) if place == site]
+        ordered = sorted(delay for at in here for delay in delays[at])
+        found[site] = SiteFigures(
+            msgs_per_s_each=min(rates[at] for at in here),
+            delay_p50_us=quantile(ordered, 0.5),
+            delay_p99_us=quantile(ordered, 0.99),
+            delay_max_us=quantile(ordered, 1.0),
+        )
+    return found
+
+
+def quantile(ordered: Sequence[float], part: float) -> float | None:
+    """Of sorted values; None if there are none."""
+    if not ordered:
+        return None
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+
+def sites_json(sites: dict[str, SiteFigures]) -> dict[str, Any]:
+    """By name, rounded."""
+    return {
+        site: {
+            name: None if value is None else round(value, 1)
+            for name, value in attrs.asdict(figures).items()
+        }
+        for site, figures in sites.items()
+    }
 
 
 @attrs.frozen
@@ -136,3 +199,62 @@ def _at(counts: Sequence[tuple[int, ...]], time_ns: int) -> int:
 def _jain(shares: Sequence[float]) -> float:
     squares = sum(share * share for share in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
+
+
+_COUNTS: Final = ("lost", "duplicated", "misordered", "wrong")
+_DELAYS: Final = (
+    "delay_p50_us",
+    "delay_p95_us",
+    "delay_p99_us",
+    "delay_p999_us",
+    "delay_max_us",
+)
+_FLOOR: Final = {"floor_p50_us": 0.5, "floor_p99_us": 0.99}
+
+
+def machine() -> str:
+    """What it ran on."""
+    return (
+        f"{os.cpu_count()} processors, {platform.system()} {platform.release()},"
+        f" {platform.python_implementation()} {platform.python_version()}, trio {version('trio')}"
+    )
+
+
+def middle_of(rounds: Sequence[Figures]) -> Figures:
+    """The round in the middle by its rate."""
+    return sorted(rounds, key=lambda figures: figures.msgs_per_s_each)[len(rounds) // 2]
+
+
+def as_json(rounds: Sequence[Figures]) -> dict[str, Any]:
+    """The middle run by its rate; delays are medians, counts of what went wrong are sums."""
+    found = attrs.asdict(middle_of(rounds), recurse=False)
+    plan = attrs.asdict(found.pop("plan"))
+    sites = sites_json(found.pop("by_site"))
+    for name in _COUNTS:
+        found[name] = sum(getattr(each, name) for each in rounds)
+    for name in _DELAYS:
+        values = [getattr(each, name) for each in rounds]
+        known = [value for value in values if value is not None]
+        found[name] = statistics.median(known) if known else None
+    rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in found.items()}
+    return {
+        **plan,
+        "level": ServiceLevel(plan["level"]).name,
+        "rounds": len(rounds),
+        **rounded,
+        "by_site": sites,
+    }
+
+
+def floor_json(floors: Sequence[Sequence[float]]) -> dict[str, float]:
+    """Quantiles of the delays of bare relays, medians over the rounds; nothing if there were none.
+
+    Args:
+        floors: by round, sorted delays in microseconds.
+    """
+    if not floors:
+        return {}
+    return {
+        name: round(statistics.median(delays[int(part * len(delays))] for delays in floors), 1)
+        for name, part in _FLOOR.items()
+    }

@@ -7,8 +7,11 @@ import attrs
 from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
+from groupcomm_tools.topology import Topology, make_line
 
 GROUP: Final = "bench"
+DAEMONS: Final = ("alfa", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel")
+
 LEAST_BYTES: Final = 16
 """A message holds the time and a number."""
 
@@ -90,3 +93,17 @@ class Plan:
     def is_timed(self) -> bool:
         """Whether every message carries the time."""
         return 0 < self.rate / self.senders <= TIMED_RATE
+
+
+def topology_of(plan: Plan) -> Topology:
+    """The sites of a plan's daemons, and what lies between them."""
+    line = make_line(
+        delay_ms=plan.delay_ms, jitter_ms=plan.jitter_ms, mbit=plan.mbit, loss=plan.loss
+    )
+    return Topology.of(DAEMONS[: plan.daemons], plan.sites, line, plan.shape)
+
+
+def members_of(plan: Plan) -> list[str]:
+    """The daemons that programs connect to, in turn."""
+    chosen = list(topology_of(plan).sites.values())[: plan.members_in or plan.sites]
+    return [name for names in chosen for name in names]

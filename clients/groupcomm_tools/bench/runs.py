@@ -1,12 +1,12 @@
-"""One run: daemons, senders and receivers as processes, and what they have seen and used."""
+"""Programs of the benchmark over TLS: certificates for its daemons, a token for its programs."""
 
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeAlias
@@ -15,14 +15,41 @@ import cattrs
 import trio
 
 from groupcomm.errors import GroupCommError
+from groupcomm_client.credentials import CA_VARIABLE, TOKEN_VARIABLE
 from groupcomm_tools.bench.figures import CpuUse, Figures, figures_of
-from groupcomm_tools.bench.plan import Plan
-from groupcomm_tools.bench.sites import members_of, topology_of
-from groupcomm_tools.bench.tls import over_tls
+from groupcomm_tools.bench.plan import Plan, members_of, topology_of
+from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 from groupcomm_tools.relay import Relay
 from groupcomm_tools.topology import Topology
 from groupcommd.config_file import read_addresses
+from groupcommd.token_file import add_token
+
+TLS_HOST: Final = "127.0.0.1"
+_VALID_DAYS: Final = 1.0
+
+
+@contextmanager
+def over_tls(folder: Path) -> Iterator[str]:
+    """Let programs that are started now know daemons with these settings, for their `[clients]`."""
+    ca, _ = make_authority(folder, _VALID_DAYS)
+    certificate, key = issue(folder, "daemon", [TLS_HOST], _VALID_DAYS)
+    tokens = folder / "bench.tokens"
+    told = {CA_VARIABLE: str(ca), TOKEN_VARIABLE: add_token(tokens, "bench")}
+    before = {name: os.environ.get(name) for name in told}
+    os.environ.update(told)
+    try:
+        yield (
+            f'tls = {{address = "{TLS_HOST}:0", certificate = "{certificate}", key = "{key}"}}\n'
+            f'tokens = "{tokens}"\n'
+        )
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
 
 START_S: Final = 30.0
 IDLE_START_S: Final = 60.0
@@ -37,6 +64,8 @@ _TIMING: Final = "{token_timeout_s = 2.0}"
 Its fellows must not take it for dead: what is sent while they are apart counts as lost."""
 
 Command: TypeAlias = Sequence[str]
+
+_PROGRAM: Final = (sys.executable, "-m", "groupcomm_tools.bench.programs")
 
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
@@ -148,7 +177,7 @@ async def _idle(plan: Plan, addresses: Sequence[str]) -> AsyncIterator[None]:
         yield
         return
     numbers = str(plan.idle_sessions), str(plan.idle_groups)
-    module = (sys.executable, "-m", "groupcomm_tools.bench.idle")
+    module = (*_PROGRAM, "idle")
     program = await _program((*module, json.dumps(list(addresses)), *numbers))
     try:
         with trio.fail_after(IDLE_START_S):
@@ -174,13 +203,12 @@ async def measure(plan: Plan, addresses: Sequence[str], daemons: Sequence[int]) 
 
 def commands(plan: Plan, addresses: Sequence[str]) -> tuple[list[Command], list[Command]]:
     """Command lines of the receivers and the senders."""
-    run, told = (sys.executable, "-m"), json.dumps(cattrs.unstructure(plan))
+    told = json.dumps(cattrs.unstructure(plan))
     receivers: list[Command] = [
-        (*run, "groupcomm_tools.bench.receiver", _place(addresses, index), told)
-        for index in range(plan.receivers)
+        (*_PROGRAM, "receive", _place(addresses, index), told) for index in range(plan.receivers)
     ]
     senders: list[Command] = [
-        (*run, "groupcomm_tools.bench.sender", _place(addresses, index), str(index), told)
+        (*_PROGRAM, "send", _place(addresses, index), str(index), told)
         for index in range(plan.senders)
     ]
     return receivers, senders

@@ -1,29 +1,179 @@
-"""`groupcomm bench`: how many messages pass, how long they take, and what that costs."""
+"""Options of `groupcomm bench` for daemons in several sites."""
 
 import argparse
 import json
 import sys
-from typing import Final
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
 
 import attrs
 import trio
 
 from groupcomm.errors import ConfigError
 from groupcomm_tools.bench.bare import floor_us
-from groupcomm_tools.bench.figures import Figures
-from groupcomm_tools.bench.plan import Plan
+from groupcomm_tools.bench.figures import Figures, as_json, floor_json, machine, middle_of
+from groupcomm_tools.bench.matrix import Result, chosen, rows_of, run_matrix
+from groupcomm_tools.bench.plan import DAEMONS, Plan, members_of
+from groupcomm_tools.bench.report import lines_of, page_of
 from groupcomm_tools.bench.runs import measure, open_daemons
-from groupcomm_tools.bench.sites import DAEMONS, members_of
-from groupcomm_tools.bench.summary import as_json, floor_json, machine, middle_of
-from groupcomm_tools.commands.bench_matrix import (
-    add_matrix_options,
-    refuse_changed,
-    refuse_without_matrix,
-    run_rows,
-)
-from groupcomm_tools.commands.bench_sites import add_site_options, site_settings, tell_sites
-from groupcomm_tools.commands.options import add_level_option, level_of
-from groupcomm_tools.topology import LINK_PACKET_BYTES
+from groupcomm_tools.commands.options import add_level_option, changed_options, level_of
+from groupcomm_tools.pages.html_page import html
+from groupcomm_tools.terminal import say
+from groupcomm_tools.topology import LINK_PACKET_BYTES, MAX_SITES, SHAPES
+
+_OF_LINKS: Final = ("shape", "delay_ms", "jitter_ms", "loss", "mbit", "members_in")
+
+
+def _add_site_options(parser: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    group = parser.add_argument_group("several sites, with a relay of this host in between")
+    group.add_argument("--sites", type=int, metavar="N", default=1, help="that are apart (1)")
+    group.add_argument("--shape", choices=SHAPES, default="mesh", help="which have links (mesh)")
+    group.add_argument("--delay-ms", type=float, metavar="MS", default=0.0, help="one way (0)")
+    group.add_argument("--jitter-ms", type=float, metavar="MS", default=0.0, help="more (0)")
+    group.add_argument(
+        "--loss", type=float, metavar="P", default=0.0, help="of datagrams on each link (0)"
+    )
+    group.add_argument("--mbit", type=float, metavar="M", help="bandwidth of each link (any)")
+    group.add_argument(
+        "--members-in",
+        type=int,
+        metavar="N",
+        default=0,
+        help="programs are in the first N sites only (all)",
+    )
+
+
+def _site_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """What a plan says of sites.
+
+    Raises:
+        ConfigError: an option is out of its range, or needs several sites.
+    """
+    if not 1 <= options.sites <= MAX_SITES:
+        raise ConfigError(f"--sites is {options.sites}; it must be 1 to {MAX_SITES}")
+    found = {name: getattr(options, name) for name in _OF_LINKS}
+    if options.sites == 1:
+        for name, value in found.items():
+            if value not in (0, None, "mesh"):
+                raise ConfigError(f"--{name.replace('_', '-')} is for several sites; see --sites")
+    elif options.connect or options.floor:
+        raise ConfigError("--sites is for own daemons, and without --floor")
+    if not 0 <= options.members_in <= options.sites:
+        raise ConfigError(f"--members-in is {options.members_in}; it must be 0 to {options.sites}")
+    return {"sites": options.sites, **found}
+
+
+def _print_sites(figures: Figures) -> None:
+    """Say it to people; nothing with one site."""
+    plan = figures.plan
+    if plan.sites == 1:
+        return
+    print(
+        f"{plan.sites} sites, {plan.shape}; links have {plan.delay_ms:g} ms, jitter"
+        f" {plan.jitter_ms:g} ms, loss {plan.loss:g},"
+        f" {'any bandwidth' if plan.mbit is None else f'{plan.mbit:g} Mbit/s'}"
+    )
+    for site, seen in figures.by_site.items():
+        told = f"  {site:<12} {seen.msgs_per_s_each:,.0f} messages/s"
+        if seen.delay_p50_us is not None:
+            told += (
+                f"; delay p50 {seen.delay_p50_us / 1000:,.2f}, p99"
+                f" {(seen.delay_p99_us or 0) / 1000:,.2f}, max"
+                f" {(seen.delay_max_us or 0) / 1000:,.2f} ms"
+            )
+        print(told)
+
+
+ROUNDS: Final = 3
+DURATION_S: Final = 2.0
+OUTPUT: Final = Path("bench.html")
+MATRIX_OPTIONS: Final = frozenset({"matrix", "rows", "output", "rounds", "duration_s", "json"})
+"""Options that mean something with --matrix."""
+
+
+def add_matrix_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the matrix."""
+    group = parser.add_argument_group("the whole table")
+    group.add_argument(
+        "--matrix",
+        action="store_true",
+        help="sizes, levels, ways to connect, encryption, events: each in turn, and a page of it",
+    )
+    group.add_argument(
+        "--rows", metavar="NAME,...", help="only these rows of it; as in 'three-*,delay-*'"
+    )
+    group.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help=f"the page to write ({OUTPUT})"
+    )
+
+
+def refuse_changed(
+    options: argparse.Namespace, add_options: Callable[[argparse.ArgumentParser], None]
+) -> None:
+    """Refuse options of a single run, which would have no effect.
+
+    Raises:
+        ConfigError: one was given; names it.
+    """
+    for option in changed_options(options, add_options, MATRIX_OPTIONS):
+        raise ConfigError(f"{option} is for a single run; the rows of --matrix have their own")
+
+
+def refuse_without_matrix(options: argparse.Namespace) -> None:
+    """Refuse options of the matrix for a single run.
+
+    Raises:
+        ConfigError: one was given; names it.
+    """
+    for name in ("rows", "output"):
+        if getattr(options, name) is not None:
+            raise ConfigError(f"--{name} needs --matrix")
+
+
+def run_rows(options: argparse.Namespace) -> int:
+    """Run the rows and write the page, after ^C with what is there; 1 if a row is wrong.
+
+    Raises:
+        ConfigError: an option is out of its range.
+        OSError: the page cannot be written.
+    """
+    rounds = ROUNDS if options.rounds is None else options.rounds
+    duration_s = DURATION_S if options.duration_s is None else options.duration_s
+    if rounds < 1:
+        raise ConfigError(f"--rounds is {rounds}; it must be 1 at least")
+    rows = rows_of(duration_s)
+    if options.rows is not None:
+        rows = chosen(rows, options.rows)
+    output = OUTPUT if options.output is None else options.output
+    output.touch()  # rather fail now than after a quarter of an hour
+    results = [Result(row=row) for row in rows]
+    facts = (
+        f"{machine()}, groupcomm {version('groupcomm')}",
+        f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}; runs of {duration_s:g} s, {rounds} of"
+        " each row, in rounds through all; figures are medians, whiskers show least and most",
+    )
+    try:
+        trio.run(run_matrix, results, rounds, say)
+    finally:
+        output.write_text(html(page_of(results, facts)), encoding="utf-8")
+        say(f"{output} has the page")
+    _print_matrix(results, facts, as_json=options.json)
+    return 0 if all(result.is_right for result in results) else 1
+
+
+def _print_matrix(results: Sequence[Result], facts: Sequence[str], *, as_json: bool) -> None:
+    if as_json:
+        rows = [result.as_json(results) for result in results]
+        json.dump({"machine": machine(), "rows": rows}, sys.stdout)
+        print()
+        return
+    for line in (*facts, *lines_of(results)):
+        print(line)
+
 
 EXAMPLE: Final = "groupcomm bench --size 1000 --senders 3 --duration-s 5"
 
@@ -86,7 +236,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="with --rate: before each run, send the same through relays without any protocol",
     )
     parser.add_argument("--json", action="store_true", help="one object")
-    add_site_options(parser)
+    _add_site_options(parser)
     add_matrix_options(parser)
 
 
@@ -101,7 +251,7 @@ def run(options: argparse.Namespace) -> int:
     refuse_without_matrix(options)
     options.rounds = 1 if options.rounds is None else options.rounds
     options.duration_s = 5.0 if options.duration_s is None else options.duration_s
-    sites = site_settings(options)
+    sites = _site_settings(options)
     if options.daemons is None:
         options.daemons = 3 if options.sites == 1 else 2 * options.sites
     if options.packet_bytes is None:
@@ -138,7 +288,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"machine": machine(), **as_json(rounds), **floor_json(floors)}))
     else:
-        _tell(middle_of(rounds))
+        _print_figures(middle_of(rounds))
         for name, value in floor_json(floors).items():
             print(f"{name:<14} {value:,.0f} microseconds, bare relays")
     return 0 if all(figures.is_right for figures in rounds) else 1
@@ -158,7 +308,7 @@ async def _run(plan: Plan, options: argparse.Namespace) -> tuple[list[Figures], 
     return rounds, floors
 
 
-def _tell(figures: Figures) -> None:
+def _print_figures(figures: Figures) -> None:
     plan = figures.plan
     print(machine())
     print(
@@ -168,7 +318,7 @@ def _tell(figures: Figures) -> None:
         f" {'bundled' if plan.bundling else 'one by one'},"
         f" {'as many as pass' if not plan.rate else f'{plan.rate:g}/s'}"
     )
-    tell_sites(figures)
+    _print_sites(figures)
     print(
         f"each receiver  {figures.msgs_per_s_each:,.0f} messages/s,"
         f" {figures.mb_per_s_each:,.1f} MB/s; the fastest {figures.msgs_per_s_fastest:,.0f}"

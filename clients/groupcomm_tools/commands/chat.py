@@ -10,13 +10,11 @@ from typing import Final
 import trio
 
 from groupcomm.errors import ConfigError, SessionEnded
-from groupcomm_tools.chat.lines import InputLines
-from groupcomm_tools.chat.orders import ORDERS, Orders
-from groupcomm_tools.chat.show import show
-from groupcomm_tools.chat.talk import Talk
+from groupcomm_tools.chat.commands import COMMANDS, ChatCommands, InputLines
+from groupcomm_tools.chat.session import ChatSession, show
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options, add_level_option, level_of
-from groupcomm_tools.commands.progress import say
+from groupcomm_tools.terminal import say
 
 EXAMPLE: Final = "groupcomm chat room --user ann"
 
@@ -27,7 +25,7 @@ A line that begins with / is an order, one that begins with // a message that be
 With --spuser every line is an order, as in spuser, the program that comes with Spread; then s may
 name several groups, and the next line is the message.
 
-{ORDERS}
+{COMMANDS}
 
 exit status: 1 if a line could not be done, else as all commands"""
 
@@ -44,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Talk until the end of the input; 1 if a line could not be done."""
+    """ChatSession until the end of the input; 1 if a line could not be done."""
     if options.group is None and not options.spuser:
         raise ConfigError("which group? groupcomm chat GROUP, or groupcomm chat --spuser")
     if sys.stdin is None:
@@ -56,10 +54,10 @@ async def _run(options: argparse.Namespace) -> bool:
     good = False
     shown = partial(show, as_json=options.json)
     async with connect_trio(options) as connection:
-        talk = Talk(connection, level=level_of(options), show=shown)
+        talk = ChatSession(connection, level=level_of(options), show=shown)
         prompt = _prompt if os.isatty(STDIN) else _nobody_to_ask
         lines = InputLines(STDIN)
-        orders = Orders(talk, lines, spuser=options.spuser, say=say, prompt=prompt)
+        orders = ChatCommands(talk, lines, spuser=options.spuser, say=say, prompt=prompt)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_listen, talk, nursery.cancel_scope)
             with suppress(SessionEnded):  # told below, by whoever notices it first
@@ -74,7 +72,7 @@ async def _run(options: argparse.Namespace) -> bool:
     return good
 
 
-async def _listen(talk: Talk, whole: trio.CancelScope) -> None:
+async def _listen(talk: ChatSession, whole: trio.CancelScope) -> None:
     with suppress(SessionEnded):
         await talk.listen()
     whole.cancel()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.sim.check import CheckResult, check_events, describe
-from groupcomm_tools.commands.progress import say
+from groupcomm_tools.terminal import say
 from groupcomm_tools.traces import trace_events
 
 EXAMPLE: Final = "groupcomm check trace.jsonl"

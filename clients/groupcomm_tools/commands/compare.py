@@ -11,9 +11,9 @@ import attrs
 from groupcomm.algorithms.catalogue import Entry
 from groupcomm.algorithms.process import Order
 from groupcomm.sim.comparison import Load, chosen, compare
-from groupcomm_tools.bench.page import html
-from groupcomm_tools.commands.progress import say
-from groupcomm_tools.comparing import lines_of, list_of, page_of
+from groupcomm_tools.comparison_report import lines_of, list_of, page_of
+from groupcomm_tools.pages.html_page import html
+from groupcomm_tools.terminal import say
 
 EXAMPLE: Final = "groupcomm compare --processes 5 --messages 200 --loss 0.05 -o compare.html"
 

@@ -1,8 +1,9 @@
-"""`groupcomm demo`: three real daemons, a crash, and one order in spite of it."""
+"""The programs of the demo: they send, note what they receive, and compare it in the end."""
 
 import argparse
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,12 +11,152 @@ from typing import Final
 
 import trio
 
-from groupcomm.errors import GroupCommError
-from groupcomm.level import LEVELS
+from groupcomm.clocks.stamp import Position
+from groupcomm.errors import GroupCommError, SessionError
+from groupcomm.events import DaemonView, Message
+from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm_client.connecting import connect
+from groupcomm_client.connection import Connection
 from groupcomm_tools.commands.options import need_pyarrow
-from groupcomm_tools.demo_cast import AGREED_LEVELS, GROUP, Actor, Cast
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
-from groupcomm_tools.recording.beside import recorded
+from groupcomm_tools.recording.recorder_process import recorded
+
+GROUP: Final = "demo"
+AGREED_LEVELS: Final = (ServiceLevel.AGREED, ServiceLevel.SAFE)
+LOOK_S: Final = 0.005
+QUIET_S: Final = 0.3
+"""Who has heard nothing new for so long has heard all that was sent before."""
+
+
+class Participant:
+    """One program at one daemon.
+
+    Attributes:
+        user: its name.
+        daemon: the name of its daemon.
+        heard: all messages, in the order in which they came.
+        sent: how many it has sent, by level.
+        view: the daemons of the latest view that it was told of.
+        present: whether its daemon lives.
+    """
+
+    def __init__(self, user: str, daemon: str, connection: Connection) -> None:
+        self.user = user
+        self.daemon = daemon
+        self.heard: list[Message] = []
+        self.sent: Counter[ServiceLevel] = Counter()
+        self.view: tuple[str, ...] = ()
+        self.present = True
+        self.heard_at = trio.current_time()
+        self._connection = connection
+
+    async def send(self, level: ServiceLevel, data: bytes) -> None:
+        """Send one message to the group."""
+        self.sent[level] += 1
+        await self._connection.multicast(GROUP, data, level=level)
+
+    async def listen(self) -> None:
+        """Note everything that comes."""
+        async for event in self._connection:
+            if isinstance(event, Message):
+                self.heard.append(event)
+                self.heard_at = trio.current_time()
+            elif isinstance(event, DaemonView):
+                self.view = event.daemons
+
+    @property
+    def agreed(self) -> list[Position]:
+        """Where what it has heard of the agreed order stands."""
+        return [m.position for m in self.heard if m.level in AGREED_LEVELS and m.position]
+
+
+class Participants:
+    """All participants, also those whose daemon has died.
+
+    Attributes:
+        all: in the order of their entries.
+    """
+
+    def __init__(self, say: Callable[[str], None], nursery: trio.Nursery) -> None:
+        self._say = say
+        self._nursery = nursery
+        self._done = trio.Event()
+        self.all: list[Participant] = []
+
+    async def enter(self, daemon: LocalDaemon) -> Participant:
+        """Connect one more participant, a member of the group."""
+        participant: Participant = await self._nursery.start(self._act, daemon)
+        self.all.append(participant)
+        return participant
+
+    async def _act(
+        self,
+        daemon: LocalDaemon,
+        task_status: trio.TaskStatus[Participant] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        user = f"{daemon.name[0]}{len(self.all) + 1}"
+        try:
+            async with connect(str(daemon.unix), user=user) as connection:
+                await connection.join(GROUP)
+                participant = Participant(user, daemon.name, connection)
+                task_status.started(participant)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(participant.listen)
+                    await self._done.wait()
+                    nursery.cancel_scope.cancel()
+        except* SessionError:
+            self._say(f"the program at {daemon.name} has lost its daemon, and knows it")
+
+    def exit(self, daemon: str) -> None:
+        """A daemon is dead, and so are its connections."""
+        for participant in self.all:
+            if participant.daemon == daemon:
+                participant.present = False
+
+    async def agree(self, daemons: Sequence[str]) -> None:
+        """Wait until all who are present are told of one view with these daemons."""
+        while any(a.present and a.view != tuple(sorted(daemons)) for a in self.all):
+            await trio.sleep(LOOK_S)
+
+    async def hear_all(self) -> None:
+        """Wait until nobody hears anything new, for QUIET_S at least."""
+        asked_at = trio.current_time()
+        while any(
+            trio.current_time() - max(participant.heard_at, asked_at) < QUIET_S
+            for participant in self.all
+            if participant.present
+        ):
+            await trio.sleep(LOOK_S)
+
+    async def leave(self) -> None:
+        """All disconnect in order."""
+        self._done.set()
+        await trio.sleep(LOOK_S)
+
+    # ---- the judgement ----
+
+    @property
+    def order(self) -> list[Position]:
+        """The agreed order, as all together have seen it."""
+        return sorted({position for participant in self.all for position in participant.agreed})
+
+    def wrong(self) -> list[str]:
+        """What should not be: something out of order, twice, or missing."""
+        found: list[str] = []
+        for participant in self.all:
+            names = Counter((m.sender, m.number) for m in participant.heard)
+            found += [f"{participant.user} got {name} twice" for name, n in names.items() if n > 1]
+            if participant.agreed != sorted(participant.agreed):
+                found.append(f"{participant.user} saw another order")
+        stayed = [participant for participant in self.all if participant.present]
+        first = [a for a in stayed if a.agreed and a.agreed[0] == self.order[0]]
+        found += [
+            f"{participant.user} has not got all that {first[0].user} has"
+            for participant in first[1:]
+            if participant.agreed != first[0].agreed
+        ]
+        return found
+
 
 EXAMPLE: Final = "groupcomm demo --text README.md"
 
@@ -48,7 +189,7 @@ def run(options: argparse.Namespace) -> int:
     return trio.run(_play, options, lines)
 
 
-class Clock:
+class Narrator:
     """Tells what happens, with the seconds since the beginning."""
 
     def __init__(self) -> None:
@@ -60,26 +201,26 @@ class Clock:
 
 
 async def _play(options: argparse.Namespace, lines: Sequence[bytes]) -> int:
-    clock = Clock()
+    clock = Narrator()
     say = clock.say
     say("starting three daemons on this host")
     with trio.move_on_after(MOST_S) as patience:
         async with LocalCluster(DAEMONS) as cluster, trio.open_nursery() as nursery:
-            cast = Cast(say, nursery)
-            actors = [await cast.enter(cluster[name]) for name in DAEMONS]
-            await cast.agree(DAEMONS)
+            everybody = Participants(say, nursery)
+            participants = [await everybody.enter(cluster[name]) for name in DAEMONS]
+            await everybody.agree(DAEMONS)
             say(f"all three are in one view: {', '.join(DAEMONS)}")
             async with _recorded(options.record, cluster):
-                await _speak(actors, lines, say)
-                await cast.hear_all()
-                await _crash(cast, actors, cluster[DAEMONS[-1]], say)
-                await cast.hear_all()
-            good = _judge(cast, say)
+                await _speak(participants, lines, say)
+                await everybody.hear_all()
+                await _crash(everybody, participants, cluster[DAEMONS[-1]], say)
+                await everybody.hear_all()
+            good = _judge(everybody, say)
             if options.keep:
                 patience.deadline = float("inf")
                 _invite(cluster)
                 await trio.sleep_forever()
-            await cast.leave()
+            await everybody.leave()
             for name in DAEMONS:
                 await cluster[name].leave()
             say("all have left in order")
@@ -100,32 +241,34 @@ async def _recorded(folder: Path | None, cluster: LocalCluster) -> AsyncIterator
         yield
 
 
-async def _speak(actors: Sequence[Actor], lines: Sequence[bytes], say: Say) -> None:
+async def _speak(participants: Sequence[Participant], lines: Sequence[bytes], say: Say) -> None:
     say("everybody sends one message of each level, and the lines of the text in turn")
     for level in LEVELS:
-        for actor in actors:
-            await actor.send(level, f"{level.name} from {actor.user}".encode())
+        for participant in participants:
+            await participant.send(level, f"{level.name} from {participant.user}".encode())
     for number, line in enumerate(lines):
-        await actors[number % len(actors)].send(AGREED_LEVELS[number % 2], line)
+        await participants[number % len(participants)].send(AGREED_LEVELS[number % 2], line)
 
 
-async def _crash(cast: Cast, actors: Sequence[Actor], victim: LocalDaemon, say: Say) -> None:
+async def _crash(
+    everybody: Participants, participants: Sequence[Participant], victim: LocalDaemon, say: Say
+) -> None:
     survivors = DAEMONS[:-1]
     say(f"kill -9 {victim.name} (process {victim.pid}), while messages are under way")
-    for actor in actors:
-        await actor.send(LEVELS[-1], b"sent just before the crash")
+    for participant in participants:
+        await participant.send(LEVELS[-1], b"sent just before the crash")
     killed = time.monotonic()
     victim.kill()
-    cast.exit(victim.name)
-    await cast.agree(survivors)
+    everybody.exit(victim.name)
+    await everybody.agree(survivors)
     say(f"{' and '.join(survivors)} are in a new view, {_ms(killed)} after the crash")
-    for actor in actors[:-1]:
-        await actor.send(LEVELS[-1], b"we go on without you")
+    for participant in participants[:-1]:
+        await participant.send(LEVELS[-1], b"we go on without you")
     say(f"starting {victim.name} again")
     started = time.monotonic()
     await victim.start()
-    back = await cast.enter(victim)
-    await cast.agree(DAEMONS)
+    back = await everybody.enter(victim)
+    await everybody.agree(DAEMONS)
     say(f"{victim.name} is back, in one view with the others, after {_ms(started)}")
     await back.send(LEVELS[-1], b"I am back")
 
@@ -134,21 +277,21 @@ def _ms(since: float) -> str:
     return f"{(time.monotonic() - since) * 1000:.0f} ms"
 
 
-def _judge(cast: Cast, say: Say) -> bool:
+def _judge(everybody: Participants, say: Say) -> bool:
     print(f"\n  {'level':<12}{'sent':>6}" + "".join(f"{name:>10}" for name in DAEMONS))
     for level in LEVELS:
-        row = [sum(actor.sent[level] for actor in cast.all)]
+        row = [sum(participant.sent[level] for participant in everybody.all)]
         row += [
-            sum(m.level == level for a in cast.all if a.daemon == name for m in a.heard)
+            sum(m.level == level for a in everybody.all if a.daemon == name for m in a.heard)
             for name in DAEMONS
         ]
         print(f"  {level.name:<12}{row[0]:>6}" + "".join(f"{count:>10}" for count in row[1:]))
     print("  (received by the program at each daemon; charlie was away for a while)\n")
-    wrong = cast.wrong()
+    wrong = everybody.wrong()
     for text in wrong:
         print(f"groupcomm: WRONG: {text}", file=sys.stderr)
     if not wrong:
-        say(f"all saw one agreed order of {len(cast.order)} messages, and nobody one twice")
+        say(f"all saw one agreed order of {len(everybody.order)} messages, and nobody one twice")
     return not wrong
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm_client.targets import default_address
-from groupcomm_tools.doctor import daemon, host
-from groupcomm_tools.doctor.finding import Finding
-from groupcomm_tools.doctor.telling import tell_findings
+from groupcomm_tools.doctor import daemon_checks, host_checks
+from groupcomm_tools.doctor.findings import Finding
+from groupcomm_tools.doctor.findings import print_findings
 from groupcommd.daemon_config import DaemonConfig
 
 EXAMPLE: Final = "groupcomm doctor --config plant.toml --name press"
@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Look; 1 if there is a problem."""
     findings = examine(options.config, options.name, options.address, options.other)
-    return tell_findings(findings, as_json=options.json)
+    return print_findings(findings, as_json=options.json)
 
 
 def examine(
@@ -50,34 +50,36 @@ def examine(
         address: of the daemon; None for what the file says.
         others: addresses of other daemons.
     """
-    found, config = host.check_configuration(path, name)
+    found, config = host_checks.check_configuration(path, name)
     yield found
-    yield host.check_buffers()
-    yield host.check_clock()
+    yield host_checks.check_buffers()
+    yield host_checks.check_clock()
     if config is None and address is None:
         return  # where its daemon would be is not known either
     if config is None or path is None:  # any daemon will do, whatever its configuration
-        running, told = daemon.check_running(address or default_address(), name, path)
+        running, told = daemon_checks.check_running(address or default_address(), name, path)
     else:
-        running, told = daemon.check_running(address or str(config.unix), config.name, path)
+        running, told = daemon_checks.check_running(address or str(config.unix), config.name, path)
     if config is not None and (path is not None or told is None):
-        yield host.check_key(config)
-        yield from host.check_folders(config)
+        yield host_checks.check_key(config)
+        yield from host_checks.check_folders(config)
         listens = told.later["listens"] if told is not None else None
-        yield host.check_address(config, listens, busy=daemon.ADMITS_NOBODY in running.text)
+        yield host_checks.check_address(
+            config, listens, busy=daemon_checks.ADMITS_NOBODY in running.text
+        )
     yield running
     if told is not None:
         yield from _examine_daemon(told, config if path is not None else None)
-        yield from daemon.check_others(told, others)
+        yield from daemon_checks.check_others(told, others)
 
 
-def _examine_daemon(told: daemon.Told, config: DaemonConfig | None) -> Iterator[Finding]:
-    yield daemon.check_view(told)
-    yield from daemon.check_files(told)
-    yield from daemon.check_fellows(told)
-    yield from daemon.check_datagrams(told)
-    yield from daemon.check_ways(told)
-    yield daemon.check_disk(told)
-    yield daemon.check_clocks(told)
+def _examine_daemon(told: daemon_checks.Told, config: DaemonConfig | None) -> Iterator[Finding]:
+    yield daemon_checks.check_view(told)
+    yield from daemon_checks.check_files(told)
+    yield from daemon_checks.check_fellows(told)
+    yield from daemon_checks.check_datagrams(told)
+    yield from daemon_checks.check_ways(told)
+    yield daemon_checks.check_disk(told)
+    yield daemon_checks.check_clocks(told)
     if config is not None:
-        yield daemon.check_same(config, told)
+        yield daemon_checks.check_same(config, told)

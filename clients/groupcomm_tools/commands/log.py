@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from groupcomm.errors import ConfigError
 from groupcomm_log.errors import Damage, LogError
 from groupcomm_tools.commands.options import need_pyarrow
-from groupcomm_tools.commands.progress import say
-from groupcomm_tools.terminal import below
+from groupcomm_tools.terminal import below, say
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,7 +87,7 @@ def batches_from(options: argparse.Namespace, damages: Damages) -> Iterator["pa.
 
 
 def _cat(options: argparse.Namespace) -> int:
-    from groupcomm_tools.recording.rows import (  # noqa: PLC0415 - an extra
+    from groupcomm_tools.recording.row_text import (  # noqa: PLC0415 - an extra
         DEFAULT_FORMAT,
         RowFormat,
         as_json,

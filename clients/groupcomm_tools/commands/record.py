@@ -20,7 +20,7 @@ from groupcomm_client.connection import Connection
 from groupcomm_log.errors import LogError
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options, need_pyarrow
-from groupcomm_tools.commands.progress import say
+from groupcomm_tools.terminal import say
 
 if TYPE_CHECKING:
     from groupcomm_tools.recording.recorder import Recorder
@@ -102,7 +102,7 @@ def _tell(options: argparse.Namespace, happened: dict[str, Any]) -> None:
 
 
 async def _run(options: argparse.Namespace, groups: tuple[str, ...], recorder: "Recorder") -> None:
-    from groupcomm_tools.recording.follow import record  # noqa: PLC0415 - an extra
+    from groupcomm_tools.recording.recorder import record  # noqa: PLC0415 - an extra
 
     connect: Callable[[], AbstractAsyncContextManager[Connection]] = partial(
         connect_trio, options, causes=True

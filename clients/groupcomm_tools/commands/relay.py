@@ -10,8 +10,8 @@ import trio
 
 from groupcomm.errors import ConfigError
 from groupcomm.sim.faults import Faults
-from groupcomm_tools.commands.progress import say
 from groupcomm_tools.relay import Line, Pair, Relay
+from groupcomm_tools.terminal import say
 from groupcomm_tools.topology import Topology, make_line
 from groupcommd.config_file import read_addresses, read_sites
 from groupcommd.site_tables import sites_of_link

@@ -13,7 +13,7 @@ from groupcomm.names import check_destination
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.log import FROM_HELP, Damages, batches_from
 from groupcomm_tools.commands.options import LEVEL_NAMES, add_connection_options, need_pyarrow
-from groupcomm_tools.commands.progress import say
+from groupcomm_tools.terminal import say
 
 if TYPE_CHECKING:
     from groupcomm_tools.recording.replay import Replay

@@ -15,8 +15,7 @@ from groupcomm.sim.faults import FAULT_NAMES
 from groupcomm.sim.roles.names import ROLES, parse_roles
 from groupcomm.sim.run import RunResult, run_seed
 from groupcomm.sim.settings import MAX_DAEMONS, Options
-from groupcomm_tools.campaign import Totals, replay_command, run_campaign
-from groupcomm_tools.commands.progress import Progress, say
+from groupcomm_tools.campaign import Progress, Totals, replay_command, run_campaign
 from groupcomm_tools.commands.simulate_plan import (
     STOPPED,
     add_plan_options,
@@ -24,6 +23,7 @@ from groupcomm_tools.commands.simulate_plan import (
     refuse_without_topology,
     run_plan,
 )
+from groupcomm_tools.terminal import say
 
 EXAMPLE: Final = "groupcomm simulate --daemons 5 --seeds 1:20 --faults loss,storm"
 

@@ -12,9 +12,8 @@ from groupcomm.errors import ConfigError
 from groupcomm.sim.plan.grow import with_daemons, with_sites
 from groupcomm.sim.plan.measure import PlanFailed, measure
 from groupcomm.sim.plan.topology import Topology, read_topology
-from groupcomm_tools.bench.page import html
 from groupcomm_tools.commands.options import changed_options
-from groupcomm_tools.commands.progress import say
+from groupcomm_tools.pages.html_page import html
 from groupcomm_tools.plan.figures import PlanFigures, figures_of
 from groupcomm_tools.plan.report import page_of
 from groupcomm_tools.plan.tables import (
@@ -25,6 +24,7 @@ from groupcomm_tools.plan.tables import (
     link_table,
     told,
 )
+from groupcomm_tools.terminal import say
 
 OWN: Final = frozenset({"topology", "grow_sites", "grow_daemons", "output", "json", "seeds"})
 """Options that mean something with --topology."""

@@ -14,8 +14,7 @@ import attrs
 from groupcomm.errors import ConfigError
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options
-from groupcomm_tools.top.frame import Frame, make_frame
-from groupcomm_tools.top.lines import in_a_line
+from groupcomm_tools.top.frame import Frame, in_a_line, make_frame
 
 EXAMPLE: Final = "groupcomm top --interval-s 2"
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from groupcomm_tools.bench.bars import Bar, Chart, Line
-from groupcomm_tools.bench.page import Page, Section, Tile
+from groupcomm_tools.pages.bar_chart import Bar, Chart, Line
+from groupcomm_tools.pages.html_page import Page, Section, Tile
 from groupcomm_tools.plan.figures import PlanFigures
 from groupcomm_tools.plan.tables import (
     cost_table,

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from groupcomm_tools.bench.bars import amount
-from groupcomm_tools.bench.page import Table, TableRow
+from groupcomm_tools.pages.bar_chart import amount
+from groupcomm_tools.pages.html_page import Table, TableRow
 from groupcomm_tools.plan.figures import PlanFigures
 
 MOST_KINDS: Final = 3

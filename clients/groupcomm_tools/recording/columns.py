@@ -1,13 +1,11 @@
-"""What was received, as columns.
+"""A place in a log where something may be missing."""
 
-The messages of a bundle share all but their type and data, and their numbers follow each other. So
-a bundle costs one look, and a message three.
-"""
-
+import json
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
+import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,6 +13,7 @@ from groupcomm.events import (
     CausalContext,
     DaemonView,
     GroupView,
+    MemberId,
     Message,
     Refused,
     Transition,
@@ -25,7 +24,32 @@ from groupcomm_client.conversation import Received
 from groupcomm_client.end_to_end.events import KeyChanged, Unreadable, Untrusted
 from groupcomm_client.filters.roles import Unfiltered
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, ROWS, TRANSITION, VIEW, rows_of
-from groupcomm_tools.recording.gap import Gap
+
+Cause = Literal["begin", "restart", "reconnect", "overrun"]
+
+
+@attrs.frozen(kw_only=True)
+class Gap:
+    """What was delivered between the row before and the row behind may not be recorded.
+
+    Attributes:
+        cause: ``begin`` of the log, ``restart`` of the recorder, ``reconnect`` to a daemon, or
+            ``overrun``: the disk did not keep up.
+        member: the session that records from here on; None if it is the one before.
+        groups: that it joins.
+        details: what else is known.
+    """
+
+    cause: Cause
+    member: MemberId | None = None
+    groups: tuple[str, ...] | None = None
+    details: dict[str, Any]
+
+    @property
+    def told(self) -> bytes:
+        """The details as JSON."""
+        return json.dumps(self.details, ensure_ascii=False).encode()
+
 
 _Other = GroupView | DaemonView | Transition | Gap
 

@@ -1,24 +1,89 @@
-"""The recorder: takes what is received, has it written, and tells how it goes.
+"""The recorder: it receives events of a daemon, and has them written to a log.
 
-Receiving never waits for the disk: what comes waits in memory (`Waiting`), threads write it.
+Receiving never waits for the disk: events wait in memory (`WriteQueue`), and threads write them.
 """
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import trio
 
+from groupcomm.errors import CannotConnect, SessionEnded
 from groupcomm.events import MemberId, Message
+from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Received
+from groupcomm_client.sessions import FIRST_PAUSE_S, FOR_GOOD, LONGEST_PAUSE_S
 from groupcomm_log.errors import LogError
 from groupcomm_log.schema import Offset
 from groupcomm_log.writer import LogWriter
-from groupcomm_tools.recording.columns import Taken, to_rows
-from groupcomm_tools.recording.gap import Cause, Gap
-from groupcomm_tools.recording.waiting import Waiting
+from groupcomm_tools.recording.columns import Cause, Gap, Taken, to_rows
+
+ROW_BYTES: Final = 150
+"""What a message takes besides its data, about."""
+
+BATCH_BYTES: Final = 16 * 1024 * 1024
+"""So much is written at once, at most, unless one delivery is larger."""
+
+
+class WriteQueue:
+    """The queue. What does not fit is dropped, and a gap stands in its place.
+
+    The alternative, to receive no more, would have the senders wait for this disk, or end the
+    session of the recorder.
+
+    Attributes:
+        bytes: of what waits, about.
+        dropped: messages that did not fit, since the begin.
+    """
+
+    def __init__(self, cap_bytes: int) -> None:
+        self._cap_bytes = cap_bytes
+        self._queue: deque[tuple[Taken, int]] = deque()
+        self._missing = 0  # messages dropped behind the last one that waits
+        self.bytes = 0
+        self.dropped = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._queue or self._missing)
+
+    def put(self, events: Sequence[Received | Gap]) -> bool:
+        """Have events written; False if they were dropped. Views are dropped with the messages."""
+        messages = [event for event in events if type(event) is Message]
+        size = sum([len(message.data) for message in messages]) + ROW_BYTES * len(events)
+        if self.bytes and self.bytes + size > self._cap_bytes:
+            self._missing += len(messages)
+            self.dropped += len(messages)
+            return False
+        self._end_gap()
+        self._queue.append((Taken(time.time_ns() // 1000, events), size))
+        self.bytes += size
+        return True
+
+    def _end_gap(self) -> None:
+        if self._missing:
+            details = {"messages": self._missing, "why": "the disk did not keep up"}
+            gap = Gap(cause="overrun", details=details)
+            self._queue.append((Taken(time.time_ns() // 1000, [gap]), 0))
+            self._missing = 0
+
+    def take(self) -> list[Taken]:
+        """What is to be written next; there must be something."""
+        if not self._queue:
+            self._end_gap()
+        taken: list[Taken] = []
+        size = 0
+        while self._queue and (not taken or size + self._queue[0][1] <= BATCH_BYTES):
+            events, bytes_ = self._queue.popleft()
+            taken.append(events)
+            size += bytes_
+        self.bytes -= size
+        return taken
+
 
 RETRY_S: Final = 1.0
 """So long after a failure the disk is tried again."""
@@ -68,7 +133,7 @@ class Recorder:
         self._pace = pace
         self._tell = tell
         self._wanted = count
-        self._waiting = Waiting(pace.buffer_bytes)
+        self._waiting = WriteQueue(pace.buffer_bytes)
         self._arrived = trio.Event()
         self._taken: list[Taken] = []  # being written
         self._trouble: dict[str, str] = {}
@@ -226,3 +291,62 @@ def _up_to(events: list[Received], count: int) -> list[Received]:
             return events[:at]
         count -= type(event) is Message
     return events
+
+
+FEW: Final = 256
+GATHER_S: Final = 0.002
+"""After few events it waits so long for the next: to wake up costs more than to take many."""
+
+Connect = Callable[[], AbstractAsyncContextManager[Connection]]
+
+
+async def record(connect: Connect, groups: Sequence[str], recorder: Recorder) -> None:
+    """Record until enough has come; what was received is then on disk, also when it is cancelled.
+
+    A session that ends is followed by another one, as with `stay_connected`.
+
+    Args:
+        connect: opens a session for the length of a block.
+        groups: that are joined, in this order.
+        recorder: of the log.
+
+    Raises:
+        CannotConnect, SessionEnded: there is no first session, or no other can follow.
+        LogError: not all that was received is on disk.
+    """
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(recorder.write)
+            nursery.start_soon(recorder.tend)
+            await _follow(connect, groups, recorder)
+            nursery.cancel_scope.cancel()
+    finally:
+        with trio.CancelScope(shield=True):
+            await recorder.finish()
+
+
+async def _follow(connect: Connect, groups: Sequence[str], recorder: Recorder) -> None:
+    why = ""
+    pause_s = FIRST_PAUSE_S
+    while True:
+        sessions = recorder.sessions
+        try:
+            async with connect() as connection:
+                recorder.begin_session(connection.member, why)
+                for group in groups:
+                    await connection.join(group)
+                recorder.tell_joined(connection.member)
+                pause_s = FIRST_PAUSE_S
+                while not recorder.is_done:
+                    events = await connection.receive_batch()
+                    recorder.take(events)
+                    if len(events) < FEW:
+                        await trio.sleep(GATHER_S)
+                return
+        except (CannotConnect, SessionEnded) as error:
+            if not recorder.sessions or error.code in FOR_GOOD:
+                raise
+            if recorder.sessions > sessions:
+                why = str(error)
+        await trio.sleep(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -12,8 +12,7 @@ from rich.text import Text
 
 from groupcomm.visible import visible
 from groupcomm_tools.terminal import below
-from groupcomm_tools.top.frame import Frame
-from groupcomm_tools.top.lines import amount, size
+from groupcomm_tools.top.frame import Frame, amount, size
 
 FIXED_LINES = 15
 """Of a picture, besides daemons, groups and sessions."""

@@ -9,7 +9,7 @@ from groupcomm.sim.check import check_events
 from groupcomm.trace.events import Boot, Conf, Fail, Left, TraceEvent
 from groupcomm.trace.readable import readable, what_happened
 from groupcomm.trace.steps import STEPS
-from groupcomm_tools.view.daemons import DaemonSide
+from groupcomm_tools.view.daemon_events import DaemonSide
 from groupcomm_tools.view.diagram import (
     Arrival,
     Band,
@@ -24,7 +24,7 @@ from groupcomm_tools.view.diagram import (
 )
 from groupcomm_tools.view.draft import Draft, Mark, Reached, Sent
 from groupcomm_tools.view.orders import unkept_orders
-from groupcomm_tools.view.steps import StepSide
+from groupcomm_tools.view.step_events import StepSide
 
 
 def make_diagram(name: str, trace: Iterable[TraceEvent]) -> Diagram:

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
 from groupcomm.errors import GroupCommError
-from groupcomm_tools.markup import escape
+from groupcomm_tools.pages.markup import escape
 from groupcomm_tools.view.diagram import Arrival, Diagram, PointKind
 
 MAX_COLUMNS: Final = 120

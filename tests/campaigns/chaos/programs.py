@@ -11,8 +11,7 @@ from typing import Any, Final
 import attrs
 import trio
 
-from groupcomm_tools.lines import lines_of
-from groupcomm_tools.local_cluster import LocalDaemon
+from groupcomm_tools.local_cluster import LocalDaemon, lines_of
 
 PROGRAM: Final = Path(__file__).with_name("program.py")
 

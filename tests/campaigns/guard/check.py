@@ -16,12 +16,10 @@ from typing import Any, Final
 
 import trio
 
-from groupcomm_tools.bench.figures import Figures
-from groupcomm_tools.bench.matrix import figure_of
+from groupcomm_tools.bench.figures import Figures, machine
+from groupcomm_tools.bench.matrix import figure_of, rows_of
 from groupcomm_tools.bench.plan import Plan
 from groupcomm_tools.bench.runs import measure, open_daemons
-from groupcomm_tools.bench.summary import machine
-from groupcomm_tools.bench.table import rows_of
 from tests.campaigns.guard.compare import (
     CHECK_ROUNDS,
     Verdict,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm_tools.bench.table import rows_of
+from groupcomm_tools.bench.matrix import rows_of
 from tests.campaigns.guard.check import RATIOS, YARDSTICKS
 from tests.campaigns.guard.compare import Verdict, allowed, as_json, compare, lines_of, too_wide
 from tests.campaigns.guard.yardstick import chunks_per_s, datagrams_per_s, ping_us

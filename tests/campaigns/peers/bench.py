@@ -16,7 +16,7 @@ from typing import Final
 
 import trio
 
-from groupcomm_tools.bench.summary import machine
+from groupcomm_tools.bench.figures import machine
 from tests.campaigns.peers.rounds import Arrangement, Results, arrangements, measure_all
 from tests.campaigns.peers.table import OURS, as_object, text
 

@@ -21,7 +21,7 @@ import cattrs
 
 from groupcomm_tools.bench.content import Account, Content, read_timed, timed
 from groupcomm_tools.bench.plan import Plan
-from groupcomm_tools.bench.sender import CHUNK_BYTES
+from groupcomm_tools.bench.programs import CHUNK_BYTES
 from tests.campaigns.peers.peer import Client
 
 COUNTER_BYTES: Final = 8

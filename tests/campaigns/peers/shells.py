@@ -23,9 +23,9 @@ import trio
 from groupcomm.errors import GroupCommError
 from groupcomm_tools.bench.bare import MODULE as TRIO
 from groupcomm_tools.bench.bare import floor_us
+from groupcomm_tools.bench.figures import machine
 from groupcomm_tools.bench.plan import Plan
 from groupcomm_tools.bench.runs import measure_programs, open_daemons
-from groupcomm_tools.bench.summary import machine
 from tests.campaigns.peers.launching import Programs
 from tests.campaigns.peers.plain_relays import MODULE as PLAIN
 

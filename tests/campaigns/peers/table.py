@@ -4,9 +4,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from groupcomm_tools.bench.figures import Figures
+from groupcomm_tools.bench.figures import Figures, as_json
 from groupcomm_tools.bench.plan import Plan
-from groupcomm_tools.bench.summary import as_json
 from tests.campaigns.peers.peer import Peer
 from tests.campaigns.peers.rounds import Arrangement, Results
 

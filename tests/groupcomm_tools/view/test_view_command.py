@@ -9,8 +9,7 @@ from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.trace.events import Send, TraceEvent
 from groupcomm_tools.cli import main
 from groupcomm_tools.view.build import make_diagram
-from groupcomm_tools.view.columns import columns
-from groupcomm_tools.view.page import make_page
+from groupcomm_tools.view.page import columns, make_page
 from tests.groupcomm.algorithms.schedules import late_cause
 from tests.groupcomm_tools.view.traces import buggy, lines
 

@@ -9,8 +9,8 @@ from typing import Final
 from groupcomm.algorithms.catalogue import Entry
 from groupcomm.algorithms.process import Order
 from groupcomm.sim.comparison import Load, Row
-from groupcomm_tools.bench.bars import Bar, Chart, Line, amount
-from groupcomm_tools.bench.page import Page, Section, Table, TableRow, Tile
+from groupcomm_tools.pages.bar_chart import Bar, Chart, Line, amount
+from groupcomm_tools.pages.html_page import Page, Section, Table, TableRow, Tile
 
 COLUMNS: Final = (
     *("algorithm", "fifo", "causal", "total", "packets", "bytes", "stamp", "delay ms", "most ms"),

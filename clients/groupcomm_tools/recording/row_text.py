@@ -78,7 +78,7 @@ def field(row: Mapping[str, Any], name: str) -> Any:
             received = row["received"]
             return received and received.astimezone(UTC).isoformat(timespec="microseconds")
         case "place":
-            return place(row)
+            return position_of(row)
         case "data":
             return row["data"] and row["data"].decode(errors="backslashreplace")
         case "data_hex":
@@ -91,7 +91,7 @@ def field(row: Mapping[str, Any], name: str) -> Any:
     return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
-def place(row: Mapping[str, Any]) -> str | None:
+def position_of(row: Mapping[str, Any]) -> str | None:
     """The position of a row, if it has one."""
     if row["stamp"] is None:
         return None

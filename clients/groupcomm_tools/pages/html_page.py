@@ -8,8 +8,8 @@ from typing import Final
 
 import attrs
 
-from groupcomm_tools.bench.bars import Chart, draw
-from groupcomm_tools.markup import escape
+from groupcomm_tools.pages.bar_chart import Chart, draw
+from groupcomm_tools.pages.markup import escape
 
 
 @attrs.frozen(kw_only=True)

@@ -1,4 +1,4 @@
-"""One conversation in groups: messages out, events in, and which of one's own are still to come."""
+"""How a chat shows what happens."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -9,8 +9,30 @@ import trio
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
+from groupcomm.visible import visible
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Received
+from groupcomm_tools.event_text import print_event
+
+
+def show(event: Received, *, as_json: bool) -> None:
+    """Print an event for people, or as a line of JSON."""
+    if as_json or not isinstance(event, Message):
+        print_event(event, as_json=as_json)
+        return
+    where = f"{', '.join(event.groups)} {event.level.name}"
+    print(f"[{where}] {event.sender.name}: {readable(event.data)}", flush=True)
+
+
+def readable(data: bytes) -> str:
+    """Text that does nothing to a terminal but appear on it.
+
+    Bytes that are not UTF-8, and what nobody would see, show as escapes; further lines are
+    indented.
+    """
+    text = data.decode(errors="backslashreplace")
+    return visible(text, kept="\n\t").replace("\n", "\n    ")
+
 
 _UNRELIABLE: Final = ServiceLevel.UNRELIABLE
 
@@ -18,7 +40,7 @@ LOST_AFTER_S: Final = 1.0
 """An UNRELIABLE message that is not back so long after all others is lost."""
 
 
-class Talk:
+class ChatSession:
     """What a person or a script says through one connection, and what it is told.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Final
 from groupcomm.errors import ConfigError
 from groupcomm.host.private_files import ENTER_BY
 from groupcomm.security.rotation import fingerprint_of
-from groupcomm_tools.doctor.finding import Finding, ok, problem, warning
+from groupcomm_tools.doctor.findings import Finding, ok, problem, warning
 from groupcommd.config_file import read_config
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.udp import BUFFER_BYTES

@@ -12,7 +12,7 @@ from typing import Final
 import trio
 
 from groupcomm.errors import GroupCommError
-from groupcomm_tools.lines import lines_of
+from groupcomm_tools.local_cluster import lines_of
 
 START_S: Final = 20.0
 
@@ -69,7 +69,7 @@ class _Recorder:
                 yield
             finally:
                 with trio.CancelScope(shield=True):
-                    await _end(process)
+                    await _end_process(process)
         if process.returncode:
             raise RecorderError(f"the recorder at {self._name} failed: it says why above")
 
@@ -92,7 +92,7 @@ class _Recorder:
                     print(f"recorder at {self._name}: {told['text']}", file=sys.stderr)
 
 
-async def _end(process: trio.Process) -> None:
+async def _end_process(process: trio.Process) -> None:
     """It seals its log first."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)

@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from groupcomm_tools.markup import escape
+from groupcomm_tools.pages.markup import escape
 
 WIDTH: Final = 940
 LABELS: Final = 216

@@ -10,7 +10,7 @@ import attrs
 
 from groupcomm.errors import CannotConnect, SessionEnded
 from groupcomm_client.blocking import connect
-from groupcomm_tools.doctor.finding import Finding, ok, problem, warning
+from groupcomm_tools.doctor.findings import Finding, ok, problem, warning
 from groupcommd.daemon_config import DaemonConfig, describe
 from groupcommd.mismatches import CAUSES, RejectionCause
 

@@ -9,8 +9,8 @@ from typing import Final
 
 import attrs
 
-from groupcomm_tools.bench.bars import nice_step
-from groupcomm_tools.markup import escape
+from groupcomm_tools.pages.bar_chart import nice_step
+from groupcomm_tools.pages.markup import escape
 
 Point = tuple[float, float]
 
