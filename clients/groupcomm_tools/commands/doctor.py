@@ -7,8 +7,7 @@ from typing import Final
 
 from groupcomm_client.targets import default_address
 from groupcomm_tools.doctor import daemon_checks, host_checks
-from groupcomm_tools.doctor.findings import Finding
-from groupcomm_tools.doctor.findings import print_findings
+from groupcomm_tools.doctor.findings import Finding, print_findings
 from groupcommd.daemon_config import DaemonConfig
 
 EXAMPLE: Final = "groupcomm doctor --config plant.toml --name press"
