@@ -5,9 +5,8 @@ from typing import Any, Final
 
 import attrs
 
-from groupcomm.sim.plan.least import bodies_per_s
 from groupcomm.sim.plan.measure import Delay, Measured
-from groupcomm.sim.plan.traffic import Phase
+from groupcomm.sim.plan.traffic import Phase, bodies_per_s
 
 KILOBIT_BYTES: Final = 125.0
 MEGABYTE: Final = 1_000_000.0

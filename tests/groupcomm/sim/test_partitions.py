@@ -5,8 +5,7 @@ from random import Random
 
 import pytest
 
-from groupcomm.sim.network import Pair
-from groupcomm.sim.partitions import (
+from groupcomm.sim.faults.partitions import (
     ONE_WAY_SHARE,
     Sides,
     apart,
@@ -17,6 +16,7 @@ from groupcomm.sim.partitions import (
     overlapping,
     sets,
 )
+from groupcomm.sim.network.network import Pair
 
 ONE_SITE: Sides = [0] * 6
 TWO_SITES: Sides = [0, 0, 0, 1, 1, 1]

@@ -9,7 +9,7 @@ from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.sim.clients import Client
+from groupcomm.sim.cluster.clients import Client
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.checked_cluster import CheckedCluster
 
