@@ -20,8 +20,8 @@ import attrs
 from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.rekeying import Rekeying
 from groupcomm.config.view import DaemonId, View
-from groupcomm.membership.states import State
-from groupcomm.membership.trouble import longest_silence_s
+from groupcomm.membership.backoff import longest_silence_s
+from groupcomm.membership.states import MembershipState
 from groupcomm.sim.attackers.attackers import Attackers
 from groupcomm.sim.attackers.outsiders import Attacker
 from groupcomm.sim.attackers.roles import POLITE, rules_against
@@ -198,7 +198,7 @@ class Cluster:
         first = daemons[0].completed
         if first is None or any(host.completed != first for host in daemons):
             return False
-        if any(host.core.state is not State.OPERATIONAL for host in daemons):
+        if any(host.core.state is not MembershipState.OPERATIONAL for host in daemons):
             return False  # they are on their way to another one
         names = {host.name for host in daemons}
         aside = {self.daemons[index].name for index in self.aside}

@@ -15,9 +15,9 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Adoption, Start
 from groupcomm.config.view import DaemonId, Incarnation
 from groupcomm.engine import DaemonCore, ProgramSettings
-from groupcomm.engine.gate import STALE
+from groupcomm.engine.protection import STALE
 from groupcomm.membership.reservation import count_start
-from groupcomm.membership.states import State
+from groupcomm.membership.states import MembershipState
 from groupcomm.security.access import Access
 from groupcomm.security.identity import Credentials
 from groupcomm.security.keys import KeyRing
@@ -289,7 +289,7 @@ class Host:
             return False
         membership = self.process.core.membership
         begun = membership.gathered_at <= self.clock.monotonic(time)
-        return membership.state is not State.OPERATIONAL and begun
+        return membership.state is not MembershipState.OPERATIONAL and begun
 
     # ---- ends ----
 

@@ -11,7 +11,7 @@ import attrs
 
 from groupcomm.config.core import CounterStarts
 from groupcomm.level import ServiceLevel
-from groupcomm.membership.states import Reason
+from groupcomm.membership.states import GatherReason
 from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.cluster.clients import Client
 from groupcomm.sim.cluster.cluster import Cluster
@@ -139,7 +139,7 @@ class Scene:
         self._checkers = Checkers()
         self.cluster = Cluster(cast.settings(), self._record, start=False)
         self.core: tuple[int, ...] | None = None
-        self.reasons_shown: dict[str, Counter[Reason]] = {}
+        self.reasons_shown: dict[str, Counter[GatherReason]] = {}
         self.healed = True
         self._clients: dict[str, Client] = {}
         self._labels: dict[str, str] = {}
