@@ -95,6 +95,16 @@ class LocalDaemon:
         return str(json.loads(self._ports.read_text())["tcp"])
 
     @property
+    def spread(self) -> Path:
+        """Where it listens for clients of Spread: the path of a unix socket."""
+        return Path(json.loads(self._ports.read_text())["spread_unix"])
+
+    @property
+    def spread_tcp(self) -> str:
+        """The same on TCP, if it does: ``host:port``."""
+        return str(json.loads(self._ports.read_text())["spread_tcp"])
+
+    @property
     def tls(self) -> str:
         """The same on TLS."""
         return str(json.loads(self._ports.read_text())["tls"])
@@ -207,6 +217,8 @@ class LocalCluster:
             lines.append(f"[sites.{site}.daemons]")
             lines += [f'{name} = "{host}:{ports[name]}"' for name in members]
         self.config = self.folder / "cluster.toml"
+        if "spread_unix" not in clients:
+            clients = f'spread_unix = "{self.folder}"\n{clients}'
         if tcp:
             clients = f'tcp = "on"\n{clients}'
         write_new(self.config, "\n".join([settings, *lines, "[clients]", clients, ""]))

@@ -1,8 +1,8 @@
 """A relay between the daemons of one host: their datagrams suffer on the way what the user wants.
 
 Each ordered pair of daemons has a UDP port of its own. What comes there takes the way of the
-simulator's paths (`groupcomm.sim.network.network`), only that time is real: loss, delay,
-duplication, reordering, corruption and cuts are the same code, drawn from a seed.
+simulator's paths (`groupcomm.sim.network`), only that time is real: loss, delay, duplication,
+reordering, corruption and cuts are the same code, drawn from a seed.
 """
 
 import json
@@ -18,11 +18,11 @@ import trio
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
 from groupcomm.host.trace_file import now_us
-from groupcomm.sim.faults.faults import Faults
-from groupcomm.sim.faults.paths import PathFaults
-from groupcomm.sim.network.links import Bottleneck
-from groupcomm.sim.network.network import Path, Put
-from groupcomm.sim.virtual_time import SECOND, Loop, microseconds, random_for
+from groupcomm.sim.bottleneck import Bottleneck
+from groupcomm.sim.faults import Faults
+from groupcomm.sim.loop import SECOND, Loop, microseconds, random_for
+from groupcomm.sim.network import Path, Put
+from groupcomm.sim.path_faults import PathFaults
 
 READ_BYTES: Final = 65_536
 MAX_READS: Final = 64

@@ -38,6 +38,8 @@ class ClientsTable:
     unix: str | None = None
     unix_for: str = "owner"
     tcp: str = "off"
+    spread: bool = False
+    spread_unix: str = "/tmp"
     tls: TlsTable | None = None
     tokens: str | None = None
     quotas: Quotas = attrs.field(factory=Quotas)
@@ -95,6 +97,13 @@ def read_tcp(clients: ClientsTable, own: Address) -> Address | None:
             " programs of other hosts connect by [clients.tls]"
         )
     return address
+
+
+def read_spread_unix(clients: ClientsTable, base: Path) -> Path | None:
+    """Return the folder where clients of Spread find the daemon's unix socket; None for none."""
+    if clients.spread_unix == "off":
+        return None
+    return base / Path(clients.spread_unix).expanduser()
 
 
 def read_tls(clients: ClientsTable, own: Address, base: Path) -> TlsConfig | None:

@@ -38,6 +38,7 @@ from groupcommd.client_tables import (
     Texts,
     read_access,
     read_limits,
+    read_spread_unix,
     read_tcp,
     read_tls,
 )
@@ -129,6 +130,8 @@ def read_config(
         unix=base / Path(file.clients.unix or runtime_folder() / SOCKET_NAME).expanduser(),
         unix_for=file.clients.unix_for,
         tcp=read_tcp(file.clients, addresses[name]),
+        spread=file.clients.spread,
+        spread_unix=read_spread_unix(file.clients, base),
         tls=read_tls(file.clients, addresses[name], base),
         quotas=file.clients.quotas,
         access=read_access(file.access),

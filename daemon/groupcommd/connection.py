@@ -14,6 +14,7 @@ import trio
 from groupcomm.host.shown_certificate import ShownCertificate
 from groupcomm.host.tls_socket import AnySocket
 from groupcomm.wire.raw import Raw
+from groupcommd.spread_socket import SpreadSocket
 
 
 @attrs.frozen
@@ -27,7 +28,7 @@ class AuthenticatedPeer:
         certificate: the certificate that the program has shown; None if it has shown none.
     """
 
-    socket: AnySocket
+    socket: AnySocket | SpreadSocket
     principal: str
     received: bytes = b""
     certificate: ShownCertificate | None = None
@@ -74,7 +75,7 @@ class Connection:
         "writing",
     )
 
-    socket: AnySocket
+    socket: AnySocket | SpreadSocket
     principal: str
     shown: ShownCertificate | None
 

@@ -271,8 +271,10 @@ class Connections:
                 if len(data) < size:
                     break
                 left -= size
-        if self.inputs:
+        if self.inputs and more:
             self._feed(connection.number)
+        elif self.inputs:
+            self._unfed.set()  # together with its end: whoever wants its name is not told no
         return more
 
     def _share(self, connection: Connection) -> int:

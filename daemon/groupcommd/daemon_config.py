@@ -45,6 +45,8 @@ class DaemonConfig:
         unix: path of the socket for local clients.
         unix_for: who may connect there: "owner", "group" or "all".
         tcp: address for clients of this host; None for none.
+        spread: clients of Spread may connect by TCP, which proves nothing.
+        spread_unix: the folder where they find a unix socket named after its port; None for none.
         tls: how clients of other hosts connect; None: they do not.
         quotas: of each principal.
         access: who may do what.
@@ -70,6 +72,8 @@ class DaemonConfig:
     unix: Path
     unix_for: str = "owner"
     tcp: Address | None = None
+    spread: bool = False
+    spread_unix: Path | None = None
     tls: TlsConfig | None = None
     quotas: Quotas = attrs.field(factory=Quotas)
     access: Access = attrs.field(factory=Access)

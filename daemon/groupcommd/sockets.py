@@ -1,6 +1,7 @@
 """All sockets of a daemon, opened before it starts and closed after it has ended."""
 
 import json
+import logging
 import os
 import socket
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from groupcomm.host.private_files import (
     make_private_folder,
     write_private,
 )
+from groupcomm.session.spread.names import daemon_fault
 from groupcommd.credentials import read_tls_credentials
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.listeners import (
@@ -27,14 +29,21 @@ from groupcommd.listeners import (
 )
 from groupcommd.local_users import admission, check_tcp_users
 from groupcommd.networks import Networks
+from groupcommd.spread_listener import spread_tcp, spread_unix
 from groupcommd.udp import UdpSocket
+from groupcommd.unix_sockets import (
+    BACKLOG,
+    close_for_spread,
+    is_alive,
+    listen_at,
+    listen_for_spread,
+)
 
-BACKLOG: Final = 1024
 MAX_PATH_BYTES: Final = 107
 """Of a unix socket's path on Linux."""
-_MODES: Final = {"owner": 0o600, "group": 0o660, "all": 0o666}
 
 _Socket = TypeVar("_Socket")
+_log = logging.getLogger("groupcommd")
 
 
 class Sockets:
@@ -46,6 +55,8 @@ class Sockets:
         tcp: where clients connect by TCP; None if they do not.
         tls: where they connect by TLS; None if they do not.
         tls_listener: the listener there.
+        spread_unix: where clients of Spread connect on this host; None if they do not.
+        spread_tcp: where they connect by TCP; None if they do not.
     """
 
     def __init__(self, config: DaemonConfig) -> None:
@@ -59,6 +70,8 @@ class Sockets:
         self.tcp: Address | None = None
         self.tls: Address | None = None
         self.tls_listener: TlsListener | None = None
+        self.spread_unix: Path | None = None
+        self.spread_tcp: Address | None = None
         with ExitStack() as stack:
             self.udp = _open(_udp_addresses(config), lambda: _open_udp(config))
             stack.callback(self.udp.close)
@@ -69,7 +82,9 @@ class Sockets:
                 check_tcp_users(config.tcp.host)
                 tcp, self.tcp = _listen(config.tcp, stack)
                 admits = admission(config.unix_for, config.unix)
-                self.listeners.append(loopback_listener(tcp, admits))
+                own = loopback_listener(tcp, admits)
+                self.listeners.append(spread_tcp(tcp, admits, own) if config.spread else own)
+            self._open_for_spread(config, stack)
             if config.tls is not None:
                 credentials = read_tls_credentials(config.tls)
                 tls, self.tls = _listen(config.tls.address, stack)
@@ -77,6 +92,40 @@ class Sockets:
                 self.listeners.append(self.tls_listener)
             self._stack = stack.pop_all()
         self._unix = config.unix
+
+    def _open_for_spread(self, config: DaemonConfig, stack: ExitStack) -> None:
+        """Open what clients of Spread connect to; a path that is taken is no reason not to run."""
+        fault = daemon_fault(config.name)
+        if fault and config.spread:
+            raise ConfigError(f"clients.spread: no client of Spread can use this daemon: {fault}")
+        port = self.udp.address.port
+        if config.spread_unix is not None:
+            path = config.spread_unix / str(port)
+            try:
+                if fault:
+                    raise ConfigError(fault)
+                unix = listen_for_spread(path, config.unix_for)
+            except (ConfigError, OSError) as error:
+                _log.warning("clients of Spread cannot connect at %s: %s", path, error)
+            else:
+                stack.callback(close_for_spread, unix, path)
+                self.listeners.append(spread_unix(unix))
+                self.spread_unix = path
+        if config.spread:
+            self._open_spread_tcp(config, Address(config.addresses[config.name].host, port), stack)
+
+    def _open_spread_tcp(self, config: DaemonConfig, own: Address, stack: ExitStack) -> None:
+        if own == self.tcp:
+            self.spread_tcp = own  # one listener for both
+        else:
+            tcp, self.spread_tcp = _listen(own, stack)
+            admits = admission(config.unix_for, config.unix)
+            self.listeners.append(spread_tcp(tcp, admits, None))
+        _log.warning(
+            "clients of Spread may connect at %s: their protocol has neither TLS nor tokens, so"
+            " whoever reaches this address can read and write what [[access]] does not forbid",
+            self.spread_tcp,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -96,6 +145,8 @@ class Sockets:
             "unix": str(self._unix),
             "tcp": str(self.tcp) if self.tcp else None,
             "tls": str(self.tls) if self.tls else None,
+            "spread_unix": str(self.spread_unix) if self.spread_unix else None,
+            "spread_tcp": str(self.spread_tcp) if self.spread_tcp else None,
             "pid": os.getpid(),
         }
         write_private(path, json.dumps(found) + "\n")
@@ -153,20 +204,11 @@ def listen_unix(path: Path, opened_for: str = "owner") -> socket.socket:
             f"clients.unix is {path}; a socket's path may have {MAX_PATH_BYTES - 4} bytes"
         )
     _make_folder(path.parent, opened_for)
-    if _is_alive(path):
+    if is_alive(path):
         raise ConfigError(f"clients.unix is {path}; another daemon listens there")
     temporary = path.with_name(path.name + ".new")
     temporary.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    try:
-        listener.bind(str(temporary))
-        temporary.chmod(_MODES[opened_for])
-        listener.listen(BACKLOG)
-        temporary.rename(path)  # from here on, and not before, it can be connected to
-    except OSError:
-        listener.close()
-        raise
-    return listener
+    return listen_at(path, temporary, opened_for)
 
 
 def _make_folder(path: Path, opened_for: str) -> None:
@@ -200,13 +242,3 @@ def close_unix(listener: socket.socket, path: Path) -> None:
     listener.close()
     with suppress(OSError):
         path.unlink()
-
-
-def _is_alive(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(str(path))
-        except OSError:
-            return False
-        return True

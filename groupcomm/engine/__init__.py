@@ -21,9 +21,9 @@ from groupcomm.engine.inputs import (
 )
 from groupcomm.engine.news import AccessNews, News, ProtocolNews, TokenLate, ViewInstalled
 from groupcomm.engine.output import (
-    CoreOver,
-    EndReason,
+    End,
     Output,
+    Over,
     Store,
     StoreKeys,
     StoreMark,
@@ -39,9 +39,8 @@ __all__ = [
     "ClientGone",
     "ClientInput",
     "ClientOpened",
-    "CoreOver",
     "DaemonCore",
-    "EndReason",
+    "End",
     "Evict",
     "Input",
     "KeysStored",
@@ -51,6 +50,7 @@ __all__ = [
     "MarkStored",
     "News",
     "Output",
+    "Over",
     "ProgramSettings",
     "PromoteKey",
     "ProtocolNews",

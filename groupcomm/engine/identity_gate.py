@@ -9,7 +9,7 @@ from typing import Final
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start as DaemonStart
 from groupcomm.config.view import Incarnation, View
-from groupcomm.engine.protection import SealedProtection
+from groupcomm.engine.gate import SealedGate
 from groupcomm.errors import BadDatagram
 from groupcomm.names import cluster_number, daemon_number
 from groupcomm.security.allowance import Allowance
@@ -30,7 +30,7 @@ FORGED_PER_S: Final = 256.0
 """Signatures that do not fit, of all daemons: each costs 0.1 ms to find out."""
 
 
-class IdentityProtection(SealedProtection):
+class IdentityGate(SealedGate):
     """Suite 2: only daemons whose identities count get in, each as itself."""
 
     __slots__ = ("_exchange", "_forged", "_roll", "_signer")
@@ -76,34 +76,32 @@ class IdentityProtection(SealedProtection):
 
     # ---- time and views ----
 
-    def begin_step(self, now: float) -> None:
+    def begin(self, now: float) -> None:
         """A step begins: secrets may be due to be told again, or to be drawn anew."""
         if now >= self._sealer.due:
             self._exchange.renew(now)
-        super().begin_step(now)
+        super().begin(now)
         if now >= self._exchange.next_at:
             for start in self._exchange.due(now):
-                self._send_hello(
-                    start, self._with_counters(Hello(start=start[1])), self._sealer.key_id
-                )
-            self._update_sealer()  # somebody may not be waited for any more
+                self._say(start, self._told(Hello(start=start[1])), self._sealer.key_id)
+            self._settle()  # somebody may not be waited for any more
 
     def begin_view(self, view: View) -> None:
         """A view is installed: its members give each other new secrets."""
         members = [(daemon.number, daemon.incarnation) for daemon in view.daemons]
         self._exchange.begin(view.key, members, self.now)
-        self._update_sealer()
+        self._settle()
 
-    def _update_sealer(self) -> None:
+    def _settle(self) -> None:
         if self._exchange.settle():
             assert isinstance(self._sealer, SecretSealer)
             self._sealer.change(self._exchange)
 
-    def forget_start(self, sender: int, incarnation: Incarnation) -> None:
+    def forget(self, sender: int, incarnation: Incarnation) -> None:
         """A start of a daemon is over; what it has given opens nothing any more."""
-        super().forget_start(sender, incarnation)
+        super().forget(sender, incarnation)
         self._exchange.forget((sender, incarnation))
-        self._update_sealer()
+        self._settle()
 
     # ---- identities ----
 
@@ -122,7 +120,7 @@ class IdentityProtection(SealedProtection):
                 assert isinstance(self._opener, SecretOpener)
                 self._opener.forget_daemon(number)
                 self._exchange.evict(number, self.now)
-        self._update_sealer()
+        self._settle()
 
     @property
     def awaited(self) -> list[str]:
@@ -144,12 +142,12 @@ class IdentityProtection(SealedProtection):
         self._check(opened, signature)
         could = self._exchange.has(sender)
         known = opened.proven and not told.hello.asks
-        reply = Reply(trust=False, say=None) if known else self._reply_to(opened, told.hello)
+        reply = Reply(trust=False, say=None) if known else self._answer(opened, told.hello)
         news = (opened.proven or reply.trust) and self._exchange.take(sender, told, self.now)
-        self._update_sealer()
+        self._settle()
         if reply.say is not None or news:
             hello = reply.say or Hello(start=opened.incarnation)
-            self._send_hello(sender, self._with_counters(hello), opened.key_id)
+            self._say(sender, self._told(hello), opened.key_id)
         self.met |= self._exchange.has(sender) and not could
 
     def _check(self, opened: Opened, signature: bytes) -> None:
@@ -164,7 +162,7 @@ class IdentityProtection(SealedProtection):
             raise
         self._opener.accept_signed()
 
-    def _send_hello(self, receiver: Start, hello: Hello, key_id: int) -> None:
+    def _say(self, receiver: Start, hello: Hello, key_id: int) -> None:
         number, _ = receiver
         if not self._signer.knows(number):
             return

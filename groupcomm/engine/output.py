@@ -43,7 +43,7 @@ class StoreRoll:
 Store: TypeAlias = StoreMark | StoreKeys | StoreRoll
 
 
-class EndReason(enum.Enum):
+class End(enum.Enum):
     """How a start of a daemon ends."""
 
     LEFT = enum.auto()  # in order, as it was told to
@@ -52,7 +52,7 @@ class EndReason(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class CoreOver:
+class Over:
     """A start of a daemon is over.
 
     Attributes:
@@ -62,7 +62,7 @@ class CoreOver:
         keys, roll: that count now, for the next start; None if there are none.
     """
 
-    end: EndReason
+    end: End
     unfinished: str = ""
     adopt: Adoption | None = None
     keys: KeyRing | None = None
@@ -114,4 +114,4 @@ class Output:
         self.ended: Sequence[int] = ()
         self.readable: Sequence[int] = ()
         self.questions: Sequence[tuple[int, str]] = ()
-        self.over: CoreOver | None = None
+        self.over: Over | None = None

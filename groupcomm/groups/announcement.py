@@ -152,3 +152,16 @@ class Announcements:
                 and keys[me] in other.together
             )
         )
+
+    def origins(self, keys: Sequence[tuple[int, int]]) -> list[int]:
+        """Return per daemon a number, which is the same for those who are together.
+
+        Args:
+            keys: see `together`.
+        """
+        found: dict[int, int] = {}
+        for daemon in range(self._daemons):
+            if daemon not in found:
+                others = self.together(daemon, keys) - found.keys()
+                found.update(dict.fromkeys(others, daemon))
+        return [found[daemon] for daemon in range(self._daemons)]

@@ -1,6 +1,6 @@
 """Whom the groups speak to: the local sessions, as the daemon's core keeps them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from groupcomm.clocks.stamp import Position
@@ -11,6 +11,9 @@ from groupcomm.wire.bundle import Bundle
 
 class Audience(Protocol):
     """The sessions of this daemon, by connection number; unknown numbers are ignored."""
+
+    def came_from(self, origins: Mapping[str, int]) -> None:
+        """Tell, before the views of groups, which daemons came together: those of one number."""
 
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
         """Hand a bundle to sessions."""

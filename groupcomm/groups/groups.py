@@ -84,6 +84,8 @@ class Groups:
         self._audience.table_changed(start, table.digest)
         keys = [(d.number, d.incarnation.random_id) for d in self._view.daemons]
         fellows = announcements.together(self._me, keys)
+        origins = announcements.origins(keys)
+        self._audience.came_from(dict(zip(self._names, origins, strict=True)))
         for group in sorted(table.local):
             view = GroupView(
                 group=group,

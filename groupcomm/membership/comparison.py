@@ -19,7 +19,7 @@ from groupcomm.config.shared import Difference, differences, must_equal, shared_
 from groupcomm.config.start import Start
 from groupcomm.config.view import View
 from groupcomm.membership.flood import Flood
-from groupcomm.membership.peer import PeerDaemon
+from groupcomm.membership.peers import Peer
 from groupcomm.wire.membership import Beacon, Commit, ControlMessage, Join, Links, Settings
 
 FIRST_INTERVAL_S: Final = 1.0
@@ -44,19 +44,19 @@ class Verdict(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class OtherConfiguration:
+class Other:
     """One configuration that differs from this daemon's.
 
     Attributes:
         daemons: the names of those that run with it, sorted; numbers of those that told no name.
-        alike: the names of the other daemons that run with the settings of this one, sorted.
+        fellows: the names of the other daemons that run with the settings of this one, sorted.
         excludes: settings differ that must be equal, so they form no view with this daemon.
         verdict: whose settings count.
         differences: what differs; empty until one of the daemons has told its settings.
     """
 
     daemons: tuple[str, ...]
-    alike: tuple[str, ...]
+    fellows: tuple[str, ...]
     excludes: bool
     verdict: Verdict
     differences: tuple[Difference, ...]
@@ -73,7 +73,7 @@ class Comparison:
     __slots__ = ("_flood", "_interval_s", "_name", "_own", "_peers", "_told_at", "digests", "due")
 
     def __init__(
-        self, config: CoreConfig, start: Start, flood: Flood, peers: Mapping[int, PeerDaemon]
+        self, config: CoreConfig, start: Start, flood: Flood, peers: Mapping[int, Peer]
     ) -> None:
         self._own = shared_settings(config)
         self.digests = self._own.digests
@@ -86,7 +86,7 @@ class Comparison:
 
     # ---- what others tell ----
 
-    def admits(self, peer: PeerDaemon, message: ControlMessage, now: float) -> bool:
+    def admits(self, peer: Peer, message: ControlMessage, now: float) -> bool:
         """Note what a message tells of settings; return whether it is to be looked at any further.
 
         Raises:
@@ -94,14 +94,14 @@ class Comparison:
         """
         if isinstance(message, Join | Beacon | Settings):
             if not isinstance(message, Beacon):
-                peer.set_name(message.name)
+                peer.call(message.name)
             self._note(peer, message.digests, now)
         if isinstance(message, Settings):
             peer.settings = message
             return False
         return not (peer.differs and isinstance(message, OfViews))
 
-    def _note(self, peer: PeerDaemon, digests: bytes, now: float) -> None:
+    def _note(self, peer: Peer, digests: bytes, now: float) -> None:
         peer.digests_at = now
         is_news = digests != peer.digests
         if is_news:
@@ -127,7 +127,7 @@ class Comparison:
 
     # ---- what came of it ----
 
-    def others(self, view: View | None, now: float) -> list[OtherConfiguration]:
+    def others(self, view: View | None, now: float) -> list[Other]:
         """Return the configurations that differ from the own one, one entry for each.
 
         Args:
@@ -135,7 +135,7 @@ class Comparison:
             now: seconds.
         """
         members = frozenset() if view is None else view.numbers
-        groups: dict[bytes, list[PeerDaemon]] = {}
+        groups: dict[bytes, list[Peer]] = {}
         for peer in self._peers.values():
             if self._is_known(peer, now) or (peer.number in members and peer.digests is not None):
                 assert peer.digests is not None
@@ -144,11 +144,8 @@ class Comparison:
         return [self._other(found, fellows, groups) for _, found in sorted(groups.items())]
 
     def _other(
-        self,
-        found: list[PeerDaemon],
-        fellows: list[PeerDaemon],
-        groups: Mapping[bytes, list[PeerDaemon]],
-    ) -> OtherConfiguration:
+        self, found: list[Peer], fellows: list[Peer], groups: Mapping[bytes, list[Peer]]
+    ) -> Other:
         excludes = found[0].differs
         ours, theirs = 1 + len(fellows), len(found)
         if excludes:  # those whose advised settings differ form one view all the same
@@ -157,9 +154,9 @@ class Comparison:
             theirs = sum(len(g) for digests, g in groups.items() if must_equal(digests) == half)
         told = next((peer.settings for peer in found if peer.settings is not None), None)
         differ = () if told is None else self._differences(told, excludes=excludes)
-        return OtherConfiguration(
+        return Other(
             daemons=_names(found),
-            alike=_names(fellows),
+            fellows=_names(fellows),
             excludes=excludes,
             verdict=_verdict(ours, theirs),
             differences=differ,
@@ -170,10 +167,10 @@ class Comparison:
             return differences(self._own.required, told.required)
         return differences(self._own.advised, told.advised)
 
-    def _is_other(self, peer: PeerDaemon, now: float) -> bool:
+    def _is_other(self, peer: Peer, now: float) -> bool:
         return peer.digests != self.digests and self._is_known(peer, now)
 
-    def _is_known(self, peer: PeerDaemon, now: float) -> bool:
+    def _is_known(self, peer: Peer, now: float) -> bool:
         """Whether a daemon has told its digests, and still runs as far as this one can see."""
         if peer.left or peer.digests is None:
             return False
@@ -181,7 +178,7 @@ class Comparison:
         return max(peer.digests_at, peer.heard_at) >= now - patience_s
 
 
-def _names(peers: list[PeerDaemon]) -> tuple[str, ...]:
+def _names(peers: list[Peer]) -> tuple[str, ...]:
     return tuple(sorted(peer.name or f"{peer.number:x}" for peer in peers))
 
 

@@ -3,7 +3,7 @@
 import enum
 
 
-class MembershipState(enum.Enum):
+class State(enum.Enum):
     """How far a daemon is on the way from one view to the next."""
 
     GATHER = enum.auto()  # who hears whom is found out; the old view stands still
@@ -13,7 +13,7 @@ class MembershipState(enum.Enum):
     LEFT = enum.auto()  # it has left in order, and does nothing any more
 
 
-class GatherReason(enum.Enum):
+class Reason(enum.Enum):
     """Why a daemon has begun to gather; counted, and told to operators."""
 
     STARTED = enum.auto()

@@ -15,8 +15,8 @@ from typing import Final
 
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram, Contradiction, ProtocolViolation, RemoteProtocolError
-from groupcomm.membership.peer import PeerDaemon
-from groupcomm.membership.states import GatherReason
+from groupcomm.membership.peers import Peer
+from groupcomm.membership.states import Reason
 
 FEW: Final = 3
 WITHIN_S: Final = 5.0
@@ -36,7 +36,7 @@ MAX_NEWS: Final = 64
 """Lines for the log that wait for the shell."""
 
 
-class BrokenDaemon:
+class Fellow:
     """What is known of one daemon that has broken the protocol.
 
     Attributes:
@@ -45,7 +45,7 @@ class BrokenDaemon:
         incarnation: in this start.
     """
 
-    __slots__ = ("_at", "_logged_at", "counts", "incarnation", "lasts_s", "until")
+    __slots__ = ("_at", "_told_at", "counts", "incarnation", "lasts_s", "until")
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -53,9 +53,9 @@ class BrokenDaemon:
         self.incarnation: Incarnation | None = None
         self.lasts_s = 0.0
         self._at: deque[float] = deque(maxlen=FEW)
-        self._logged_at = -inf
+        self._told_at = -inf
 
-    def note_breach(self, now: float) -> bool:
+    def blame(self, now: float) -> bool:
         """Note a breach; whether there were a few within a short time."""
         return _note(self._at, now)
 
@@ -66,11 +66,11 @@ class BrokenDaemon:
         self.until, self.incarnation = now + self.lasts_s, incarnation
         self._at.clear()
 
-    def should_log(self, now: float) -> bool:
+    def is_to_be_told(self, now: float) -> bool:
         """Whether the log should tell of it now."""
-        if now < self._logged_at + TOLD_EVERY_S:
+        if now < self._told_at + TOLD_EVERY_S:
             return False
-        self._logged_at = now
+        self._told_at = now
         return True
 
 
@@ -78,44 +78,42 @@ class Trust:
     """Of one daemon in all others.
 
     Attributes:
-        broken: those that have broken the protocol, by number.
+        fellows: those that have broken the protocol, by number.
         news: what the log should say, the oldest first.
     """
 
-    __slots__ = ("_contradictions", "broken", "news")
+    __slots__ = ("_contradictions", "fellows", "news")
 
     def __init__(self) -> None:
-        self.broken: dict[int, BrokenDaemon] = {}
+        self.fellows: dict[int, Fellow] = {}
         self.news: deque[str] = deque(maxlen=MAX_NEWS)
         self._contradictions: deque[float] = deque(maxlen=FEW)
 
-    def on_breach(
-        self, peer: PeerDaemon, error: RemoteProtocolError, now: float
-    ) -> GatherReason | None:
+    def judge(self, peer: Peer, error: RemoteProtocolError, now: float) -> Reason | None:
         """Note that a daemon has broken the protocol; why to look for another view, if at all."""
         if isinstance(error, Contradiction):
-            return GatherReason.CONTRADICTED if self.doubt(str(error), now) else None
+            return Reason.CONTRADICTED if self.doubt(str(error), now) else None
         if not self.blame(peer, error, now):
             return None
         peer.leave_out()
-        return GatherReason.FELLOW_BROKEN
+        return Reason.FELLOW_BROKEN
 
-    def blame(self, peer: PeerDaemon, error: RemoteProtocolError, now: float) -> bool:
+    def blame(self, peer: Peer, error: RemoteProtocolError, now: float) -> bool:
         """Note that a daemon has broken the protocol; whether it is left out from now on.
 
         What it has only passed on may be another one's fault, and counts for nothing.
         """
         if not isinstance(error, BadDatagram | ProtocolViolation):
             return False
-        fellow = self.broken.setdefault(peer.number, BrokenDaemon())
+        fellow = self.fellows.setdefault(peer.number, Fellow())
         fellow.counts[error.reason] += 1
         name = peer.label
-        if fellow.should_log(now):
+        if fellow.is_to_be_told(now):
             self.news.append(
                 f"{name} has sent what no daemon in order sends ({error}; {fellow.counts.total()}"
                 " such so far): is its release another one, or its memory broken?"
             )
-        if now < fellow.until or not fellow.note_breach(now):
+        if now < fellow.until or not fellow.blame(now):
             return False
         fellow.leave_out(peer.incarnation, now)
         self.news.append(
@@ -132,9 +130,9 @@ class Trust:
         self.news.append(f"the view is over, as what its daemons say contradicts itself: {text}")
         return True
 
-    def is_heard(self, number: int, incarnation: Incarnation, now: float) -> bool:
+    def hears(self, number: int, incarnation: Incarnation, now: float) -> bool:
         """Whether what a start of a daemon sends is heard now."""
-        fellow = self.broken.get(number)
+        fellow = self.fellows.get(number)
         return fellow is None or now >= fellow.until or fellow.incarnation != incarnation
 
 

@@ -23,7 +23,7 @@ _AGREED = ServiceLevel.AGREED
 _NEVER = 2**64
 
 
-class WalkLimits(NamedTuple):
+class Limits(NamedTuple):
     """What the union says.
 
     Attributes:
@@ -31,17 +31,17 @@ class WalkLimits(NamedTuple):
         prefix: per ring, no packet up to here is missing.
         horizon: the least united horizon of the rings, a time.
         frontier: the least united frontier.
-        obligation: the daemons whose packets are delivered whatever is missing.
+        fellows: the daemons whose packets are delivered whatever is missing.
     """
 
     forgotten: list[int]
     prefix: list[int]
     horizon: int
     frontier: int
-    obligation: frozenset[int]
+    fellows: frozenset[int]
 
 
-def find_boundary(packets: Iterable[DataPacket], limits: WalkLimits) -> Stamp | None:
+def find_boundary(packets: Iterable[DataPacket], limits: Limits) -> Stamp | None:
     """The stamp of the first packet of the transitional part; None if there is none.
 
     Args:
@@ -56,7 +56,7 @@ def find_boundary(packets: Iterable[DataPacket], limits: WalkLimits) -> Stamp | 
     return None
 
 
-class RecoveryWalk:
+class Walk:
     """The decisions, packet by packet in stamp order.
 
     Attributes:
@@ -73,7 +73,7 @@ class RecoveryWalk:
         "dropped",
     )
 
-    def __init__(self, limits: WalkLimits, resolve: Callable[[DataPacket], None]) -> None:
+    def __init__(self, limits: Limits, resolve: Callable[[DataPacket], None]) -> None:
         """Begin; `resolve` fills in V and A of a packet that refers to an earlier one."""
         self._limits = limits
         self._resolve = resolve
@@ -94,7 +94,7 @@ class RecoveryWalk:
         if whole:
             self._reached[daemon] = packet.number
             self._resolve(packet)
-        if daemon in limits.obligation:
+        if daemon in limits.fellows:
             return packet.bundles
         causes = whole and self._has_causes(packet)
         kept: list[Bundle] = []

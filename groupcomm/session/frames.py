@@ -48,11 +48,13 @@ class FrameKind(enum.IntEnum):
     CAUSES = 26
     REFUSED = 27
     PRINCIPAL = 28
+    ORIGINS = 29
 
 
 class Capability(enum.IntFlag):
     """What a client asks for in its HELLO; a daemon ignores what it does not know."""
 
+    ORIGINS = 8  # be told which daemons came together into a view, by ORIGINS frames
     PRINCIPALS = 4  # be told whose sessions deliveries come from, by PRINCIPAL frames
     REFUSALS = 2  # be told by REFUSED frames what is not allowed; else that ends the session
     CAUSES = 1  # be told the causes of what is delivered, by CAUSES frames

@@ -17,15 +17,17 @@ class Hello:
         causes: it wants a CAUSES frame before each DELIVER frame with a position.
         refusals: it understands REFUSED frames.
         principals: it wants PRINCIPAL frames.
+        origins: it wants ORIGINS frames.
     """
 
-    __slots__ = ("causes", "principals", "refusals", "user")
+    __slots__ = ("causes", "origins", "principals", "refusals", "user")
 
     def __init__(self, user: str, capabilities: int) -> None:
         self.user = user
         self.causes = bool(capabilities & Capability.CAUSES)
         self.refusals = bool(capabilities & Capability.REFUSALS)
         self.principals = bool(capabilities & Capability.PRINCIPALS)
+        self.origins = bool(capabilities & Capability.ORIGINS)
 
 
 class Submit:

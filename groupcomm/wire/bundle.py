@@ -45,6 +45,17 @@ class BundleKind(enum.IntEnum):
 SELF_DISCARD: Final = 1
 """Flag: the sender does not want its own message."""
 
+BIG_ENDIAN: Final = 2
+"""Flag: the program that has sent it writes big-endian; only clients of Spread are asked."""
+
+ASKED_SHIFT: Final = 2
+"""Flags: two bits from here on are the level that its sender has asked for, RELIABLE to CAUSAL,
+where it is sent at a higher one; 0: it is sent as it was asked."""
+
+PART_SHIFT: Final = 4
+"""Flags: four bits from here on number the parts, from 1, of a message that goes to more groups
+than one bundle can name: each part is the whole message, to some of the groups. 0: no parts."""
+
 BODY_HEAD_BYTES: Final = 21
 _GROUPS_AT: Final = 19  # the length of the groups section, which ends a body's head
 
@@ -83,7 +94,7 @@ class Bundle:
         targets: connection numbers of the private names among `groups`, in their order.
         kind: a BundleKind, as a plain int.
         level: a ServiceLevel, as a plain int.
-        flags: 0 or SELF_DISCARD.
+        flags: SELF_DISCARD, BIG_ENDIAN, and the bits at ASKED_SHIFT and PART_SHIFT.
         message: number of its first message in the session's count.
         index: which fragment, from 0; else 0.
         count: of messages or of fragments; else 1.
@@ -264,7 +275,7 @@ def decode_body_untrusted(body: Raw, *, header: bool = False) -> Bundle:
     if start > size:
         raise BadDatagram("short", "the groups of a bundle end after its body")
     groups, privates = decode_groups_untrusted(bytes(body[BODY_HEAD_BYTES:start]))
-    if kind >= _KINDS or level >= _LEVELS or flags > SELF_DISCARD or index >= count:
+    if kind >= _KINDS or level >= _LEVELS or index >= count:
         raise BadDatagram(
             "bundle", f"kind {kind}, level {level}, flags {flags}, {index} of {count}"
         )

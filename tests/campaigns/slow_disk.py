@@ -16,12 +16,12 @@ from typing import Final
 
 import attrs
 
-from groupcomm.membership.states import MembershipState
-from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.cluster.disk import Ailment
-from groupcomm.sim.cluster.host import Host
+from groupcomm.membership.states import State
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.disk import Ailment
+from groupcomm.sim.host import Host
+from groupcomm.sim.loop import SECOND, microseconds
 from groupcomm.sim.settings import Settings, plain_settings
-from groupcomm.sim.virtual_time import SECOND, microseconds
 from groupcomm.trace.events import Conf, TraceEvent
 
 WRITES_S: Final = (0.0, 0.1, 0.5, 1.0, 2.0, 10.0, inf)
@@ -141,7 +141,7 @@ def _share_a_view(hosts: Sequence[Host], among: Sequence[Host]) -> bool:
     first = hosts[0].completed
     if first is None or any(host.completed != first for host in hosts):
         return False
-    if any(host.core.state is not MembershipState.OPERATIONAL for host in hosts):
+    if any(host.core.state is not State.OPERATIONAL for host in hosts):
         return False
     view = hosts[0].core.view
     assert view is not None

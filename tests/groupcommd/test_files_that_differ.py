@@ -12,7 +12,7 @@ from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
 from groupcomm.engine import DaemonCore, Status
 from groupcomm.host.addresses import Address
-from groupcomm.membership.comparison import OtherConfiguration, Verdict
+from groupcomm.membership.comparison import Other, Verdict
 from groupcommd.config_file import read_config
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.mismatches import (
@@ -50,10 +50,10 @@ def config(tmp_path: Path) -> DaemonConfig:
     return read_config(path, name="a", state_dir=tmp_path, make_key=False)
 
 
-def other(verdict: Verdict, *differences: Difference, excludes: bool = True) -> OtherConfiguration:
-    return OtherConfiguration(
+def other(verdict: Verdict, *differences: Difference, excludes: bool = True) -> Other:
+    return Other(
         daemons=("b",),
-        alike=("c",),
+        fellows=("c",),
         excludes=excludes,
         verdict=verdict,
         differences=differences,
@@ -63,7 +63,7 @@ def other(verdict: Verdict, *differences: Difference, excludes: bool = True) -> 
 MISSING = Difference("sites.hall.daemons", ("a", "b", "c"), ("b", "c", "d"))
 
 
-def status(now: float, *others: OtherConfiguration) -> Status:
+def status(now: float, *others: Other) -> Status:
     """What a core tells that has found these."""
     config = CoreConfig(suite=0, sites=(("a", "b"),))
     start = Start(name="a", incarnation=Incarnation(1, 7))
@@ -71,7 +71,7 @@ def status(now: float, *others: OtherConfiguration) -> Status:
     return attrs.evolve(core.status(now), differing=others)
 
 
-def stated(config: DaemonConfig, found: OtherConfiguration) -> DifferenceReport:
+def stated(config: DaemonConfig, found: Other) -> DifferenceReport:
     """What is said of one that was found."""
     (statement,) = ConfigDifferences(config).statements(status(0.0, found))
     return statement

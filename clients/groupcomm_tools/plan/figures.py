@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import attrs
 
+from groupcomm.sim.plan.least import bodies_per_s
 from groupcomm.sim.plan.measure import Delay, Measured
-from groupcomm.sim.plan.traffic import Phase, bodies_per_s
+from groupcomm.sim.plan.traffic import Phase
 
 KILOBIT_BYTES: Final = 125.0
 MEGABYTE: Final = 1_000_000.0

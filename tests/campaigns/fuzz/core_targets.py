@@ -18,7 +18,7 @@ from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.engine.protection import PlainProtection
+from groupcomm.engine.gate import PlainGate
 from groupcomm.errors import BadDatagram
 from groupcomm.events import DaemonView
 from groupcomm.groups.announcement import Announcements, cut_announcement
@@ -138,7 +138,7 @@ def _introduction(raw: bytes) -> None:
 
 def _gate(raw: bytes) -> None:
     """A fellow's packet, to all or to one, goes in; what nobody sealed does not."""
-    sender, receiver = (PlainProtection(_CONFIG, start) for start in _STARTS)
+    sender, receiver = (PlainGate(_CONFIG, start) for start in _STARTS)
     with contextlib.suppress(BadDatagram):
         receiver.open_untrusted(raw)
     opened = receiver.open_untrusted(sender.seal(None if raw[:1] == b"\0" else "d2", raw[1:]))

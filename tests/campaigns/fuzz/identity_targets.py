@@ -7,8 +7,8 @@ from typing import Final
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.start import Start
 from groupcomm.config.view import Incarnation
-from groupcomm.engine.identity_gate import IdentityProtection
-from groupcomm.engine.protection import Outgoing
+from groupcomm.engine.gate import Outgoing
+from groupcomm.engine.identity_gate import IdentityGate
 from groupcomm.errors import BadDatagram
 from groupcomm.security.channels import Channel
 from groupcomm.security.exchange import _Peer
@@ -26,11 +26,11 @@ _PRIVATES: Final = tuple(bytes([number] * 32) for number in (1, 2))
 _ROLL: Final = Roll({f"d{n}": public_of(private) for n, private in enumerate(_PRIVATES, 1)})
 
 
-def _meeting() -> tuple[IdentityProtection, IdentityProtection]:
+def _meeting() -> tuple[IdentityGate, IdentityGate]:
     """Two daemons with identities that have heard of each other, and no more."""
     ring, entropy = KeyRing({1: bytes(32)}, 1), Random(1).randbytes
     one, other = (
-        IdentityProtection(_CONFIG, start, ring, 0.0, Credentials(private, _ROLL, entropy))
+        IdentityGate(_CONFIG, start, ring, 0.0, Credentials(private, _ROLL, entropy))
         for start, private in zip(_STARTS, _PRIVATES, strict=True)
     )
     return one, other
@@ -60,7 +60,7 @@ def _signed(raw: bytes) -> None:
     packet = said + other._signer.sign(said, number, other._sealer.counter(Channel.HELLO) + 1)
     assert one.open_untrusted(other._sealer.seal_hello(packet, number, 1)) is None
     out: list[Outgoing] = []
-    one.pop_hellos(out)
+    one.greet(out)
     assert len(out) == 1, "it is answered once"
 
 

@@ -152,7 +152,7 @@ def _session(first: bytes, rest: _Pieces, principal: str) -> None:
     if host.inputs >= INPUTS_EACH:
         _host.cache_clear()
     clients = host.clients
-    desk = clients.core.sessions
+    desk = clients.core.desk
     number = clients.core.next_connection()
     clients.step(ClientOpened(number, principal), ClientBytes(number, first))
     while data := rest.recv(PLENTY):
@@ -160,7 +160,7 @@ def _session(first: bytes, rest: _Pieces, principal: str) -> None:
     clients.step(ClientGone(number))
     clients.ended.clear()
     clients.questions.clear()
-    assert not desk.by_connection
+    assert not desk.sessions
 
 
 def _tls(raw: bytes) -> None:

@@ -8,16 +8,16 @@ from groupcomm.config.view import Incarnation
 from groupcomm.engine import (
     ClientBytes,
     ClientOpened,
-    CoreOver,
     DaemonCore,
     Input,
     Output,
+    Over,
     ProgramSettings,
     Store,
     drive,
 )
 from groupcomm.events import Closed, Event
-from groupcomm.membership.states import MembershipState
+from groupcomm.membership.states import State
 from groupcomm.session.client_session import ClientSession
 from groupcomm.session.daemon_session import SessionLimits
 
@@ -43,7 +43,7 @@ class Clients:
         self.ended: list[int] = []
         self.questions: list[tuple[int, str]] = []
         self.step()
-        assert self.core.state is MembershipState.OPERATIONAL
+        assert self.core.state is State.OPERATIONAL
 
     def start(self, user: str, *, causes: bool = False, principal: str = "") -> int:
         """A client that has not yet said hello."""
@@ -81,7 +81,7 @@ class Clients:
         self.ended += output.ended
         self.questions += output.questions
 
-    def finish(self, over: CoreOver) -> None:
+    def finish(self, over: Over) -> None:
         """It is over."""
 
     def said(self, connection: int) -> ClientBytes:

@@ -1,6 +1,6 @@
 """The groups of every daemon of a small view, fed the same ordered bundles; nothing goes wrong."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.config.view import DaemonId, Incarnation, View
@@ -34,10 +34,14 @@ class Audience:
         self.views: list[tuple[int, GroupView]] = []
         self.aborted: list[tuple[int, str, int]] = []  # connection, sender, message
         self.bounced: list[tuple[int, int, str]] = []  # connection, message, target
+        self.origins: dict[str, int] = {}
         self.present: list[int] = []
         self.digests: list[int] = []
         self.joins: list[str] = []
         self.leaves: list[str] = []
+
+    def came_from(self, origins: Mapping[str, int]) -> None:
+        self.origins = dict(origins)
 
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
         assert sender.connection == bundle.session

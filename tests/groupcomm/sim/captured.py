@@ -6,11 +6,11 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.config.rekeying import Rekeying
-from groupcomm.engine.protection import STALE
+from groupcomm.engine.gate import STALE
 from groupcomm.security.layout import SUITE_AES_GCM
-from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.cluster.host import Host
-from groupcomm.sim.cluster.process import Process
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.host import Host
+from groupcomm.sim.process import Process
 from groupcomm.sim.settings import Settings
 
 UNDER_WAY_US: Final = 200_000
@@ -110,8 +110,8 @@ def _parts(process: Process) -> dict[str, Any]:
     core = process.core
     return {
         "membership": picture(core.membership),
-        "operation": picture(core.view_state),
-        "desk": picture(core.sessions),
+        "operation": picture(core.operation),
+        "desk": picture(core.desk),
         "clock": picture(core.physical),
     }
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from groupcomm.config.view import Incarnation
-from groupcomm.engine.access_control import AccessControl
-from groupcomm.engine.keys import KeyManager
-from groupcomm.engine.sessions import LocalSessions
+from groupcomm.engine.desk import Desk
+from groupcomm.engine.guard import Guard
+from groupcomm.engine.keeper import Keeper
 from groupcomm.groups.table import GroupTable
 from groupcomm.security import opening, sealing
 from groupcomm.security.channels import Channel
@@ -103,11 +103,11 @@ def promoted_before_all_have_it(right: Right) -> Right:
     return agree
 
 
-@mutant((KeyManager, "retire"))
+@mutant((Keeper, "retire"))
 def retired_at_once(right: Right) -> Right:
     """A key is erased while datagrams that are sealed with it may be on their way."""
 
-    def retire(self: KeyManager, number: int, *, without_missing: bool) -> None:
+    def retire(self: Keeper, number: int, *, without_missing: bool) -> None:
         self._sealed_since = 0.0
         right(self, number, without_missing=without_missing)
 
@@ -117,24 +117,24 @@ def retired_at_once(right: Right) -> Right:
 # ---- who may do what ----
 
 
-@mutant((LocalSessions, "review_members"))
+@mutant((Desk, "review"))
 def only_joins_are_checked(_right: Right) -> Right:
     """Rules are asked when somebody joins; other rules do not concern who is a member."""
 
-    def review(_self: LocalSessions) -> None:
+    def review(_self: Desk) -> None:
         pass
 
     return review
 
 
-@mutant((LocalSessions, "set_rules"))
+@mutant((Desk, "govern"))
 def checked_once(right: Right) -> Right:
     """What a session was allowed to send it may send for ever, whatever the rules become."""
 
-    def govern(self: LocalSessions, *rules: Any) -> None:
-        allowed = {number: set(session.allowed) for number, session in self.by_connection.items()}
+    def govern(self: Desk, *rules: Any) -> None:
+        allowed = {number: set(session.allowed) for number, session in self.sessions.items()}
         right(self, *rules)
-        for number, session in self.by_connection.items():
+        for number, session in self.sessions.items():
             session.allowed |= allowed[number]
 
     return govern
@@ -163,11 +163,11 @@ def nothing_is_charged(_right: Right) -> Right:
     return charge
 
 
-@mutant((AccessControl, "_forget"))
+@mutant((Guard, "_forget"))
 def charged_for_nothing(right: Right) -> Right:
     """A membership counts for the quota also when the group was left."""
 
-    def forget(self: AccessControl, session: DaemonSession, group: str) -> None:
+    def forget(self: Guard, session: DaemonSession, group: str) -> None:
         counted = group in session.groups
         right(self, session, group)
         if counted:

@@ -10,10 +10,10 @@ import attrs
 
 from groupcomm.events import Event, Message
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.cluster.clients import Client
-from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.clients import Client
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.loop import SECOND
 from groupcomm.sim.settings import plain_settings
-from groupcomm.sim.virtual_time import SECOND
 
 DELAY_S = 0.04
 DAEMONS = 9

@@ -11,12 +11,12 @@ from groupcomm.config.core import Timing
 from groupcomm.events import Event, GroupView, Message, Ordered
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.security.layout import HEAD_BYTES
-from groupcomm.sim.cluster.clients import Client
-from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.faults.faults import Faults
-from groupcomm.sim.faults.paths import PathFaults
+from groupcomm.sim.clients import Client
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.faults import Faults
+from groupcomm.sim.loop import random_for
+from groupcomm.sim.path_faults import PathFaults
 from groupcomm.sim.settings import plain_settings
-from groupcomm.sim.virtual_time import random_for
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.link import decode_link_untrusted
 from groupcomm.wire.packet import PacketKind
@@ -116,7 +116,7 @@ def test_only_causal_waits_for_what_its_sender_had_received(
 
 def hops_of(cluster: Cluster) -> list[int]:
     """How often the token has moved, as each daemon knows."""
-    operations = [host.core.view_state for host in cluster.daemons]
+    operations = [host.core.operation for host in cluster.daemons]
     return [operation.ring.monitor.hop for operation in operations if operation is not None]
 
 

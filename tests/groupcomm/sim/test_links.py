@@ -6,11 +6,10 @@ import pytest
 
 from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import ConfigError
-from groupcomm.sim.faults.faults import Faults
-from groupcomm.sim.network.links import (
+from groupcomm.sim.bottleneck import UDP_HEADER_BYTES, Bottleneck
+from groupcomm.sim.faults import Faults
+from groupcomm.sim.links import (
     TOPOLOGIES,
-    UDP_HEADER_BYTES,
-    Bottleneck,
     Link,
     SitePair,
     chain,
@@ -21,17 +20,10 @@ from groupcomm.sim.network.links import (
     ring,
     star,
 )
-from groupcomm.sim.network.network import Network, Put
-from groupcomm.sim.settings import (
-    LEAST_BYTES_PER_S,
-    LONGEST_WAY_S,
-    Options,
-    Settings,
-    draw_settings,
-    plain_settings,
-    reachable_core,
-)
-from groupcomm.sim.virtual_time import SECOND, Loop
+from groupcomm.sim.loop import SECOND, Loop
+from groupcomm.sim.network import Network, Put
+from groupcomm.sim.settings import Options, Settings, draw_settings, plain_settings
+from groupcomm.sim.site_settings import LEAST_BYTES_PER_S, LONGEST_WAY_S, reachable_core
 
 MANY = range(1, 401)
 

@@ -6,8 +6,8 @@ import attrs
 
 from groupcomm.level import ServiceLevel
 from groupcomm.link.path_mtu import RAISE_S, PathMtu
-from groupcomm.sim.cluster.cluster import Cluster, sites_by_host
-from groupcomm.sim.network.links import Link, equal_links
+from groupcomm.sim.cluster import Cluster, sites_by_host
+from groupcomm.sim.links import Link, equal_links
 from tests.groupcomm.sim.test_lost_links import DELAY_S, Sites, texts
 
 LARGEST_BYTES = 1211
@@ -48,7 +48,7 @@ def send_large(sites: Sites, times: int) -> None:
 
 def paths(sites: Sites) -> list[PathMtu]:
     """What is known of the links that are in use."""
-    operations = [host.core.view_state for host in sites.cluster.daemons]
+    operations = [host.core.operation for host in sites.cluster.daemons]
     return [
         link.path
         for operation in operations

@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 
-from groupcomm.sim.faults.partitions import (
+from groupcomm.sim.network import Pair
+from groupcomm.sim.partitions import (
     ONE_WAY_SHARE,
     Sides,
     apart,
@@ -16,7 +17,6 @@ from groupcomm.sim.faults.partitions import (
     overlapping,
     sets,
 )
-from groupcomm.sim.network.network import Pair
 
 ONE_SITE: Sides = [0] * 6
 TWO_SITES: Sides = [0, 0, 0, 1, 1, 1]

@@ -4,12 +4,12 @@ import attrs
 import pytest
 
 from groupcomm.errors import ConfigError
-from groupcomm.sim.attackers import attackers
-from groupcomm.sim.attackers.evicted import Evicted
-from groupcomm.sim.attackers.keyholder import KeyHolder
-from groupcomm.sim.attackers.programs import Programs
-from groupcomm.sim.attackers.roles import FOR_SUITE_2, ROLES, parse_roles
-from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.roles import attackers
+from groupcomm.sim.roles.evicted import Evicted
+from groupcomm.sim.roles.keyholder import KeyHolder
+from groupcomm.sim.roles.names import FOR_SUITE_2, ROLES, parse_roles
+from groupcomm.sim.roles.programs import Programs
 from groupcomm.sim.run import RunResult, run_seed
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm_tools.campaign import replay_command
@@ -124,9 +124,9 @@ def test_programs_without_rights_are_let_in_and_refused_and_users_are_not_let_in
         cluster = watched(draw_settings(1, small(role, faults="none")))
         (attacker,) = cluster.attackers.playing
         assert isinstance(attacker, Programs)
-        desks = [host.core.sessions for host in cluster.daemons]
-        assert sum(desk.access_control.refusals["name"] for desk in desks) > 5
-        assert (sum(desk.access_control.refusals["send"] for desk in desks) > 50) is welcomed
+        desks = [host.core.desk for host in cluster.daemons]
+        assert sum(desk.guard.refused["name"] for desk in desks) > 5
+        assert (sum(desk.guard.refused["send"] for desk in desks) > 50) is welcomed
         assert attacker.acts > 30
 
 

@@ -8,8 +8,8 @@ from groupcomm.config.rekeying import Rekeying
 from groupcomm.config.view import DaemonId
 from groupcomm.names import cluster_number
 from groupcomm.security.channels import Channel
-from groupcomm.sim.attackers.keyholder import RingKeySealer
-from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.roles.keyholder import RingKeySealer
 from groupcomm.wire.hello import Hello
 from groupcomm.wire.introduction import SIGNATURE_BYTES, Introduction
 from tests.groupcomm.sim.captured import running
@@ -22,7 +22,7 @@ FAR: Final = 2**63
 
 def forged_introduction(cluster: Cluster, claimed: DaemonId, target: DaemonId, epoch: int) -> bytes:
     """Return an introduction in the name of a daemon's present start, with no signature."""
-    keys = running(cluster.daemons[0]).core.key_manager.keys
+    keys = running(cluster.daemons[0]).core.keeper.keys
     number = cluster_number(cluster.config.cluster)
     sealer = RingKeySealer(
         keys, number, claimed.number, claimed.incarnation, counter=FAR - 1, rekeying=Rekeying()

@@ -120,7 +120,7 @@ def bundles(draw: st.DrawFn, *, unreliable: bool = False) -> Bundle:
         groups = tuple(draw(st.lists(NAMES, min_size=1, max_size=9)))
         reliable = [level for level in ServiceLevel if level]
         level = ServiceLevel.UNRELIABLE if unreliable else draw(st.sampled_from(reliable))
-        flags = draw(st.sampled_from([0, SELF_DISCARD]))
+        flags = draw(st.sampled_from([0, SELF_DISCARD, 0xFF]))
         if kind == BundleKind.MESSAGES:
             items = [
                 (type_, b"x" * type_)
@@ -176,8 +176,8 @@ def data_packets(draw: st.DrawFn, *, header: bool | None = None) -> DataPacket:
         vector=vector,
         agreed=agreed,
         reference=reference,
-        local_only=not withheld and draw(st.booleans()),
-        pruned=withheld,
+        stays=not withheld and draw(st.booleans()),
+        withheld=withheld,
     )
 
 
@@ -200,7 +200,7 @@ def example_headers() -> HeadersPacket:
 def example_header(number: int) -> bytes:
     packet = example_data()
     packet.number = number
-    packet.local_only = True
+    packet.stays = True
     packet.raw = packet.encode(KEY)
     return packet.header()
 

@@ -107,7 +107,6 @@ MESSAGES, FRAGMENT, CONNECT, JOIN, LEAVE, DISCONNECT, STATE = range(7)
         (raw_body(MESSAGES, 4, 0, 1, 0, 1)[: BODY_HEAD_BYTES + 1], "short"),
         (raw_body(7, 4, 0, 1, 0, 1), "bundle"),  # unknown kind
         (raw_body(MESSAGES, 6, 0, 1, 0, 1), "bundle"),  # unknown level
-        (raw_body(MESSAGES, 4, 2, 1, 0, 1), "bundle"),  # unknown flag
         (raw_body(MESSAGES, 4, 0, 1, 0, 0), "bundle"),  # no message
         (raw_body(MESSAGES, 4, 0, 1, 1, 2, payload=bytes(12)), "bundle"),  # index
         (raw_body(MESSAGES, 4, 0, 1, 0, 2), "bundle"),  # more messages than heads

@@ -1,0 +1,142 @@
+"""Listeners for clients of Spread: the handshake, and whose a connection is.
+
+Spread's protocol proves nothing. On the unix socket, and by TCP within this host, the system tells
+whose a program is: ``spread:ann``. Of a program of another host nobody knows more than its address,
+``spread:tcp:192.0.2.7``, which is why an operator has to ask for that.
+"""
+
+import itertools
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import trio
+
+from groupcomm.errors import SessionError
+from groupcomm.host.addresses import Address
+from groupcomm.session.spread.handshake import Handshake, State
+from groupcomm.session.spread.session import SpreadSession
+from groupcommd.connection import AuthenticatedPeer
+from groupcommd.listeners import (
+    MAX_HALF_OPEN,
+    MAX_HALF_OPEN_LOCAL,
+    Listener,
+    PeerRefused,
+    refuse_plain,
+)
+from groupcommd.local_users import Admits, tcp_user, unix_principal, unix_user
+from groupcommd.spread_socket import SpreadSocket
+
+READ_BYTES: Final = 256
+"""More than a handshake has."""
+
+_OURS: Final = b"\0"
+"""The first byte of our own clients: that of a length below 64 MiB. Spread's is a version."""
+
+_invented = itertools.count()
+
+
+class SpreadListener(Listener):
+    """A listener for clients of Spread, and perhaps for our own, told apart by the first byte.
+
+    Args:
+        listener: accepts them.
+        most: so many may be half-open at one time.
+        identify: whose a connection is, or PeerRefused.
+        own: authenticates our own clients; None: they have no business here.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        most: int,
+        identify: Callable[[socket.socket], str],
+        own: Listener | None = None,
+    ) -> None:
+        super().__init__(listener, most, identify)
+        self._own = own
+
+    async def authenticate(self, accepted: socket.socket) -> AuthenticatedPeer:
+        """See `Listener`: who it is, and the handshake up to the daemon's answer."""
+        await trio.lowlevel.wait_readable(accepted)
+        if accepted.recv(1, socket.MSG_PEEK) == _OURS:
+            if self._own is not None:
+                return await self._own.authenticate(accepted)
+            raise PeerRefused("protocol", "here clients of Spread connect, not our own")
+        handshake = Handshake()
+        try:
+            principal = self._identify(accepted)
+            await _shake_hands(accepted, handshake)
+        except (PeerRefused, SessionError) as error:
+            await refuse_plain(accepted, handshake.reject(error.code))
+            if isinstance(error, PeerRefused):
+                raise
+            raise PeerRefused("handshake", f"a client of Spread: {error}") from None
+        session = SpreadSession(handshake, handshake.user or _invent_user(accepted.fileno()))
+        return AuthenticatedPeer(SpreadSocket(accepted, session), principal, session.hello())
+
+
+async def _shake_hands(accepted: socket.socket, handshake: Handshake) -> None:
+    """Go on until the client has said all that it says before it is admitted.
+
+    Raises:
+        SessionError: it is refused.
+        OSError: it has gone.
+    """
+    while handshake.state is not State.DONE:
+        try:
+            data = accepted.recv(READ_BYTES)
+        except BlockingIOError:
+            await trio.lowlevel.wait_readable(accepted)
+            continue
+        if not data:
+            raise ConnectionResetError("it has gone before its handshake was over")
+        if answer := handshake.receive_untrusted(data):
+            accepted.send(answer)  # some bytes, the first of the connection: there is room
+
+
+def _invent_user(descriptor: int) -> str:
+    """Return a name for a client that wants none of its own, of 10 bytes at most."""
+    return f"r{next(_invented) % 10_000}-{descriptor % 10_000}"
+
+
+def spread_unix(listener: socket.socket) -> SpreadListener:
+    """Return the listener at the path that Spread's library uses; the system tells whose it is."""
+    return SpreadListener(listener, MAX_HALF_OPEN_LOCAL, _identify_unix)
+
+
+def spread_tcp(listener: socket.socket, admits: Admits, own: Listener | None) -> SpreadListener:
+    """Return a listener for TCP.
+
+    Args:
+        listener: accepts them.
+        admits: which users of this host may connect.
+        own: see `SpreadListener`.
+    """
+    return SpreadListener(listener, MAX_HALF_OPEN, partial(_identify_tcp, admits), own)
+
+
+def _identify_unix(accepted: socket.socket) -> str:
+    uid = unix_user(accepted)
+    if uid is None:
+        raise PeerRefused("user", "this user is not one of the daemon's container")
+    return _principal(uid)
+
+
+def _identify_tcp(admits: Admits, accepted: socket.socket) -> str:
+    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    uid = tcp_user(accepted)
+    host = str(accepted.getpeername()[0])
+    if uid is not None:
+        if not admits(uid):
+            text = f"user {uid} may not connect to this daemon: its clients.unix_for says who may"
+            raise PeerRefused("user", text)
+        return _principal(uid)
+    if Address(host, 0).is_loopback:
+        raise PeerRefused("user", "the system does not tell whose this connection is")
+    return f"spread:tcp:{host}"
+
+
+def _principal(uid: int) -> str:
+    return f"spread:{unix_principal(uid).removeprefix('unix:')}"

@@ -1,0 +1,103 @@
+"""Unix sockets of a daemon: where they are, and who may connect there.
+
+Our own programs connect in a folder that only the daemon's user can change. Spread's library has a
+path of its own, in a folder that all users may write to: see `listen_for_spread`.
+"""
+
+import os
+import secrets
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from groupcomm.errors import ConfigError
+
+BACKLOG: Final = 1024
+_MODES: Final = {"owner": 0o600, "group": 0o660, "all": 0o666}
+
+
+def listen_at(path: Path, temporary: Path, opened_for: str) -> socket.socket:
+    """Listen on a path, in the place of what is there.
+
+    Args:
+        path: of the socket.
+        temporary: in the same folder, and free; programs see the socket once it listens.
+        opened_for: who may connect: "owner", "group" or "all" users of this host.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        listener.bind(str(temporary))
+        temporary.chmod(_MODES[opened_for])
+        listener.listen(BACKLOG)
+        temporary.rename(path)  # from here on, and not before, it can be connected to
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def is_alive(path: Path) -> bool:
+    """Return whether somebody listens on a path."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+        return True
+
+
+def listen_for_spread(path: Path, opened_for: str) -> socket.socket:
+    """Listen where Spread's library connects for a bare port: in a folder that all may write to.
+
+    What somebody else has put there is left alone: a sticky folder would not let it be replaced,
+    and whoever owns the name is whom programs reach. What is left of a dead daemon of the same user
+    is replaced.
+
+    Args:
+        path: of the socket.
+        opened_for: who may connect: "owner", "group" or "all" users of this host.
+
+    Raises:
+        ConfigError: the name is taken; the text says by whom.
+        OSError: it cannot be made.
+    """
+    if fault := _path_fault(path):
+        raise ConfigError(f"{path} {fault}")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # that nobody can guess
+    try:
+        return listen_at(path, temporary, opened_for)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _path_fault(path: Path) -> str:
+    """Return why a path cannot be listened at; "" if it can."""
+    folder = path.parent.stat()
+    if folder.st_mode & 0o022 and not folder.st_mode & stat.S_ISVTX:
+        return f"is in a folder in which others may replace it: chmod +t {path.parent}"
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return ""
+    if not stat.S_ISSOCK(found.st_mode):
+        return "is there, and is no socket"
+    if found.st_uid != os.geteuid():
+        return f"belongs to user {found.st_uid}, whose daemon programs would reach there"
+    if is_alive(path):
+        return "is another daemon's, which listens there"
+    return ""
+
+
+def close_for_spread(listener: socket.socket, path: Path) -> None:
+    """Stop listening, and remove the path unless it has become another daemon's."""
+    listener.close()
+    with suppress(OSError):
+        if not is_alive(path):
+            path.unlink()

@@ -1,0 +1,501 @@
+"""The desk: where this daemon's sessions meet the ring.
+
+Pure. What clients submit becomes bundles that wait for numbers; what the groups release becomes
+frames. A session exists for all daemons from its CONNECT to its DISCONNECT, both of them events
+of the agreed order, so a name is free again only once its DISCONNECT is ordered. Sessions, and
+what waits, go on from one view of the daemons to the next.
+"""
+
+from collections.abc import Iterable
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.engine.backlog import Backlog
+from groupcomm.engine.inputs import (
+    ClientBytes,
+    ClientDismissed,
+    ClientGone,
+    ClientInput,
+    ClientOpened,
+    ProgramSettings,
+    QuestionAnswered,
+)
+from groupcomm.engine.intake import Intake
+from groupcomm.engine.output import Output
+from groupcomm.engine.probe import Probe
+from groupcomm.engine.subscriptions import Subscriptions
+from groupcomm.engine.teller import Teller
+from groupcomm.engine.user_names import UserNames
+from groupcomm.errors import LocalProtocolError, SessionError
+from groupcomm.events import DaemonView, MemberId
+from groupcomm.groups.table import GroupTable, Member
+from groupcomm.level import ServiceLevel
+from groupcomm.names import private_name
+from groupcomm.security.access import Access
+from groupcomm.session.codes import Code
+from groupcomm.session.daemon_frames import encode_ordered
+from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
+from groupcomm.session.requests import Hello, Query, Request, Submit, price_of_refusal
+from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle, leave_bundle
+
+_UNRELIABLE = ServiceLevel.UNRELIABLE
+_AGREED = ServiceLevel.AGREED
+_FRAGMENT = BundleKind.FRAGMENT
+_OPEN = DaemonSessionState.OPEN
+
+RECORD_HEAD_BYTES = 14
+"""Of a bundle's record, besides its body, its user's name and its targets."""
+
+
+class Desk(Teller):
+    """All local sessions.
+
+    Attributes:
+        intake: what programs have sent, to be looked at in turn.
+        names: of users.
+        unreliable: bundles that need no number, in the order of their submission.
+        backlog, subscriptions: bundles that want a number, and what they pass before.
+    """
+
+    def __init__(
+        self,
+        daemon: str,
+        room: int,
+        *,
+        first_connection: int,
+        settings: ProgramSettings,
+        probe: Probe,
+    ) -> None:
+        """Begin without a view.
+
+        Args:
+            daemon: the name of this daemon.
+            room: bytes of a packet that its bundles may fill, in any view.
+            first_connection: connection numbers are above it.
+            settings: what holds for programs.
+            probe: an observer for traces.
+        """
+        super().__init__(settings.limits)
+        self._view: DaemonView | None = None
+        self._daemon = daemon
+        self._closing = ""  # why nobody is admitted any more
+        self._room = room
+        self._probe = probe
+        self._last = first_connection
+        self.names = UserNames()
+        self.unreliable: list[Bundle] = []
+        self._table: GroupTable | None = None
+        self.intake = Intake(self._carry_out, self._end, self._finish)
+        self.backlog = Backlog()
+        self.subscriptions = Subscriptions(self.backlog)
+        self._fed: list[int] = []  # sent something in this step
+        self._held_back: set[int] = set()  # nothing is read from these for now
+        self._backlogged: set[int] = set()  # of these, who has sent more than is numbered
+        self._greeted: list[int] = []
+        self._questions: list[tuple[int, str]] = []
+        self._closed: list[int] = []  # connections to be closed once their output is taken
+        self.guard.govern(settings.access, settings.quotas.groups)
+        self.intake.limit(settings.quotas)
+
+    # ---- views ----
+
+    def begin(
+        self, view: DaemonView, table: GroupTable, groups: Iterable[str], *, several: bool
+    ) -> None:
+        """A view begins: `table` resolves names, and `groups` have members here."""
+        self._view = view
+        self._table = table
+        self.subscriptions.begin(groups, several=several)
+        for session in self.sessions.values():
+            if session.is_notified:
+                before = session.state
+                self.ready[session.connection] = None
+                if not session.push_view_id(view):
+                    self._cut_off(session, before)
+
+    def end_regular(self) -> None:
+        """The regular part of the view is over."""
+        for session in self.sessions.values():
+            if session.is_notified:
+                before = session.state
+                self.ready[session.connection] = None
+                if not session.push_transition():
+                    self._cut_off(session, before)
+
+    def end(self) -> None:
+        """The view is over: what has a number only in part is to be numbered again as a whole."""
+        for session in self.sessions.values():
+            self.backlog.put_back(session.reclaim())
+
+    def close_all(self, reason: str) -> None:
+        """End all sessions, and admit no more: this daemon leaves."""
+        self._closing = reason
+        for session in list(self.sessions.values()):
+            self._end(session, Code.CONNECTION_CLOSED, reason)
+
+    @property
+    def unfinished(self) -> int:
+        """How many sessions there are for other daemons; one without a user is none yet."""
+        return sum(session.is_known for session in self.sessions.values())
+
+    @property
+    def empty(self) -> bool:
+        """Whether no session waits for anything any more."""
+        return not self.unfinished
+
+    def _principal_at(self, daemon: int, connection: int) -> str:
+        known = None if self._table is None else self._table.sessions.get((daemon, connection))
+        return "" if known is None else known.principal
+
+    @property
+    def last(self) -> int:
+        """The highest number that any client was given."""
+        return self._last
+
+    def open(self) -> int:
+        """The number for a client that connects now; never given twice."""
+        self._last += 1
+        return self._last
+
+    # ---- what clients do ----
+
+    def feed(self, event: ClientInput) -> None:
+        """Take one thing that a client did, or what changes for all; bytes wait for their turn."""
+        match event:
+            case ClientBytes(connection, data):
+                self._fed.append(connection)
+                self._hear(connection, data)
+            case ClientOpened(connection, principal):
+                session = DaemonSession(connection, limits=self.limits, principal=principal)
+                self.sessions[connection] = session
+            case ClientGone(connection):
+                self._lose_client(connection)
+            case QuestionAnswered(connection, answer):
+                self.answer(connection, answer)
+            case ClientDismissed(connection, code, reason):
+                self._dismiss(connection, code, reason)
+            case ProgramSettings():
+                self.limits = event.limits
+                self.intake.limit(event.quotas)
+                self.govern(event.access, event.quotas.groups)
+
+    def serve(self, now: float) -> bool:
+        """Do what clients have asked for, in turn (see Intake.serve); whether there was any."""
+        self._now = now
+        if now >= self.blocking.due:
+            self._cut_off_blocking(now)
+        if now >= self.names.due:
+            self._refuse_tired(now)
+        return self.intake.serve(now)
+
+    def _hear(self, connection: int, data: bytes) -> None:
+        session = self.sessions.get(connection)
+        if session is not None and session.state <= _OPEN:
+            session.buffer(data)
+            self.intake.add(session)
+
+    def complete(self, output: Output) -> None:
+        """Add to the output of a step what it has brought about for clients."""
+        if self.ready:
+            output.ready, self.ready = self.ready, {}
+        if self._fed or self._held_back:
+            output.readable = self._pop_readable()
+        if self._closed:
+            output.ended, self._closed = self._closed, []
+        if self._greeted:
+            output.greeted, self._greeted = self._greeted, []
+        if self._questions:
+            output.questions, self._questions = self._questions, []
+
+    def _pop_readable(self) -> list[int]:
+        """Return from whom more may be read: all of it was looked at, and little has no number."""
+        fed, self._fed = self._fed, []
+        self._held_back.update(fed)
+        found = []
+        looked_at = self._held_back.intersection(self.intake.done)
+        for number in sorted(looked_at.union(fed, self._backlogged)):
+            session = self.sessions.get(number)
+            if session is None or session.reading:
+                self._held_back.discard(number)
+                self._backlogged.discard(number)
+                found.append(number)
+            elif not session.has_input:
+                self._backlogged.add(number)
+        return found
+
+    def _carry_out(self, session: DaemonSession, request: Request) -> None:
+        if isinstance(request, Submit):
+            self._submit(session, request)
+        elif isinstance(request, Query):
+            if session.state is _OPEN:
+                self._questions.append((session.connection, request.text))
+        elif isinstance(request, Hello):
+            if request.causes:
+                self._causes.wanted.add(session.connection)
+            if request.principals:
+                self._principals.add(session.connection)
+            if request.origins:
+                self._origins.add(session.connection)
+            session.takes_refusals = request.refusals
+            self._greeted.append(session.connection)
+            self._greet(session, request.user)
+        else:
+            self._begin_end(session)
+
+    def _greet(self, session: DaemonSession, user: str) -> None:
+        try:
+            private_name(user, self._daemon)
+        except LocalProtocolError as error:  # each may be short enough, but not both together
+            raise SessionError(Code.REJECT_NAME, str(error)) from None
+        if self._closing:
+            raise SessionError(Code.CONNECTION_CLOSED, self._closing)
+        if why_not := self.guard.why_not_called(session.principal, user):
+            raise SessionError(Code.REJECT_NAME, why_not)
+        holder = self.names.holder(user)
+        if holder is None:
+            self._connect(session)
+            return
+        if self._stays(holder):
+            if self.sessions[holder].reading:
+                raise SessionError(Code.REJECT_NOT_UNIQUE, self._name_in_use(user))
+            self.names.doubt(session.connection, self._now)
+        self.names.queue(user, session.connection)
+
+    def _stays(self, holder: int) -> bool:
+        """Whether the holder of a name is not about to give it up, for all that is known."""
+        return self.sessions[holder].state <= _OPEN
+
+    def _name_in_use(self, user: str) -> str:
+        return (
+            f"daemon {self._daemon} has a session of user {user!r} already;"
+            " choose another name, or end that session first"
+        )
+
+    def _refuse_tired(self, now: float) -> None:
+        """Refuse who has waited for names whose holders have turned out to be there."""
+        for connection in self.names.tired(now):
+            session = self.sessions.get(connection)
+            if session is None or session.state is not DaemonSessionState.GREETED:
+                continue
+            holder = self.names.holder(session.user)
+            if holder is not None and self._stays(holder):
+                self._end(session, Code.REJECT_NOT_UNIQUE, self._name_in_use(session.user))
+
+    def _connect(self, session: DaemonSession) -> None:
+        self.names.take(session.user, session.connection)
+        session.connect(private_name(session.user, self._daemon))
+        self._order_control(session, BundleKind.CONNECT)
+
+    def _order_control(self, session: DaemonSession, kind: BundleKind) -> None:
+        bundle = control_bundle(kind, session.principal if kind == BundleKind.CONNECT else "")
+        bundle.address(session.connection, session.user, ())
+        self.subscriptions.admit(bundle)
+
+    def _submit(self, session: DaemonSession, request: Submit) -> None:
+        bundle = request.bundle
+        asks = self.guard.access.restricts or bundle.kind > _FRAGMENT
+        if (asks or session.refused == bundle.message) and not self._admits(session, bundle):
+            return
+        if bundle.privates:
+            if bundle.index == 0:
+                assert self._table is not None, "a session submits before any view"
+                session.targets = self._table.targets(bundle.groups)
+            bundle.targets = session.targets  # later fragments go to whom the first one meant
+        assert session.member is not None, "a session submits before its hello"
+        whole = 1 if bundle.kind == _FRAGMENT else bundle.count
+        last = bundle.message + whole - 1
+        self._probe.accepted(session.member.name, session.member.connection, bundle.message, last)
+        self.traffic.take(bundle)
+        if request.ordered:
+            session.awaited.add(bundle.message)
+        if bundle.level == _UNRELIABLE:
+            self.unreliable.append(bundle)
+        else:
+            self.subscriptions.admit(bundle)
+
+    def _admits(self, session: DaemonSession, bundle: Bundle) -> bool:
+        """Whether a bundle is allowed; if not it is dropped, and its session told once."""
+        refused = self.guard.judge(session, bundle)
+        if refused is None:
+            return True
+        session.price = price_of_refusal(bundle, session.price)
+        session.backlog_bytes -= bundle.size
+        if refused.verb:
+            self.refuse(session, refused)
+        return False
+
+    # ---- rules ----
+
+    def govern(self, access: Access, most_groups: int | None) -> None:
+        """These rules hold from now on: who may not be in a group any more has to leave it."""
+        self.guard.govern(access, most_groups)
+        for session in list(self.sessions.values()):
+            session.allowed.clear()
+            if DaemonSessionState.NEW < session.state <= DaemonSessionState.DRAINING:
+                why_not = self.guard.why_not_called(session.principal, session.user)
+                if why_not:
+                    self._end(session, Code.REJECT_NAME, why_not)
+        self.review()
+
+    def review(self) -> None:
+        """Look at all members of all groups by the rules."""
+        if self._table is not None and self.guard.access.restricts:
+            for member in list(self._table.sessions.values()):
+                for group in list(member.groups):
+                    self.entered(member, group)
+
+    def entered(self, member: Member, group: str) -> None:
+        """A session of any daemon is a member; an own one that may not be has to leave."""
+        if self.guard.may_be_in(member.principal, group):
+            return
+        session = self.sessions.get(member.id.connection)
+        if session is None or session.member != member.id:
+            self.guard.note_foreign(member, group)
+        elif session.state <= DaemonSessionState.DRAINING and group not in session.expelled:
+            self.refuse(session, self.guard.expel(session, group))
+            bundle = leave_bundle(group)
+            bundle.address(member.id.connection, session.user, ())
+            self.subscriptions.admit(bundle)
+
+    # ---- ends ----
+
+    def _end(self, session: DaemonSession, code: int, reason: str) -> None:
+        """End a session at once; what it has submitted stays sent."""
+        if session.state <= DaemonSessionState.DRAINING:
+            session.close(code, reason)
+            self._begin_end(session)
+
+    def _begin_end(self, session: DaemonSession) -> None:
+        """Do what the begin of a session's end asks for: others hear of it, if they know it."""
+        session.discard_input()
+        if session.is_known:
+            self._order_control(session, BundleKind.DISCONNECT)
+        else:
+            self.names.unqueue(session.user, session.connection)
+        if session.closed and session.has_client:
+            self._shut(session)
+
+    def _cut_off(self, session: DaemonSession, before: DaemonSessionState) -> None:
+        """Do what the end of a session asks for whose client was too slow in the state before."""
+        if before <= _OPEN:
+            self._begin_end(session)
+        else:
+            self._shut(session)  # its DISCONNECT waits already
+
+    def _shut(self, session: DaemonSession) -> None:
+        """Have the shell close a connection once its output is taken."""
+        self.ready[session.connection] = None
+        self._closed.append(session.connection)
+
+    def _lose_client(self, connection: int) -> None:
+        """Note that a client's stream has ended."""
+        self.ready.pop(connection, None)
+        self._held_back.discard(connection)
+        self._backlogged.discard(connection)
+        self._causes.wanted.discard(connection)
+        self._principals.discard(connection)
+        self._origins.discard(connection)
+        session = self.sessions.get(connection)
+        if session is None:
+            return
+        before = session.state
+        session.lose_client()
+        if session.state is DaemonSessionState.DRAINING:
+            self.intake.add(session)
+        elif session.state is DaemonSessionState.CLOSED:
+            self.names.unqueue(session.user, connection)
+            del self.sessions[connection]
+        elif before <= _OPEN:
+            self._begin_end(session)
+
+    def _finish(self, session: DaemonSession) -> None:
+        """End a session whose client is gone, and all whose bytes were looked at."""
+        session.finish()
+        self._begin_end(session)
+
+    def _cut_off_blocking(self, now: float) -> None:
+        """End the sessions of clients for which all senders have waited for too long."""
+        limit_s = self.limits.block_s
+        for connection in self.blocking.late(now, limit_s):
+            session = self.sessions.get(connection)
+            if session is not None and session.is_notified:
+                before = session.state
+                session.close_slow(f"all senders waited for it for {limit_s:g} s")
+                self._cut_off(session, before)
+
+    def _dismiss(self, connection: int, code: int, reason: str) -> None:
+        """End the session of a client that may not stay."""
+        session = self.sessions.get(connection)
+        if session is not None:
+            self._end(session, code, reason)
+
+    # ---- towards the ring ----
+
+    def take_unreliable(self) -> list[Bundle]:
+        """Bundles that need no number, in the order of their submission."""
+        taken, self.unreliable = self.unreliable, []
+        for bundle in taken:
+            session = self.sessions.get(bundle.session)
+            if session is not None:
+                session.backlog_bytes -= bundle.size
+        return taken
+
+    def numbered(self, bundle: Bundle) -> bool:
+        """A bundle has its number; True if its session waits for the position."""
+        session = self.sessions.get(bundle.session)
+        if session is None or not bundle.message:  # only what a client submits has a number
+            return False
+        return session.note_numbered(bundle)
+
+    def tell_position(self, bundle: Bundle, *, transitional: bool = False) -> None:
+        """Nothing lower than this bundle can come: tell its session where it stands."""
+        session = self.sessions.get(bundle.session)
+        if session is not None and bundle.message in session.awaited:
+            session.awaited.remove(bundle.message)
+            packet = bundle.packet
+            assert self._view is not None
+            position = Position(self._view.id, packet.time, packet.ring, bundle.place, 0)
+            self._push(session, (encode_ordered(bundle.message, position, transitional),))
+
+    # ---- the audience of the groups ----
+
+    def connected(self, connection: int, member: MemberId) -> None:
+        """A local session is known everywhere from here on."""
+        session = self.sessions[connection]
+        if session.closed:
+            return
+        limit = self._room - RECORD_HEAD_BYTES - len(session.user.encode())
+        assert self._view is not None, "a CONNECT is ordered in no view"
+        before = session.state
+        self.ready[connection] = None
+        if not session.welcome(limit, self._view):
+            self._cut_off(session, before)
+        early, session.early = session.early, []
+        for frame, droppable in early:
+            self._push(session, frame, droppable)
+
+    def disconnected(self, connection: int, member: MemberId) -> None:
+        """A local session has ended for everybody; its name may be used again."""
+        session = self.sessions[connection]
+        before = session.state
+        session.disconnect()
+        self.guard.forget(session)
+        if before is DaemonSessionState.GONE:
+            del self.sessions[connection]
+        elif before is not DaemonSessionState.CLOSING:
+            self._shut(session)
+        follower = self.names.free(session.user)
+        if follower is not None:
+            self._connect(self.sessions[follower])
+
+    def joined(self, group: str) -> None:
+        """A local session's join is ordered."""
+        self.subscriptions.joined(group)
+
+    def left(self, group: str) -> None:
+        """A local session has left a group."""
+        if self._table is not None and group not in self._table.local:
+            self.subscriptions.unwanted(group)
+
+    def table_changed(self, position: Position, digest: int) -> None:
+        """The group table is at a new state."""
+        self._probe.table(position, f"{digest:016x}")

@@ -1,0 +1,234 @@
+"""The end of a view at one daemon: what it holds, what it takes from fellows, what it delivers.
+
+Pure. From `past` on nothing of the view changes but by recovery, until `finish` walks the union.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.config.view import View
+from groupcomm.engine import checks
+from groupcomm.engine.delivery import Delivery
+from groupcomm.errors import BadDatagram, Contradiction
+from groupcomm.level import ServiceLevel
+from groupcomm.membership.union import Union
+from groupcomm.membership.walk import Limits, Walk, find_boundary
+from groupcomm.stream.ranges import Range, ranges_of, without
+from groupcomm.stream.stream import MAX_AHEAD, Stream
+from groupcomm.wire.bundle import Bundle, BundleKind
+from groupcomm.wire.data import DataPacket, decode_data_untrusted
+from groupcomm.wire.membership import Holding, Past
+
+_AGREED = ServiceLevel.AGREED
+_STATE = BundleKind.STATE
+_NOTHING = Stamp(0, 0)
+
+
+class Plan(NamedTuple):
+    """What is left to deliver of a view.
+
+    Attributes:
+        regular: the bundles of its regular part, in their order.
+        transitional: those of its transitional part.
+        boundary: where that begins; None if there is none.
+    """
+
+    regular: list[Bundle]
+    transitional: list[Bundle]
+    boundary: Stamp | None
+
+
+class Ending:
+    """What remains to be done with a view that stands still.
+
+    Attributes:
+        fellows: indices of those with whom this daemon is bound to treat the view alike.
+    """
+
+    __slots__ = ("_delivery", "_me", "_own_ring", "_plan", "_view", "fellows")
+
+    def __init__(self, view: View, me: int, delivery: Delivery) -> None:
+        self._view = view
+        self._me = me
+        self._own_ring = view.ring_of[me]
+        self._delivery = delivery
+        self._plan: Plan | None = None
+        self.fellows: frozenset[int] = frozenset()
+
+    # ---- what is held ----
+
+    @property
+    def past(self) -> Past:
+        """What this daemon tells others that it holds."""
+        order = self._delivery.order
+        holdings = tuple(
+            Holding(
+                forgotten=stream.forgotten,
+                spans=tuple(_spans(stream)),
+                notices=tuple(order.blocks.notices(stream.ring)),
+                frontier=order.frontiers.values[stream.ring],
+            )
+            for stream in self._delivery.streams
+        )
+        return Past(self._view.key, holdings, tuple(sorted(self.fellows)))
+
+    def missing(self, union: Union) -> list[list[Range]]:
+        """Per ring what of the union is not here."""
+        return [
+            without(union.spans[stream.ring], [(0, stream.forgotten), *_spans(stream)])
+            for stream in self._delivery.streams
+        ]
+
+    def bind(self, union: Union, fellows: frozenset[int]) -> None:
+        """Take over what the others know: this daemon holds the union, and tells them so."""
+        self.fellows |= fellows | union.fellows
+        order = self._delivery.order
+        for stream in self._delivery.streams:
+            ring, held = stream.ring, stream.held
+            if held > stream.forgotten:
+                order.blocks.stream_advanced(ring, held, stream.packets[held].time)
+            for upto, value in union.notices[ring]:
+                self._delivery.count(ring, value, upto)
+            order.frontiers.raise_to(ring, union.frontiers[ring])
+
+    def believes(self, past: Past) -> bool:
+        """Whether a fellow can hold of this view what it says.
+
+        What it has forgotten this daemon has told to hold, and nobody is further ahead than windows
+        allow.
+        """
+        for stream, holding in zip(self._delivery.streams, past.holdings, strict=True):
+            most = stream.held + MAX_AHEAD
+            if holding.forgotten > stream.held or (holding.spans and holding.spans[-1][1] > most):
+                return False
+            if any(upto > most for upto, _ in holding.notices):
+                return False
+            times = [holding.frontier, *(value for _, value in holding.notices)]
+            if not self._delivery.can_be(max(times)):
+                return False
+        return True
+
+    def take(self, raw: bytes, union: Union) -> tuple[int, int] | None:
+        """Take a packet of the view from a fellow; its ring and number, None if it is no news.
+
+        Only what is of the union may come in: the boundary is found from what is held here.
+
+        Raises:
+            BadDatagram, ProtocolViolation: it is none, or does not fit.
+        """
+        packet = decode_data_untrusted(raw)
+        if raw[1:17] != self._view.key:
+            raise BadDatagram("view", "a recovered packet of another view")
+        checks.check_data(packet, self._view)
+        if self._delivery.is_here(packet) or (packet.withheld and packet.ring == self._own_ring):
+            return None
+        if packet.daemon == self._me:
+            raise Contradiction("content", f"packet {packet.number}, which this daemon never sent")
+        known = union.holds(packet.ring, packet.number)
+        is_news = known and self._delivery.take_recovered(packet)
+        return (packet.ring, packet.number) if is_news else None
+
+    # ---- what is delivered ----
+
+    def prepare(self, union: Union, fellows: frozenset[int]) -> bool:
+        """Find out what is left to deliver, now that the union is held.
+
+        Returns:
+            Whether what was delivered before could have come of it. If not, somebody has told what
+            is not so; alone this daemon then delivers nothing more.
+        """
+        packets = self._packets(union)
+        limits = self._limits(union, fellows)
+        boundary = find_boundary(packets, limits)
+        walk = Walk(limits, self._delivery.order.resolve)
+        plan = Plan([], [], boundary)
+        sound = True
+        for packet in packets:
+            regular = boundary is None or (packet.time, packet.ring) < boundary
+            kept = walk.deliverable(packet)
+            if len(kept) < len(packet.bundles):
+                sound = sound and _may_drop(packet, kept, regular=regular)
+            left = plan.regular if regular else plan.transitional
+            left += [bundle for bundle in kept if not bundle.given]
+        if not sound and fellows == {self._me}:
+            sound, plan = True, Plan([], [], _NOTHING)
+        self._plan = plan if sound else None
+        return sound
+
+    def _limits(self, union: Union, fellows: frozenset[int]) -> Limits:
+        """What the union says, together with what is known here; as `bind` takes it over."""
+        order = self._delivery.order
+        horizons = order.blocks.values.copy()
+        for stream in self._delivery.streams:
+            ring, held = stream.ring, stream.held
+            known = [value for upto, value in union.notices[ring] if upto <= held]
+            if held > stream.forgotten:
+                known.append(stream.packets[held].time)
+            horizons[ring] = max(horizons[ring], *known) if known else horizons[ring]
+        return Limits(
+            forgotten=union.forgotten,
+            prefix=union.prefix,
+            horizon=min(horizons),
+            frontier=min(map(max, order.frontiers.values, union.frontiers)),
+            fellows=fellows | union.fellows,
+        )
+
+    def _packets(self, union: Union) -> list[DataPacket]:
+        """The packets of the union that are not forgotten here, in stamp order."""
+        packets = [
+            packet
+            for stream in self._delivery.streams
+            for number, packet in stream.packets.items()
+            if union.holds(stream.ring, number)
+        ]
+        packets.sort(key=lambda packet: Stamp(packet.time, packet.ring))
+        return packets
+
+    def finish(self, turn: Callable[[], None]) -> bool:
+        """Deliver what is left of the view; `turn` is called where its regular part ends.
+
+        Returns:
+            Whether anything could be delivered: else not all announcements are here, nor at
+            any of those who come along, and the view remains as if it had never been.
+        """
+        plan = self._plan
+        assert plan is not None, "a view ends without having been prepared"
+        for bundles in (plan.regular, plan.transitional):
+            self._hear_announcements(bundles)
+        if not self._delivery.complete:
+            turn()
+            return False
+        self._deliver(plan.regular)
+        waits = self._delivery.tell_positions(plan.boundary)
+        turn()
+        self._deliver(plan.transitional)
+        self._delivery.tell_transitional(waits)
+        self._delivery.groups.end()
+        return True
+
+    def _hear_announcements(self, bundles: list[Bundle]) -> None:
+        for bundle in bundles:
+            if bundle.kind == _STATE and not bundle.given:
+                bundle.given = True
+                self._delivery.hear(bundle)
+
+    def _deliver(self, bundles: list[Bundle]) -> None:
+        for bundle in bundles:
+            if not bundle.given:
+                bundle.given = True
+                self._delivery.release(bundle)
+
+
+def _may_drop(packet: DataPacket, kept: list[Bundle], *, regular: bool) -> bool:
+    """Whether what is not kept was not delivered, and is not below the boundary."""
+    dropped = [bundle for bundle in packet.bundles if bundle not in kept]
+    return not any(b.given or (regular and b.level >= _AGREED) for b in dropped)
+
+
+def _spans(stream: Stream) -> list[Range]:
+    """The numbers above the forgotten ones that a stream holds."""
+    spans: list[Range] = []
+    if stream.held > stream.forgotten:
+        spans.append((stream.forgotten + 1, stream.held))
+    return spans + ranges_of(number for number in stream.packets if number > stream.held)

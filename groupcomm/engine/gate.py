@@ -1,0 +1,319 @@
+"""The gate: what this daemon seals, and what it opens.
+
+Only daemons of the cluster get in, and with suite 1 only what they send now: a start of a daemon
+that is not known has to prove first that it is there (groupcomm/security/hello.py). Whether a start
+is over, and whether a packet is of the present view, is for others to say.
+"""
+
+from typing import Final, Protocol
+
+import attrs
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.start import Start
+from groupcomm.config.view import Incarnation, View
+from groupcomm.errors import BadDatagram
+from groupcomm.names import cluster_number, daemon_number
+from groupcomm.security.channels import CHANNEL_OF, Channel
+from groupcomm.security.hello import Introductions, Reply
+from groupcomm.security.identity import Roll
+from groupcomm.security.keys import KeyRing
+from groupcomm.security.layout import HEAD_BYTES, SEAL_BYTES, Opened
+from groupcomm.security.opening import Opener
+from groupcomm.security.plain import PlainOpener, PlainSealer
+from groupcomm.security.sealing import Sealer
+from groupcomm.wire.hello import HELLO_BYTES, Hello, decode_hello_untrusted
+
+STALE: Final = frozenset(("replay", "own", "unproven", "hello", "epoch", "busy", "unlisted"))
+"""Reasons for which also what a daemon of the cluster has sealed is dropped."""
+
+ERASE_S: Final = 1.0
+"""Between two looks for keys that are to be erased."""
+
+_HELLO_BYTES: Final = HEAD_BYTES + HELLO_BYTES + SEAL_BYTES
+
+
+Outgoing = tuple[str | None, bytes]
+
+
+class Gate(Protocol):
+    """Sealing and opening for one start of one daemon, whatever the suite.
+
+    Attributes:
+        now: seconds, of the present step.
+        lacks: the name of a daemon, and the key that it seals with, as it has proved, and that is
+            not here; None if there is no such.
+        hellos, met: what `greet` has to add and to return, if anything.
+    """
+
+    now: float
+    hellos: list[Outgoing]
+    met: bool
+    lacks: tuple[str, int] | None
+
+    @property
+    def lacked(self) -> int | None:
+        """Id of a key that is not here and that a datagram has named; anybody can name one."""
+
+    def use(self, keys: KeyRing) -> None:
+        """Seal and open with these keys from now on."""
+
+    def begin(self, now: float) -> None:
+        """A step begins, at this time."""
+
+    def seal(self, destination: str | None, packet: bytes) -> bytes:
+        """A datagram for a daemon, by its name, or for all that hear it."""
+
+    def open_untrusted(self, datagram: bytes) -> Opened | None:
+        """Open a datagram; None if it was a hello. Raises BadDatagram, whatever the bytes."""
+
+    def greet(self, out: list[Outgoing]) -> bool:
+        """Add the hellos of this step; whether another daemon and this one have met in it."""
+
+    def forget(self, sender: int, incarnation: Incarnation) -> None:
+        """A start of a daemon is over; its datagrams may still come."""
+
+    def begin_view(self, view: View) -> None:
+        """A view is installed."""
+
+    @property
+    def roll(self) -> Roll | None:
+        """Whose identities count; None where daemons have none."""
+
+    def use_roll(self, roll: Roll) -> None:
+        """Others' identities count from now on."""
+
+    @property
+    def awaited(self) -> list[str]:
+        """Daemons of the view that cannot open yet what is to be sealed next; sorted."""
+
+
+class _Numbers:
+    """The numbers of daemons, by their names."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._numbers = {name: daemon_number(name) for name in names}
+
+    def of(self, name: str) -> int:
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = daemon_number(name)
+        return number
+
+
+class _Nameless:
+    """What there is of identities where daemons have none."""
+
+    __slots__ = ()
+
+    def begin_view(self, view: View) -> None:
+        """Nothing depends on views."""
+
+    @property
+    def roll(self) -> Roll | None:
+        """There are no identities."""
+        return None
+
+    def use_roll(self, roll: Roll) -> None:
+        """There are no identities."""
+
+    @property
+    def awaited(self) -> list[str]:
+        """None."""
+        return []
+
+
+class PlainGate(_Nameless):
+    """Suite 0: whoever can send gets in; nobody says hello."""
+
+    __slots__ = ("_numbers", "_sealer", "forget", "hellos", "lacks", "met", "now", "open_untrusted")
+
+    def __init__(self, config: CoreConfig, start: Start) -> None:
+        own, cluster = start.daemon, cluster_number(config.cluster)
+        self._sealer = PlainSealer(cluster, own.number, own.incarnation, config.starts.datagram)
+        opener = PlainOpener(cluster, (own.number, own.incarnation))
+        self.open_untrusted = opener.open_untrusted
+        self.forget = opener.forget
+        self._numbers = _Numbers(config.daemons)
+        self.now = 0.0
+        self.hellos: list[Outgoing] = []
+        self.met = False
+        self.lacks: tuple[str, int] | None = None
+
+    @property
+    def lacked(self) -> int | None:
+        """There are no keys."""
+        return None
+
+    def use(self, keys: KeyRing) -> None:
+        """There are no keys."""
+
+    def begin(self, now: float) -> None:
+        """Nothing depends on time."""
+
+    def greet(self, out: list[Outgoing]) -> bool:
+        """Do nothing: there are no hellos."""
+        return False
+
+    def seal(self, destination: str | None, packet: bytes) -> bytes:
+        """A datagram for a daemon, by its name, or for all that hear it."""
+        receiver = None if destination is None else self._numbers.of(destination)
+        return self._sealer.seal(packet, receiver)
+
+
+class SealedGate(_Nameless):
+    """Suite 1: only daemons with a key get in, and only with what they send now."""
+
+    __slots__ = (
+        "_erase_at",
+        "_hello_bytes",
+        "_introductions",
+        "_names",
+        "_numbers",
+        "_opener",
+        "_own",
+        "_sealer",
+        "hellos",
+        "lacks",
+        "met",
+        "now",
+    )
+
+    def __init__(self, config: CoreConfig, start: Start, keys: KeyRing | None, now: float) -> None:
+        own, cluster = start.daemon, cluster_number(config.cluster)
+        self._own = own.incarnation
+        self._hello_bytes = _HELLO_BYTES
+        self._sealer = self._make_sealer(config, start, keys, cluster, now)
+        self._opener = self._make_opener(config, start, keys, cluster)
+        self._numbers = _Numbers(config.daemons)
+        self._names = {daemon_number(name): name for name in (*config.daemons, start.name)}
+        self._introductions = Introductions(own.incarnation, self._names, now)
+        self.now = now
+        self._erase_at = now
+        self.hellos: list[Outgoing] = []
+        self.met = False
+        self.lacks: tuple[str, int] | None = None
+
+    def _make_sealer(
+        self, config: CoreConfig, start: Start, keys: KeyRing | None, cluster: int, now: float
+    ) -> Sealer:
+        own = start.daemon
+        return Sealer(
+            keys,
+            cluster,
+            own.number,
+            own.incarnation,
+            counter=config.starts.datagram,
+            rekeying=config.rekeying,
+            now=now,
+        )
+
+    def _make_opener(
+        self, config: CoreConfig, start: Start, keys: KeyRing | None, cluster: int
+    ) -> Opener:
+        me = start.daemon.number, start.daemon.incarnation
+        return Opener(keys, cluster, me, rekeying=config.rekeying)
+
+    @property
+    def lacked(self) -> int | None:
+        """Id of a key that is not here and that a datagram has named; anybody can name one."""
+        return self._opener.lacked
+
+    def forget(self, sender: int, incarnation: Incarnation) -> None:
+        """A start of a daemon is over; its datagrams may still come."""
+        self._opener.forget(sender, incarnation)
+
+    def use(self, keys: KeyRing) -> None:
+        """Seal and open with these keys from now on."""
+        if self.lacks is not None and self.lacks[1] in keys.keys:
+            self.lacks = None
+        self._opener.use(keys)
+        self._sealer.use(keys)
+
+    def begin(self, now: float) -> None:
+        """A step begins: epochs may be over."""
+        self.now = self._opener.now = now
+        if now >= self._sealer.due:
+            self._sealer.tick(now)
+        if now >= self._erase_at:
+            self._erase_at = now + ERASE_S
+            self._sealer.tick(now)
+            self._opener.tick()
+
+    def greet(self, out: list[Outgoing]) -> bool:
+        """Add the hellos of this step; whether another daemon and this one have met in it.
+
+        A challenge alone is no meeting: who replays what is old brings it about.
+        """
+        out += self.hellos
+        self.hellos.clear()
+        met, self.met = self.met, False
+        return met
+
+    def seal(self, destination: str | None, packet: bytes) -> bytes:
+        """A datagram for a daemon, by its name, or for all that hear it."""
+        receiver = None if destination is None else self._numbers.of(destination)
+        return self._sealer.seal(packet, CHANNEL_OF[packet[0]], receiver)
+
+    def open_untrusted(self, datagram: bytes) -> Opened | None:
+        """Open a datagram; None if it was a hello.
+
+        Raises:
+            BadDatagram: with a reason of Opener.open_untrusted, or channel, unproven, unlisted,
+                hello. No other exception, whatever the bytes.
+        """
+        opened = self._opener.open_untrusted(datagram)
+        packet = opened.packet
+        if not packet or CHANNEL_OF.get(packet[0]) != opened.channel:
+            raise BadDatagram("channel", f"a packet that has no place on channel {opened.channel}")
+        if opened.channel == Channel.HELLO:
+            self._on_hello(opened)
+            return None
+        if not opened.proven:
+            self._on_stranger(opened, len(datagram) - self._hello_bytes)
+            raise BadDatagram("unproven", "its sender has not proved that it sends now")
+        return opened
+
+    def _on_stranger(self, opened: Opened, room: int) -> None:
+        sender = opened.sender, opened.incarnation
+        hello = self._introductions.on_stranger(sender, room, self.now)
+        if hello is not None:
+            self._say(sender, self._told(hello), opened.key_id)
+
+    def _on_hello(self, opened: Opened) -> None:
+        reply = self._answer(opened, decode_hello_untrusted(opened.packet))
+        if reply.say is not None:
+            sender = opened.sender, opened.incarnation
+            self._say(sender, self._told(reply.say), opened.key_id)
+        self.met |= reply.trust or reply.say is not None
+
+    def _answer(self, opened: Opened, hello: Hello) -> Reply:
+        """What comes of a hello; if it is a proof its sender is trusted from now on."""
+        sender = opened.sender, opened.incarnation
+        reply = self._introductions.on_hello(sender, hello, proven=opened.proven, now=self.now)
+        if not self._opener.has(hello.seals):
+            self.lacks = self._names[opened.sender], hello.seals
+        if reply.trust:
+            ring, hop, control = hello.counters
+            floors = {
+                Channel.RING: ring,
+                Channel.LINK: hop,
+                Channel.CONTROL: control,
+                Channel.HELLO: opened.counter,
+            }
+            self._introductions.forgot |= self._opener.trust(*sender, floors)
+        return reply
+
+    def _told(self, hello: Hello) -> Hello:
+        """With what every hello tells of this daemon."""
+        of = self._sealer.counter
+        counters = (of(Channel.RING), of(Channel.LINK), of(Channel.CONTROL))
+        return attrs.evolve(hello, counters=counters, seals=self._sealer.key_id)
+
+    def _say(self, receiver: tuple[int, Incarnation], hello: Hello, key_id: int) -> None:
+        """To the configured address of a daemon, wherever what it answers has come from."""
+        number, _ = receiver
+        datagram = self._sealer.seal_hello(hello.encode(), number, key_id)
+        self.hellos.append((self._names[number], datagram))

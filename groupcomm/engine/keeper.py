@@ -1,0 +1,283 @@
+"""The keeper of the keys: takes what is agreed about them to the gate, and what is wished to all.
+
+Pure. groupcomm/security/rotation.py decides about keys; who is evicted is decided by whoever says
+so first, for good. docs/security.md tells what an operator does.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.start import Start
+from groupcomm.engine.counters import Counters
+from groupcomm.engine.desk import Desk
+from groupcomm.engine.gate import Gate
+from groupcomm.errors import BadDatagram, LocalProtocolError
+from groupcomm.security.identity import Roll, print_of
+from groupcomm.security.keys import KeyRing
+from groupcomm.security.rotation import Rotation
+from groupcomm.wire.bundle import Bundle, body_payload, keys_bundle
+from groupcomm.wire.keys import KeyReport, decode_key_report_untrusted
+
+_NO_KEYS: Final = "this daemon has no key_file: its datagrams are not sealed; set key_file"
+_NO_IDENTITY: Final = (
+    "this daemon has no identity; only daemons that have can evict one: set identity and identities"
+)
+
+
+class Core(Protocol):
+    """What it needs of the daemon's core."""
+
+    config: CoreConfig
+    start: Start
+    counters: Counters
+    desk: Desk
+
+    def wake(self) -> None:
+        """Have the next step look at the backlog, and soon."""
+
+
+class Keeper:
+    """Of one start of one daemon.
+
+    Args:
+        core: around it.
+        gate: seals and opens with the keys.
+        keys: that it starts with; None without a key file, then nothing is ever said.
+
+    Attributes:
+        unstored: a file does not hold what was agreed: see `to_store`.
+    """
+
+    def __init__(self, core: Core, gate: Gate, keys: KeyRing | None) -> None:
+        self._core = core
+        self._rotation = Rotation(keys, core.start.name) if keys is not None else None
+        self._gate = gate
+        self._members: Sequence[str] = ()
+        self._sealed_since = 0.0  # with the present key
+        self._roll_stored = True
+        self.unstored = False
+        self._note_evicted()
+
+    # ---- what the order tells ----
+
+    def begin(self, members: Sequence[str]) -> None:
+        """A view begins, and its groups are known; `members` are its daemons, by index."""
+        self._members = members
+        if self._rotation is not None:
+            self._say(self._rotation.begin(members))
+
+    def hear(self, daemon: int, bundle: Bundle) -> None:
+        """A report has its turn in the agreed order."""
+        rotation = self._rotation
+        if rotation is None or daemon >= len(self._members):
+            return
+        try:
+            report = decode_key_report_untrusted(bytes(body_payload(bundle.body)))
+        except BadDatagram:
+            self._core.counters.violations["keys"] += 1
+            return
+        before = rotation.keys
+        self._say(rotation.on_report(self._members[daemon], report))
+        if rotation.keys is not before:
+            self._take(before)
+        if report.evicted and self._gate.roll is not None:
+            self._use(self._gate.roll.without(report.evicted))
+
+    def _use(self, roll: Roll) -> None:
+        if roll is not self._gate.roll:
+            self._gate.use_roll(roll)
+            self._roll_stored, self.unstored = False, True
+            self._note_evicted()
+
+    def _note_evicted(self) -> None:
+        if self._rotation is not None and self._gate.roll is not None:
+            self._rotation.evicted = tuple(map(print_of, self._gate.roll.evicted))
+
+    def _take(self, before: KeyRing) -> None:
+        assert self._rotation is not None
+        keys = self._rotation.keys
+        self._gate.use(keys)
+        self.unstored |= not self._rotation.stored
+        if keys.active != before.active:
+            self._sealed_since = self._gate.now
+
+    def _say(self, report: KeyReport | None) -> None:
+        if report is not None:
+            self._core.desk.backlog.append(keys_bundle(report.encode()))
+            self._core.wake()
+
+    # ---- what the operator wishes ----
+
+    def load(self, keys: KeyRing, roll: Roll | None = None) -> None:
+        """The files have changed: take over all of them, or nothing.
+
+        Args:
+            keys: of the key file.
+            roll: of the identities' file; None without one.
+
+        Raises:
+            LocalProtocolError: one of them cannot be.
+        """
+        rotation = self._present
+        merged = None if roll is None else self._merged(roll)
+        rotation.load(keys)  # the last thing that may fail
+        self._gate.use(rotation.keys)
+        if merged is not None:
+            self._gate.use_roll(merged)
+            self._note_evicted()
+        self._say(rotation.report())
+
+    def promote(self, number: int) -> None:
+        """All shall seal with a key. Raises LocalProtocolError if not all can."""
+        self._say(self._present.promote(number))
+
+    def retire(self, number: int, *, without_missing: bool) -> None:
+        """All shall erase a key.
+
+        Args:
+            number: of the key.
+            without_missing: also if configured daemons are not in the view; they need the newer
+                key before they can come back.
+
+        Raises:
+            LocalProtocolError: it is in use, or was a moment ago, or a daemon is missing.
+        """
+        rotation = self._present
+        missing = sorted(set(self._core.config.daemons) - set(self._members))
+        if missing and not without_missing:
+            raise LocalProtocolError(
+                f"{', '.join(missing)} would be locked out if the newer key is not in the file"
+                " there: start them first, or add --without-missing"
+            )
+        wait_s = self._sealed_since + 2 * self._core.config.rekeying.lifetime_s - self._gate.now
+        if self._sealed_since and wait_s > 0:
+            raise LocalProtocolError(
+                f"datagrams sealed with key {number} may still be on their way: wait {wait_s:.0f} s"
+            )
+        self._say(rotation.retire(number))
+
+    def evict(self, name: str) -> None:
+        """No daemon shall trust the identity of this one any more.
+
+        Raises:
+            LocalProtocolError: there are no identities, or nobody has that one.
+        """
+        rotation, roll = self._present, self._gate.roll
+        if roll is None:
+            raise LocalProtocolError(_NO_IDENTITY)
+        if name == self._core.start.name:
+            raise LocalProtocolError(f"{name} is this daemon: evict it from another host")
+        if not roll.counts(name):
+            raise LocalProtocolError(
+                f"{name} is evicted already"
+                if name in roll.daemons
+                else f"{name} has no identity; known are {', '.join(sorted(roll.daemons))}"
+            )
+        rotation.evicted += (print_of(roll.daemons[name]),)
+        self._say(rotation.report())
+
+    def _merged(self, roll: Roll) -> Roll:
+        """What a file holds, and who was evicted meanwhile: that stays.
+
+        Raises:
+            LocalProtocolError: there are no identities here, or it has another one for this daemon.
+        """
+        old, me = self._gate.roll, self._core.start.name
+        if old is None:
+            raise LocalProtocolError(_NO_IDENTITY)
+        if roll.daemons.get(me) != old.daemons[me]:
+            raise LocalProtocolError(
+                f"identities: they do not list {me}, this daemon, with its public key any more"
+            )
+        return Roll(roll.daemons, {**roll.evicted, **old.evicted})
+
+    @property
+    def _present(self) -> Rotation:
+        if self._rotation is None:
+            raise LocalProtocolError(_NO_KEYS)
+        return self._rotation
+
+    # ---- the key file ----
+
+    @property
+    def keys(self) -> KeyRing | None:
+        """That the daemon has now; None without a key file."""
+        return None if self._rotation is None else self._rotation.keys
+
+    @property
+    def lacks(self) -> tuple[str, int] | None:
+        """The name of a daemon and the key that it seals with, as it has proved: it is not here."""
+        return self._gate.lacks
+
+    @property
+    def lacked(self) -> int | None:
+        """A key that is not here, and that some datagram has named; anybody can name one."""
+        return self._gate.lacked
+
+    def to_store(self) -> tuple[KeyRing | None, Roll | None]:
+        """Return what the key file and the identities' file are to hold; None if they do."""
+        rotation = self._rotation
+        keys = None if rotation is None or rotation.stored else rotation.keys
+        return keys, None if self._roll_stored else self._gate.roll
+
+    def stored(self, keys: KeyRing) -> None:
+        """The key file holds these."""
+        if self._rotation is not None and keys is self._rotation.keys:
+            self._rotation.stored = True
+        self.unstored = self.to_store() != (None, None)
+
+    # ---- identities ----
+
+    @property
+    def is_evicted(self) -> bool:
+        """Return whether the others trust this daemon no more, and the file here says so."""
+        roll = self._gate.roll
+        return roll is not None and self._roll_stored and not roll.counts(self._core.start.name)
+
+    @property
+    def roll(self) -> Roll | None:
+        """Whose identities count; None where daemons have none."""
+        return self._gate.roll
+
+    def stored_roll(self, roll: Roll) -> None:
+        """The identities' file tells of these."""
+        if roll is self._gate.roll:
+            self._roll_stored = True
+        self.unstored = self.to_store() != (None, None)
+
+    # ---- what is told ----
+
+    def told(self) -> dict[str, Any]:
+        """The keys here and at all members, without secrets."""
+        rotation = self._present
+        members = rotation.reports or dict.fromkeys(self._members)
+        here = rotation.here()
+        return {
+            "active": here.active,
+            "keys": {str(number): found.hex() for number, found in here.prints},
+            "members": {name: _told(report) for name, report in members.items()},
+            "missing": sorted(set(self._core.config.daemons) - set(self._members)),
+            "identities": self._told_identities(),
+        }
+
+    def _told_identities(self) -> dict[str, Any] | None:
+        roll = self._gate.roll
+        if roll is None:
+            return None
+        evicted = {print_of(public).hex(): name for public, name in roll.evicted.items()}
+        known = {name: print_of(public).hex() for name, public in roll.daemons.items()}
+        return {
+            "daemons": {name: found for name, found in known.items() if found not in evicted},
+            "evicted": evicted,
+            "await": self._gate.awaited,
+        }
+
+
+def _told(report: KeyReport | None) -> dict[str, Any] | None:
+    if report is None:
+        return None
+    return {
+        "active": report.active,
+        "keys": {str(number): found.hex() for number, found in report.prints},
+    }

@@ -1,0 +1,67 @@
+"""Withheld: packets that stay in the own ring, until their headers may go to other rings.
+
+Pure. A header goes out once every daemon of the ring holds the packet and all before it, so that
+whoever acts on the header may rely on the packet (docs/pruning.md).
+"""
+
+from heapq import heappop, heappush
+
+from groupcomm.stream.stream import Stream
+from groupcomm.wire.data import DataPacket
+from groupcomm.wire.headers import EACH_BYTES, FRAME_BYTES, encode_headers
+
+
+class Withheld:
+    """The packets of the own stream whose headers are to go out.
+
+    Attributes:
+        everywhere: all daemons of the ring hold the stream up to this number.
+    """
+
+    __slots__ = ("_key", "_numbers", "_room", "_stream", "everywhere")
+
+    def __init__(self, key: bytes, stream: Stream, packet_limit: int) -> None:
+        """Begin; a packet of headers is not longer than `packet_limit`, if one of them fits."""
+        self._key = key
+        self._stream = stream
+        self._room = packet_limit - FRAME_BYTES
+        self._numbers: list[int] = []  # a heap
+        self.everywhere = stream.held
+
+    def add(self, packet: DataPacket) -> None:
+        """Note a packet of the own ring that stays."""
+        heappush(self._numbers, packet.number)
+
+    def take(self, everywhere: int) -> list[tuple[int, bytes]]:
+        """What may go out now that all daemons of the ring hold the stream up to `everywhere`.
+
+        Returns:
+            Packets of headers, each with the number of the first.
+        """
+        self.everywhere = everywhere
+        numbers, packets = self._numbers, self._stream.packets
+        out: list[tuple[int, bytes]] = []
+        headers: list[bytes] = []
+        first = size = 0
+        while numbers and numbers[0] <= everywhere:
+            number = heappop(numbers)
+            packet = packets.get(number)
+            if packet is None:
+                continue  # forgotten: another daemon of the ring has sent its header
+            header = packet.header()
+            if headers and size + len(header) + EACH_BYTES > self._room:
+                out.append((first, encode_headers(self._key, headers)))
+                headers = []
+            if not headers:
+                first, size = number, 0
+            headers.append(header)
+            size += len(header) + EACH_BYTES
+        if headers:
+            out.append((first, encode_headers(self._key, headers)))
+        return out
+
+    def form_outside(self, packet: DataPacket) -> bytes | None:
+        """What another ring gets of a packet that it asks for; None if it is too early."""
+        if not packet.stays:
+            return packet.raw
+        return packet.header() if packet.number <= self.everywhere else None

@@ -1,0 +1,134 @@
+"""Hearing: which control messages of other daemons are taken, and how they come on.
+
+Pure. ``now`` is in seconds. A message comes from its origin itself, or from somebody who has passed
+it on. Whoever passes on is believed only about daemons that are not heard here themselves, and
+nothing that is said so stands against what a daemon says itself: one that is broken could else
+speak in the name of all.
+"""
+
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+from groupcomm.config.view import Incarnation
+from groupcomm.errors import ProtocolViolation, RemoteProtocolError
+from groupcomm.membership.flood import Flood
+from groupcomm.membership.neighbours import Neighbours
+from groupcomm.membership.peers import Peer
+from groupcomm.membership.trust import Trust
+from groupcomm.security.replay import WINDOW
+from groupcomm.wire.control import ControlPacket
+from groupcomm.wire.membership import ControlKind, ControlMessage, decode_message_untrusted
+
+MOST_AHEAD: Final = 2**32
+"""Messages of one daemon between two that come: years of them."""
+
+MOST_BEHIND: Final = 2 * WINDOW
+"""Messages by which one that comes late can be behind others."""
+
+MOST_AT_ONCE: Final = 2 * MOST_BEHIND
+MOST_PER_S: Final = 10**6
+"""Nobody says more, so after a jump what follows is told from what is late."""
+
+_DIRECT: Final = frozenset((ControlKind.BEACON, ControlKind.OUTDATED))
+"""Nobody passes these on."""
+
+Take = Callable[[Peer, ControlMessage, int, bool, float], None]
+"""Takes (whose, the message, its sequence, whether it came from there itself, now)."""
+
+
+class Hearing:
+    """Of one daemon.
+
+    Args:
+        flood: puts messages together, and passes them on.
+        neighbours: who is there.
+        trust: who is left out.
+        take: a message that counts.
+
+    Attributes:
+        since: when this daemon began to look for a view.
+    """
+
+    __slots__ = ("_flood", "_neighbours", "_news", "_peers", "_take", "_trust", "since")
+
+    def __init__(self, flood: Flood, neighbours: Neighbours, trust: Trust, take: Take) -> None:
+        self._flood = flood
+        self._neighbours = neighbours
+        self._peers = neighbours.peers
+        self._trust = trust
+        self._take = take
+        self._news = False
+        self.since = -inf
+
+    def take_news(self) -> bool:
+        """Whether somebody was heard for the first time since then; it is told once."""
+        news, self._news = self._news, False
+        return news
+
+    def on_datagram(self, number: int, incarnation: Incarnation, now: float) -> bool:
+        """A daemon's own datagram has come; False if it is of a start that is over, or left out."""
+        peer = self._peers.get(number)
+        if peer is None or peer.strange or peer.incarnation is not incarnation:
+            if not self._trust.hears(number, incarnation, now):
+                return False
+            peer = self._neighbours.meet(number, incarnation, now)
+            if peer is None:
+                return False
+        if peer.heard_at < self.since:
+            self._news = True
+        peer.heard_at = now
+        return True
+
+    def on_control(self, packet: ControlPacket, sender: int, now: float) -> None:
+        """Take a control packet that came from `sender`.
+
+        Raises:
+            BadDatagram, ProtocolViolation: its sender is broken.
+            RemoteProtocolError: its origin is, or who has passed it on.
+        """
+        if packet.origin == sender:
+            self._on_own(packet, now)
+            return
+        try:
+            self._on_passed_on(packet, sender, now)
+        except RemoteProtocolError as error:
+            raise RemoteProtocolError(f"passed on: {error}") from None
+
+    def _on_own(self, packet: ControlPacket, now: float) -> None:
+        peer = self._neighbours.peers.get(packet.origin)
+        if peer is None or peer.incarnation != packet.incarnation:
+            raise ProtocolViolation("origin", "a message in the name of another start")
+        highest = peer.seen.highest
+        if packet.sequence < highest - MOST_BEHIND:
+            raise ProtocolViolation("sequence", f"{packet.sequence}, after {highest}")
+        if self._flood.is_new(peer.seen, packet, own=True):
+            self._on_news(peer, packet, packet.origin, now)
+
+    def _on_passed_on(self, packet: ControlPacket, sender: int, now: float) -> None:
+        if packet.kind in _DIRECT:
+            raise ProtocolViolation("origin", "a message that nobody passes on")
+        peer = self._neighbours.hear_of(packet.origin, packet.incarnation, now)
+        if peer is not None and self._flood.is_new(peer.passed_on, packet, own=False):
+            self._on_news(peer, packet, sender, now)
+
+    def _on_news(self, peer: Peer, packet: ControlPacket, sender: int, now: float) -> None:
+        own = sender == packet.origin
+        window, since = (peer.seen, peer.said_at) if own else (peer.passed_on, peer.told_of_at)
+        most = min(MOST_AHEAD, MOST_AT_ONCE + MOST_PER_S * (now - since))
+        if packet.sequence > window.highest + most:
+            raise ProtocolViolation("sequence", f"{packet.sequence}, after {window.highest}")
+        if packet.kind not in _DIRECT:
+            self._flood.pass_on(packet, self._neighbours.lacking(peer, sender, packet.kind, now))
+        if not own:
+            peer.mentioned_at = now
+        body = self._flood.assemble(packet, window, own=own)
+        if body is not None:
+            if own:
+                peer.said_at = now
+            else:
+                peer.told_of_at = now
+                peer.is_told_of(packet.sequence, now)
+            message = decode_message_untrusted(packet.kind, body)
+            if self._neighbours.comparison.admits(peer, message, now):
+                self._take(peer, message, packet.sequence, own, now)

@@ -1,0 +1,312 @@
+"""Neighbours: which daemons are there, in which start, and who hears whom lately.
+
+Pure. ``now`` is in seconds. Of each name only the latest start counts. A start with fewer restarts
+than are known is told so, unless the known one still answers: then it is a clone, and ignored.
+"""
+
+from collections.abc import Callable
+from math import inf
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.start import Start
+from groupcomm.config.view import Incarnation, View
+from groupcomm.membership.comparison import Comparison
+from groupcomm.membership.flood import Flood
+from groupcomm.membership.peers import HEARSAY_S, Peer
+from groupcomm.membership.reservation import SLOW_S, Reservation
+from groupcomm.names import daemon_number
+from groupcomm.wire.membership import Beacon, ControlKind, Join, Outdated
+
+ANSWER_INTERVAL_S = 0.02
+"""A daemon that does not know that it is heard is told so at most this often."""
+
+FIRST_PATIENCE_S = 0.3
+LONGEST_PATIENCE_S = 30.0
+"""A daemon that is heard but does not come along starts no further view for so long."""
+
+FELLOW_WRITES = 3
+"""A daemon outside the view waits while the disk of a member could write so often: what is under
+way, what is needed, and some more."""
+
+FELLOW_WAIT_S = 3.0
+"""A disk that would have to be waited for longer is not waited for at all."""
+
+HEARD_BEACONS = 3
+"""A daemon is heard if anything of its own came within so many beacon intervals."""
+
+UNHEARD = 100_000
+"""Connections to which a daemon may have given numbers that nobody else has heard of."""
+
+MAX_STRANGERS = 256
+"""Daemons that are not listed and of which anything is kept; a broken fellow could name any."""
+
+
+class Neighbours:
+    """All other daemons, as one daemon knows them.
+
+    Attributes:
+        peers: by daemon number.
+        listed: the names of all daemons that may be members, by number; without this daemon.
+        key: number and random id of this daemon.
+        comparison: of their settings with those of this daemon.
+        reservation: its view counters.
+        silence_due: when a watched daemon may have been silent for too long.
+    """
+
+    def __init__(
+        self,
+        config: CoreConfig,
+        start: Start,
+        flood: Flood,
+        reservation: Reservation,
+        restarted: Callable[[int, Incarnation | None, float], None],
+        used: Callable[[], int],
+    ) -> None:
+        """Begin.
+
+        Args:
+            config: the cluster's.
+            start: this one.
+            flood: sends.
+            reservation: its view counters.
+            restarted: is told of (number, the start that was heard and is over if any, seconds).
+            used: tells up to which number any may have been used, here or by others.
+        """
+        self._timing = config.timing
+        self._flood = flood
+        self.reservation = reservation
+        self._restarted = restarted
+        self._used = used
+        self.key = (start.daemon.number, start.incarnation.random_id)
+        self.peers: dict[int, Peer] = {}
+        self._met: dict[int, Incarnation] = {}  # the last start of each that was heard
+        self.listed = {daemon_number(n): n for n in config.daemons if n != start.name}
+        self.comparison = Comparison(config, start, flood, self.peers)
+        self.silence_due = inf
+        self._watched: list[tuple[Peer, float]] = []
+
+    # ---- who is there ----
+
+    def meet(self, number: int, incarnation: Incarnation, now: float) -> Peer | None:
+        """The peer of a start that is heard; None if a later start of it was, or too many are.
+
+        What was only heard of does not stand against it.
+        """
+        peer = self.peers.get(number)
+        if peer is None:
+            if not self._has_room_for(number):
+                return None
+            peer = self.peers[number] = Peer(number, self.listed.get(number), incarnation)
+        elif incarnation == peer.incarnation:
+            peer.is_there()
+            over = self._met.get(number, incarnation)
+            if over != incarnation:  # others have told of this start before it was heard
+                self._restarted(number, over, now)
+            peer.met, peer.strange = True, False
+        elif incarnation.restarts > peer.incarnation.restarts or not peer.met:
+            self._replace(peer, incarnation, now, met=True)
+        else:
+            self._tell_outdated(peer, incarnation, now)
+            return None
+        peer.incarnation = incarnation  # the same object: the next comparison is by identity
+        self._met[number] = incarnation
+        return peer
+
+    def _replace(self, peer: Peer, incarnation: Incarnation, now: float, *, met: bool) -> None:
+        peer.restart(incarnation, met=met)
+        over = self._met.get(peer.number) if met else None
+        self._restarted(peer.number, over if over != incarnation else None, now)
+
+    def hear_of(self, number: int, incarnation: Incarnation, now: float) -> Peer | None:
+        """The peer of a start of which others pass on what it says; None if that does not count.
+
+        It does not while the daemon is heard itself, and of those that nobody has met the one that
+        was heard of first counts as long as it is talked of.
+        """
+        peer = self.peers.get(number)
+        if peer is None:
+            if number == self.key[0] or not self._has_room_for(number):
+                return None
+            peer = Peer(number, self.listed.get(number), incarnation, met=False)
+            self.peers[number] = peer
+        elif peer.heard_at >= self.fresh_since(now):
+            return None
+        elif incarnation != peer.incarnation:
+            later = incarnation.restarts > peer.incarnation.restarts
+            forgotten = not peer.met and now - peer.mentioned_at > HEARSAY_S
+            if not later and not forgotten:
+                return None
+            self._replace(peer, incarnation, now, met=False)
+        elif now - peer.mentioned_at > HEARSAY_S:
+            peer.forget_told()
+        return peer
+
+    def _has_room_for(self, number: int) -> bool:
+        return number in self.listed or len(self.peers) < len(self.listed) + MAX_STRANGERS
+
+    def _tell_outdated(self, peer: Peer, incarnation: Incarnation, now: float) -> None:
+        answers = now - peer.heard_at < self._timing.token_timeout_s
+        if not answers and self._may_answer(peer, now):
+            counter = self._used() + UNHEARD
+            message = Outdated(incarnation.random_id, peer.incarnation.restarts, counter)
+            self._flood.send_to(peer.name or "", message)
+
+    def _may_answer(self, peer: Peer, now: float) -> bool:
+        if peer.number not in self.listed or now - peer.answered_at < ANSWER_INTERVAL_S:
+            return False
+        peer.answered_at = now
+        return True
+
+    # ---- who hears whom ----
+
+    def heard_since(self, since: float) -> tuple[tuple[int, int], ...]:
+        """Number and random id of those that this daemon heard itself since a time, sorted.
+
+        Without those that have left, or whose settings differ.
+        """
+        peers = [peer for peer in self.peers.values() if not (peer.left or peer.differs)]
+        return tuple(sorted(peer.key for peer in peers if peer.heard_at >= since))
+
+    def fresh_since(self, now: float) -> float:
+        """What came before this time no longer shows that somebody is heard."""
+        return now - HEARD_BEACONS * self._timing.beacon_interval_s - self._timing.longest_delay_s
+
+    def lacking(self, origin: Peer, sender: int, kind: int, now: float) -> list[int]:
+        """Who may not hear a message's origin directly, and so needs it passed on.
+
+        Not those whom this daemon does not hear itself: who is down would cost as many datagrams
+        as there are daemons for each message, and who is not is reached by others. Of views
+        daemons with other settings have nothing to tell each other, only of the settings.
+        """
+        since = self.fresh_since(now)
+        anybody = kind == ControlKind.SETTINGS
+        if origin.differs and not anybody:
+            return []
+        return [
+            number
+            for number, peer in self.peers.items()
+            if number in self.listed
+            and number not in (origin.number, sender)
+            and (anybody or not peer.differs)
+            and peer.heard_at >= since
+            and not peer.hears(origin.key, since)
+        ]
+
+    # ---- beacons ----
+
+    def beacon(self, view: View | None, now: float) -> Beacon:
+        """The beacon of this daemon in a view."""
+        counter, key = (view.id.counter, view.key) if view is not None else (0, bytes(16))
+        heard, disk = self.heard_since(self.fresh_since(now)), self.reservation
+        told = self.comparison.digests, disk.used, disk.mark, int(1e6 * disk.write_s)
+        return Beacon(counter, key, heard, *told)
+
+    def answer(self, peer: Peer, view: View | None, now: float) -> None:
+        """Tell a daemon that does not know it that it is heard."""
+        if self._may_answer(peer, now):
+            self._flood.send_to(peer.name or "", self.beacon(view, now))
+
+    # ---- disks ----
+
+    def may_meet(self, peer: Peer, said: Join | Beacon, view: View | None, now: float) -> bool:
+        """Return whether it is time to seek a view with a daemon outside the present one.
+
+        Both disks must allow it. Those of members of either view that are known to be slow have
+        some time to follow: nobody who has a view shall lose it because somebody else has started.
+
+        Args:
+            peer: the daemon outside.
+            said: by it, just now.
+            view: the present one.
+            now: seconds.
+        """
+        used = said.counter if isinstance(said, Join) else said.used
+        if view is None or not self.reservation.allows_view_with(used, said.mark, now):
+            return False
+        if isinstance(said, Join) and said.past is not None:
+            return True  # it has left its view already: there is nothing to spare
+        needed = max(used, self.reservation.used) + 1
+        theirs = None if peer.beacon is None else peer.beacon.view
+        since = self.fresh_since(now)
+        beacons = (p.beacon for p in self.peers.values() if p.beacon_at >= since)
+        members = [b for b in beacons if b is not None and b.view in (view.key, theirs)]
+        wait_s = max((_follows_in_s(beacon, needed) for beacon in members), default=0.0)
+        peer.kept_waiting_since = min(peer.kept_waiting_since, now) if wait_s else inf
+        return not wait_s or now >= peer.kept_waiting_since + wait_s
+
+    # ---- silence ----
+
+    def expected(self, view: View | None, since: float, *, paused: bool) -> set[int]:
+        """Who should answer: who was heard lately; all listed daemons before the first view.
+
+        A member that has died was silent for a token timeout, and costs no further time. Who has
+        heard nobody, or was paused, may be the one that is to blame: it waits for all members.
+        Daemons whose settings differ do not come along.
+
+        Args:
+            view: the last view, if there was one.
+            since: when this daemon began to gather.
+            paused: it could hear nobody until then.
+        """
+        others = {peer.number for peer in self.peers.values() if peer.differs}
+        if view is None:
+            return self.listed.keys() - others
+        since = self.fresh_since(since)
+        there = [peer for peer in self.peers.values() if not (peer.left or peer.differs)]
+        lately = {peer.number for peer in there if max(peer.heard_at, peer.join_at) >= since}
+        if lately and not paused:
+            return lately
+        return lately | {peer.number for peer in there if peer.number in view.numbers}
+
+    def watch(self, view: View, gathered_at: float, now: float) -> None:
+        """Watch those whose silence breaks the view: fellows of the ring, other ends of links.
+
+        The token does not tell while it rests: then only its holder is known to be alive. Others
+        that were heard since `gathered_at` and did not come along are to be ignored for a while.
+        """
+        for peer in self.peers.values():
+            if peer.number in view.numbers:
+                peer.patience_s = 0.0
+            elif peer.heard_at >= gathered_at:
+                longer_s = max(2 * peer.patience_s, FIRST_PATIENCE_S)
+                peer.patience_s = min(longer_s, LONGEST_PATIENCE_S)
+                peer.streak = 0
+                peer.ignored_until = now + peer.patience_s
+        timeout_s = self._timing.token_timeout_s
+        numbers = [daemon.number for daemon in view.daemons]
+        me = numbers.index(self.key[0])
+        limits = dict.fromkeys(view.rings[view.ring_of[me]], timeout_s)
+        for pair in view.links:
+            if me in pair:
+                limits[sum(pair) - me] = timeout_s + self._timing.longest_delay_s
+        limits.pop(me, None)
+        self._watched = [(self.peers[numbers[i]], limit_s) for i, limit_s in limits.items()]
+        for peer, _ in self._watched:
+            peer.heard_at = max(peer.heard_at, now)
+        self.silence_due = now
+
+    def silent(self, now: float) -> list[Peer]:
+        """Those that are watched and were silent for too long; they are not watched any more."""
+        silent = [peer for peer, limit_s in self._watched if peer.heard_at + limit_s <= now]
+        self._watched = [entry for entry in self._watched if entry[0] not in silent]
+        self._set_silence_due()
+        return silent
+
+    def watch_again(self, peer: Peer, now: float) -> None:
+        """The other end of a link that had been silent is heard again."""
+        peer.heard_at = now
+        self._watched.append((peer, self._timing.token_timeout_s + self._timing.longest_delay_s))
+        self._set_silence_due()
+
+    def _set_silence_due(self) -> None:
+        self.silence_due = min((p.heard_at + limit for p, limit in self._watched), default=inf)
+
+
+def _follows_in_s(beacon: Beacon, needed: int) -> float:
+    """Return how long to wait for a member that lacks a mark that is needed; 0 for not at all.
+
+    A disk that is quick has it before it can be asked for.
+    """
+    write_s = beacon.write_us / 1e6
+    lacks = beacon.mark < needed and write_s > SLOW_S
+    return FELLOW_WRITES * write_s if lacks and FELLOW_WRITES * write_s <= FELLOW_WAIT_S else 0.0

@@ -1,0 +1,212 @@
+"""Peers: what a daemon knows of each other daemon, whether it is in its view or not.
+
+Of each name only the latest start counts. A start with fewer restarts than are known is told so,
+unless the known one still answers: then it is a clone, and ignored.
+"""
+
+from math import inf
+from typing import Final
+
+from groupcomm.config.view import Incarnation
+from groupcomm.errors import ProtocolViolation
+from groupcomm.names import daemon_number
+from groupcomm.security.replay import ReplayWindow
+from groupcomm.wire.membership import Beacon, Commit, ControlMessage, Join, Settings
+
+HEARSAY_S: Final = 2.0
+"""What others tell of a daemon is forgotten when for so long nothing new was told. What it has said
+before it left comes within this time."""
+
+_NOTHING: Final = (0, -inf)
+
+Row = frozenset[tuple[int, int]]
+"""(number, random id) of daemons."""
+
+
+class Peer:
+    """One other daemon, in its latest start.
+
+    Attributes:
+        number: stands for its name.
+        name: as its joins say, or as it is listed; None if neither.
+        incarnation: which start this is.
+        heard_at: when its own datagrams came last; -inf if never.
+        left: it has left in order.
+        told_left, told_left_at: the sequence of the message by which others have said so, and when;
+            -1 if none has.
+        met: this very start was heard; else others have told of it.
+        strange: look closer when it is heard next: it was not met, or it is left out.
+        told_of_at: when others have last passed on a message of it; -inf if never.
+        mentioned_at: the same of parts of messages.
+        said_at: when a message of its own came last; -inf if none has.
+        sequences: the highest of its messages, by kind, and when that came; joins, commits,
+            beacons and links with lower ones are stale.
+        seen, passed_on: sequences of its messages that were taken, from itself and from others,
+            and passed on if they had to be.
+        join, join_at: its latest join and when it came.
+        told_at: when a join came that told of the present whom it hears.
+        commit: its latest commit.
+        beacon, beacon_at: its latest beacon and when it came.
+        streak: how many of its beacons, one after the other, have said that it hears this daemon.
+        digests, digests_at: of its shared settings, and when it told them last; None before that.
+        differs: settings of it are others that must be equal, so it forms no view with this daemon.
+        settings: what it has told of its settings; None if nothing.
+        answered_at: when it was last answered with a beacon, or told that it is outdated.
+        ignored_until: no view is begun because it is heard, before this time.
+        patience_s: for how long it is ignored when a view comes out without it once more.
+        kept_waiting_since: since when a view with it waits for disks of members; inf if none does.
+    """
+
+    __slots__ = (
+        "answered_at",
+        "beacon",
+        "beacon_at",
+        "commit",
+        "differs",
+        "digests",
+        "digests_at",
+        "heard_at",
+        "ignored_until",
+        "incarnation",
+        "join",
+        "join_at",
+        "kept_waiting_since",
+        "left",
+        "mentioned_at",
+        "met",
+        "name",
+        "number",
+        "passed_on",
+        "patience_s",
+        "said_at",
+        "seen",
+        "sequences",
+        "settings",
+        "strange",
+        "streak",
+        "told_at",
+        "told_left",
+        "told_left_at",
+        "told_of_at",
+    )
+
+    def __init__(
+        self, number: int, name: str | None, incarnation: Incarnation, *, met: bool = True
+    ) -> None:
+        self.number = number
+        self.name = name
+        self.patience_s = 0.0
+        self.ignored_until = -inf
+        self.restart(incarnation, met=met)
+
+    def restart(self, incarnation: Incarnation, *, met: bool = True) -> None:
+        """A new start of it was met, or heard of: all that is known is of the old one."""
+        self.incarnation = incarnation
+        self.met = met
+        self.strange = not met
+        self.told_of_at = self.mentioned_at = self.said_at = -inf
+        self.heard_at = -inf
+        self.left = False
+        self.told_left, self.told_left_at = -1, -inf
+        self.sequences: dict[tuple[type, bool], tuple[int, float]] = {}
+        self.seen = ReplayWindow()
+        self.passed_on = ReplayWindow()
+        self.join: Join | None = None
+        self.join_at = self.told_at = -inf
+        self.commit: Commit | None = None
+        self.beacon: Beacon | None = None
+        self.beacon_at = -inf
+        self.streak = 0
+        self.answered_at = -inf
+        self.digests: bytes | None = None
+        self.digests_at = -inf
+        self.differs = False
+        self.settings: Settings | None = None
+        self.kept_waiting_since = inf
+
+    @property
+    def label(self) -> str:
+        """What operators are told that it is called: its name, or its number before it has one."""
+        return self.name or f"daemon {self.number:x}"
+
+    def call(self, name: str) -> None:
+        """Note its name, as it says; raise ProtocolViolation if its number is of another one."""
+        if daemon_number(name) != self.number:
+            raise ProtocolViolation("name", f"daemon {self.number:x} calls itself {name!r}")
+        self.name = name
+
+    def leave(self, sequence: int, now: float, *, own: bool) -> None:
+        """It has left, as it says itself or as others pass on: then it may be heard again."""
+        self.left, self.told_left, self.told_left_at = True, -1 if own else sequence, now
+        self.strange |= not own
+        self.join = None
+
+    def is_there(self) -> None:
+        """It is heard, or heard of: that others have said that it has left was not so."""
+        if self.told_left >= 0:
+            self.left, self.told_left = False, -1
+
+    def is_told_of(self, sequence: int, now: float) -> None:
+        """Others have passed on a message of it that had not come before.
+
+        Who has left says nothing more, and what it said before is not that long on its way: then
+        who has told that it left has lied, whatever the sequence of that was.
+        """
+        if sequence > self.told_left or now > self.told_left_at + HEARSAY_S:
+            self.is_there()
+
+    def forget_told(self) -> None:
+        """What others have passed on counts for nothing any more."""
+        self.is_there()
+        self.passed_on = ReplayWindow()
+        self.sequences = {key: seq for key, seq in self.sequences.items() if key[1]}
+
+    def leave_out(self) -> None:
+        """It is not heard any more, until it is met anew; then it counts from anew as well."""
+        self.heard_at = self.join_at = self.said_at = -inf
+        self.join, self.strange = None, True
+        self.seen = ReplayWindow()
+        self.sequences = {key: seq for key, seq in self.sequences.items() if not key[1]}
+
+    def is_latest(self, message: ControlMessage, sequence: int, now: float, *, own: bool) -> bool:
+        """Whether no later message of its kind has come; if so it counts from now on.
+
+        What others pass on does not count against what it says itself, and after a while not
+        against what others pass on later, either: its sequence may be a lie.
+        """
+        kind = type(message)
+        latest, _ = self.sequences.get((kind, True), _NOTHING)
+        if not own:
+            told, told_at = self.sequences.get((kind, False), _NOTHING)
+            if now <= told_at + HEARSAY_S:
+                latest = max(latest, told)
+        if sequence <= latest:
+            return False
+        self.sequences[kind, own] = sequence, now
+        return True
+
+    def take_join(self, join: Join, now: float) -> bool:
+        """Note a join; whether it says anything new.
+
+        One that is repeated after its commit, for those that may not have it, is of the past: who
+        was heard then may not be any more, and needs what others say passed on.
+        """
+        known = self.join
+        self.join, self.join_at = join, now
+        news = known is None or (
+            (known.attempt, known.heard, known.mark) != (join.attempt, join.heard, join.mark)
+        )
+        if news or self.commit is None or self.commit.attempt != join.attempt:
+            self.told_at = now
+        return news
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """How it stands in the rows of those who hear it."""
+        return self.number, self.incarnation.random_id
+
+    def hears(self, key: tuple[int, int], since: float) -> bool:
+        """Whether its latest join or beacon says that it hears a daemon."""
+        if self.join is not None and self.told_at >= since and key in self.join.heard:
+            return True
+        return self.beacon is not None and self.beacon_at >= since and key in self.beacon.heard

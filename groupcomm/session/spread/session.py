@@ -1,0 +1,384 @@
+"""Session of a client of Spread: its messages to our frames, and our frames to its messages.
+
+Pure and without time. Towards the daemon's core this is a client of our own protocol, so nothing
+behind it knows of Spread. docs/spread-clients.md says what becomes of what, and why.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from groupcomm.clocks.stamp import ViewId
+from groupcomm.errors import BadDatagram
+from groupcomm.events import Cause, GroupView, MemberId, Refused
+from groupcomm.level import ServiceLevel
+from groupcomm.security.access import Verb
+from groupcomm.session.bundler import Bundler, names_bytes
+from groupcomm.session.daemon_frames import (
+    decode_abort_untrusted,
+    decode_closed_untrusted,
+    decode_delivery_untrusted,
+    decode_refused_untrusted,
+    decode_view_id_untrusted,
+    decode_view_untrusted,
+    decode_welcome_untrusted,
+)
+from groupcomm.session.frames import (
+    DAEMON_FRAME_BYTES,
+    Capability,
+    FrameKind,
+    FrameReader,
+    encode_bundle_head,
+    encode_bye,
+    encode_hello,
+)
+from groupcomm.session.origins_frame import decode_origins_untrusted
+from groupcomm.session.reassembly import Reassembly
+from groupcomm.session.spread import layout
+from groupcomm.session.spread.handshake import Handshake
+from groupcomm.session.spread.layout import (
+    HEAD_BYTES,
+    MAX_BODY_BYTES,
+    MAX_GROUPS,
+    NAME_BYTES,
+    SERVICES,
+    Head,
+    decode_head_untrusted,
+    decode_names,
+    encode_head,
+    encode_names,
+)
+from groupcomm.session.spread.names import decode_destination, decode_group, encode_name
+from groupcomm.session.spread.views import encode_own_leave, encode_regular, encode_transitional
+from groupcomm.wire.bundle import (
+    ASKED_SHIFT,
+    BIG_ENDIAN,
+    PART_SHIFT,
+    SELF_DISCARD,
+    Bundle,
+    BundleKind,
+    body_payload,
+    decode_body_untrusted,
+    encode_body,
+)
+from groupcomm.wire.messages import decode_messages_untrusted
+
+CARRIED: Final = (
+    ServiceLevel.UNRELIABLE,
+    ServiceLevel.FIFO,
+    ServiceLevel.AGREED,
+    ServiceLevel.AGREED,
+    ServiceLevel.AGREED,
+    ServiceLevel.SAFE,
+)
+"""By Spread's service, the level at which a message is sent: what its programs may rely on."""
+
+HELD_BYTES: Final = 16 * 1024 * 1024
+"""Of large messages of our own clients that have come in part; more, and the session ends."""
+
+_ASKED_MASK: Final = 0b11
+_MOST_PARTS: Final = 0xFF >> PART_SHIFT
+_MOST_HEADS: Final = 1024
+_DELIVER: Final = int(FrameKind.DELIVER)
+_FRAGMENT: Final = int(BundleKind.FRAGMENT)
+_ALL: Final = 2**62
+_ABOUT_VIEWS: Final = frozenset(
+    (FrameKind.VIEW, FrameKind.VIEWID, FrameKind.ORIGINS, FrameKind.TRANSITION)
+)
+_CONTROLS: Final = frozenset((layout.JOIN, layout.LEAVE, layout.KILL))
+
+
+class SpreadSession:
+    """The translation of one session.
+
+    Args:
+        handshake: DONE, of this client.
+        user: its name, which the client may have left to the daemon.
+
+    Attributes:
+        name: its private name, once it is admitted; empty before.
+        ended: the client has said goodbye, or the daemon has ended the session.
+        malformed: bundles of other clients that were dropped because they do not decode.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_bundler",
+        "_handshake",
+        "_head",
+        "_heads",
+        "_heard",
+        "_me",
+        "_number",
+        "_origins",
+        "_reader",
+        "_reassembly",
+        "_user",
+        "_view",
+        "_views",
+        "ended",
+        "malformed",
+        "name",
+    )
+
+    def __init__(self, handshake: Handshake, user: str) -> None:
+        self._handshake = handshake
+        self._user = user
+        self._bundler = Bundler()
+        self._reader = FrameReader(DAEMON_FRAME_BYTES)
+        self._reassembly = Reassembly(HELD_BYTES)
+        self._asked: set[str] = set()  # groups that it is in once all is answered
+        self._views: dict[str, GroupView] = {}  # of those that it is in
+        self._heard = bytearray()
+        self._head: Head | None = None  # of the message that has come in part
+        self._heads: dict[MemberId, int] = {}  # first parts of the last messages in parts
+        self._number = 0
+        self._me: MemberId | None = None
+        self._view: ViewId | None = None
+        self._origins: dict[str, int] = {}
+        self.name = b""
+        self.ended = False
+        self.malformed = 0
+
+    def hello(self) -> bytes:
+        """Return the frame with which it asks the daemon to be admitted."""
+        return encode_hello(self._user, Capability.REFUSALS | Capability.ORIGINS)
+
+    # ---- from the client ----
+
+    def receive_untrusted(self, data: bytes) -> bytes:
+        """Accept bytes of the client; return frames for the daemon.
+
+        Raises:
+            BadDatagram: the client breaks the protocol, and its session has to end. What it has
+                sent before counts. No other exception, whatever the bytes.
+        """
+        if self.ended:
+            return b""
+        if not self.name:
+            raise BadDatagram("early", "a request before the handshake is over")
+        heard = self._heard
+        heard += data
+        while not self.ended:
+            if self._head is None:
+                if len(heard) < HEAD_BYTES:
+                    break
+                self._head = self._accept_head(bytes(heard[:HEAD_BYTES]))
+                del heard[:HEAD_BYTES]
+            head = self._head
+            if len(heard) < head.rest:
+                break
+            self._head = None
+            rest = bytes(heard[: head.rest])
+            del heard[: head.rest]
+            self._on_request(head, rest)
+        return self._bundler.pop(_ALL)
+
+    def _accept_head(self, raw: bytes) -> Head:
+        head = decode_head_untrusted(raw)
+        kind = head.type & ~layout.SELF_DISCARD
+        if kind not in SERVICES and kind not in _CONTROLS:
+            raise BadDatagram("type", f"a message of type {head.type:#x}")
+        if head.name != self.name:
+            raise BadDatagram("sender", f"the name of another session, {head.name!r}")
+        if head.groups > MAX_GROUPS or head.rest > MAX_BODY_BYTES:
+            raise BadDatagram(
+                "long",
+                f"{head.groups} groups and {head.size} bytes of data; {MAX_GROUPS} groups and"
+                f" {MAX_BODY_BYTES} bytes of both are allowed",
+            )
+        return head
+
+    def _on_request(self, head: Head, rest: bytes) -> None:
+        kind = head.type & ~layout.SELF_DISCARD
+        names = decode_names(rest[: NAME_BYTES * head.groups])
+        if kind == layout.KILL:
+            self.ended = True
+            self._bundler.add_frame(encode_bye())
+        elif kind in _CONTROLS:
+            group = decode_group(names[0]) if names else None
+            if group is not None:
+                self._change(kind, group)
+        else:
+            found = [decode_destination(name) for name in names]
+            groups = tuple(name for name in found if name is not None)
+            if groups:
+                self._multicast(head, groups, rest[NAME_BYTES * head.groups :])
+
+    def _change(self, kind: int, group: str) -> None:
+        """Join or leave a group; what changes nothing is ignored, as Spread's daemon does."""
+        joins = kind == layout.JOIN
+        if joins == (group in self._asked):
+            return
+        self._asked ^= {group}
+        self._number += 1
+        bundle = BundleKind.JOIN if joins else BundleKind.LEAVE
+        body = encode_body(bundle, ServiceLevel.AGREED, 0, self._number, (group,), b"")
+        self._bundler.add_frame(encode_bundle_head(len(body), False) + body)
+
+    def _multicast(self, head: Head, groups: tuple[str, ...], data: bytes) -> None:
+        asked = SERVICES.index(head.type & ~layout.SELF_DISCARD)
+        level = CARRIED[asked]
+        flags = SELF_DISCARD if head.type & layout.SELF_DISCARD else 0
+        flags |= BIG_ENDIAN if head.big_endian else 0
+        flags |= asked << ASKED_SHIFT if asked != level else 0
+        parts = self._split(groups)
+        for number, part in enumerate(parts, 1):
+            self._number += 1
+            bits = flags | (number << PART_SHIFT if len(parts) > 1 else 0)
+            self._bundler.add_message(self._number, head.tag, data, part, level, bits, False)
+
+    def _split(self, groups: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """Return destinations in parts that leave half a bundle for data; most are one part."""
+        room = self._bundler.bundle_limit // 2
+        if names_bytes(groups) <= room:
+            return [groups]
+        parts: list[tuple[str, ...]] = []
+        for group in groups:
+            if parts and names_bytes((*parts[-1], group)) <= room:
+                parts[-1] = (*parts[-1], group)
+            else:
+                parts.append((group,))
+        if len(parts) > _MOST_PARTS:
+            raise BadDatagram("groups", f"{len(groups)} groups need {len(parts)} bundles")
+        return parts
+
+    # ---- from the daemon ----
+
+    def translate(self, data: bytes) -> bytes:
+        """Accept frames of the daemon; return bytes for the client.
+
+        Raises:
+            BadDatagram: the client cannot be told what is to be told now; its session has to end.
+        """
+        told: list[bytes] = []
+        for frame in self._reader.feed(data):
+            if frame[0] == _DELIVER:
+                self._deliver(frame, told)
+            else:
+                self._on_frame(frame, told)
+        return b"".join(told)
+
+    def _on_frame(self, frame: bytes, told: list[bytes]) -> None:
+        kind = frame[0]
+        if kind in _ABOUT_VIEWS:
+            self._on_view_frame(frame, told)
+        elif kind == FrameKind.ABORT:
+            self._reassembly.drop(*decode_abort_untrusted(frame))
+        elif kind == FrameKind.REFUSED:
+            self._refuse(decode_refused_untrusted(frame), told)
+        elif kind == FrameKind.WELCOME:
+            told.append(self._on_welcome(frame))
+        elif kind == FrameKind.CLOSED:
+            self.ended = True
+            if not self.name:
+                told.append(self._handshake.reject(decode_closed_untrusted(frame).code))
+
+    def _on_view_frame(self, frame: bytes, told: list[bytes]) -> None:
+        kind = frame[0]
+        if kind == FrameKind.VIEW:
+            self._show(decode_view_untrusted(frame, self._announced), told)
+        elif kind == FrameKind.VIEWID:
+            view = decode_view_id_untrusted(frame)
+            self._view, self._origins = view.id, {}
+        elif kind == FrameKind.ORIGINS:
+            self._origins = decode_origins_untrusted(frame)
+        elif self._handshake.wants_views:
+            told += map(encode_transitional, self._views.values())
+
+    def _on_welcome(self, frame: bytes) -> bytes:
+        connected = decode_welcome_untrusted(frame)
+        self._bundler.bundle_limit = connected.bundle_limit
+        self._me = connected.member
+        self.name = encode_name(connected.member.name)
+        return self._handshake.accept(self.name)
+
+    @property
+    def _announced(self) -> ViewId:
+        if self._view is None:
+            raise BadDatagram("view", "a position before any VIEWID")
+        return self._view
+
+    def _show(self, view: GroupView, told: list[bytes]) -> None:
+        """Tell the client of a view of one of its groups."""
+        assert self._me is not None, "a view comes before the WELCOME"
+        if view.cause is Cause.DISCONNECT:
+            for member in view.changed:
+                self._reassembly.drop(member, 0)
+                self._heads.pop(member, None)
+        stays = self._me in view.members
+        if stays:
+            self._views[view.group] = view
+        else:
+            self._views.pop(view.group, None)
+        if not self._handshake.wants_views:
+            return
+        if not stays:
+            told.append(encode_own_leave(view.group))
+        elif view.cause is Cause.NETWORK or view.changed:
+            told.append(encode_regular(view, self._origins))
+        # else another member has come or gone, whom this client may not see
+
+    def _refuse(self, refused: Refused, told: list[bytes]) -> None:
+        """Tell the client that it may not do what it has asked for: the head of that, rejected."""
+        joins = refused.verb == Verb.JOIN.word
+        if joins:
+            self._asked.discard(refused.group)
+        if refused.number == 0:
+            return  # its own leave follows
+        old = layout.CAUSED_BY_JOIN if joins else SERVICES[refused.level]
+        names = encode_names((encode_name(refused.group), self.name))
+        head = encode_head(Head(layout.REJECT, self.name, 2, 0, False, 0))
+        told += [head + old.to_bytes(4, "little") + names] * refused.count
+
+    def _deliver(self, frame: bytes, told: list[bytes]) -> None:
+        sender, _, body = decode_delivery_untrusted(frame)
+        bundle = decode_body_untrusted(body)
+        if self._is_again(sender, bundle):
+            return
+        try:
+            if bundle.kind == _FRAGMENT:
+                message = self._reassembly.add(sender, bundle, body_payload(body), None)
+                if message is not None:
+                    told.append(_regular(sender, bundle, [message.type], [message.data]))
+            else:
+                types, data = decode_messages_untrusted(body_payload(body), bundle.count)
+                told.append(_regular(sender, bundle, types, data))
+        except BadDatagram:  # its sender's fault: daemons do not look into what they forward
+            self.malformed += 1
+        if self._reassembly.held_bytes > HELD_BYTES:
+            raise BadDatagram("large", f"messages of more than {HELD_BYTES} bytes come in parts")
+
+    def _is_again(self, sender: MemberId, bundle: Bundle) -> bool:
+        """Return whether the client has had this message as another of its parts."""
+        part = bundle.flags >> PART_SHIFT
+        if not part:
+            return False
+        head = bundle.message - (part - 1)
+        if self._heads.get(sender) == head:
+            return True
+        if bundle.kind != _FRAGMENT or bundle.index == bundle.count - 1:
+            if len(self._heads) >= _MOST_HEADS:
+                self._heads.clear()
+            self._heads[sender] = head
+        return False
+
+
+def _told_as(bundle: Bundle) -> int:
+    """Return the bits of type with which a message reaches clients: those that its sender gave."""
+    asked = bundle.flags >> ASKED_SHIFT & _ASKED_MASK
+    bits = SERVICES[asked or bundle.level]
+    return bits | layout.SELF_DISCARD if bundle.flags & SELF_DISCARD else bits
+
+
+def _regular(
+    sender: MemberId, bundle: Bundle, types: Sequence[int], messages: Sequence[bytes]
+) -> bytes:
+    """Return the messages of a bundle as clients of Spread get them."""
+    name, groups = encode_name(sender.name), [*map(encode_name, bundle.groups)]
+    names, bits = encode_names(groups), _told_as(bundle)
+    big_endian = bool(bundle.flags & BIG_ENDIAN)
+    parts: list[bytes] = []
+    for tag, data in zip(types, messages, strict=True):
+        head = Head(bits, name, len(groups), tag, big_endian, len(data))
+        parts += (encode_head(head), names, data)
+    return b"".join(parts)

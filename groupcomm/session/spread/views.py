@@ -1,0 +1,111 @@
+"""Membership messages: how Spread's clients are told of our group views.
+
+::
+
+    regular      REG_MEMB and a cause; head names the group; members; data:
+                 group id 12 bytes, number of sets u32, offset of the client's set u32,
+                 sets: each a count u32 and names of 32 bytes
+    transitional TRANSITION; head names the group; data: the group id of the view that ends
+    own leave    CAUSED_BY_LEAVE; head names the group; nothing else
+
+The offset counts from the first set, in bytes. All numbers are little-endian, as in the head.
+"""
+
+import hashlib
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.events import Cause, GroupView, MemberId
+from groupcomm.names import split_private
+from groupcomm.session.spread.layout import (
+    CAUSED_BY_DISCONNECT,
+    CAUSED_BY_JOIN,
+    CAUSED_BY_LEAVE,
+    CAUSED_BY_NETWORK,
+    NAME_BYTES,
+    REG_MEMB,
+    TRANSITION,
+    Head,
+    encode_head,
+    encode_names,
+)
+from groupcomm.session.spread.names import encode_name
+
+_CAUSES: Final = {
+    Cause.JOIN: CAUSED_BY_JOIN,
+    Cause.LEAVE: CAUSED_BY_LEAVE,
+    Cause.DISCONNECT: CAUSED_BY_DISCONNECT,
+    Cause.NETWORK: CAUSED_BY_NETWORK,
+}
+_ID_BYTES: Final = 12
+_SETS = struct.Struct("<II")
+_COUNT = struct.Struct("<I")
+_PLACE = struct.Struct("!QQQHHI")  # of a view of daemons, counter and incarnation; a position
+
+
+def group_id(position: Position) -> bytes:
+    """Return the 12 bytes that stand for a group view: equal where the positions are equal."""
+    view, time, ring, bundle, message = position
+    counter, daemon, incarnation = view
+    place = _PLACE.pack(counter, incarnation, time, ring, bundle, message)
+    digest = hashlib.blake2b(place + daemon.encode(), digest_size=_ID_BYTES, person=b"spread view")
+    return digest.digest()
+
+
+def encode_regular(view: GroupView, origins: Mapping[str, int]) -> bytes:
+    """Return a regular membership message.
+
+    Args:
+        view: of the group.
+        origins: of NETWORK: the daemons' numbers; those with one number came from one view.
+    """
+    members = [encode_name(member.name) for member in _in_order(view.members)]
+    sets, offset = _sets(view, origins)
+    data = group_id(view.id) + _SETS.pack(len(sets), offset) + b"".join(map(_encode_set, sets))
+    type_ = REG_MEMB | _CAUSES[view.cause]
+    head = Head(type_, encode_name(view.group), len(members), 0, False, len(data))
+    return encode_head(head) + encode_names(members) + data
+
+
+def encode_transitional(view: GroupView) -> bytes:
+    """Return the message that a group's view is over: others may lack what comes from here on."""
+    head = Head(TRANSITION, encode_name(view.group), 0, 0, False, _ID_BYTES)
+    return encode_head(head) + group_id(view.id)
+
+
+def encode_own_leave(group: str) -> bytes:
+    """Return the message to a client that it is no member any more."""
+    return encode_head(Head(CAUSED_BY_LEAVE, encode_name(group), 0, 0, False, 0))
+
+
+def _in_order(members: Sequence[MemberId]) -> list[MemberId]:
+    """Return members by their daemons' names, then by their own, as Spread orders them."""
+    return sorted(members, key=lambda member: split_private(member.name)[::-1])
+
+
+def _sets(view: GroupView, origins: Mapping[str, int]) -> tuple[list[list[MemberId]], int]:
+    """Return who came together, in sets, and the offset of the client's own set."""
+    if view.cause is not Cause.NETWORK:
+        return [list(view.changed)], 0
+    own = set(view.vs_set)
+    found: dict[int, list[MemberId]] = {}
+    for member in _in_order(view.members):
+        daemon = split_private(member.name)[1]
+        # Those of the own set are together whatever the daemons' numbers say.
+        origin = -1 if member in own else origins.get(daemon, len(origins))
+        found.setdefault(origin, []).append(member)
+    before = 0
+    for origin, members in found.items():
+        if origin == -1:
+            break
+        before += _COUNT.size + NAME_BYTES * len(members)
+    else:
+        before = 0  # a client that may not see the members is alone in its view
+    return list(found.values()), before
+
+
+def _encode_set(members: Sequence[MemberId]) -> bytes:
+    names = [encode_name(member.name) for member in members]
+    return _COUNT.pack(len(names)) + encode_names(names)

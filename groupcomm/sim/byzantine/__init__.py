@@ -1,1 +1,0 @@
-"""Runs in which some daemons have the key and lie."""

@@ -1,1 +1,0 @@
-"""Simulated clusters: hosts with disks and clocks, daemons on them, and their clients."""

@@ -1,1 +1,0 @@
-"""The simulated network: paths between hosts, links between sites, and peers without daemons."""

@@ -1,0 +1,277 @@
+"""The end of a view, on random histories with real orders, against a model that shares nothing.
+
+Some daemons come along; they unite what they hold, recover it, are bound, and walk.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import cast
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.engine.delivery import Delivery
+from groupcomm.engine.ending import Ending
+from groupcomm.membership.union import Union
+from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.data import decode_data_untrusted
+from tests.groupcomm.membership import naive
+from tests.groupcomm.membership.histories import SAFE, Daemon, History, Id
+
+SEEDS = st.integers(0, 2**32 - 1)
+STEPS = 70
+
+
+class Leaver:
+    """A daemon at the end of its view, as its Ending sees its Delivery.
+
+    Attributes:
+        regular: what it had given out when the regular part was over.
+    """
+
+    complete = True
+
+    def __init__(self, history: History, me: int) -> None:
+        self.me = me
+        self.daemon: Daemon = history.daemons[me]
+        self.order, self.streams = self.daemon.order, self.daemon.streams
+        self.regular: list[Id] | None = None
+        self.told: list[Stamp | None] = []
+        self.groups = self
+        self.ending = Ending(history.view, me, cast(Delivery, self))
+        self.before = list(self.daemon.given)
+
+    def count(self, ring: int, value: int, upto: int) -> None:
+        self.daemon.count(ring, value, upto)
+
+    def release(self, bundle: Bundle) -> None:
+        assert bundle.given
+        self.daemon.release(bundle)
+
+    def tell_positions(self, boundary: Stamp | None) -> list[Bundle]:
+        assert self.regular is None
+        self.told.append(boundary)
+        return []
+
+    def tell_transitional(self, bundles: list[Bundle]) -> None:
+        assert self.regular is not None
+        assert bundles == []
+
+    def end(self) -> None:
+        """All is delivered."""
+
+    def turn(self) -> None:
+        """The regular part is over."""
+        assert self.regular is None
+        self.regular = list(self.daemon.given)
+
+    def recover(self, union: Union, fellows: Iterable["Leaver"]) -> None:
+        """Get from its lowest holder what is missing here; nothing else comes."""
+        for fellow in fellows:
+            for ring, number in union.duties(fellow.me):
+                packet = decode_data_untrusted(fellow.streams[ring].packets[number].raw)
+                if self.streams[ring].accept(packet):
+                    self.order.classify(packet)
+        assert not any(self.ending.missing(union)), "duties cover all that is missing"
+
+
+@attrs.frozen
+class Attempt:
+    """Those who tried to go on together."""
+
+    history: History
+    leavers: list[Leaver]
+    union: Union
+    fellows: frozenset[int]
+
+    @property
+    def held(self) -> set[naive.Number]:
+        """All packets of the union, also those forgotten."""
+        return {number for number in self.history.packets if self.union.holds(*number)}
+
+    @property
+    def expected(self) -> set[Id]:
+        """What the model delivers."""
+        fellows = self.fellows | self.union.fellows
+        return naive.walk(self.history.known, self.held, fellows)
+
+    def finish(self) -> None:
+        """All are bound, and walk."""
+        for leaver in self.leavers:
+            assert leaver.ending.prepare(self.union, self.fellows)
+            assert leaver.ending.finish(leaver.turn)
+
+
+def attempt(history: History, members: Collection[int], bound: Collection[int]) -> Attempt:
+    """Some come along and recover; those in `bound` tell the others that they hold the union."""
+    leavers = [Leaver(history, me) for me in sorted(members)]
+    return again(history, leavers, bound)
+
+
+def again(history: History, leavers: list[Leaver], bound: Collection[int]) -> Attempt:
+    """The same for some who may have tried before."""
+    union = Union({leaver.me: leaver.ending.past for leaver in leavers})
+    fellows = frozenset(leaver.me for leaver in leavers)
+    for leaver in leavers:
+        leaver.recover(union, leavers)
+        if leaver.me in bound:
+            leaver.ending.bind(union, fellows)
+    return Attempt(history, leavers, union, fellows)
+
+
+def some(history: History) -> list[int]:
+    """Daemons at random, one at least."""
+    everybody = range(len(history.daemons))
+    return sorted(history.random.sample(everybody, history.random.randint(1, len(everybody))))
+
+
+def lived(seed: int, *, forget: bool = True) -> History:
+    history = History(seed, forget=forget)
+    history.run(STEPS)
+    return history
+
+
+@given(SEEDS)
+def test_all_who_come_along_deliver_what_the_model_does_and_each_bundle_once(seed: int) -> None:
+    history = lived(seed)
+    members = some(history)
+    ended = attempt(history, members, members)
+    expected = ended.expected
+    ended.finish()
+    for leaver in ended.leavers:
+        given = Counter(leaver.daemon.given)
+        assert max(given.values(), default=1) == 1
+        assert given.keys() == expected
+        assert len(leaver.told) == 1
+
+
+@given(SEEDS)
+def test_the_boundary_is_found_from_the_union_alone_and_is_the_same_for_all(seed: int) -> None:
+    history = lived(seed)
+    members = some(history)
+    pasts = [Leaver(history, me).ending.past for me in members]
+    ended = attempt(history, members, members)
+    horizons, frontiers = [], []
+    for ring, prefix in enumerate(ended.union.prefix):
+        values = [history.view.clock]
+        for past in pasts:
+            values += [value for upto, value in past.holdings[ring].notices if upto <= prefix]
+        if prefix:
+            values.append(history.known[ring, prefix].time)
+        horizons.append(max(values))
+        frontiers.append(max(past.holdings[ring].frontier for past in pasts))
+    held = {number: history.known[number] for number in ended.held}
+    boundary = naive.boundary(held, min(horizons), min(frontiers))
+    ended.finish()
+    for leaver in ended.leavers:
+        assert leaver.regular is not None
+        assert leaver.told[0] == boundary
+        for part, bundles in ((True, leaver.regular), (False, leaver.daemon.given)):
+            for bundle in set(bundles) - (set() if part else set(leaver.regular)):
+                packet = history.known[bundle[:2]]
+                if bundle not in leaver.before:
+                    early = boundary is None or (packet.time, packet.ring) < boundary
+                    assert early == part
+
+
+@given(SEEDS)
+def test_the_agreed_order_and_its_part_before_the_boundary_are_the_same_for_all(seed: int) -> None:
+    history = lived(seed)
+    members = some(history)
+    ended = attempt(history, members, members)
+    ended.finish()
+    orders = {tuple(history.agreed(leaver.daemon.given)) for leaver in ended.leavers}
+    assert len(orders) == 1
+    (order,) = orders
+    stamps = [(history.known[one[:2]].time, one[0], one[2]) for one in order]
+    assert stamps == sorted(stamps)
+    regular = {tuple(history.agreed(leaver.regular or [])) for leaver in ended.leavers}
+    assert len(regular) == 1
+
+
+@given(SEEDS)
+def test_nothing_that_was_delivered_before_is_dropped_and_safe_is_safe(seed: int) -> None:
+    """Also what somebody delivered as SAFE who does not come along: all that do deliver it."""
+    history = lived(seed)
+    members = some(history)
+    ended = attempt(history, members, members)
+    expected = ended.expected
+    for leaver in ended.leavers:
+        assert expected.issuperset(leaver.before)
+    safe = {
+        bundle
+        for daemon in history.daemons
+        for bundle in daemon.given
+        if history.level(bundle) == SAFE
+    }
+    assert expected >= safe
+
+
+@given(SEEDS)
+def test_what_the_order_would_deliver_of_the_union_is_never_dropped(seed: int) -> None:
+    """A daemon that held the union, with all notices and frontiers, and nothing else."""
+    history = lived(seed, forget=False)
+    ended = attempt(history, some(history), ())
+    expected = ended.expected
+    fresh = Daemon(history.view)
+    for number in sorted(ended.held, key=lambda _: history.random.random()):
+        fresh.take(history.packets[number])
+    for ring, notices in enumerate(ended.union.notices):
+        for upto, value in notices:
+            fresh.count(ring, value, upto)
+        fresh.order.frontiers.raise_to(ring, ended.union.frontiers[ring])
+    fresh.order.drain()
+    assert expected.issuperset(fresh.given)
+
+
+@given(SEEDS)
+def test_obligations_are_kept_after_a_failed_attempt(seed: int) -> None:
+    """Some are bound, one has installed its view; the others try anew, with others and without.
+
+    All that the one has delivered is delivered by those who were bound with it.
+    """
+    history = lived(seed)
+    first = some(history)
+    failed = attempt(history, first, first)
+    gone, bound = failed.leavers[0], failed.leavers[1:]
+    assert gone.ending.prepare(failed.union, failed.fellows)
+    assert gone.ending.finish(gone.turn)
+    if not bound:
+        return
+    before = {leaver.me: leaver for leaver in failed.leavers}
+    others = [Leaver(history, me) for me in some(history) if me not in before]
+    later = again(history, sorted([*bound, *others], key=lambda leaver: leaver.me), ())
+    for leaver in bound:
+        assert leaver.ending.past.fellows == tuple(first)
+    for leaver in later.leavers:
+        leaver.ending.bind(later.union, later.fellows)
+        assert set(leaver.ending.past.fellows) == set(first) | later.fellows
+    expected = later.expected
+    later.finish()
+    for leaver in later.leavers:
+        assert set(leaver.daemon.given) == expected
+    assert expected.issuperset(gone.daemon.given)
+    regular = history.agreed(gone.regular or [])
+    for leaver in later.leavers:
+        assert history.agreed(leaver.regular or [])[: len(regular)] == regular
+
+
+@given(SEEDS)
+def test_who_has_forgotten_more_decides_the_same(seed: int) -> None:
+    """One forgets as much as it may, just before; what comes out does not change."""
+    outcomes = []
+    for forget in (False, True):
+        history = lived(seed, forget=False)
+        members = some(history)
+        for me in members:
+            daemon = history.daemons[me]
+            daemon.order.drain()
+            if forget and me % 2 == 0:
+                for stream in daemon.streams:
+                    stream.forget(daemon.order.frontiers.least)
+        ended = attempt(history, members, members)
+        ended.finish()
+        outcomes.append([sorted(leaver.daemon.given) for leaver in ended.leavers])
+    assert outcomes[0] == outcomes[1]

@@ -1,0 +1,154 @@
+"""Two daemons with keys meet; strangers do not."""
+
+from typing import Final
+
+import pytest
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.start import Start
+from groupcomm.config.view import Incarnation
+from groupcomm.engine.gate import Outgoing, SealedGate
+from groupcomm.errors import BadDatagram
+from groupcomm.security.channels import Channel
+from groupcomm.security.keys import KeyRing
+from groupcomm.security.layout import HEAD_BYTES
+from groupcomm.wire.packet import PacketKind
+from tests.groupcomm.wire.packets import CODECS, KEY, Codec
+
+CONFIG: Final = CoreConfig(sites=(("a", "b", "c"),))
+LONG: Final = bytes((PacketKind.CONTROL,)) + bytes(100)
+OTHER_KEYS: Final = KeyRing({1: bytes(range(32))}, 1)
+
+
+def gate(
+    name: str, start: int = 1, *, keys: KeyRing | None = None, config: CoreConfig = CONFIG
+) -> SealedGate:
+    incarnation = Incarnation(start, 1000 * start + ord(name))
+    keys = keys or KeyRing({1: bytes(32)}, 1)
+    return SealedGate(config, Start(name=name, incarnation=incarnation), keys, 0.0)
+
+
+def refused(receiver: SealedGate, datagram: bytes) -> str:
+    with pytest.raises(BadDatagram) as caught:
+        receiver.open_untrusted(datagram)
+    return caught.value.reason
+
+
+def said(one: SealedGate) -> list[Outgoing]:
+    out: list[Outgoing] = []
+    one.greet(out)
+    return out
+
+
+def meet(one: SealedGate, other: SealedGate) -> None:
+    """One has sent something; hellos go to and fro until nothing is said any more."""
+    assert refused(other, one.seal(None, LONG)) == "unproven"
+    turns = [other, one]
+    while hellos := said(turns[0]):
+        for _, datagram in hellos:
+            assert turns[1].open_untrusted(datagram) is None
+        turns.reverse()
+
+
+def test_two_that_have_met_hear_each_other() -> None:
+    a, b = gate("a"), gate("b")
+    old = [a.seal(None, LONG), b.seal("a", LONG)]
+    meet(a, b)
+    for sender, receiver in ((a, b), (b, a)):
+        opened = receiver.open_untrusted(sender.seal(None, LONG))
+        assert opened is not None
+        assert opened.packet == LONG
+    assert [refused(b, old[0]), refused(a, old[1])] == ["replay", "replay"]
+
+
+def test_two_know_each_other_after_one_way_there_and_back() -> None:
+    a, b = gate("a"), gate("b")
+    assert refused(b, a.seal(None, LONG)) == "unproven"
+    out: list[Outgoing] = []
+    assert not b.greet(out)
+    assert a.open_untrusted(out.pop()[1]) is None
+    assert a.greet(out), "b is proven to a, and a has told b"
+    assert b.open_untrusted(out.pop()[1]) is None
+    assert b.greet(out), "a is proven to b"
+    assert out == []
+    assert not b.greet([]), "they meet once"
+
+
+def test_what_is_said_is_no_longer_than_what_came_and_goes_to_the_configured_daemon() -> None:
+    a, b = gate("a"), gate("b")
+    for size in range(1, 120):
+        datagram = a.seal(None, LONG[:size])
+        assert refused(b, datagram) == "unproven"
+        assert all(to == "a" and len(hello) <= len(datagram) for to, hello in said(b))
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.kind.name)
+def test_unauthenticated_bytes_get_no_answer(codec: Codec) -> None:
+    """Joins, tokens, leaves, hellos: of a wrong key, another cluster, a daemon not listed."""
+    receiver = gate("b")
+    meet(gate("c"), receiver)
+    packet = codec.example.encode(KEY)
+    wrong_key = gate("a", keys=OTHER_KEYS).seal("b", packet)
+    unknown_key = gate("a", keys=KeyRing({2: bytes(32)}, 2)).seal("b", packet)
+    elsewhere = gate("a", config=CoreConfig(cluster="other", sites=CONFIG.sites)).seal("b", packet)
+    unlisted = gate("z").seal("b", packet)
+    sealed = gate("a").seal("b", packet)
+    flipped = sealed[:-1] + bytes((sealed[-1] ^ 1,))
+    reasons = [
+        refused(receiver, datagram)
+        for datagram in (wrong_key, unknown_key, elsewhere, unlisted, flipped, packet)
+    ]
+    assert reasons[:5] == ["tag", "key", "cluster", "unlisted", "tag"]
+    assert reasons[5] in {"short", "version", "suite"}
+    assert said(receiver) == []
+
+
+def test_a_packet_on_a_channel_of_another_kind_is_refused() -> None:
+    a, b = gate("a"), gate("b")
+    meet(a, b)
+    for kind in (0, PacketKind.DATA, PacketKind.ACK, PacketKind.HELLO, 200):
+        datagram = a._sealer.seal(bytes((kind,)) + bytes(100), Channel.CONTROL)
+        assert refused(b, datagram) == "channel"
+    assert refused(b, a._sealer.seal(b"", Channel.CONTROL)) == "channel"
+
+
+def test_what_is_for_others_or_was_moved_to_another_channel_gets_no_answer() -> None:
+    """By who is proven, by who is not, and by the daemon itself."""
+    a, b = gate("a"), gate("b")
+    meet(a, b)
+    for_c = a.seal("c", LONG)
+    moved = [
+        for_c[:HEAD_BYTES] + bytes((channel,)) + for_c[HEAD_BYTES + 1 :] for channel in range(256)
+    ]
+    for receiver in (b, gate("b", start=2)):
+        assert {refused(receiver, datagram) for datagram in moved} == {"tag", "channel"}
+        assert said(receiver) == []
+    assert [refused(b, b.seal(to, LONG)) for to in ("a", None)] == ["own", "own"]
+    assert said(b) == []
+
+
+def test_after_a_restart_each_side_has_to_prove_itself_anew() -> None:
+    a, b = gate("a"), gate("b")
+    meet(a, b)
+    recorded = [a.seal("b", LONG) for _ in range(3)]
+    b = gate("b", start=2)
+    assert {refused(b, datagram) for datagram in recorded} == {"unproven"}
+    meet(a, b)
+    assert {refused(b, datagram) for datagram in recorded} == {"replay"}
+    new_a = gate("a", start=2)
+    meet(new_a, b)
+    assert {refused(b, datagram) for datagram in recorded} == {"replay"}
+
+
+def test_a_hello_of_the_past_proves_nothing_to_a_restarted_daemon() -> None:
+    """All hellos between two daemons, again, after both have restarted."""
+    a, b = gate("a"), gate("b")
+    refused(b, a.seal(None, LONG))
+    challenge = said(b)[0][1]
+    assert a.open_untrusted(challenge) is None
+    answer = said(a)[0][1]
+    new_a, new_b = gate("a", start=2), gate("b", start=2)
+    assert refused(new_a, challenge) == "hello"
+    assert refused(new_b, answer) == "hello"
+    assert said(new_a) == said(new_b) == []
+    assert refused(new_b, a.seal(None, LONG)) == "unproven"

@@ -1,0 +1,105 @@
+"""A daemon around a membership that only notes what it is told.
+
+All packets of its view are of the first ring, and are their own numbers.
+"""
+
+import attrs
+
+from groupcomm.config.view import Incarnation, View
+from groupcomm.errors import BadDatagram
+from groupcomm.membership.union import Union
+from groupcomm.stream.ranges import Range, ranges_of
+from groupcomm.wire.membership import Holding, Past
+
+
+@attrs.define
+class FakeHost:
+    """What membership needs from a daemon (groupcomm/membership/host.py).
+
+    Attributes:
+        held: numbers of the view that stands still.
+        log: what it was told, in order.
+        routes: the links that it was told to use, each time.
+        credulous: it believes what fellows say of the view that stands still.
+        sound: what it has delivered could have come of what they hold together.
+    """
+
+    key: bytes = b""
+    rings: int = 1
+    held: set[int] = attrs.field(factory=set)
+    fellows: frozenset[int] = frozenset()
+    log: list[str] = attrs.field(factory=list)
+    physical: int = 1000
+    clock: int = 0
+    used: int = 0
+    corrected: int | None = None
+    credulous: bool = True
+    sound: bool = True
+    routes: list[tuple[tuple[int, int], ...]] = attrs.field(factory=list)
+    forgotten: list[tuple[int, Incarnation]] = attrs.field(factory=list)
+    installed: list[tuple[View, Union | None, frozenset[int]]] = attrs.field(factory=list)
+
+    @property
+    def old(self) -> "FakeHost":
+        return self
+
+    def believes(self, past: Past) -> bool:
+        return self.credulous
+
+    def prepare(self, union: Union, fellows: frozenset[int]) -> bool:
+        return self.sound or len(fellows) == 1
+
+    def freeze(self) -> None:
+        self.log.append("freeze")
+
+    @property
+    def past(self) -> Past | None:
+        if not self.key:
+            return None
+        first = Holding(0, tuple(ranges_of(self.held)), (), 0)
+        others = (Holding(0, (), (), 0),) * (self.rings - 1)
+        return Past(self.key, (first, *others), tuple(sorted(self.fellows)))
+
+    def reading(self, now: float) -> int:
+        return self.physical + int(now * 1e6)
+
+    def set_reading(self, now: float, reading: int) -> None:
+        self.corrected = reading
+
+    def reroute(self, links: tuple[tuple[int, int], ...]) -> None:
+        self.routes.append(links)
+
+    def forget(self, number: int, incarnation: Incarnation) -> None:
+        self.forgotten.append((number, incarnation))
+
+    def missing(self, union: Union) -> list[list[Range]]:
+        lacking = [
+            number
+            for first, last in union.spans[0]
+            for number in range(first, last + 1)
+            if number not in self.held
+        ]
+        return [ranges_of(lacking), *([] for _ in range(self.rings - 1))]
+
+    def old_packet(self, ring: int, number: int) -> bytes | None:
+        return b"%d" % number if number in self.held else None
+
+    def take_repair(self, packet: bytes, union: Union) -> tuple[int, int] | None:
+        if not packet.isdigit():
+            raise BadDatagram("packet", f"{packet!r} is no number")
+        number = int(packet)
+        if number in self.held or not union.holds(0, number):
+            return None
+        self.held.add(number)
+        return 0, number
+
+    def bind(self, union: Union, fellows: frozenset[int]) -> None:
+        assert not any(self.missing(union)), "who is bound holds the union"
+        self.log.append("bind")
+        self.fellows |= fellows | union.fellows
+
+    def install(self, view: View, union: Union | None, fellows: frozenset[int]) -> None:
+        self.log.append("install")
+        self.installed.append((view, union, fellows))
+        self.key, self.held, self.fellows = view.key, set(), frozenset()
+        self.rings = len(view.rings)

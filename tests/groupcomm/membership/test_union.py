@@ -1,0 +1,116 @@
+"""The union against sets: what is held together, and who sends what to whom."""
+
+from collections.abc import Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupcomm.membership.union import Union
+from groupcomm.stream.ranges import ranges_of
+from groupcomm.wire.membership import Holding, Past
+
+LAST = 20
+Held = dict[int, list[tuple[int, set[int]]]]
+"""Per daemon, by ring: what it has forgotten, and what it holds above."""
+
+
+@st.composite
+def holdings(draw: st.DrawFn) -> Held:
+    """Nobody forgets what not all have held."""
+    daemons = draw(st.sets(st.integers(0, 9), min_size=1, max_size=4))
+    held: Held = {daemon: [] for daemon in daemons}
+    for _ in range(draw(st.integers(1, 3))):
+        all_held = draw(st.integers(0, LAST))
+        for rows in held.values():
+            forgotten = draw(st.integers(0, all_held))
+            more = draw(st.sets(st.integers(all_held + 1, LAST + 1)))
+            rows.append((forgotten, more | set(range(forgotten + 1, all_held + 1))))
+    return held
+
+
+def past(
+    rows: list[tuple[int, set[int]]],
+    notices: tuple[tuple[int, int], ...] = (),
+    frontier: int = 0,
+    fellows: tuple[int, ...] = (),
+) -> Past:
+    return Past(
+        bytes(16),
+        tuple(Holding(low, tuple(ranges_of(held)), notices, frontier) for low, held in rows),
+        fellows,
+    )
+
+
+def unite(held: Held) -> Union:
+    return Union({daemon: past(rows) for daemon, rows in held.items()})
+
+
+def rings_of(held: Held) -> range:
+    return range(len(next(iter(held.values()))))
+
+
+def has(rows: list[tuple[int, set[int]]], ring: int, number: int) -> bool:
+    forgotten, held = rows[ring]
+    return number <= forgotten or number in held
+
+
+@given(holdings())
+def test_the_union_holds_what_one_of_them_holds_and_nothing_else(held: Held) -> None:
+    union = unite(held)
+    for ring in rings_of(held):
+        spans = {n for first, last in union.spans[ring] for n in range(first, last + 1)}
+        assert min(spans, default=LAST) > union.forgotten[ring] or not spans
+        for number in range(1, LAST + 3):
+            expected = any(has(rows, ring, number) for rows in held.values())
+            assert union.holds(ring, number) == expected
+            assert expected == (number <= union.forgotten[ring] or number in spans)
+        prefix = union.prefix[ring]
+        assert all(union.holds(ring, number) for number in range(1, prefix + 1))
+        assert not union.holds(ring, prefix + 1)
+
+
+@given(holdings())
+def test_what_some_lack_is_sent_once_by_its_lowest_holder_and_then_nobody_lacks_any(
+    held: Held,
+) -> None:
+    union = unite(held)
+    duties = {daemon: union.duties(daemon) for daemon in held}
+    for ring in rings_of(held):
+        for number in range(1, LAST + 3):
+            senders = [daemon for daemon in held if (ring, number) in duties[daemon]]
+            holders = [daemon for daemon in held if number in held[daemon][ring][1]]
+            lack = [daemon for daemon in held if not has(held[daemon], ring, number)]
+            assert senders == ([min(holders)] if holders and lack else [])
+            assert holders or not union.holds(ring, number) or not lack, "all lack what they forgot"
+    assert all(len(set(rows)) == len(rows) for rows in duties.values())
+
+
+def test_who_is_none_of_them_has_no_duty() -> None:
+    assert unite({1: [(0, {1, 2})], 2: [(0, {2})]}).duties(3) == {}
+
+
+NOTICES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=3).map(tuple)
+
+
+@given(
+    st.dictionaries(
+        st.integers(0, 9),
+        st.tuples(NOTICES, st.integers(0, 9), st.frozensets(st.integers(0, 9))),
+        min_size=1,
+    )
+)
+def test_notices_frontiers_and_obligations_are_united(
+    said: Mapping[int, tuple[tuple[tuple[int, int], ...], int, frozenset[int]]],
+) -> None:
+    rows = [(0, {1})]
+    union = Union({d: past(rows, *one[:2], tuple(sorted(one[2]))) for d, one in said.items()})
+    assert union.notices == [sorted({n for notices, _, _ in said.values() for n in notices})]
+    assert union.frontiers == [max(frontier for _, frontier, _ in said.values())]
+    assert union.fellows == {f for _, _, fellows in said.values() for f in fellows}
+
+
+@given(holdings())
+def test_it_is_the_same_whoever_unites_and_in_whatever_order(held: Held) -> None:
+    one, other = unite(held), unite(dict(reversed(held.items())))
+    assert (one.spans, one.prefix, one.forgotten) == (other.spans, other.prefix, other.forgotten)
+    assert all(one.duties(daemon) == other.duties(daemon) for daemon in held)
