@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from groupcomm.host.tls_socket import AnySocket
+from groupcomm.host.tls import AnySocket
 from groupcomm_client.aio_stream import AioStream
 from groupcomm_client.connecting import ADMISSION_S, open_connection
 from groupcomm_client.connection import Connection

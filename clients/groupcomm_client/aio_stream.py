@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from groupcomm.host.tls_socket import AnySocket
+from groupcomm.host.tls import AnySocket
 from groupcomm_client.conversation import Conversation, Ready
 from groupcomm_client.gathering import Gathering
 from groupcomm_client.stream import read_some, write_some

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from groupcomm.errors import LocalProtocolError, SessionEnded
 from groupcomm.events import GroupView, Ordered
-from groupcomm.host.tls_socket import AnySocket
+from groupcomm.host.tls import AnySocket
 from groupcomm.level import ServiceLevel
 from groupcomm.session.bundler import in_parts
 from groupcomm.session.codes import Code

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from groupcomm.events import GroupView, Ordered
-from groupcomm.host.tls_socket import AnySocket
+from groupcomm.host.tls import AnySocket
 from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking_connection import BlockingConnection
 from groupcomm_client.conversation import Conversation, Received

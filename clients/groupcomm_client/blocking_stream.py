@@ -10,7 +10,7 @@ import socket
 import threading
 from contextlib import suppress
 
-from groupcomm.host.tls_socket import AnySocket
+from groupcomm.host.tls import AnySocket
 from groupcomm_client.conversation import Conversation, Ready
 from groupcomm_client.patience import (
     check_time,

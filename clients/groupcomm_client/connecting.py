@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from groupcomm.errors import SessionEnded
-from groupcomm.host.tls_socket import TlsSocket
+from groupcomm.host.tls import TlsSocket
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Conversation
 from groupcomm_client.credentials import Credentials, StrPath

@@ -155,7 +155,7 @@ class Conversation(FilteredSession):
 
     def _asked_to(self, what: str, group: str, number: int) -> Pending[GroupView]:
         if self._trace is not None:
-            self._trace.asked(what, group, number)
+            self._trace.requested(what, group, number)
         return self._requests.change(group, number, join=what == "join")
 
     def has_asked(self, group: str) -> bool:
@@ -252,13 +252,13 @@ class Conversation(FilteredSession):
             self._filtering.finish()
         self._session.close()
         if self._trace is not None:
-            self._trace.asked("disconnect")
+            self._trace.requested("disconnect")
         return True
 
     def broken_off(self) -> None:
         """The shell has closed the connection: what was not written is lost."""
         if self._trace is not None and self.closed is None and self.is_open:
-            self._trace.asked("crash")
+            self._trace.requested("crash")
         if self._trace_file is not None:
             self._trace_file.close()
         if self._filtering is not None:
@@ -286,7 +286,7 @@ class Conversation(FilteredSession):
             return
         for event in events:
             if self._trace is not None:
-                self._trace.told(event)
+                self._trace.received(event)
             self._on_event(event)
         self._flush_trace()
 

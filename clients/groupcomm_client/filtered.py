@@ -23,7 +23,7 @@ from groupcomm.events import (
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.session.client_session import ClientSession, ClientSessionState
 from groupcomm.session.inbox import SEALED
-from groupcomm.trace.session import SessionTrace
+from groupcomm.trace.recorders import SessionTrace
 from groupcomm_client.end_to_end.events import KeyChanged, Unreadable, Untrusted
 from groupcomm_client.end_to_end.sealing import NO_SECRET, Sealing
 from groupcomm_client.filters.factories import Factory

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import trio
 
-from groupcomm.host.tls_socket import AnySocket
+from groupcomm.host.tls import AnySocket
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Conversation
 from groupcomm_client.stream import SessionStream

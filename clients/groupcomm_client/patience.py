@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
-from groupcomm.host.tls_socket import AnySocket
+from groupcomm.host.tls import AnySocket
 
 _end: Final = ContextVar("end", default=math.inf)  # each thread has its own; of time.monotonic
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from groupcomm.host.tls_socket import AnySocket
+from groupcomm.host.tls import AnySocket
 from groupcomm_client.conversation import Conversation, Ready
 from groupcomm_client.gathering import Gathering
 

@@ -14,7 +14,7 @@ from groupcomm.host.addresses import (
     TLS_PORT,
     runtime_folders,
 )
-from groupcomm.host.tls_socket import AnySocket, TlsSocket, Wants
+from groupcomm.host.tls import AnySocket, TlsSocket, Wants
 from groupcomm_client.credentials import Credentials
 from groupcomm_client.loops import Loop, Target
 

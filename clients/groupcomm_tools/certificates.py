@@ -17,7 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.private_files import make_private_folder, open_private, write_new
-from groupcomm.host.shown_certificate import PROGRAM, PROGRAM_NAME
+from groupcomm.host.tls import PROGRAM, PROGRAM_NAME
 from groupcommd.revocation_file import Revocations, check_principal, revoke
 
 REVOKED: Final = "revoked.toml"

@@ -10,7 +10,7 @@ from typing import Final, Self
 
 import attrs
 
-from groupcomm.config.ways import shortest_ways
+from groupcomm.config.core import shortest_paths
 from groupcomm.errors import ConfigError
 from groupcomm_tools.relay import Line, Pair
 
@@ -133,7 +133,7 @@ class Topology:
     def longest_delay_s(self) -> float:
         """The longest way between two sites, in seconds, along the shortest of links."""
         lengths = {pair: line.delay_s + line.jitter_s for pair, line in self.links.items()}
-        return max(shortest_ways(self.sites, lengths).values(), default=0.0)
+        return max(shortest_paths(self.sites, lengths).values(), default=0.0)
 
     def settings(self, packet_bytes: int = LINK_PACKET_BYTES) -> str:
         """The links as TOML, for the head of the daemons' configuration."""

@@ -13,7 +13,7 @@ from types import FrameType
 import attrs
 import trio
 
-from groupcomm.config.start import Adoption, Start
+from groupcomm.config.view import Adoption, Start
 from groupcomm.engine import Over
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.client_tables import tls_beside

@@ -15,8 +15,7 @@ from cattrs import Converter, transform_error
 from cattrs.errors import BaseValidationError
 from cattrs.v import format_exception
 
-from groupcomm.config.core import CoreConfig, Setting, Windows
-from groupcomm.config.presets import PRESETS
+from groupcomm.config.core import PRESETS, CoreConfig, Setting, Windows
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import (
     DEFAULT_HOST,

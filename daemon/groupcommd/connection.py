@@ -11,8 +11,7 @@ import enum
 import attrs
 import trio
 
-from groupcomm.host.shown_certificate import ShownCertificate
-from groupcomm.host.tls_socket import AnySocket
+from groupcomm.host.tls import AnySocket, PeerCertificate
 from groupcomm.wire.raw import Raw
 from groupcommd.spread_socket import SpreadSocket
 
@@ -31,7 +30,7 @@ class AuthenticatedPeer:
     socket: AnySocket | SpreadSocket
     principal: str
     received: bytes = b""
-    certificate: ShownCertificate | None = None
+    certificate: PeerCertificate | None = None
 
 
 class ConnectionState(enum.Enum):
@@ -54,7 +53,7 @@ class Connection:
         state: how far it is.
         socket: non-blocking; set by `admit`, as are the two that follow.
         principal: whose it is.
-        shown: the certificate by which it came; None if it came otherwise.
+        certificate: the certificate by which it came; None if it came otherwise.
         readable: the core has looked at all that was read, and takes more.
         resumed: is set once it is readable; None if nobody waits for that.
         pending: parts of what the core had for it, not yet written.
@@ -62,13 +61,13 @@ class Connection:
     """
 
     __slots__ = (
+        "certificate",
         "number",
         "pending",
         "principal",
         "readable",
         "resumed",
         "scope",
-        "shown",
         "since",
         "socket",
         "state",
@@ -77,7 +76,7 @@ class Connection:
 
     socket: AnySocket | SpreadSocket
     principal: str
-    shown: ShownCertificate | None
+    certificate: PeerCertificate | None
 
     def __init__(self, number: int, scope: trio.CancelScope) -> None:
         self.number = number
@@ -92,7 +91,11 @@ class Connection:
     def admit(self, peer: AuthenticatedPeer) -> None:
         """Enter GREETING: it is known whose it is."""
         assert self.state is ConnectionState.ADMITTING, self.state
-        self.socket, self.principal, self.shown = peer.socket, peer.principal, peer.certificate
+        self.socket, self.principal, self.certificate = (
+            peer.socket,
+            peer.principal,
+            peer.certificate,
+        )
         self.state = ConnectionState.GREETING
 
     def greet(self) -> None:

@@ -25,7 +25,7 @@ from groupcomm.engine import (
     Input,
     Output,
 )
-from groupcomm.host.shown_certificate import ShownCertificate
+from groupcomm.host.tls import PeerCertificate
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import encode_closed
@@ -109,9 +109,11 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
-    def certificates(self) -> dict[int, ShownCertificate]:
+    def certificates(self) -> dict[int, PeerCertificate]:
         """Return those by which connections came, by number."""
-        return {n: each.shown for n, each in self._open.items() if each.shown is not None}
+        return {
+            n: each.certificate for n, each in self._open.items() if each.certificate is not None
+        }
 
     def principals(self) -> Iterator[tuple[int, str]]:
         """Yield each connection's number, and whose it is."""
@@ -493,7 +495,7 @@ class Expiry:
                 over.append(number)
         return self._dismiss(over, _TOKEN)
 
-    def _end_certificates(self, is_over: Callable[[ShownCertificate], bool]) -> bool:
+    def _end_certificates(self, is_over: Callable[[PeerCertificate], bool]) -> bool:
         shown = self._clients.certificates()
         return self._dismiss([n for n, each in shown.items() if is_over(each)], _CERTIFICATE)
 

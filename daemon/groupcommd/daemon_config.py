@@ -13,7 +13,7 @@ from groupcomm.host.addresses import (
 )
 from groupcomm.security.access import Access
 from groupcomm.security.access_review import review
-from groupcomm.security.identity import Credentials, Roll
+from groupcomm.security.identity import DaemonCredentials, Roll
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_NONE
 from groupcomm.security.quotas import Quotas
@@ -84,11 +84,11 @@ class DaemonConfig:
     trace: Path | None = None
 
     @property
-    def credentials(self) -> Credentials | None:
+    def credentials(self) -> DaemonCredentials | None:
         """With which it proves which daemon it is; None where daemons have no identities."""
         if self.identity is None or self.roll is None:
             return None
-        return Credentials(self.identity, self.roll, os.urandom)
+        return DaemonCredentials(self.identity, self.roll, os.urandom)
 
     @property
     def remote(self) -> frozenset[str]:

@@ -19,7 +19,7 @@ from typing import Final
 import trio
 
 from groupcomm.errors import BadDatagram, GroupCommError
-from groupcomm.host.tls_socket import AnySocket, TlsSocket, Wants
+from groupcomm.host.tls import AnySocket, TlsSocket, Wants
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.session.frames import (
@@ -227,7 +227,7 @@ class TlsListener(Listener):
             raise PeerRefused("tls", f"TLS: {error.reason or error}") from None
         try:
             frame, received = await _read_frame(tls)
-            principal, shown = self._principal(tls, frame), tls.shown
+            principal, shown = self._principal(tls, frame), tls.peer_certificate
             new = self.credentials  # they may have been replaced during the handshake
             if shown and new.ca != old.ca and not shown.is_signed_by(new.ca):
                 raise PeerRefused("certificate", f"the authority of {principal} is gone")
@@ -239,14 +239,14 @@ class TlsListener(Listener):
             raise
 
     def _principal(self, tls: TlsSocket, frame: bytes) -> str:
-        if tls.shown is not None:
-            principal = tls.shown.principal
+        if tls.peer_certificate is not None:
+            principal = tls.peer_certificate.principal
             if principal is None:
                 raise PeerRefused(
                     "certificate", "the certificate has no name in its subjectAltName"
                 )
-            if self.credentials.revoked.has(tls.shown):
-                text = f"certificate {tls.shown.serial:x} of {principal} was revoked"
+            if self.credentials.revoked.has(tls.peer_certificate):
+                text = f"certificate {tls.peer_certificate.serial:x} of {principal} was revoked"
                 raise PeerRefused("certificate", text)
             return principal
         try:

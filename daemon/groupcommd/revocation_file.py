@@ -16,7 +16,7 @@ import attrs
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.private_files import open_unwritable, rewrite_private
-from groupcomm.host.shown_certificate import ShownCertificate
+from groupcomm.host.tls import PeerCertificate
 from groupcomm.security.access import MAX_PRINCIPAL_BYTES
 
 SERIAL: Final = re.compile(r"[0-9a-fA-F]{1,64}")
@@ -35,7 +35,7 @@ class Revocations:
     serials: Mapping[int, str] = attrs.field(factory=dict)
     principals: Mapping[str, str] = attrs.field(factory=dict)
 
-    def has(self, certificate: ShownCertificate) -> bool:
+    def has(self, certificate: PeerCertificate) -> bool:
         """Tell whether this one counts no more."""
         return certificate.serial in self.serials or certificate.principal in self.principals
 

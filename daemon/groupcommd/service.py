@@ -15,7 +15,7 @@ from pathlib import Path
 import attrs
 import trio
 
-from groupcomm.config.start import Start
+from groupcomm.config.view import Start
 from groupcomm.engine import (
     DaemonCore,
     Input,

@@ -6,8 +6,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from groupcomm.config.core import Setting
-from groupcomm.config.ways import shortest_ways
+from groupcomm.config.core import Setting, shortest_paths
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.host.addresses import Address, parse_address
 from groupcomm.names import check_daemon
@@ -160,7 +159,7 @@ def longest_delay_s(sites: Sites, links: Links) -> float:
                 f"links.{name}: delay_ms is {link.delay_ms:g}; it must be 0 to {LONGEST_DELAY_MS:g}"
             )
         delays[pairs[name]] = link.delay_ms / 1000
-    apart = shortest_ways(sites, delays)
+    apart = shortest_paths(sites, delays)
     for (one, other), delay in apart.items():
         if delay == inf:
             raise ConfigError(

@@ -1,7 +1,7 @@
 """The socket of a client of Spread, used like one of our own clients.
 
 What is read from it are frames of our protocol, and so is what is written to it; the bytes below
-are Spread's. It keeps the rules of `groupcomm.host.tls_socket.TlsSocket`: `recv` leaves nothing
+are Spread's. It keeps the rules of `groupcomm.host.tls.TlsSocket`: `recv` leaves nothing
 behind that it could give, and who was told to come back by `sendmsg` comes back with the same data.
 """
 

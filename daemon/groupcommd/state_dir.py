@@ -17,8 +17,7 @@ from typing import Any, Final
 
 import attrs
 
-from groupcomm.config.start import Adoption, Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Adoption, Incarnation, Start
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.host.private_files import make_private_folder, open_unwritable
 from groupcomm.membership.reservation import count_start

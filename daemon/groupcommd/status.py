@@ -13,7 +13,7 @@ import trio
 
 from groupcomm.engine import DaemonCore, QuestionAnswered, Status
 from groupcomm.engine.status import DatagramStatus, PeerStatus, RingStatus
-from groupcomm.host.shown_certificate import ShownCertificate
+from groupcomm.host.tls import PeerCertificate
 from groupcomm.security.access import Access, Verb
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.connections import Connections
@@ -229,7 +229,7 @@ def _sessions(found: Status, connections: Connections) -> list[dict[str, Any]]:
     ]
 
 
-def _certificate(shown: ShownCertificate) -> dict[str, str]:
+def _certificate(shown: PeerCertificate) -> dict[str, str]:
     return {"serial": f"{shown.serial:x}", "ends": shown.ends.isoformat()}
 
 

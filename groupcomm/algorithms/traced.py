@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from groupcomm.algorithms.process import Message, Name, Packet, Process, Step
-from groupcomm.trace.steps import AlgorithmStep, MessageId, Now, StepTrace
+from groupcomm.trace.steps import AlgorithmStep, MessageId, StepTrace, TraceClock
 
 
 class Said:
@@ -52,7 +52,7 @@ class Traced:
     def __init__(
         self,
         process: Process,
-        clock: Now,
+        clock: TraceClock,
         record: Callable[[AlgorithmStep], object],
         said: Said,
     ) -> None:

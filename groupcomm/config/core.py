@@ -1,13 +1,35 @@
 """Settings of one daemon's core: members, timeouts, windows, limits, and where counters start."""
 
-from typing import TypeAlias
+from collections.abc import Collection, Hashable, Mapping
+from itertools import product
+from math import inf
+from typing import Final, TypeAlias, TypeVar
 
 import attrs
 
-from groupcomm.config.rekeying import Rekeying
 from groupcomm.config.view import MAX_DAEMONS
 from groupcomm.errors import ConfigError
 from groupcomm.names import check_daemon
+
+
+@attrs.frozen(kw_only=True)
+class Rekeying:
+    """Limits of an epoch, the time in which a daemon seals with the same keys.
+
+    RFC 9001, section 6.6: at most 2**23 packets with one key of AES-GCM, and 2**52 that fail to
+    open.
+    """
+
+    epoch_packets: int = 2**23
+    epoch_s: float = 600.0  # a key that was stolen opens no more than this
+    lifetime_s: float = 5.0  # of a packet on its way; an old key is kept for two of them
+    failures: int = 2**36  # below that limit, and more than come in an epoch
+
+    def __attrs_post_init__(self) -> None:
+        for name, value in attrs.asdict(self).items():
+            if not value > 0:
+                raise ConfigError(f"rekeying: {name} is {value}; it must be above 0")
+
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
@@ -171,3 +193,56 @@ class CoreConfig:
         """Whether so many daemons are more than half of those there should be; None if unknown."""
         expected = self.expected_daemons or len(self.daemons)
         return 2 * members > expected if expected else None
+
+
+def lan() -> Timing:
+    """Hosts on one switch: a daemon that is silent for 0.6 s is left out."""
+    return Timing()
+
+
+def local() -> Timing:
+    """All daemons on one host: nothing but its processor can delay them."""
+    return Timing(
+        token_timeout_s=0.3,
+        token_retransmit_s=0.01,
+        request_retry_s=0.005,
+        beacon_interval_s=0.06,
+        gather_wait_s=0.03,
+    )
+
+
+def wan() -> Timing:
+    """Hosts whose paths are slow or busy, up to 100 ms there and back."""
+    return Timing(
+        token_timeout_s=3.0,
+        token_retransmit_s=0.15,
+        request_retry_s=0.12,
+        repair_delay_s=0.01,
+        beacon_interval_s=0.5,
+        join_interval_s=0.05,
+        gather_wait_s=0.3,
+    )
+
+
+PRESETS: Final[Mapping[str, Timing]] = {"lan": lan(), "local": local(), "wan": wan()}
+"""By name, as configurations choose them."""
+
+
+Place = TypeVar("Place", bound=Hashable)
+
+
+def shortest_paths(
+    places: Collection[Place], links: Mapping[tuple[Place, Place], float]
+) -> dict[tuple[Place, Place], float]:
+    """The length of the shortest way from each place to each other one; inf if none leads there.
+
+    Args:
+        places: all of them.
+        links: lengths, at least 0, by the two places that a link joins; they lead both ways.
+    """
+    ways = {(near, far): 0.0 if near == far else inf for near, far in product(places, repeat=2)}
+    for (one, other), length in links.items():
+        ways[one, other] = ways[other, one] = length
+    for over, near, far in product(places, repeat=3):
+        ways[near, far] = min(ways[near, far], ways[near, over] + ways[over, far])
+    return {(near, far): way for (near, far), way in ways.items() if near != far}

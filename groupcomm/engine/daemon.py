@@ -18,8 +18,7 @@ from math import inf
 
 from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation, View
+from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.engine import inputs as given
 from groupcomm.engine.commands import Command, Evict, LoadKeys, PromoteKey, RetireKey
 from groupcomm.engine.counters import Counters
@@ -43,7 +42,7 @@ from groupcomm.membership.reservation import reserved_by
 from groupcomm.membership.states import Reason, State
 from groupcomm.membership.union import Union
 from groupcomm.ring.ring import TokenState as RingState
-from groupcomm.security.identity import Credentials
+from groupcomm.security.identity import DaemonCredentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.stream.packer import bundle_room
 from groupcomm.stream.ranges import Range
@@ -93,7 +92,7 @@ class DaemonCore:
         wall: float,
         settings: ProgramSettings | None = None,
         probe: Probe | None = None,
-        credentials: Credentials | None = None,
+        credentials: DaemonCredentials | None = None,
     ) -> None:
         self.config = config
         self.start = start

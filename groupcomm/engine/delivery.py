@@ -22,7 +22,7 @@ from groupcomm.groups.announcement import Announcements
 from groupcomm.groups.groups import Groups
 from groupcomm.groups.reach import Reach
 from groupcomm.order.order import Order
-from groupcomm.security.replay import ReplayWindow
+from groupcomm.security.layout import ReplayWindow
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.data import DataPacket

@@ -10,15 +10,13 @@ from typing import Final, Protocol
 import attrs
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation, View
+from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.errors import BadDatagram
 from groupcomm.names import cluster_number, daemon_number
-from groupcomm.security.channels import CHANNEL_OF, Channel
-from groupcomm.security.hello import Introductions, Reply
+from groupcomm.security.hello import HelloReply, Introductions
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.layout import HEAD_BYTES, SEAL_BYTES, Opened
+from groupcomm.security.layout import CHANNEL_OF, HEAD_BYTES, SEAL_BYTES, Channel, Opened
 from groupcomm.security.opening import Opener
 from groupcomm.security.plain import PlainOpener, PlainSealer
 from groupcomm.security.sealing import Sealer
@@ -278,7 +276,7 @@ class SealedGate(_Nameless):
 
     def _on_stranger(self, opened: Opened, room: int) -> None:
         sender = opened.sender, opened.incarnation
-        hello = self._introductions.on_stranger(sender, room, self.now)
+        hello = self._introductions.on_unproven(sender, room, self.now)
         if hello is not None:
             self._say(sender, self._told(hello), opened.key_id)
 
@@ -289,7 +287,7 @@ class SealedGate(_Nameless):
             self._say(sender, self._told(reply.say), opened.key_id)
         self.met |= reply.trust or reply.say is not None
 
-    def _answer(self, opened: Opened, hello: Hello) -> Reply:
+    def _answer(self, opened: Opened, hello: Hello) -> HelloReply:
         """What comes of a hello; if it is a proof its sender is trusted from now on."""
         sender = opened.sender, opened.incarnation
         reply = self._introductions.on_hello(sender, hello, proven=opened.proven, now=self.now)

@@ -7,18 +7,15 @@ counts, security/exchange.py what is given, security/secret_sealing.py what is s
 from typing import Final
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start as DaemonStart
-from groupcomm.config.view import Incarnation, View
+from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.engine.gate import SealedGate
 from groupcomm.errors import BadDatagram
 from groupcomm.names import cluster_number, daemon_number
-from groupcomm.security.allowance import Allowance
-from groupcomm.security.channels import Channel
 from groupcomm.security.exchange import Exchange
-from groupcomm.security.hello import Reply
-from groupcomm.security.identity import Credentials, Roll, Signer, Start
+from groupcomm.security.hello import HelloReply, RateLimit
+from groupcomm.security.identity import DaemonCredentials, Roll, Signer, StartId
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.layout import Opened
+from groupcomm.security.layout import Channel, Opened
 from groupcomm.security.opening import Opener
 from groupcomm.security.sealing import Sealer
 from groupcomm.security.secret_sealing import DATAGRAM_BYTES, SecretOpener, SecretSealer
@@ -38,10 +35,10 @@ class IdentityGate(SealedGate):
     def __init__(
         self,
         config: CoreConfig,
-        start: DaemonStart,
+        start: Start,
         keys: KeyRing | None,
         now: float,
-        credentials: Credentials,
+        credentials: DaemonCredentials,
     ) -> None:
         """Raise ConfigError if the identity is not that of this daemon, or counts no more."""
         credentials.check(start.name, config.daemons)
@@ -49,12 +46,12 @@ class IdentityGate(SealedGate):
         self._roll = credentials.roll
         self._exchange = Exchange(own, cluster, credentials.entropy)
         self._signer = Signer(credentials.private, credentials.roll, cluster, own)
-        self._forged = Allowance(MAX_FORGED, FORGED_PER_S, now)
+        self._forged = RateLimit(MAX_FORGED, FORGED_PER_S, now)
         super().__init__(config, start, keys, now)
         self._hello_bytes = DATAGRAM_BYTES
 
     def _make_sealer(
-        self, config: CoreConfig, start: DaemonStart, keys: KeyRing | None, cluster: int, now: float
+        self, config: CoreConfig, start: Start, keys: KeyRing | None, cluster: int, now: float
     ) -> Sealer:
         own = start.daemon
         return SecretSealer(
@@ -69,7 +66,7 @@ class IdentityGate(SealedGate):
         )
 
     def _make_opener(
-        self, config: CoreConfig, start: DaemonStart, keys: KeyRing | None, cluster: int
+        self, config: CoreConfig, start: Start, keys: KeyRing | None, cluster: int
     ) -> Opener:
         own = start.daemon.number, start.daemon.incarnation
         return SecretOpener(keys, cluster, own, self._exchange, config.rekeying)
@@ -115,7 +112,9 @@ class IdentityGate(SealedGate):
         before, self._roll = self._roll, roll
         self._signer.use(roll)
         for name, public in before.daemons.items():
-            if before.counts(name) and not (roll.counts(name) and roll.daemons[name] == public):
+            if before.is_trusted(name) and not (
+                roll.is_trusted(name) and roll.daemons[name] == public
+            ):
                 number = daemon_number(name)
                 assert isinstance(self._opener, SecretOpener)
                 self._opener.forget_daemon(number)
@@ -130,7 +129,7 @@ class IdentityGate(SealedGate):
     # ---- introductions ----
 
     def _on_stranger(self, opened: Opened, room: int) -> None:
-        if not self._signer.knows(opened.sender):
+        if not self._signer.trusts(opened.sender):
             raise BadDatagram("identity", f"daemon {opened.sender:x} has none that counts")
         super()._on_stranger(opened, room)
 
@@ -142,8 +141,8 @@ class IdentityGate(SealedGate):
         self._check(opened, signature)
         could = self._exchange.has(sender)
         known = opened.proven and not told.hello.asks
-        reply = Reply(trust=False, say=None) if known else self._answer(opened, told.hello)
-        news = (opened.proven or reply.trust) and self._exchange.take(sender, told, self.now)
+        reply = HelloReply(trust=False, say=None) if known else self._answer(opened, told.hello)
+        news = (opened.proven or reply.trust) and self._exchange.receive(sender, told, self.now)
         self._settle()
         if reply.say is not None or news:
             hello = reply.say or Hello(start=opened.incarnation)
@@ -158,15 +157,15 @@ class IdentityGate(SealedGate):
         try:
             self._signer.check(said, signature, (opened.sender, opened.incarnation), opened.counter)
         except BadDatagram:
-            self._forged.take()
+            self._forged.spend()
             raise
         self._opener.accept_signed()
 
-    def _say(self, receiver: Start, hello: Hello, key_id: int) -> None:
+    def _say(self, receiver: StartId, hello: Hello, key_id: int) -> None:
         number, _ = receiver
-        if not self._signer.knows(number):
+        if not self._signer.trusts(number):
             return
-        said = self._exchange.tell(receiver, hello, self.now).encode()
+        said = self._exchange.introduce(receiver, hello, self.now).encode()
         counter = self._sealer.counter(Channel.HELLO) + 1
         packet = said + self._signer.sign(said, number, counter)
         datagram = self._sealer.seal_hello(packet, number, key_id)

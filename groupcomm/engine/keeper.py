@@ -1,6 +1,6 @@
 """The keeper of the keys: takes what is agreed about them to the gate, and what is wished to all.
 
-Pure. groupcomm/security/rotation.py decides about keys; who is evicted is decided by whoever says
+Pure. groupcomm/security/keys.py decides about keys; who is evicted is decided by whoever says
 so first, for good. docs/security.md tells what an operator does.
 """
 
@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
+from groupcomm.config.view import Start
 from groupcomm.engine.counters import Counters
 from groupcomm.engine.desk import Desk
 from groupcomm.engine.gate import Gate
 from groupcomm.errors import BadDatagram, LocalProtocolError
-from groupcomm.security.identity import Roll, print_of
-from groupcomm.security.keys import KeyRing
-from groupcomm.security.rotation import Rotation
+from groupcomm.security.identity import Roll, identity_fingerprint
+from groupcomm.security.keys import KeyRing, Rotation
 from groupcomm.wire.bundle import Bundle, body_payload, keys_bundle
 from groupcomm.wire.keys import KeyReport, decode_key_report_untrusted
 
@@ -92,7 +91,7 @@ class Keeper:
 
     def _note_evicted(self) -> None:
         if self._rotation is not None and self._gate.roll is not None:
-            self._rotation.evicted = tuple(map(print_of, self._gate.roll.evicted))
+            self._rotation.evicted = tuple(map(identity_fingerprint, self._gate.roll.evicted))
 
     def _take(self, before: KeyRing) -> None:
         assert self._rotation is not None
@@ -168,13 +167,13 @@ class Keeper:
             raise LocalProtocolError(_NO_IDENTITY)
         if name == self._core.start.name:
             raise LocalProtocolError(f"{name} is this daemon: evict it from another host")
-        if not roll.counts(name):
+        if not roll.is_trusted(name):
             raise LocalProtocolError(
                 f"{name} is evicted already"
                 if name in roll.daemons
                 else f"{name} has no identity; known are {', '.join(sorted(roll.daemons))}"
             )
-        rotation.evicted += (print_of(roll.daemons[name]),)
+        rotation.evicted += (identity_fingerprint(roll.daemons[name]),)
         self._say(rotation.report())
 
     def _merged(self, roll: Roll) -> Roll:
@@ -233,7 +232,7 @@ class Keeper:
     def is_evicted(self) -> bool:
         """Return whether the others trust this daemon no more, and the file here says so."""
         roll = self._gate.roll
-        return roll is not None and self._roll_stored and not roll.counts(self._core.start.name)
+        return roll is not None and self._roll_stored and not roll.is_trusted(self._core.start.name)
 
     @property
     def roll(self) -> Roll | None:
@@ -252,7 +251,7 @@ class Keeper:
         """The keys here and at all members, without secrets."""
         rotation = self._present
         members = rotation.reports or dict.fromkeys(self._members)
-        here = rotation.here()
+        here = rotation.own_report()
         return {
             "active": here.active,
             "keys": {str(number): found.hex() for number, found in here.prints},
@@ -265,8 +264,10 @@ class Keeper:
         roll = self._gate.roll
         if roll is None:
             return None
-        evicted = {print_of(public).hex(): name for public, name in roll.evicted.items()}
-        known = {name: print_of(public).hex() for name, public in roll.daemons.items()}
+        evicted = {
+            identity_fingerprint(public).hex(): name for public, name in roll.evicted.items()
+        }
+        known = {name: identity_fingerprint(public).hex() for name, public in roll.daemons.items()}
         return {
             "daemons": {name: found for name, found in known.items() if found not in evicted},
             "evicted": evicted,

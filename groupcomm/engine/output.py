@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import attrs
 
-from groupcomm.config.start import Adoption
+from groupcomm.config.view import Adoption
 from groupcomm.engine.news import News
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing

@@ -1,11 +1,11 @@
 """Suites: how datagrams are protected, and the gate for each."""
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
+from groupcomm.config.view import Start
 from groupcomm.engine.gate import Gate, PlainGate, SealedGate
 from groupcomm.engine.identity_gate import IdentityGate
 from groupcomm.errors import ConfigError
-from groupcomm.security.identity import Credentials
+from groupcomm.security.identity import DaemonCredentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_AES_GCM, SUITE_IDENTITIES, SUITE_NONE
 
@@ -15,7 +15,7 @@ def make_gate(
     start: Start,
     keys: KeyRing | None,
     now: float,
-    credentials: Credentials | None = None,
+    credentials: DaemonCredentials | None = None,
 ) -> Gate:
     """The gate for the suite that is configured.
 

@@ -9,12 +9,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from groupcomm.config.start import Start
-from groupcomm.config.view import DaemonId
+from groupcomm.config.view import DaemonId, Start
 from groupcomm.errors import ConfigError
 from groupcomm.trace.events import Ask, Boot, TraceEvent
-from groupcomm.trace.probe import TraceProbe
-from groupcomm.trace.session import SessionTrace
+from groupcomm.trace.recorders import SessionTrace, TraceProbe
 
 _log = logging.getLogger("groupcomm.trace")
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import View
+from groupcomm.config.view import Start, View
 from groupcomm.errors import ConfigError, ProtocolViolation, RemoteProtocolError
 from groupcomm.membership.host import Host
 from groupcomm.membership.peers import Peer

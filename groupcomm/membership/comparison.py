@@ -16,8 +16,7 @@ import attrs
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.shared import Difference, differences, must_equal, shared_settings
-from groupcomm.config.start import Start
-from groupcomm.config.view import View
+from groupcomm.config.view import Start, View
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.peers import Peer
 from groupcomm.wire.membership import Beacon, Commit, ControlMessage, Join, Links, Settings

@@ -9,10 +9,9 @@ Repetitions are messages of their own, so that a lost one is passed on again.
 from collections.abc import Iterable
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import SAFE_PACKET_BYTES
+from groupcomm.config.view import SAFE_PACKET_BYTES, Start
 from groupcomm.names import daemon_number
-from groupcomm.security.replay import ReplayWindow
+from groupcomm.security.layout import ReplayWindow
 from groupcomm.wire.control import ControlPacket, cut_message
 from groupcomm.wire.membership import ControlMessage, encode_message
 

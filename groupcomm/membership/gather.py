@@ -8,8 +8,7 @@ from contextlib import suppress
 from math import inf
 
 from groupcomm.config.core import Timing
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.proposal import propose

@@ -16,7 +16,7 @@ from groupcomm.membership.flood import Flood
 from groupcomm.membership.neighbours import Neighbours
 from groupcomm.membership.peers import Peer
 from groupcomm.membership.trust import Trust
-from groupcomm.security.replay import WINDOW
+from groupcomm.security.layout import WINDOW
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.membership import ControlKind, ControlMessage, decode_message_untrusted
 

@@ -18,8 +18,7 @@ from collections import Counter
 from math import inf
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Adoption, Start
-from groupcomm.config.view import Incarnation, View
+from groupcomm.config.view import Adoption, Incarnation, Start, View
 from groupcomm.errors import Contradiction, RemoteProtocolError
 from groupcomm.membership.agreement import Agreement, check_commit, joins_of
 from groupcomm.membership.commit_schedule import CommitSchedule

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from math import inf
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation, View
+from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.membership.comparison import Comparison
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.peers import HEARSAY_S, Peer

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import Final
 
-from groupcomm.config.start import Adoption, Start
+from groupcomm.config.view import Adoption, Start
 from groupcomm.errors import ProtocolViolation
 from groupcomm.membership.peers import Peer
 from groupcomm.wire.membership import Outdated

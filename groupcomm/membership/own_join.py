@@ -4,7 +4,7 @@ Pure. ``now`` is in seconds. Each attempt has its own join, and others compute t
 only whom the daemon hears, and what its disk holds, may change during an attempt.
 """
 
-from groupcomm.config.start import Start
+from groupcomm.config.view import Start
 from groupcomm.membership.host import Host
 from groupcomm.membership.neighbours import Neighbours
 from groupcomm.membership.reservation import Reservation

@@ -10,7 +10,7 @@ from typing import Final
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import ProtocolViolation
 from groupcomm.names import daemon_number
-from groupcomm.security.replay import ReplayWindow
+from groupcomm.security.layout import ReplayWindow
 from groupcomm.wire.membership import Beacon, Commit, ControlMessage, Join, Settings
 
 HEARSAY_S: Final = 2.0

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
-from groupcomm.config.start import Start
+from groupcomm.config.view import Start
 from groupcomm.errors import ProtocolViolation
 
 LEAD_US: Final = 2_000_000

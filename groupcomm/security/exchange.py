@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from groupcomm.errors import BadDatagram
-from groupcomm.security.identity import Entropy, Start
+from groupcomm.security.identity import Entropy, StartId
 from groupcomm.wire.hello import Hello
 from groupcomm.wire.introduction import FOR_BYTES, NO_WRAP, Introduction
 from groupcomm.wire.packet import KEY_BYTES
@@ -52,7 +52,7 @@ _SECRETS = struct.Struct("!I32sI32s")
 _NONCE: Final = bytes(12)
 
 
-class _Pair:
+class _KeyPair:
     """Keys of X25519, and whom they were drawn for."""
 
     __slots__ = ("number", "private", "public", "view")
@@ -65,7 +65,7 @@ class _Pair:
 
 
 @attrs.define
-class _Peer:
+class _ExchangePeer:
     """Another start, that has proved who it is.
 
     Attributes:
@@ -122,22 +122,22 @@ class Exchange:
         "secret",
     )
 
-    def __init__(self, own: Start, cluster: int, entropy: Entropy) -> None:
+    def __init__(self, own: StartId, cluster: int, entropy: Entropy) -> None:
         self._own = own
         self._cluster = cluster
         self._entropy = entropy
-        self._peers: dict[Start, _Peer] = {}
-        self._members: frozenset[Start] = frozenset()
+        self._peers: dict[StartId, _ExchangePeer] = {}
+        self._members: frozenset[StartId] = frozenset()
         self._number = 1  # of the newest secret
         self._drawn = self.secret = entropy(SECRET_BYTES)  # the newest, and that which seals
         self.sealing = 1
-        self._pair = _Pair(1, entropy(SECRET_BYTES), bytes(KEY_BYTES))
-        self._old: _Pair | None = None  # until what was wrapped for it cannot come any more
+        self._pair = _KeyPair(1, entropy(SECRET_BYTES), bytes(KEY_BYTES))
+        self._old: _KeyPair | None = None  # until what was wrapped for it cannot come any more
         self.next_at = _NEVER
 
     # ---- when anything is drawn ----
 
-    def begin(self, view: bytes, members: Iterable[Start], now: float) -> None:
+    def begin(self, view: bytes, members: Iterable[StartId], now: float) -> None:
         """A view begins, of these starts and this one; `view` is its key."""
         self._members = frozenset(members) - {self._own}
         self._draw(view, now)
@@ -152,7 +152,7 @@ class Exchange:
         self._number += 1
         self._drawn = self._entropy(SECRET_BYTES)
         self._old = self._pair
-        self._pair = _Pair(self._old.number + 1, self._entropy(SECRET_BYTES), view)
+        self._pair = _KeyPair(self._old.number + 1, self._entropy(SECRET_BYTES), view)
         self._peers = {start: peer for start, peer in self._peers.items() if not peer.over}
         for start, peer in self._peers.items():
             peer.begin(now if start in self._members else _NEVER)
@@ -167,7 +167,7 @@ class Exchange:
         return True
 
     @property
-    def awaited(self) -> list[Start]:
+    def awaited(self) -> list[StartId]:
         """The members that hear this daemon and lack its newest secret."""
         return sorted(
             start
@@ -177,7 +177,7 @@ class Exchange:
 
     # ---- what is told ----
 
-    def due(self, now: float) -> list[Start]:
+    def due(self, now: float) -> list[StartId]:
         """Who is to be told (again)."""
         found = [start for start, peer in self._peers.items() if peer.again_at <= now]
         self._set_next()
@@ -186,11 +186,11 @@ class Exchange:
     def _set_next(self) -> None:
         self.next_at = min((peer.again_at for peer in self._peers.values()), default=_NEVER)
 
-    def tell(self, start: Start, hello: Hello, now: float) -> Introduction:
+    def introduce(self, start: StartId, hello: Hello, now: float) -> Introduction:
         """What a start is told, with this hello; also one that has proved nothing yet."""
         peer = self._peers.get(start)
         if peer is None:
-            peer = _Peer()
+            peer = _ExchangePeer()
         elif peer.has < self._number:
             self._count(start, peer, now)
         wrap = self._wrap(start, peer)
@@ -205,7 +205,7 @@ class Exchange:
             known=peer.has,
         )
 
-    def _count(self, start: Start, peer: _Peer, now: float) -> None:
+    def _count(self, start: StartId, peer: _ExchangePeer, now: float) -> None:
         """One more was told; a member is told until it has it."""
         peer.tries += 1
         over = peer.tries >= (MAX_WAITS if start in self._members else MAX_TRIES)
@@ -213,7 +213,7 @@ class Exchange:
         peer.wait_s = min(2 * peer.wait_s, LONGEST_REPEAT_S)
         self._set_next()
 
-    def _wrap(self, start: Start, peer: _Peer) -> bytes:
+    def _wrap(self, start: StartId, peer: _ExchangePeer) -> bytes:
         stale = start in self._members and peer.view != self._pair.view
         if not peer.public or stale:  # an old key of a member may be known to an intruder
             return NO_WRAP
@@ -226,7 +226,7 @@ class Exchange:
             peer.wrap = AESGCM(key).encrypt(_NONCE, told, None)
         return peer.wrap
 
-    def _key(self, pair: _Pair, public: bytes, sender: Start, receiver: Start) -> bytes:
+    def _key(self, pair: _KeyPair, public: bytes, sender: StartId, receiver: StartId) -> bytes:
         """The key for what one start wraps for another one, with this pair and that public key."""
         shared = pair.private.exchange(X25519PublicKey.from_public_bytes(public))
         publics = pair.public + public if sender is self._own else public + pair.public
@@ -236,7 +236,7 @@ class Exchange:
 
     # ---- what is heard ----
 
-    def take(self, start: Start, told: Introduction, now: float) -> bool:
+    def receive(self, start: StartId, told: Introduction, now: float) -> bool:
         """A start that has proved who it is tells something.
 
         Returns:
@@ -247,7 +247,7 @@ class Exchange:
         """
         peer = self._peers.get(start)
         if peer is None:
-            peer = self._peers[start] = _Peer()
+            peer = self._peers[start] = _ExchangePeer()
             peer.again_at = now
         peer.over = False
         latest = peer.latest
@@ -270,7 +270,7 @@ class Exchange:
             peer.latest > latest or told.known < peer.latest or (fresh and peer.has < self._number)
         )
 
-    def _unwrap(self, start: Start, peer: _Peer, told: Introduction) -> None:
+    def _unwrap(self, start: StartId, peer: _ExchangePeer, told: Introduction) -> None:
         pairs = [self._pair] if self._old is None else [self._pair, self._old]
         pair = next((p for p in pairs if p.public[:FOR_BYTES] == told.wrapped_for), None)
         if pair is None:
@@ -285,24 +285,24 @@ class Exchange:
         for number, secret in ((present, old), (newest, new)):
             peer.secrets.setdefault(number, secret)
 
-    def has(self, start: Start) -> bool:
+    def has(self, start: StartId) -> bool:
         """Whether a start can open what is sealed now."""
         peer = self._peers.get(start)
         return peer is not None and peer.has >= self.sealing
 
-    def secret_of(self, start: Start, number: int) -> bytes | None:
+    def secret_of(self, start: StartId, number: int) -> bytes | None:
         """A secret of another start; None if it is not here."""
         peer = self._peers.get(start)
         return None if peer is None else peer.secrets.get(number)
 
-    def erase_before(self, start: Start, number: int) -> None:
+    def erase_before(self, start: StartId, number: int) -> None:
         """Nothing that a start has sealed with older secrets is on its way any more."""
         peer = self._peers.get(start)
         if peer is not None:
             for old in [each for each in peer.secrets if each < number]:
                 del peer.secrets[old]
 
-    def forget(self, start: Start) -> None:
+    def forget(self, start: StartId) -> None:
         """A start is over; what was wrapped for it is not forgotten, it may be heard again."""
         peer = self._peers.get(start)
         if peer is not None:

@@ -25,7 +25,7 @@ import attrs
 
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram
-from groupcomm.security.allowance import Allowances
+from groupcomm.security.identity import StartId
 from groupcomm.wire.hello import Hello
 
 REPEAT_S: Final = 0.02
@@ -37,19 +37,16 @@ LONGEST_REPEAT_S: Final = 0.32
 MAX_ASKED: Final = 4
 """Starts of one daemon that are asked at a time; more are replays of what has been."""
 
-Start = tuple[int, Incarnation]
-"""A daemon's number, and which start of it."""
-
 
 @attrs.define
-class _Asked:
+class _Challenge:
     number: int  # of the challenge
     again_at: float  # not before this time
     wait_s: float = REPEAT_S
 
 
 @attrs.frozen(kw_only=True)
-class Reply:
+class HelloReply:
     """What comes of a hello.
 
     Attributes:
@@ -87,14 +84,14 @@ class Introductions:
     def __init__(self, own: Incarnation, listed: Mapping[int, str], now: float) -> None:
         self._own = own
         self._listed = listed
-        self._challenges = Allowances(now)
-        self._answers = Allowances(now)
-        self._asked: dict[int, dict[Incarnation, _Asked]] = {}  # maybe copies of old datagrams
-        self._greeted: dict[int, dict[Incarnation, _Asked]] = {}  # they have named this start
+        self._challenges = RateLimits(now)
+        self._answers = RateLimits(now)
+        self._asked: dict[int, dict[Incarnation, _Challenge]] = {}  # maybe copies of old datagrams
+        self._greeted: dict[int, dict[Incarnation, _Challenge]] = {}  # they have named this start
         self.forgot = False
         self._last = 0  # number of a challenge; never used before in this start
 
-    def on_stranger(self, start: Start, room: int, now: float) -> Hello | None:
+    def on_unproven(self, start: StartId, room: int, now: float) -> Hello | None:
         """A datagram with a right seal has come from a start that has proved nothing.
 
         Args:
@@ -113,11 +110,11 @@ class Introductions:
         asked = self._asked.get(number, {}).get(incarnation)
         if room < 0 or (asked is not None and now < asked.again_at):
             return None
-        if not self._challenges.take(number, now):
+        if not self._challenges.spend(number, now):
             return None
         return Hello(start=incarnation, asks=self._ask(self._asked, start, now))
 
-    def on_hello(self, start: Start, hello: Hello, *, proven: bool, now: float) -> Reply:
+    def on_hello(self, start: StartId, hello: Hello, *, proven: bool, now: float) -> HelloReply:
         """A hello has come, with a right seal.
 
         Raises:
@@ -132,16 +129,16 @@ class Introductions:
         trust = not proven and (answered or not self.forgot)
         if not (trust or hello.asks):
             raise BadDatagram("hello", f"answers {hello.answers}, which is not asked")
-        if not hello.asks or not self._answers.take(number, now):
-            return Reply(trust=trust, say=None)
+        if not hello.asks or not self._answers.spend(number, now):
+            return HelloReply(trust=trust, say=None)
         asks = 0 if proven or trust else self._ask(self._greeted, start, now)
-        return Reply(trust=trust, say=Hello(start=incarnation, asks=asks, answers=hello.asks))
+        return HelloReply(trust=trust, say=Hello(start=incarnation, asks=asks, answers=hello.asks))
 
     def _check_listed(self, number: int) -> None:
         if number not in self._listed:
             raise BadDatagram("unlisted", f"daemon {number:x} is not in the configuration")
 
-    def _take_answer(self, start: Start, answers: int) -> bool:
+    def _take_answer(self, start: StartId, answers: int) -> bool:
         number, incarnation = start
         for starts in (self._asked.get(number, {}), self._greeted.get(number, {})):
             asked = starts.get(incarnation)
@@ -150,7 +147,9 @@ class Introductions:
                 return True
         return False
 
-    def _ask(self, among: dict[int, dict[Incarnation, _Asked]], start: Start, now: float) -> int:
+    def _ask(
+        self, among: dict[int, dict[Incarnation, _Challenge]], start: StartId, now: float
+    ) -> int:
         """Return the number of the challenge for a start: a new one, or that of the last one."""
         number, incarnation = start
         starts = among.setdefault(number, {})
@@ -159,7 +158,57 @@ class Introductions:
             while len(starts) >= MAX_ASKED:
                 del starts[next(iter(starts))]
             self._last += 1
-            asked = starts[incarnation] = _Asked(self._last, now)
+            asked = starts[incarnation] = _Challenge(self._last, now)
         asked.again_at = now + asked.wait_s
         asked.wait_s = min(2 * asked.wait_s, LONGEST_REPEAT_S)
         return asked.number
+
+
+BURST_EACH: Final = 8
+PER_S_EACH: Final = 50.0
+BURST_ALL: Final = 2048
+PER_S_ALL: Final = 4000.0
+"""A thousand daemons that start at once meet within a second."""
+
+
+class RateLimit:
+    """So many at once, so many a second (a token bucket). `now` is in seconds."""
+
+    __slots__ = ("_at", "_burst", "_left", "_per_s")
+
+    def __init__(self, burst: int, per_s: float, now: float) -> None:
+        self._burst = burst
+        self._per_s = per_s
+        self._left = float(burst)
+        self._at = now
+
+    def allows(self, now: float) -> bool:
+        """Whether one more may be said; nothing is taken yet."""
+        self._left = min(self._burst, self._left + (now - self._at) * self._per_s)
+        self._at = now
+        return self._left >= 1.0
+
+    def spend(self) -> None:
+        """One is said."""
+        self._left -= 1.0
+
+
+class RateLimits:
+    """One for each daemon, and one for all of them together."""
+
+    __slots__ = ("_all", "_each")
+
+    def __init__(self, now: float) -> None:
+        self._all = RateLimit(BURST_ALL, PER_S_ALL, now)
+        self._each: dict[int, RateLimit] = {}
+
+    def spend(self, number: int, now: float) -> bool:
+        """Whether one more may be said to this daemon, by its number; then it counts as said."""
+        each = self._each.get(number)
+        if each is None:
+            each = self._each[number] = RateLimit(BURST_EACH, PER_S_EACH, now)
+        if not (each.allows(now) and self._all.allows(now)):
+            return False
+        each.spend()
+        self._all.spend()
+        return True

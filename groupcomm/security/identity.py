@@ -24,7 +24,7 @@ IDENTITY_BYTES: Final = 32
 Entropy = Callable[[int], bytes]
 """So many random bytes, which nobody can foretell."""
 
-Start = tuple[int, Incarnation]
+StartId = tuple[int, Incarnation]
 """A daemon's number, and which start of it."""
 
 _FIELD: Final = 2**255 - 19
@@ -38,7 +38,7 @@ _PURPOSE: Final = b"groupcomm identity v1"
 _PLACE = struct.Struct("!QQQQQQ")
 
 
-def print_of(public: bytes) -> bytes:
+def identity_fingerprint(public: bytes) -> bytes:
     """Tells public keys apart, 8 bytes."""
     return hashlib.blake2b(public, digest_size=8, person=b"groupcomm ident").digest()
 
@@ -83,7 +83,7 @@ class Roll:
                 raise ConfigError(f"identities: {named[public]} and {name} have the same key")
             named[public] = name
 
-    def counts(self, name: str) -> bool:
+    def is_trusted(self, name: str) -> bool:
         """Whether a daemon's word counts."""
         public = self.daemons.get(name)
         return public is not None and public not in self.evicted
@@ -94,13 +94,13 @@ class Roll:
         evicted = {
             public: name
             for name, public in self.daemons.items()
-            if public not in self.evicted and print_of(public) in wanted
+            if public not in self.evicted and identity_fingerprint(public) in wanted
         }
         return Roll(self.daemons, {**self.evicted, **evicted}) if evicted else self
 
 
 @attrs.frozen
-class Credentials:
+class DaemonCredentials:
     """What a daemon starts with, where daemons have identities.
 
     Attributes:
@@ -144,7 +144,7 @@ class Signer:
 
     __slots__ = ("_cluster", "_own", "_private", "_publics")
 
-    def __init__(self, private: bytes, roll: Roll, cluster: int, own: Start) -> None:
+    def __init__(self, private: bytes, roll: Roll, cluster: int, own: StartId) -> None:
         self._private = Ed25519PrivateKey.from_private_bytes(private)
         self._cluster = cluster
         self._own = own
@@ -155,10 +155,10 @@ class Signer:
         self._publics = {
             daemon_number(name): Ed25519PublicKey.from_public_bytes(public)
             for name, public in roll.daemons.items()
-            if roll.counts(name)
+            if roll.is_trusted(name)
         }
 
-    def knows(self, number: int) -> bool:
+    def trusts(self, number: int) -> bool:
         """Whether a daemon's word counts."""
         return number in self._publics
 
@@ -166,7 +166,7 @@ class Signer:
         """A signature of 64 bytes, good for this datagram alone."""
         return self._private.sign(self._placed(self._own, receiver, counter) + said)
 
-    def check(self, said: bytes, signature: bytes, sender: Start, counter: int) -> None:
+    def check(self, said: bytes, signature: bytes, sender: StartId, counter: int) -> None:
         """Raise BadDatagram unless that daemon has signed this for this one."""
         public = self._publics.get(sender[0])
         if public is None:
@@ -176,7 +176,7 @@ class Signer:
         except InvalidSignature:
             raise BadDatagram("identity", f"not signed by daemon {sender[0]:x}") from None
 
-    def _placed(self, sender: Start, receiver: int, counter: int) -> bytes:
+    def _placed(self, sender: StartId, receiver: int, counter: int) -> bytes:
         number, start = sender
         place = self._cluster, number, start.restarts, start.random_id, receiver, counter
         return _PURPOSE + _PLACE.pack(*place)

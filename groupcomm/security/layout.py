@@ -9,11 +9,13 @@ Scope 0 is for whoever hears it, scope 1 for one daemon, whose number is authent
 sent: else a captured token could be given to a daemon that it was not meant for.
 """
 
+import enum
 import struct
 from typing import Final
 
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram
+from groupcomm.wire.packet import PacketKind
 
 VERSION: Final = 1
 SUITE_NONE: Final = 0
@@ -82,3 +84,77 @@ class Opened:
         self.channel = channel
         self.key_id = key_id
         self.proven = proven
+
+
+class Channel(enum.IntEnum):
+    """Where a packet belongs; part of what its key is derived from."""
+
+    RING = 1  # streams and the token, within a site
+    LINK = 2  # what links between sites carry
+    CONTROL = 3  # what daemons say to agree on views
+    HELLO = 4  # challenges and their answers, see hello.py
+
+
+_KINDS: Final = {
+    Channel.RING: (
+        PacketKind.DATA,
+        PacketKind.UNRELIABLE,
+        PacketKind.TOKEN,
+        PacketKind.REST,
+        PacketKind.REQUEST,
+        PacketKind.HORIZON,
+        PacketKind.HEADERS,
+        PacketKind.HELD,
+    ),
+    Channel.LINK: (PacketKind.RESEND, PacketKind.LINK, PacketKind.ACK),
+    Channel.CONTROL: (PacketKind.CONTROL,),
+    Channel.HELLO: (PacketKind.HELLO,),
+}
+
+CHANNEL_OF: Final[dict[int, Channel]] = {
+    int(kind): channel for channel, kinds in _KINDS.items() for kind in kinds
+}
+"""By the first byte of a packet. A notice or data that goes over a link is inside a LINK packet."""
+
+
+WINDOW: Final = 4096
+"""Counters behind the highest that are still taken, each once."""
+
+_WINDOW_MASK: Final = (1 << WINDOW) - 1
+
+
+class ReplayWindow:
+    """Which counters of one sender were taken. The first above `floor` may be anything.
+
+    Args:
+        floor: this counter and all below it are taken; -1: none is.
+
+    Attributes:
+        highest: the highest counter that was taken; the floor before the first. A counter above it
+            is new, which most are, so callers look at this before they call `check`.
+    """
+
+    __slots__ = ("_seen", "highest")
+
+    def __init__(self, floor: int = -1) -> None:
+        self.highest = floor
+        self._seen = 0 if floor < 0 else _WINDOW_MASK  # bit i: counter highest - i was taken
+
+    def check(self, counter: int) -> bool:
+        """Whether this counter is new; changes nothing."""
+        behind = self.highest - counter
+        if behind < 0:
+            return True
+        return behind < WINDOW and not self._seen >> behind & 1
+
+    def accept(self, counter: int) -> None:
+        """Note a counter that `check` called new, once its datagram is known to be authentic."""
+        ahead = counter - self.highest
+        if ahead <= 0:
+            self._seen |= 1 << -ahead
+        elif ahead >= WINDOW:
+            self._seen = 1
+            self.highest = counter
+        else:
+            self._seen = (self._seen << ahead | 1) & _WINDOW_MASK
+            self.highest = counter

@@ -16,10 +16,9 @@ from typing import ClassVar, Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.core import Rekeying
 from groupcomm.config.view import Incarnation, incarnation_of
 from groupcomm.errors import BadDatagram
-from groupcomm.security.channels import Channel
 from groupcomm.security.keys import KeyRing, derive_key
 from groupcomm.security.layout import (
     COUNTER,
@@ -30,10 +29,11 @@ from groupcomm.security.layout import (
     PURPOSE,
     SUITE_AES_GCM,
     VERSION,
+    Channel,
     Opened,
+    ReplayWindow,
     wrong_size,
 )
-from groupcomm.security.replay import ReplayWindow
 from groupcomm.security.sealing import NONCE_START, PLACE
 
 MAX_PEERS: Final = 2048
@@ -60,7 +60,7 @@ def split_sealed(datagram: bytes) -> tuple[int, Incarnation, int, int, int]:
     return sender, incarnation_of(restarts, random_id), counter, channel, key_id
 
 
-class Lane:
+class ReceiveChannel:
     """One channel of one start: its window, and the keys that open it.
 
     Attributes:
@@ -83,7 +83,7 @@ class Lane:
         self.failed = 0
 
 
-class Peer:
+class TrustedStart:
     """One start of one daemon that has proved to send now."""
 
     __slots__ = ("incarnation", "lanes", "over", "sender")
@@ -91,7 +91,9 @@ class Peer:
     def __init__(self, sender: int, incarnation: Incarnation, floors: Mapping[Channel, int]):
         self.sender = sender
         self.incarnation = incarnation
-        self.lanes: dict[int, Lane] = {ch: Lane(floor) for ch, floor in floors.items()}
+        self.lanes: dict[int, ReceiveChannel] = {
+            ch: ReceiveChannel(floor) for ch, floor in floors.items()
+        }
         self.over = False
 
 
@@ -136,10 +138,10 @@ class Opener:
         self._own = _IDENTITY.pack(cluster, own[0], own[1].restarts, own[1].random_id)
         self._for_me = PURPOSE + COUNTER.pack(own[0])
         self._rekeying = rekeying or Rekeying()
-        self._peers: dict[bytes, Peer] = {}
+        self._peers: dict[bytes, TrustedStart] = {}
         self._derived = 0.0  # keys, of which DERIVED_PER_S are forgotten each second
         self._derived_at = 0.0
-        self._unsigned: tuple[Lane, int, int, int, Decrypt] | None = None
+        self._unsigned: tuple[ReceiveChannel, int, int, int, Decrypt] | None = None
         self.failed_opens = 0
         self.lacked: int | None = None
         self.now = 0.0
@@ -163,7 +165,7 @@ class Opener:
         _, _, scope, key_id, identity, counter, place, epoch = _SPLIT.unpack_from(datagram)
         peer = self._peers.get(identity)
         if peer is None:
-            return self._open_stranger(datagram, scope, key_id, identity, counter, place, epoch)
+            return self._open_unproven(datagram, scope, key_id, identity, counter, place, epoch)
         lane = peer.lanes.get(place)
         if lane is None:
             raise BadDatagram("channel", str(place))
@@ -184,8 +186,8 @@ class Opener:
 
     def _open_unsigned(
         self,
-        peer: Peer,
-        lane: Lane,
+        peer: TrustedStart,
+        lane: ReceiveChannel,
         datagram: bytes,
         scope: int,
         key_id: int,
@@ -216,7 +218,7 @@ class Opener:
             raise BadDatagram("key", f"key id {key_id} is not in the key ring")
 
     def _another_key(
-        self, peer: Peer, lane: Lane, key_id: int, channel: int, epoch: int
+        self, peer: TrustedStart, lane: ReceiveChannel, key_id: int, channel: int, epoch: int
     ) -> Decrypt:
         """The key of the epoch before, or of a later one than was heard of; never an erased one."""
         if epoch == lane.epoch + 1:
@@ -230,7 +232,9 @@ class Opener:
             raise BadDatagram("epoch", f"the key of epoch {epoch} is erased")
         return lane.old[2]
 
-    def _next_key(self, peer: Peer, lane: Lane, key_id: int, channel: int) -> Decrypt:
+    def _next_key(
+        self, peer: TrustedStart, lane: ReceiveChannel, key_id: int, channel: int
+    ) -> Decrypt:
         """Kept as soon as anybody has named it: forgeries in numbers must not delay an epoch."""
         decrypt = lane.coming.get(key_id)
         if decrypt is None:
@@ -238,7 +242,7 @@ class Opener:
             lane.coming[key_id] = decrypt
         return decrypt
 
-    def _advance(self, lane: Lane, key_id: int, epoch: int, decrypt: Decrypt) -> None:
+    def _advance(self, lane: ReceiveChannel, key_id: int, epoch: int, decrypt: Decrypt) -> None:
         if epoch <= lane.epoch:
             return  # a late one of the epoch before
         if lane.decrypt is not None:
@@ -247,7 +251,7 @@ class Opener:
         lane.epoch, lane.key_id, lane.decrypt, lane.failed = epoch, key_id, decrypt, 0
         lane.coming.clear()
 
-    def _open_stranger(
+    def _open_unproven(
         self,
         datagram: bytes,
         scope: int,
@@ -292,7 +296,9 @@ class Opener:
             derive_key(secret, self._cluster, sender, incarnation, channel, epoch)
         ).decrypt
 
-    def _open(self, lane: Lane | None, decrypt: Decrypt, datagram: bytes, scope: int) -> bytes:
+    def _open(
+        self, lane: ReceiveChannel | None, decrypt: Decrypt, datagram: bytes, scope: int
+    ) -> bytes:
         """The packet; what fails to open counts against the key if it is the lane's present one."""
         if lane is not None and lane.failed >= self._rekeying.failures:
             raise BadDatagram("worn", "too many seals did not fit this key; the next epoch has one")
@@ -321,7 +327,7 @@ class Opener:
             del peers[next((key for key, peer in peers.items() if peer.over), next(iter(peers)))]
         start = incarnation.restarts, incarnation.random_id
         identity = _IDENTITY.pack(self._cluster, sender, *start)
-        peers[identity] = Peer(sender, incarnation, floors)
+        peers[identity] = TrustedStart(sender, incarnation, floors)
         return full
 
     def forget(self, sender: int, incarnation: Incarnation) -> None:

@@ -17,10 +17,10 @@ from groupcomm.security.layout import (
     SUITE_NONE,
     VERSION,
     Opened,
+    ReplayWindow,
     fixed_heads,
     wrong_size,
 )
-from groupcomm.security.replay import ReplayWindow
 
 MAX_PEERS: Final = 1024
 """Starts of daemons that a receiver remembers; each costs a window."""
@@ -54,7 +54,7 @@ class PlainSealer:
         return b"%b%b%b" % (head, packet, _CRC.pack(google_crc32c.value(context + packet)))
 
 
-class _Peer:
+class _KnownStart:
     """One start of one daemon, as its datagrams have shown."""
 
     __slots__ = ("incarnation", "sender", "window")
@@ -79,7 +79,7 @@ class PlainOpener:
         self._cluster = cluster
         self._own = own
         self._for_me = PURPOSE + COUNTER.pack(own[0])
-        self._peers: dict[bytes, _Peer] = {}
+        self._peers: dict[bytes, _KnownStart] = {}
         self.failed_opens = 0
 
     def open_untrusted(self, datagram: bytes) -> Opened:
@@ -98,7 +98,7 @@ class PlainOpener:
         if suite != SUITE_NONE:
             raise BadDatagram("suite", str(suite))
         known = self._peers.get(peer_key)
-        peer = known or self._meet(datagram)
+        peer = known or self._new_start(datagram)
         if counter <= peer.window.highest and not peer.window.check(counter):
             raise BadDatagram("replay", f"counter {counter}")
         packet = self._open(datagram, scope)
@@ -114,7 +114,7 @@ class PlainOpener:
             if peer.sender == sender and peer.incarnation == incarnation:
                 del self._peers[key]
 
-    def _meet(self, datagram: bytes) -> _Peer:
+    def _new_start(self, datagram: bytes) -> _KnownStart:
         """A peer not heard before; it is kept only if this datagram's sum fits."""
         _, _, _, _, cluster, sender, restarts, random_id, _ = HEAD.unpack_from(datagram)
         if cluster != self._cluster:
@@ -124,7 +124,7 @@ class PlainOpener:
             raise BadDatagram("own", "a datagram of this daemon")
         if len(self._peers) >= MAX_PEERS:
             raise BadDatagram("full", f"{MAX_PEERS} starts of daemons are known already")
-        return _Peer(sender, incarnation)
+        return _KnownStart(sender, incarnation)
 
     def _open(self, datagram: bytes, scope: int) -> bytes:
         head = datagram[:HEAD_BYTES]

@@ -14,12 +14,11 @@ from typing import ClassVar, Final
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.core import Rekeying
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import ConfigError
-from groupcomm.security.channels import Channel
 from groupcomm.security.keys import KeyRing, derive_key
-from groupcomm.security.layout import COUNTER, PURPOSE, SUITE_AES_GCM, fixed_heads
+from groupcomm.security.layout import COUNTER, PURPOSE, SUITE_AES_GCM, Channel, fixed_heads
 
 PLACE = struct.Struct("!BI")
 """Channel and epoch."""
@@ -28,7 +27,7 @@ NONCE_START: Final = bytes(4)
 Encrypt = Callable[[bytes, bytes, bytes], bytes]
 
 
-class _Lane:
+class _SendChannel:
     """One channel of a sealer: its counter, and its key in this epoch."""
 
     __slots__ = ("counter", "encrypt", "epoch", "limit", "place")
@@ -84,7 +83,7 @@ class Sealer:
             raise ConfigError("suite 1 (AES-256-GCM) needs a key ring; give one, or suite 0")
         self._rekeying = rekeying or Rekeying()
         self._who = cluster, sender, incarnation
-        self._lanes = {channel: _Lane(counter) for channel in Channel}
+        self._lanes = {channel: _SendChannel(counter) for channel in Channel}
         self._now = now
         self.epoch = -1  # before the first
         self.key_id = keys.active

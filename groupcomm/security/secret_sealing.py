@@ -15,15 +15,14 @@ from typing import ClassVar, Final
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.core import Rekeying
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram
-from groupcomm.security.channels import Channel
 from groupcomm.security.exchange import Exchange
-from groupcomm.security.identity import Start
+from groupcomm.security.identity import StartId
 from groupcomm.security.keys import KeyRing, derive_key
-from groupcomm.security.layout import HEAD_BYTES, SEAL_BYTES, SUITE_IDENTITIES, Opened
-from groupcomm.security.opening import Decrypt, Lane, Opener, Peer, split_sealed
+from groupcomm.security.layout import HEAD_BYTES, SEAL_BYTES, SUITE_IDENTITIES, Channel, Opened
+from groupcomm.security.opening import Decrypt, Opener, ReceiveChannel, TrustedStart, split_sealed
 from groupcomm.security.sealing import Encrypt, Sealer
 from groupcomm.wire.introduction import INTRODUCTION_BYTES
 from groupcomm.wire.packet import PacketKind
@@ -41,7 +40,7 @@ DATAGRAM_BYTES: Final = HEAD_BYTES + INTRODUCTION_BYTES + SEAL_BYTES
 """Of a sealed introduction."""
 
 
-class _Strange(Exception):
+class _UnknownSecret(Exception):
     """The outer seal is right, and the secret of the inner one is not here."""
 
 
@@ -70,7 +69,7 @@ def _opened_twice(outer: Decrypt, inner: Decrypt | None) -> Decrypt:
     def decrypt(nonce: bytes, sealed: memoryview, context: bytes) -> bytes:
         kept = outer(nonce, sealed, context)
         if inner is None:
-            raise _Strange
+            raise _UnknownSecret
         return unfill(inner(nonce, memoryview(kept), context))
 
     return decrypt
@@ -140,13 +139,18 @@ class SecretOpener(Opener):
     SIGNED: ClassVar[int] = Channel.HELLO
 
     def __init__(
-        self, keys: KeyRing | None, cluster: int, own: Start, exchange: Exchange, rekeying: Rekeying
+        self,
+        keys: KeyRing | None,
+        cluster: int,
+        own: StartId,
+        exchange: Exchange,
+        rekeying: Rekeying,
     ) -> None:
         """Open datagrams of this cluster with the secrets of the exchange."""
         super().__init__(keys, cluster, own, rekeying=rekeying)
         self._exchange = exchange
         # Which secrets a start was heard to seal with, since when; the first is the oldest in use.
-        self._turns: dict[Start, list[tuple[int, float]]] = {}
+        self._turns: dict[StartId, list[tuple[int, float]]] = {}
 
     def open_untrusted(self, datagram: bytes) -> Opened:
         """Open one datagram; if its secret is not here, only its outer seal is: unproven.
@@ -156,12 +160,12 @@ class SecretOpener(Opener):
         """
         try:
             return super().open_untrusted(datagram)
-        except _Strange:
+        except _UnknownSecret:
             sender, incarnation, counter, channel, key_id = split_sealed(datagram)
             return Opened(sender, incarnation, counter, _CONTROL, channel, key_id, proven=False)
 
     def _another_key(
-        self, peer: Peer, lane: Lane, key_id: int, channel: int, epoch: int
+        self, peer: TrustedStart, lane: ReceiveChannel, key_id: int, channel: int, epoch: int
     ) -> Decrypt:
         """As Opener; the first epoch of each secret that is here is derived once."""
         number, later = epoch >> EPOCH_BITS, epoch & (2**EPOCH_BITS - 1)
@@ -212,7 +216,7 @@ class SecretOpener(Opener):
             del turns[0]
         return turns[0][0] if turns[0][1] <= turned_by else -1
 
-    def _erase_before(self, number: int, start: Start, lanes: list[Lane]) -> None:
+    def _erase_before(self, number: int, start: StartId, lanes: list[ReceiveChannel]) -> None:
         self._exchange.erase_before(start, number)
         for lane in lanes:
             if lane.epoch >> EPOCH_BITS < number:

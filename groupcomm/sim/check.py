@@ -6,9 +6,8 @@ import attrs
 
 from groupcomm.sim.checkers import Checkers, Violation
 from groupcomm.trace.events import Quiet, TraceEvent
-from groupcomm.trace.merge import merge
 from groupcomm.trace.readable import readable
-from groupcomm.trace.sense import Sense, TraceError, read_event
+from groupcomm.trace.reading import EventCheck, TraceError, merge, read_event
 
 
 @attrs.frozen(kw_only=True)
@@ -48,7 +47,7 @@ def read_trace(name: str, lines: Iterable[bytes]) -> Iterator[TraceEvent]:
     Raises:
         TraceError: a line is broken, cut off, or makes no sense where it stands.
     """
-    sense = Sense()
+    sense = EventCheck()
     for number, line in enumerate(lines, 1):
         yield read_event(sense, name, number, line)
 
@@ -67,7 +66,7 @@ def check_together(name: str, traces: Mapping[str, Iterable[bytes]]) -> CheckRes
 
 
 def read_together(traces: Mapping[str, Iterable[bytes]]) -> Iterator[TraceEvent]:
-    """The events of several processes as one trace; see `groupcomm.trace.merge`.
+    """The events of several processes as one trace; see `groupcomm.trace.reading`.
 
     A last line that is cut off, as a process that was killed may leave it, counts as not there.
 
@@ -77,11 +76,11 @@ def read_together(traces: Mapping[str, Iterable[bytes]]) -> Iterator[TraceEvent]
     Raises:
         TraceError: a line is broken, or makes no sense where it stands.
     """
-    sense = Sense()
+    sense = EventCheck()
     return merge([_events(sense, *trace) for trace in traces.items()])
 
 
-def _events(sense: Sense, name: str, lines: Iterable[bytes]) -> list[TraceEvent]:
+def _events(sense: EventCheck, name: str, lines: Iterable[bytes]) -> list[TraceEvent]:
     whole = [line for line in lines if line.endswith(b"\n")]
     return [read_event(sense, name, number, line) for number, line in enumerate(whole, 1)]
 

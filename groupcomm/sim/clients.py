@@ -12,8 +12,7 @@ from groupcomm.session.client_session import ClientSession
 from groupcomm.sim.checkers.contexts import Contexts
 from groupcomm.sim.loop import Loop
 from groupcomm.sim.pipe import Pipe
-from groupcomm.trace.probe import Record
-from groupcomm.trace.session import SessionTrace
+from groupcomm.trace.recorders import RecordEvent, SessionTrace
 
 
 class Client:
@@ -45,7 +44,7 @@ class Client:
     def __init__(
         self,
         loop: Loop,
-        record: Record,
+        record: RecordEvent,
         user: str,
         daemon: int,
         daemon_name: str,
@@ -115,27 +114,27 @@ class Client:
     def join(self, group: str) -> int:
         """Ask to become a member; the view that says so comes as an event."""
         number = self._session.join(group)
-        self._trace.asked("join", group, number)
+        self._trace.requested("join", group, number)
         self.flush()
         return number
 
     def leave(self, group: str) -> int:
         """Ask to be no member any more."""
         number = self._session.leave(group)
-        self._trace.asked("leave", group, number)
+        self._trace.requested("leave", group, number)
         self.flush()
         return number
 
     def disconnect(self) -> None:
         """End the session in order: what was sent before is still delivered."""
         self._session.close()
-        self._trace.asked("disconnect")
+        self._trace.requested("disconnect")
         self.connected = False
         self.flush()
 
     def crash(self) -> None:
         """The program dies; what it has not read is lost, what the kernel has is still sent."""
-        self._trace.asked("crash")
+        self._trace.requested("crash")
         assert self._up is not None
         assert self._down is not None
         self._up.close()
@@ -159,7 +158,7 @@ class Client:
         self._member = MemberId(self.name, connection)
         self.identity = self._trace.identity = str(self._member)
         self.alive = True
-        self._trace.asked("connect")
+        self._trace.requested("connect")
         self.flush()
 
     def flush(self) -> None:
@@ -181,7 +180,7 @@ class Client:
     def _tell(self, events: list[Event]) -> None:
         self.told += len(events)
         for event in events:
-            self._trace.told(event)
+            self._trace.received(event)
             if self.contexts is not None:
                 self.contexts.told(event)
             self._note(event)

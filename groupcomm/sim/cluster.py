@@ -17,8 +17,7 @@ from random import Random
 
 import attrs
 
-from groupcomm.config.core import CoreConfig, Timing
-from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.core import CoreConfig, Rekeying, Timing
 from groupcomm.config.view import DaemonId, View
 from groupcomm.membership.states import State
 from groupcomm.membership.trouble import longest_silence_s
@@ -37,7 +36,7 @@ from groupcomm.sim.roles.names import POLITE, rules_against
 from groupcomm.sim.settings import Settings
 from groupcomm.sim.site_settings import reachable_core
 from groupcomm.trace.events import Heal, Quiet, Rejects, TraceEvent
-from groupcomm.trace.probe import Record
+from groupcomm.trace.recorders import RecordEvent
 
 FORM_LIMIT_S = 30.0
 """A cluster without faults that has no common view by then has a bug."""
@@ -84,7 +83,9 @@ class Cluster:
         attackers: who plays the roles of the settings.
     """
 
-    def __init__(self, settings: Settings, record: Record = ignore, *, start: bool = True) -> None:
+    def __init__(
+        self, settings: Settings, record: RecordEvent = ignore, *, start: bool = True
+    ) -> None:
         self.settings = settings
         self.record = record
         self.loop = Loop()

@@ -12,14 +12,13 @@ import attrs
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Adoption, Start
-from groupcomm.config.view import DaemonId, Incarnation
+from groupcomm.config.view import Adoption, DaemonId, Incarnation, Start
 from groupcomm.engine import DaemonCore, ProgramSettings
 from groupcomm.engine.gate import STALE
 from groupcomm.membership.reservation import count_start
 from groupcomm.membership.states import State
 from groupcomm.security.access import Access
-from groupcomm.security.identity import Credentials
+from groupcomm.security.identity import DaemonCredentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_IDENTITIES
 from groupcomm.session.daemon_session import SessionLimits
@@ -33,7 +32,7 @@ from groupcomm.sim.network import Network, Put
 from groupcomm.sim.process import STEP_US, End, Process
 from groupcomm.sim.settings import Settings
 from groupcomm.trace.events import Boot, Fail, Left
-from groupcomm.trace.probe import Record, TraceProbe
+from groupcomm.trace.recorders import RecordEvent, TraceProbe
 
 MAX_FLYING: Final = 2000
 """Datagrams on their way to a host without a daemon among which old ones are looked for."""
@@ -55,7 +54,7 @@ class Surroundings(Protocol):
     identities: dict[DaemonId, str]
 
     @property
-    def record(self) -> Record:
+    def record(self) -> RecordEvent:
         """Takes the trace."""
 
 
@@ -117,10 +116,10 @@ class Host:
         self.credentials = self._credentials() if self._settings.suite == SUITE_IDENTITIES else None
         self.is_taken = False
 
-    def _credentials(self) -> Credentials:
+    def _credentials(self) -> DaemonCredentials:
         seed, names = self._settings.seed, self._cluster.config.daemons
         entropy = random_for(seed, f"secrets {self.index}").randbytes
-        return Credentials(draw_private(seed, self.name), roll_of(seed, names), entropy)
+        return DaemonCredentials(draw_private(seed, self.name), roll_of(seed, names), entropy)
 
     # ---- what tests and faults look at ----
 

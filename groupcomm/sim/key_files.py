@@ -7,7 +7,7 @@ from typing import Final, Protocol
 import attrs
 
 from groupcomm.engine import Input, KeysStored, RollStored, StoreKeys, StoreRoll
-from groupcomm.security.identity import Credentials
+from groupcomm.security.identity import DaemonCredentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.sim.loop import SECOND, Loop
 
@@ -26,7 +26,7 @@ class Machine(Protocol):
 
     name: str
     keys: KeyRing | None
-    credentials: Credentials | None
+    credentials: DaemonCredentials | None
 
 
 class KeyFiles:
@@ -69,5 +69,7 @@ class KeyFiles:
         host = self._host
         if isinstance(wanted, StoreKeys):
             host.keys = wanted.keys
-        elif host.credentials is not None and wanted.roll.counts(host.name):  # else none can start
+        elif host.credentials is not None and wanted.roll.is_trusted(
+            host.name
+        ):  # else none can start
             host.credentials = attrs.evolve(host.credentials, roll=wanted.roll)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from groupcomm.engine import DaemonCore
-from groupcomm.security.channels import CHANNEL_OF
+from groupcomm.security.layout import CHANNEL_OF
 from groupcomm.sim.forgery import Forger
 from groupcomm.sim.lies import change, draw_number, lie, of_view
 from groupcomm.sim.loop import SECOND, Loop

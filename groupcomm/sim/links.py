@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from groupcomm.config.ways import shortest_ways
+from groupcomm.config.core import shortest_paths
 from groupcomm.errors import ConfigError
 
 SitePair: TypeAlias = tuple[int, int]
@@ -107,7 +107,7 @@ def longest_way_s(sites: int, links: Iterable[Link]) -> float:
     It is what a datagram of the two sites farthest apart takes when all links jitter at their most.
     """
     lengths = {link.sites: link.delay_s + link.jitter_s for link in links}
-    return max(shortest_ways(range(sites), lengths).values(), default=0.0)
+    return max(shortest_paths(range(sites), lengths).values(), default=0.0)
 
 
 def joined(among: Collection[int], pairs: Iterable[SitePair], start: int) -> set[int]:

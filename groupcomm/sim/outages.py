@@ -10,7 +10,7 @@ from groupcomm.sim.faults import Faults
 from groupcomm.sim.host import Host
 from groupcomm.sim.loop import SECOND, Loop, microseconds
 from groupcomm.sim.process import End
-from groupcomm.trace.probe import FUSE_KINDS, Fuse
+from groupcomm.trace.recorders import FUSE_KINDS, Fuse
 
 FUSE_US: Final = SECOND
 """A daemon that is to die at a moment that does not come dies after so long anyway."""

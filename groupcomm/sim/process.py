@@ -34,7 +34,7 @@ from groupcomm.sim.key_files import KeyFiles
 from groupcomm.sim.loop import SECOND, Loop
 from groupcomm.sim.network import Network
 from groupcomm.sim.path_faults import Forged
-from groupcomm.trace.probe import Killed, TraceProbe
+from groupcomm.trace.recorders import Killed, TraceProbe
 
 STEP_US: Final = 10
 """How long one step of a healthy daemon takes."""

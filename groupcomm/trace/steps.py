@@ -134,7 +134,7 @@ STEPS: Final[tuple[type[AlgorithmStep], ...]] = get_args(AlgorithmStep)
 """All of them, to look whether an event is one."""
 
 
-class Now(Protocol):
+class TraceClock(Protocol):
     """Whoever knows the time of a trace."""
 
     @property
@@ -153,7 +153,9 @@ class StepTrace:
 
     __slots__ = ("_clock", "_process", "_record")
 
-    def __init__(self, clock: Now, record: Callable[[AlgorithmStep], object], process: str) -> None:
+    def __init__(
+        self, clock: TraceClock, record: Callable[[AlgorithmStep], object], process: str
+    ) -> None:
         self._clock = clock
         self._record = record
         self._process = process

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from groupcomm.security.channels import Channel
+from groupcomm.security.layout import Channel
 from groupcomm_tools.bench.plan import Plan
 from tests.campaigns import junk
 from tests.campaigns.junk import PHASES, Phase, Round, check

@@ -13,7 +13,7 @@ import pytest
 from cryptography import x509
 
 from groupcomm.errors import CannotConnect, SessionEnded
-from groupcomm.host.shown_certificate import principal_of
+from groupcomm.host.tls import principal_of
 from groupcomm_client.blocking import connect
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.running_cluster import RunningCluster

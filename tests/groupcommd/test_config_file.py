@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from groupcomm.config.presets import PRESETS
+from groupcomm.config.core import PRESETS
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address, parse_address
 from groupcomm.host.key_file import make_common_key, read_key_file, write_key_file

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from groupcomm.config.start import Adoption
+from groupcomm.config.view import Adoption
 from groupcomm.errors import ConfigError
 from groupcomm.host import private_files
 from groupcomm.host.key_file import (

@@ -8,8 +8,7 @@ import pytest
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.shared import Difference
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import DaemonCore, Status
 from groupcomm.host.addresses import Address
 from groupcomm.membership.comparison import Other, Verdict

@@ -12,7 +12,7 @@ import trio
 from cryptography import x509
 
 from groupcomm.errors import ConfigError, SessionEnded
-from groupcomm.host.tls_socket import AnySocket
+from groupcomm.host.tls import AnySocket
 from groupcomm.session.codes import Code
 from groupcomm.session.frames import encode_hello
 from groupcomm_client.connecting import connect

@@ -14,8 +14,7 @@ import trio
 import trio.testing
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import DaemonCore
 from groupcomm_client import connect
 from groupcomm_tools.doctor.daemon_checks import Told, check_disk

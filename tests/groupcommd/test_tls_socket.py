@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.host.addresses import Address
-from groupcomm.host.tls_socket import TlsSocket, Wants
+from groupcomm.host.tls import TlsSocket, Wants
 from groupcomm_client.credentials import Credentials
 from groupcomm_tools.certificates import issue, make_authority
 from groupcommd.credentials import TlsConfig, server_context

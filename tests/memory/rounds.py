@@ -12,7 +12,7 @@ from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
-from groupcomm.trace.probe import TraceProbe
+from groupcomm.trace.recorders import TraceProbe
 from tests.memory.walker import sizes
 
 LASTING = (1, 2)

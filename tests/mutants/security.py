@@ -1,9 +1,7 @@
 """Wrong ways to trust datagrams."""
 
-from groupcomm.security.channels import Channel
-from groupcomm.security.layout import HEAD_BYTES
-from groupcomm.security.opening import Decrypt, Lane, Opener
-from groupcomm.security.replay import ReplayWindow
+from groupcomm.security.layout import HEAD_BYTES, Channel, ReplayWindow
+from groupcomm.security.opening import Decrypt, Opener, ReceiveChannel
 from groupcomm.security.sealing import Sealer
 from tests.mutants.mutant import Right, mutant
 
@@ -36,7 +34,7 @@ def window_moved_by_forgery(right: Right) -> Right:
     """A replay window moves before it is known that a datagram is authentic."""
 
     def open_packet(
-        self: Opener, lane: Lane | None, decrypt: Decrypt, datagram: bytes, scope: int
+        self: Opener, lane: ReceiveChannel | None, decrypt: Decrypt, datagram: bytes, scope: int
     ) -> bytes:
         if lane is not None:
             lane.window.accept(int.from_bytes(datagram[_COUNTER_AT:HEAD_BYTES]))

@@ -11,7 +11,7 @@ from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.private_files import ENTER_BY
-from groupcomm.security.rotation import fingerprint_of
+from groupcomm.security.keys import fingerprint_of
 from groupcomm_tools.doctor.findings import Finding, ok, problem, warning
 from groupcommd.config_file import read_config
 from groupcommd.daemon_config import DaemonConfig

@@ -16,7 +16,7 @@ from groupcomm.sim.loop import SECOND, Loop
 from groupcomm.sim.network import Network
 from groupcomm.sim.path_faults import Forged
 from groupcomm.sim.settings import Settings
-from groupcomm.trace.probe import Record
+from groupcomm.trace.recorders import RecordEvent
 
 INTERVAL_US: Final = SECOND // 15
 """Between two times that an attacker does something, on average."""
@@ -37,7 +37,7 @@ class Stage:
     config: CoreConfig
     network: Network
     hosts: Sequence[Host]
-    record: Record
+    record: RecordEvent
 
     @property
     def cluster(self) -> int:

@@ -24,7 +24,7 @@ from groupcomm.sim.roles.local_user import LocalUser
 from groupcomm.sim.roles.names import EVICTED, NOTHING, PROGRAM, RING_KEY, USER
 from groupcomm.sim.roles.programs import Programs
 from groupcomm.sim.settings import Settings
-from groupcomm.trace.probe import Record
+from groupcomm.trace.recorders import RecordEvent
 
 PLAYERS: Final = {RING_KEY: KeyHolder, EVICTED: Evicted, PROGRAM: Programs, USER: LocalUser}
 LOOK_US: Final = SECOND // 50
@@ -45,7 +45,7 @@ class Attackers:
         config: CoreConfig,
         network: Network,
         hosts: Sequence[Host],
-        record: Record,
+        record: RecordEvent,
     ) -> None:
         self._stage = Stage(loop, settings, config, network, hosts, record)
         self._settings = settings

@@ -13,15 +13,14 @@ from typing import Final
 
 import attrs
 
-from groupcomm.config.rekeying import Rekeying
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.core import Rekeying
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import DaemonCore, Input, Output, Over, Store, drive
 from groupcomm.engine.identity_gate import IdentityGate
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.names import daemon_number
-from groupcomm.security.channels import CHANNEL_OF, Channel
 from groupcomm.security.identity import Roll
+from groupcomm.security.layout import CHANNEL_OF, Channel
 from groupcomm.security.secret_sealing import SecretOpener
 from groupcomm.sim.disk import marks_stored_at_once
 from groupcomm.sim.host import Host
@@ -97,7 +96,7 @@ class Evicted(KeyHolder):
         """Return whether a daemon runs that knows, and has a file that says so to the next one."""
         if host.process is None or host.credentials is None:
             return False
-        return not host.credentials.roll.counts(self._host.name)
+        return not host.credentials.roll.is_trusted(self._host.name)
 
     def _take_over(self) -> None:
         """The host is the attacker's from now on, with what its daemon has."""

@@ -11,14 +11,13 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.core import Rekeying
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram
 from groupcomm.names import daemon_number
-from groupcomm.security.channels import Channel
 from groupcomm.security.identity import Roll, Signer, public_of
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.layout import SUITE_IDENTITIES
+from groupcomm.security.layout import SUITE_IDENTITIES, Channel
 from groupcomm.security.opening import Opener
 from groupcomm.security.sealing import Sealer
 from groupcomm.security.secret_sealing import SecretOpener

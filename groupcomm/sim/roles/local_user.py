@@ -9,9 +9,8 @@ from random import Random
 from typing import Final
 
 from groupcomm.config.view import Incarnation
-from groupcomm.security.channels import Channel
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.layout import HEAD_BYTES, SUITE_IDENTITIES, fixed_heads
+from groupcomm.security.layout import HEAD_BYTES, SUITE_IDENTITIES, Channel, fixed_heads
 from groupcomm.security.sealing import Sealer
 from groupcomm.sim.host import Host
 from groupcomm.sim.roles.attack import Stage, under_a_head

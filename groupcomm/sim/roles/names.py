@@ -6,7 +6,7 @@
 from random import Random
 from typing import Final
 
-from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.core import Rekeying
 from groupcomm.errors import ConfigError
 from groupcomm.security.access import Access, Rule, Verb
 

@@ -28,7 +28,7 @@ from groupcomm.sim.loop import SECOND
 from groupcomm.sim.pipe import Pipe
 from groupcomm.sim.roles.attack import Attack, Stage
 from groupcomm.sim.workload import GROUPS
-from groupcomm.trace.session import SessionTrace
+from groupcomm.trace.recorders import SessionTrace
 from groupcomm.wire.bundle import BundleKind, encode_body
 from groupcomm.wire.messages import encode_fragment, message_parts
 
@@ -123,10 +123,10 @@ class Rude:
                 self._breach(f"{self.principal or 'nobody'} is called {name!r}")
         elif kind == FrameKind.VIEWID:
             self._view = decode_view_id_untrusted(frame)
-            self._trace.told(self._view)
+            self._trace.received(self._view)
         elif kind == FrameKind.TRANSITION:
             assert self._view is not None
-            self._trace.told(Transition(view=self._view.id))
+            self._trace.received(Transition(view=self._view.id))
         elif kind == FrameKind.CLOSED:
             self.is_open = False
 

@@ -18,7 +18,7 @@ from groupcomm.sim.scenario.rules import ALL, ANY, KINDS, ODD, Effect, Rule
 from groupcomm.sim.scenario.scene import PATIENCE_US, Scene
 from groupcomm.sim.scenario.story import PADDING, QUIET_PADDING
 from groupcomm.sim.scenario.words import Words
-from groupcomm.trace.probe import FUSE_KINDS, Fuse
+from groupcomm.trace.recorders import FUSE_KINDS, Fuse
 
 Act = Callable[[Scene], None]
 Parser = Callable[[Words], Act]

@@ -16,19 +16,16 @@ from groupcomm.algorithms.direct.datagrams import (
 )
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine.gate import PlainGate
 from groupcomm.errors import BadDatagram
 from groupcomm.events import DaemonView
 from groupcomm.groups.announcement import Announcements, cut_announcement
 from groupcomm.membership.flood import MAX_UNFINISHED, Flood
-from groupcomm.security.channels import Channel
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.layout import SUITE_NONE
+from groupcomm.security.layout import SUITE_NONE, Channel, ReplayWindow
 from groupcomm.security.opening import Opener
 from groupcomm.security.plain import PlainOpener, PlainSealer
-from groupcomm.security.replay import ReplayWindow
 from groupcomm.security.sealing import Sealer
 from groupcomm.session import daemon_frames, frames
 from groupcomm.session.client_session import ClientSession

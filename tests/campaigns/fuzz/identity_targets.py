@@ -5,16 +5,14 @@ from random import Random
 from typing import Final
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine.gate import Outgoing
 from groupcomm.engine.identity_gate import IdentityGate
 from groupcomm.errors import BadDatagram
-from groupcomm.security.channels import Channel
-from groupcomm.security.exchange import _Peer
-from groupcomm.security.identity import Credentials, Roll, public_of
+from groupcomm.security.exchange import _ExchangePeer
+from groupcomm.security.identity import DaemonCredentials, Roll, public_of
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.layout import SUITE_IDENTITIES
+from groupcomm.security.layout import SUITE_IDENTITIES, Channel
 from groupcomm.wire.hello import HELLO_BYTES, Hello
 from groupcomm.wire.introduction import SIGNED_BYTES
 from groupcomm.wire.packet import PacketKind
@@ -30,7 +28,7 @@ def _meeting() -> tuple[IdentityGate, IdentityGate]:
     """Two daemons with identities that have heard of each other, and no more."""
     ring, entropy = KeyRing({1: bytes(32)}, 1), Random(1).randbytes
     one, other = (
-        IdentityGate(_CONFIG, start, ring, 0.0, Credentials(private, _ROLL, entropy))
+        IdentityGate(_CONFIG, start, ring, 0.0, DaemonCredentials(private, _ROLL, entropy))
         for start, private in zip(_STARTS, _PRIVATES, strict=True)
     )
     return one, other
@@ -40,7 +38,7 @@ def _secret(raw: bytes) -> None:
     """Nobody has sealed these bytes; sealed with a secret that is here they come out."""
     one, other = _meeting()
     peer = _STARTS[1].daemon.number, _STARTS[1].incarnation
-    one._exchange._peers[peer] = _Peer(secrets={1: other._exchange.secret})
+    one._exchange._peers[peer] = _ExchangePeer(secrets={1: other._exchange.secret})
     opener = one._opener
     opener.trust(*peer, dict.fromkeys(Channel, 0))
     with contextlib.suppress(BadDatagram):

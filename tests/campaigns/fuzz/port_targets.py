@@ -10,10 +10,9 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, DaemonCore
-from groupcomm.host.tls_socket import TlsSocket
+from groupcomm.host.tls import TlsSocket
 from groupcomm.security.keys import KeyRing
 from groupcomm.session.frames import HELLO_FRAME_BYTES
 from groupcommd.connection import AuthenticatedPeer

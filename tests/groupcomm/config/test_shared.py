@@ -3,8 +3,7 @@
 import attrs
 import pytest
 
-from groupcomm.config.core import CoreConfig, CounterStarts, Timing, Windows
-from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.core import CoreConfig, CounterStarts, Rekeying, Timing, Windows
 from groupcomm.config.shared import (
     DIGEST_BYTES,
     MAX_ITEMS,

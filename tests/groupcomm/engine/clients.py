@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import (
     ClientBytes,
     ClientOpened,

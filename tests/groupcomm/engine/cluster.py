@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import (
     AccessNews,
     ClientBytes,

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import DaemonId, Incarnation
+from groupcomm.config.view import DaemonId, Incarnation, Start
 from groupcomm.engine import ClientBytes, ClientInput, ClientOpened, DaemonCore
 from groupcomm.membership.outdated import PATIENCE_S
 from groupcomm.membership.states import Reason, State

@@ -5,13 +5,11 @@ from typing import Final
 import pytest
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine.gate import Outgoing, SealedGate
 from groupcomm.errors import BadDatagram
-from groupcomm.security.channels import Channel
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.layout import HEAD_BYTES
+from groupcomm.security.layout import HEAD_BYTES, Channel
 from groupcomm.wire.packet import PacketKind
 from tests.groupcomm.wire.packets import CODECS, KEY, Codec
 

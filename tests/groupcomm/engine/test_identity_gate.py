@@ -8,15 +8,13 @@ import attrs
 import pytest
 
 from groupcomm.clocks.stamp import ViewId
-from groupcomm.config.core import CoreConfig
-from groupcomm.config.rekeying import Rekeying
-from groupcomm.config.start import Start
-from groupcomm.config.view import SAFE_PACKET_BYTES, Incarnation, View
+from groupcomm.config.core import CoreConfig, Rekeying
+from groupcomm.config.view import SAFE_PACKET_BYTES, Incarnation, Start, View
 from groupcomm.engine.identity_gate import MAX_FORGED, IdentityGate
 from groupcomm.errors import BadDatagram, ConfigError
-from groupcomm.security.channels import Channel
-from groupcomm.security.identity import Credentials, Roll, print_of, public_of
+from groupcomm.security.identity import DaemonCredentials, Roll, identity_fingerprint, public_of
 from groupcomm.security.keys import KeyRing
+from groupcomm.security.layout import Channel
 from groupcomm.security.secret_sealing import DATAGRAM_BYTES, fill, unfill
 from groupcomm.wire.hello import Hello
 from groupcomm.wire.packet import PacketKind
@@ -44,7 +42,7 @@ def gate(
     signer = signed_by or name
     own = Roll({**ROLL.daemons, name: public_of(private(signer))}) if signed_by else roll or ROLL
     entropy = random.Random(f"{name}{start}{signed_by}").randbytes
-    credentials = Credentials(private(signer), own, entropy)
+    credentials = DaemonCredentials(private(signer), own, entropy)
     return IdentityGate(CONFIG, Start(name=name, incarnation=incarnation), KEYS, 0.0, credentials)
 
 
@@ -215,7 +213,7 @@ def test_who_is_evicted_is_a_stranger_at_once() -> None:
     gates = met("a", "b", "c")
     begin(gates)
     assert hears(gates["a"], gates["c"])
-    gone = ROLL.without([print_of(ROLL.daemons["c"])])
+    gone = ROLL.without([identity_fingerprint(ROLL.daemons["c"])])
     for name in "ab":
         gates[name].use_roll(gone)
         gates[name].begin(gates[name].now)
@@ -231,7 +229,7 @@ def test_who_is_evicted_is_a_stranger_at_once() -> None:
 
 
 def test_a_new_identity_under_the_old_name_is_let_in() -> None:
-    gone = ROLL.without([print_of(ROLL.daemons["c"])])
+    gone = ROLL.without([identity_fingerprint(ROLL.daemons["c"])])
     renewed = Roll({**ROLL.daemons, "c": public_of(private("rebuilt"))}, gone.evicted)
     gates = met("a", "b")
     for each in gates.values():
@@ -244,14 +242,17 @@ def test_a_new_identity_under_the_old_name_is_let_in() -> None:
 
 
 def test_credentials_that_do_not_fit_are_refused() -> None:
-    def start(credentials: Credentials, config: CoreConfig = CONFIG) -> None:
+    def start(credentials: DaemonCredentials, config: CoreConfig = CONFIG) -> None:
         IdentityGate(config, Start(name="a", incarnation=Incarnation(1, 1)), KEYS, 0.0, credentials)
 
-    good = Credentials(private("a"), ROLL, bytes)
+    good = DaemonCredentials(private("a"), ROLL, bytes)
     for wrong, text in (
         (attrs.evolve(good, private=private("b")), "another daemon's, or old"),
         (attrs.evolve(good, roll=Roll({"b": public_of(b"z" * 32)})), "do not list a, c; add each"),
-        (attrs.evolve(good, roll=ROLL.without([print_of(ROLL.daemons["a"])])), "was evicted"),
+        (
+            attrs.evolve(good, roll=ROLL.without([identity_fingerprint(ROLL.daemons["a"])])),
+            "was evicted",
+        ),
     ):
         with pytest.raises(ConfigError, match=text):
             start(wrong)

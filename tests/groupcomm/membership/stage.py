@@ -10,8 +10,7 @@ from msgspec import structs
 
 from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.shared import shared_settings
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import Reason, State

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import SAFE_PACKET_BYTES, Incarnation
+from groupcomm.config.view import SAFE_PACKET_BYTES, Incarnation, Start
 from groupcomm.membership.flood import MAX_UNFINISHED, Flood
 from groupcomm.names import daemon_number
-from groupcomm.security.replay import ReplayWindow
+from groupcomm.security.layout import ReplayWindow
 from groupcomm.wire.control import ControlPacket, decode_control_untrusted
 from groupcomm.wire.membership import (
     ControlMessage,

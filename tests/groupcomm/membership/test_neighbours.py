@@ -3,8 +3,7 @@
 import msgspec
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.neighbours import MAX_STRANGERS, Neighbours
 from groupcomm.membership.peers import Peer

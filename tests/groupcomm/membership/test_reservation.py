@@ -4,8 +4,7 @@ from math import inf
 
 import pytest
 
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.membership.reservation import (
     LEAD_US,
     LONGEST_RETRY_S,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from groupcomm.config.start import Adoption
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Adoption, Incarnation
 from groupcomm.errors import ProtocolViolation
 from groupcomm.membership.neighbours import UNHEARD
 from groupcomm.membership.outdated import LATELY_S, PATIENCE_S, STALEMATE_S

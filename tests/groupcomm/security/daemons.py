@@ -4,12 +4,11 @@ from typing import Final, Protocol
 
 import pytest
 
-from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.core import Rekeying
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram
-from groupcomm.security.channels import Channel
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.layout import SUITE_AES_GCM, SUITE_NONE, Opened
+from groupcomm.security.layout import SUITE_AES_GCM, SUITE_NONE, Channel, Opened
 from groupcomm.security.opening import Opener
 from groupcomm.security.plain import PlainOpener, PlainSealer
 from groupcomm.security.sealing import Sealer

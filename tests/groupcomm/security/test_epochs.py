@@ -4,10 +4,10 @@ from typing import Final
 
 import pytest
 
-from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.core import Rekeying
 from groupcomm.errors import ConfigError
-from groupcomm.security.channels import Channel
 from groupcomm.security.keys import KeyRing
+from groupcomm.security.layout import Channel
 from groupcomm.security.opening import MAX_PEERS
 from tests.groupcomm.security.daemons import (
     ALICE,

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram
 from groupcomm.security.exchange import MAX_TRIES, MAX_WAITS, Exchange
-from groupcomm.security.identity import Start
+from groupcomm.security.identity import StartId
 from groupcomm.wire.hello import Hello
 from groupcomm.wire.introduction import FOR_BYTES, NO_WRAP, Introduction
 
 CLUSTER: Final = 7
-STARTS: Final[tuple[Start, ...]] = tuple((n, Incarnation(1, 10 * n)) for n in range(1, 5))
+STARTS: Final[tuple[StartId, ...]] = tuple((n, Incarnation(1, 10 * n)) for n in range(1, 5))
 A, B, C, D = STARTS
 FIRST_VIEW: Final = b"v" * 16
 SECOND_VIEW: Final = b"w" * 16
@@ -27,18 +27,18 @@ SECOND_VIEW: Final = b"w" * 16
 class Group:
     """Exchanges of some starts, and the introductions that are under way between them."""
 
-    def __init__(self, starts: tuple[Start, ...], seed: int = 1) -> None:
+    def __init__(self, starts: tuple[StartId, ...], seed: int = 1) -> None:
         self.rng = random.Random(seed)
         self.now = 0.0
         self.of = {
             start: Exchange(start, CLUSTER, random.Random(f"{seed}/{start}").randbytes)
             for start in starts
         }
-        self.said: list[tuple[Start, Start, Introduction]] = []  # all that ever was
-        self.way: list[tuple[Start, Start, Introduction]] = []
+        self.said: list[tuple[StartId, StartId, Introduction]] = []  # all that ever was
+        self.way: list[tuple[StartId, StartId, Introduction]] = []
 
-    def say(self, sender: Start, receiver: Start) -> None:
-        told = self.of[sender].tell(receiver, Hello(start=receiver[1]), self.now)
+    def say(self, sender: StartId, receiver: StartId) -> None:
+        told = self.of[sender].introduce(receiver, Hello(start=receiver[1]), self.now)
         self.said.append((sender, receiver, told))
         self.way.append((sender, receiver, told))
 
@@ -48,7 +48,7 @@ class Group:
             self.say(one, other)
         self.run()
 
-    def begin(self, view: bytes, *members: Start) -> None:
+    def begin(self, view: bytes, *members: StartId) -> None:
         for member in members or tuple(self.of):
             self.of[member].begin(view, members or tuple(self.of), self.now)
 
@@ -58,7 +58,7 @@ class Group:
         for sender, receiver, told in way:
             if self.rng.random() < loss or receiver not in self.of:
                 continue
-            if self.of[receiver].take(sender, told, self.now):
+            if self.of[receiver].receive(sender, told, self.now):
                 self.say(receiver, sender)
             self.of[receiver].settle()
         for start, one in self.of.items():
@@ -142,7 +142,7 @@ def test_strangers_to_the_view_are_not_told_for_ever() -> None:
     group = Group((A, B))
     group.say(A, B)
     (_, _, told) = group.way.pop()
-    group.of[B].take(A, told, 0.0)
+    group.of[B].receive(A, told, 0.0)
     for _ in range(100):
         group.now += 1.0
         for other in group.of[B].due(group.now):
@@ -150,7 +150,7 @@ def test_strangers_to_the_view_are_not_told_for_ever() -> None:
     assert len(group.said) - 1 <= MAX_TRIES
 
 
-def wraps(group: Group, since: int = 0) -> list[tuple[Start, Start, Introduction]]:
+def wraps(group: Group, since: int = 0) -> list[tuple[StartId, StartId, Introduction]]:
     return [each for each in group.said[since:] if each[2].wrap != NO_WRAP]
 
 
@@ -182,7 +182,7 @@ def test_what_a_daemon_has_does_not_open_what_it_was_told_before() -> None:
         group.of[receiver].forget(sender)  # it would not open again what it has opened
         for mine in {told.public[:FOR_BYTES] for who, _, told in group.said if who == receiver}:
             with suppress(BadDatagram):
-                group.of[receiver].take(sender, attrs.evolve(told, wrapped_for=mine), group.now)
+                group.of[receiver].receive(sender, attrs.evolve(told, wrapped_for=mine), group.now)
         assert not any(group.of[receiver].secret_of(sender, number) for number in range(9))
 
 
@@ -196,7 +196,7 @@ def test_old_secrets_are_erased_and_do_not_come_again() -> None:
     assert group.of[A].secret_of(B, 1) is None
     for sender, receiver, told in group.said:
         if receiver == A:
-            group.of[A].take(sender, told, group.now)
+            group.of[A].receive(sender, told, group.now)
     assert group.of[A].secret_of(B, 1) is None
     assert group.of[A].secret_of(B, 2) == group.of[B].secret
 
@@ -212,7 +212,7 @@ def test_with_one_key_one_text_is_sealed() -> None:
             group.of[one].forget(other)
             group.say(other, one)
         group.run(0.5)
-    texts: dict[tuple[Start, Start, bytes, bytes], set[bytes]] = {}
+    texts: dict[tuple[StartId, StartId, bytes, bytes], set[bytes]] = {}
     for sender, receiver, told in wraps(group):
         place = sender, receiver, told.public, told.wrapped_for
         texts.setdefault(place, set()).add(told.wrap)
@@ -227,7 +227,7 @@ def test_secrets_that_do_not_open_are_refused() -> None:
     bad = told.wrap[:-1] + bytes([told.wrap[-1] ^ 1])
     for public in (told.public, bytes(32)):
         with pytest.raises(BadDatagram, match="do not open"):
-            group.of[A].take(B, attrs.evolve(told, wrap=bad, public=public), 0.0)
+            group.of[A].receive(B, attrs.evolve(told, wrap=bad, public=public), 0.0)
 
 
 def test_who_tells_a_key_that_shares_nothing_gets_nothing() -> None:
@@ -235,8 +235,8 @@ def test_who_tells_a_key_that_shares_nothing_gets_nothing() -> None:
     group = Group((A, B))
     group.meet()
     told = attrs.evolve(group.said[-1][2], pair=99, public=bytes(32), wrap=NO_WRAP)
-    group.of[A].take(B, told, 0.0)
-    assert group.of[A].tell(B, Hello(start=B[1]), 0.0).wrap == NO_WRAP
+    group.of[A].receive(B, told, 0.0)
+    assert group.of[A].introduce(B, Hello(start=B[1]), 0.0).wrap == NO_WRAP
 
 
 def test_an_older_introduction_takes_nothing_back() -> None:
@@ -247,7 +247,7 @@ def test_an_older_introduction_takes_nothing_back() -> None:
     public, has = group.of[A]._peers[B].public, group.of[A]._peers[B].has
     for _, receiver, told in group.said:
         if receiver == A and told.public != public:
-            group.of[A].take(B, told, group.now)
+            group.of[A].receive(B, told, group.now)
     assert (group.of[A]._peers[B].public, group.of[A]._peers[B].has) == (public, has)
 
 

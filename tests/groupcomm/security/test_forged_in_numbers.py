@@ -2,10 +2,10 @@
 
 import pytest
 
-from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.core import Rekeying
 from groupcomm.config.view import incarnation_of
-from groupcomm.security.channels import Channel
 from groupcomm.security.keys import KeyRing
+from groupcomm.security.layout import Channel
 from groupcomm.security.opening import DERIVED_PER_S
 from tests.groupcomm.security.daemons import (
     ALICE,

@@ -8,8 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from groupcomm.names import MAX_NAME_BYTES
-from groupcomm.security.access import Rule, Verb
-from groupcomm.security.patterns import parse_pattern
+from groupcomm.security.access import Rule, Verb, parse_pattern
 
 SHORT = st.text("a*", max_size=9) | st.text("ab-*?[].", max_size=9)
 """Characters that fnmatch treats in a way of its own among them; here they stand for themselves."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.security.replay import WINDOW, ReplayWindow
+from groupcomm.security.layout import WINDOW, ReplayWindow
 
 EDGES = [2**31, 2**32, 2**63, 2**64 - 1]
 

@@ -5,8 +5,7 @@ from typing import Final
 import pytest
 
 from groupcomm.errors import LocalProtocolError
-from groupcomm.security.keys import KeyRing
-from groupcomm.security.rotation import Rotation, fingerprint_of
+from groupcomm.security.keys import KeyRing, Rotation, fingerprint_of
 from groupcomm.wire.keys import KeyReport
 
 SECRETS: Final = {number: bytes((number,)) * 32 for number in range(1, 5)}
@@ -26,7 +25,7 @@ class Members:
             self.say(name, rotation.begin(tuple(keys)), answered=False)
         for name, rotation in self.rotations.items():
             if any(each.reports[name] is None for each in self.rotations.values()):
-                self.say(name, rotation.here(), answered=False)
+                self.say(name, rotation.own_report(), answered=False)
 
     def say(self, name: str, report: KeyReport | None, *, answered: bool = True) -> None:
         said = [(name, report)]
@@ -49,9 +48,9 @@ class Members:
 def test_who_has_one_key_says_nothing_until_another_reports() -> None:
     one = Rotation(ring(1), "a")
     assert one.begin(VIEW) is None
-    answer = one.on_report("b", Rotation(ring(1, 2), "b").here())
-    assert answer == one.here()
-    assert one.on_report("b", Rotation(ring(1, 2), "b").here()) is None, "it has told"
+    answer = one.on_report("b", Rotation(ring(1, 2), "b").own_report())
+    assert answer == one.own_report()
+    assert one.on_report("b", Rotation(ring(1, 2), "b").own_report()) is None, "it has told"
     assert one.begin(VIEW) is None
 
 
@@ -67,7 +66,9 @@ def test_nobody_does_while_one_lacks_the_key_whoever_wishes() -> None:
     members = Members(a=ring(1, 2), b=ring(1, 2), c=ring(1))
     with pytest.raises(LocalProtocolError, match="key 2 is not known at c"):
         members.rotations["a"].promote(2)
-    wish = KeyReport(active=1, wish=2, retires=None, prints=members.rotations["a"].here().prints)
+    wish = KeyReport(
+        active=1, wish=2, retires=None, prints=members.rotations["a"].own_report().prints
+    )
     members.say("a", wish)
     assert members.active() == [1, 1, 1]
     members.rotations["c"].load(ring(1, 2))
@@ -79,7 +80,7 @@ def test_nothing_is_agreed_before_all_members_of_the_view_have_reported() -> Non
     """The third may have one key only, and would open nothing any more."""
     one = Rotation(ring(1, 2), "a")
     one.begin(VIEW)
-    prints = one.here().prints
+    prints = one.own_report().prints
     one.on_report("a", KeyReport(active=1, wish=2, retires=None, prints=prints))
     one.on_report("b", KeyReport(active=1, wish=1, retires=None, prints=prints))
     assert one.keys.active == 1
@@ -101,7 +102,9 @@ def test_keys_of_one_number_that_differ_are_not_one_key() -> None:
     members = Members(a=ring(1, 2), b=other)
     with pytest.raises(LocalProtocolError, match="not known at b"):
         members.rotations["a"].promote(2)
-    wish = KeyReport(active=1, wish=2, retires=None, prints=members.rotations["a"].here().prints)
+    wish = KeyReport(
+        active=1, wish=2, retires=None, prints=members.rotations["a"].own_report().prints
+    )
     members.say("a", wish)
     assert members.active() == [1, 1]
 
@@ -120,7 +123,7 @@ def test_the_key_that_seals_is_never_erased() -> None:
     members = Members(a=ring(1, 2, active=2), b=ring(1, 2, active=2))
     for number in (2, 3):
         wish = KeyReport(
-            active=2, wish=2, retires=number, prints=members.rotations["a"].here().prints
+            active=2, wish=2, retires=number, prints=members.rotations["a"].own_report().prints
         )
         members.say("a", wish)
     assert members.ids() == [[1, 2], [1, 2]]

@@ -6,14 +6,11 @@ import google_crc32c
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from groupcomm.config.core import CoreConfig
-from groupcomm.config.rekeying import Rekeying
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.core import CoreConfig, Rekeying
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine.suites import make_gate
 from groupcomm.errors import ConfigError
 from groupcomm.security import sealing
-from groupcomm.security.channels import Channel
 from groupcomm.security.keys import KeyRing, derive_key
 from groupcomm.security.layout import (
     HEAD_BYTES,
@@ -21,6 +18,7 @@ from groupcomm.security.layout import (
     SEAL_BYTES,
     SUITE_AES_GCM,
     SUITE_NONE,
+    Channel,
 )
 from groupcomm.security.plain import MAX_PEERS, PlainOpener
 from tests.groupcomm.security.daemons import (

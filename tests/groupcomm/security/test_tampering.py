@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.errors import BadDatagram
-from groupcomm.security.channels import CHANNEL_OF
-from groupcomm.security.layout import HEAD_BYTES, SUITE_AES_GCM
+from groupcomm.security.layout import CHANNEL_OF, HEAD_BYTES, SUITE_AES_GCM
 from tests.groupcomm.security.daemons import BOB, SUITES, each_suite, opener, refused, sealer
 from tests.groupcomm.wire.packets import CODECS, KEY, Codec
 

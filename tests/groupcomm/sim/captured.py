@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import attrs
 
-from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.core import Rekeying
 from groupcomm.engine.gate import STALE
 from groupcomm.security.layout import SUITE_AES_GCM
 from groupcomm.sim.cluster import Cluster

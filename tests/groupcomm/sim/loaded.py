@@ -10,8 +10,7 @@ from math import inf
 from typing import Final
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.start import Start
-from groupcomm.config.view import Incarnation
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import (
     ClientBytes,
     ClientGone,

@@ -8,12 +8,10 @@ from groupcomm.engine.guard import Guard
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Refused
 from groupcomm.security.access import Access
-from groupcomm.security.channels import Channel
 from groupcomm.security.exchange import Exchange
-from groupcomm.security.identity import Roll, Signer, Start
-from groupcomm.security.layout import HEAD_BYTES, Opened
+from groupcomm.security.identity import Roll, Signer, StartId
+from groupcomm.security.layout import HEAD_BYTES, Channel, Opened, ReplayWindow
 from groupcomm.security.opening import Opener
-from groupcomm.security.replay import ReplayWindow
 from groupcomm.security.sealing import Encrypt
 from groupcomm.security.secret_sealing import SecretOpener, SecretSealer
 from groupcomm.session.daemon_session import DaemonSession
@@ -65,7 +63,7 @@ def anybody_signs(_: Right) -> Right:
 def the_key_file_is_enough(opens: Right, seals: Right) -> tuple[Right, Right]:
     """What a daemon seals depends on no secret of its own."""
 
-    def secret_of(self: Exchange, start: Start, number: int) -> bytes | None:
+    def secret_of(self: Exchange, start: StartId, number: int) -> bytes | None:
         return None if opens(self, start, number) is None else b""
 
     def encrypt(self: SecretSealer, *place: Any) -> Encrypt:
@@ -136,7 +134,7 @@ def names_are_free(_: Right) -> Right:
 # ---- users ----
 
 
-@mutant((Opener, "_open"), (Opener, "_open_stranger"))
+@mutant((Opener, "_open"), (Opener, "_open_unproven"))
 def whoever_sends_is_heard(opens: Right, strangers: Right) -> tuple[Right, Right]:
     """What does not open is taken as it is, and its sender for a daemon."""
 

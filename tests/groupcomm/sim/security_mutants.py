@@ -13,14 +13,13 @@ from groupcomm.engine.guard import Guard
 from groupcomm.engine.keeper import Keeper
 from groupcomm.groups.table import GroupTable
 from groupcomm.security import opening, sealing
-from groupcomm.security.channels import Channel
 from groupcomm.security.exchange import Exchange
-from groupcomm.security.hello import Introductions, Reply
-from groupcomm.security.identity import Signer, Start
-from groupcomm.security.layout import Opened
+from groupcomm.security.hello import HelloReply, Introductions
+from groupcomm.security.identity import Signer, StartId
+from groupcomm.security.keys import Rotation
+from groupcomm.security.layout import Channel, Opened
 from groupcomm.security.opening import Opener
 from groupcomm.security.quotas import Account
-from groupcomm.security.rotation import Rotation
 from groupcomm.security.secret_sealing import SecretOpener
 from groupcomm.session.daemon_session import DaemonSession
 from groupcomm.wire.introduction import NO_WRAP
@@ -33,7 +32,7 @@ _ANY_START: Final = Incarnation(0, 0)
 # ---- datagrams ----
 
 
-@mutant((Opener, "_open_stranger"))
+@mutant((Opener, "_open_unproven"))
 def taken_without_a_proof(right: Right) -> Right:
     """A start of a daemon counts as proved as soon as a datagram of it has a right seal."""
 
@@ -50,9 +49,9 @@ def taken_without_a_proof(right: Right) -> Right:
 def proof_counts_again(right: Right) -> Right:
     """A copy of a proof begins windows anew after they had to be forgotten."""
 
-    def on_hello(self: Introductions, *arguments: Any, **options: Any) -> Reply:
+    def on_hello(self: Introductions, *arguments: Any, **options: Any) -> HelloReply:
         self.forgot = False
-        reply: Reply = right(self, *arguments, **options)
+        reply: HelloReply = right(self, *arguments, **options)
         return reply
 
     return on_hello
@@ -193,7 +192,7 @@ def anybody_signs(_: Right) -> Right:
 def wrapped_for_an_old_key(right: Right) -> Right:
     """Secrets of a view are given to keys of the view before, which an intruder may know."""
 
-    def wrap(self: Exchange, start: Start, peer: Any) -> bytes:
+    def wrap(self: Exchange, start: StartId, peer: Any) -> bytes:
         peer.view = self._pair.view
         secrets: bytes = right(self, start, peer)
         return secrets
@@ -205,7 +204,7 @@ def wrapped_for_an_old_key(right: Right) -> Right:
 def wrapped_anew(right: Right) -> Right:
     """Each introduction is wrapped anew, with the nonce that the key has seen already."""
 
-    def wrap(self: Exchange, start: Start, peer: Any) -> bytes:
+    def wrap(self: Exchange, start: StartId, peer: Any) -> bytes:
         peer.wrap = NO_WRAP
         secrets: bytes = right(self, start, peer)
         return secrets
@@ -217,7 +216,7 @@ def wrapped_anew(right: Right) -> Right:
 def secrets_are_kept(_: Right) -> Right:
     """What opened a view's datagrams is kept after they cannot be under way any more."""
 
-    def erase_before(self: Exchange, start: Start, number: int) -> None:
+    def erase_before(self: Exchange, start: StartId, number: int) -> None:
         """Nothing is erased."""
 
     return erase_before

@@ -28,7 +28,7 @@ from groupcomm.trace.events import (
     TraceEvent,
     encode_event,
 )
-from groupcomm.trace.sense import MAX_BUNDLE
+from groupcomm.trace.reading import MAX_BUNDLE
 from groupcomm.trace.steps import (
     STEPS,
     Buffered,

@@ -12,7 +12,7 @@ from groupcomm.sim.loop import SECOND
 from groupcomm.sim.process import Process
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import Boot, Conf, Fail, Heal, Left, Rejects, TraceEvent
-from groupcomm.trace.probe import FUSE_KINDS, Fuse
+from groupcomm.trace.recorders import FUSE_KINDS, Fuse
 
 
 class Traced:

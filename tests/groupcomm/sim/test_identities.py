@@ -7,15 +7,15 @@ from typing import Final
 import attrs
 import pytest
 
-from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.core import Rekeying
 from groupcomm.config.view import Incarnation
 from groupcomm.engine.identity_gate import IdentityGate
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.names import cluster_number
-from groupcomm.security.channels import Channel
-from groupcomm.security.identity import Credentials, Roll, public_of
-from groupcomm.security.identity import Start as Identified
+from groupcomm.security.identity import DaemonCredentials, Roll, public_of
+from groupcomm.security.identity import StartId as Identified
 from groupcomm.security.keys import KeyRing
+from groupcomm.security.layout import Channel
 from groupcomm.security.secret_sealing import SecretOpener
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.settings import Options, plain_settings
@@ -96,7 +96,7 @@ def test_an_evicted_daemon_reads_nothing_more_and_does_not_come_back() -> None:
         assert keeper.told()["identities"]["evicted"]
         credentials = cluster.daemons[index].credentials
         assert credentials is not None
-        assert not credentials.roll.counts(gone.name), "the file says so, too"
+        assert not credentials.roll.is_trusted(gone.name), "the file says so, too"
     begun = len(captured.sent)
     load.run(0.2)
     for _, source, _, datagram in captured.sent[begun:]:
@@ -175,7 +175,7 @@ def test_a_rebuilt_host_comes_back_with_a_new_identity() -> None:
         keeper.load(keeper.keys, Roll(daemons))
     assert host.credentials is not None
     roll = Roll(daemons, old.evicted)
-    host.credentials = Credentials(private, roll, host.credentials.entropy)
+    host.credentials = DaemonCredentials(private, roll, host.credentials.entropy)
     host.boot()
     cluster.form()
 
@@ -209,7 +209,7 @@ def test_who_has_the_key_file_alone_is_nobody() -> None:
     assert host.credentials is not None
     private, roll = b"t" * 32, host.credentials.roll
     own = Roll({**roll.daemons, host.name: public_of(private)})
-    host.credentials = Credentials(private, own, host.credentials.entropy)
+    host.credentials = DaemonCredentials(private, own, host.credentials.entropy)
     captured = Captured(cluster)
     host.boot()
     cluster.run(3.0)

@@ -5,11 +5,10 @@ from types import SimpleNamespace
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.core import Rekeying
 from groupcomm.level import LEVELS
 from groupcomm.security import exchange, sealing
-from groupcomm.security.channels import Channel
-from groupcomm.security.layout import HEAD_BYTES, SUITE_AES_GCM
+from groupcomm.security.layout import HEAD_BYTES, SUITE_AES_GCM, Channel
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.host import Host
 from groupcomm.sim.settings import plain_settings

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.core import Rekeying
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
 from groupcomm.security.keys import KeyRing

@@ -4,10 +4,10 @@ from typing import Final
 
 import pytest
 
-from groupcomm.config.rekeying import Rekeying
+from groupcomm.config.core import Rekeying
 from groupcomm.config.view import DaemonId
 from groupcomm.names import cluster_number
-from groupcomm.security.channels import Channel
+from groupcomm.security.layout import Channel
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.roles.keyholder import RingKeySealer
 from groupcomm.wire.hello import Hello

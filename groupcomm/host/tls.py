@@ -1,23 +1,112 @@
-"""TLS 1.3 on a connected socket, used like a plain non-blocking one.
+"""Certificates of programs: the principals that they prove, and how long.
 
-Daemons and all kinds of clients use it: whoever waits, waits for the socket below, and calls again.
-The rules that make that right: `recv` leaves nothing behind that it could give, so nothing waits
-here while the socket is not readable; and who was told to come back by `send` (BlockingIOError)
-comes back with data that begin with the same bytes.
-
-Bytes pass through memory and not straight from OpenSSL to the socket: that is as fast, and a write
-that the socket took in part needs no further thought.
+Names of different kinds are kept apart: who may have certificates for names of hosts signed is not
+for that reason whoever has a mail address, or a program of ours, of the same spelling.
 """
 
 import enum
+import re
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final, TypeAlias
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
 
-from groupcomm.host.shown_certificate import ShownCertificate, read_shown
+import attrs
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from groupcomm.security.access import MAX_PRINCIPAL_BYTES
 from groupcomm.wire.raw import Raw
+
+PROGRAM: Final = "groupcomm:"
+"""Begins the URI of a program to which `groupcomm certs` has issued a certificate."""
+
+PROGRAM_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+"""No colon: so no principal of a program is one of another kind."""
+
+_KINDS: Final = {"DNS": "dns", "email": "mail", "URI": "uri"}
+"""What OpenSSL calls a name, and what principals do."""
+
+
+def principal_of(names: Sequence[tuple[str, str]]) -> str | None:
+    """Return the principal that a certificate proves: by the first name in it that is no address.
+
+    ``cert:NAME`` is of a program with the URI ``groupcomm:NAME``; others are ``cert:dns:NAME``,
+    ``cert:mail:NAME`` and ``cert:uri:NAME``.
+
+    Args:
+        names: (kind, name) pairs of its subjectAltName, with OpenSSL's words for kinds.
+
+    Returns:
+        None if it has no such name, or one that cannot be a principal.
+    """
+    found = next(((kind, name) for kind, name in names if kind in _KINDS), None)
+    if found is None:
+        return None
+    kind, name = found
+    own = name.removeprefix(PROGRAM)
+    if kind == "URI" and own != name and PROGRAM_NAME.fullmatch(own):
+        return f"cert:{own}"
+    if kind == "DNS":
+        name = name.lower()  # as RFC 4343 compares them
+    principal = f"cert:{_KINDS[kind]}:{name}"
+    is_one = name.isprintable() and name and len(principal.encode()) <= MAX_PRINCIPAL_BYTES
+    return principal if is_one else None
+
+
+@attrs.frozen
+class PeerCertificate:
+    """What a program has shown, after TLS has checked it.
+
+    Attributes:
+        names: (kind, name) pairs of its subjectAltName.
+        serial: of its authority.
+        ends: from then on it counts no more.
+        der: all of it.
+    """
+
+    names: tuple[tuple[str, str], ...]
+    serial: int
+    ends: datetime
+    der: bytes = attrs.field(repr=False)
+
+    @property
+    def principal(self) -> str | None:
+        """See `principal_of`."""
+        return principal_of(self.names)
+
+    def is_signed_by(self, authorities: bytes) -> bool:
+        """Tell whether one of some authorities, in PEM, has signed it, and not one in between."""
+        try:
+            certificate = x509.load_der_x509_certificate(self.der)
+            return any(
+                _has_signed(authority, certificate)
+                for authority in x509.load_pem_x509_certificates(authorities)
+            )
+        except ValueError:  # OpenSSL can read it, and the other library cannot
+            return False
+
+
+def read_peer_certificate(found: Mapping[str, Any], der: bytes) -> PeerCertificate:
+    """Return a certificate as the ssl module tells it, checked."""
+    ends_s = ssl.cert_time_to_seconds(found["notAfter"])
+    return PeerCertificate(
+        found.get("subjectAltName", ()),
+        int(found["serialNumber"], 16),
+        datetime.fromtimestamp(ends_s, UTC),
+        der,
+    )
+
+
+def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
 
 _RECORD_BYTES: Final = 16_384
 _RECORD_HEAD_BYTES: Final = 32
@@ -41,8 +130,8 @@ class TlsSocket:
         host: whom the certificate of the other end must name; None at the daemon.
 
     Attributes:
-        shown: after the handshake the certificate of the other end, which was checked; None
-            without one.
+        peer_certificate: the certificate of the other end, checked during the handshake; None
+            before, and if it has shown none.
         fault: how TLS has failed after the handshake; None while it has not.
     """
 
@@ -57,7 +146,7 @@ class TlsSocket:
         self._unsent = memoryview(b"")  # encrypted
         self._owed = 0  # bytes of the data that these are
         self._ended = False
-        self.shown: ShownCertificate | None = None
+        self.peer_certificate: PeerCertificate | None = None
         self.fault: ssl.SSLError | None = None
 
     def fileno(self) -> int:
@@ -76,7 +165,7 @@ class TlsSocket:
             try:
                 self._tls.do_handshake()
                 done = True
-                self.shown = _shown(self._tls)
+                self.peer_certificate = _peer_certificate(self._tls)
             except ssl.SSLWantReadError:
                 pass  # what it has to say may come first
             except ssl.SSLError:
@@ -188,9 +277,9 @@ def _with_heads(size: int) -> int:
     return size + _RECORD_BYTES + records * _RECORD_HEAD_BYTES
 
 
-def _shown(tls: ssl.SSLObject) -> ShownCertificate | None:
+def _peer_certificate(tls: ssl.SSLObject) -> PeerCertificate | None:
     found, der = tls.getpeercert(), tls.getpeercert(binary_form=True)
-    return read_shown(found, der) if found and der else None
+    return read_peer_certificate(found, der) if found and der else None
 
 
 AnySocket: TypeAlias = socket.socket | TlsSocket

@@ -4,12 +4,15 @@ Checkers take it for granted that events make sense: names of the right form, kn
 a trace from a file may not, so each is checked before it is judged.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from heapq import merge as merge_sorted
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 
 from groupcomm.errors import GroupCommError
+from groupcomm.names import split_private
 from groupcomm.trace.events import (
     Accept,
     Ask,
@@ -26,6 +29,7 @@ from groupcomm.trace.events import (
     Left,
     Member,
     Order,
+    Quiet,
     Rejects,
     Release,
     Send,
@@ -37,6 +41,7 @@ from groupcomm.trace.events import (
     view_order,
 )
 from groupcomm.trace.steps import STEPS, AlgorithmStep
+from groupcomm.wire.bundle import BundleKind
 
 MAX_BUNDLE: Final = 65_536
 """More messages than any bundle holds; an event that names more is refused."""
@@ -48,7 +53,7 @@ class TraceError(GroupCommError):
     """A line is no event, or no event of this trace; the text names file, line and reason."""
 
 
-class Sense:
+class EventCheck:
     """Finds events that mean nothing, whatever was before; the checkers would stumble over them.
 
     Each method raises ValueError that says what is wrong.
@@ -208,7 +213,7 @@ class Sense:
             self._views.add(text)
 
 
-def read_event(sense: Sense, name: str, number: int, line: bytes) -> TraceEvent:
+def read_event(sense: EventCheck, name: str, number: int, line: bytes) -> TraceEvent:
     """One line as an event that makes sense.
 
     Raises:
@@ -228,3 +233,63 @@ def _what_is_wrong(line: bytes, error: Exception) -> str:
     if not line.endswith(b"\n") and not line.endswith(b"}"):
         return "the line is cut off; the trace is good up to the line before"
     return f"not an event of this trace: {error}"
+
+
+_CONNECT = int(BundleKind.CONNECT)
+
+
+def merge(traces: Sequence[Sequence[TraceEvent]]) -> Iterator[TraceEvent]:
+    """All events in the order of their times, up to Quiet.
+
+    A daemon's end is told after all that its clients have read: what it wrote before its end stays
+    theirs to read. Events behind Quiet, of processes that end then, are left out.
+
+    Args:
+        traces: of one process each, or of one session; each in its order.
+    """
+    last_reads = _last_reads(traces)
+    for event in merge_sorted(*(_with_late_ends(t, last_reads) for t in traces), key=_time):
+        yield event
+        if isinstance(event, Quiet):
+            return
+
+
+_time = attrgetter("t")
+
+
+def _last_reads(traces: Sequence[Sequence[TraceEvent]]) -> dict[str, int]:
+    """Per start of a daemon the time of the last event of its clients.
+
+    A client belongs to the start of its daemon that has released its connect. When it asked for
+    that tells nothing: a socket takes connections before its daemon boots.
+    """
+    homes = {
+        event.c: event.p
+        for trace in traces
+        for event in trace
+        if isinstance(event, Release) and event.kind == _CONNECT and _is_home(event)
+    }
+    found: dict[str, int] = {}
+    for trace in traces:
+        if trace and isinstance(trace[0], Ask) and trace[0].what == "connect":  # of a session
+            start = homes.get(trace[0].c)
+            if start is not None:
+                found[start] = max(found.get(start, 0), trace[-1].t)
+    return found
+
+
+def _is_home(connect: Release) -> bool:
+    client = connect.c.rpartition("/")[0]
+    return split_private(client)[1] == connect.p.rpartition("/")[0]
+
+
+def _with_late_ends(
+    trace: Sequence[TraceEvent], last_reads: dict[str, int]
+) -> Sequence[TraceEvent]:
+    moved = [
+        msgspec.structs.replace(event, t=max(event.t, last_reads.get(event.p, 0) + 1))
+        if isinstance(event, Fail | Left)
+        else event
+        for event in trace
+    ]
+    return sorted(moved, key=_time)
