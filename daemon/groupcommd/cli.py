@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from groupcomm.config.view import Adoption, Start
-from groupcomm.engine import Over
+from groupcomm.engine import CoreOver
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import read_config, through_relay
@@ -199,7 +199,7 @@ def _watch_over_the_end(config: DaemonConfig) -> None:
         signal.signal(number, handle)
 
 
-def _say_how_it_left(over: Over, config: DaemonConfig) -> int:
+def _say_how_it_left(over: CoreOver, config: DaemonConfig) -> int:
     """Log the last line; return the exit status."""
     unfinished = over.unfinished
     if not unfinished:

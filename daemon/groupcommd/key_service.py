@@ -63,7 +63,7 @@ class KeyService:
     def _answer(self, words: list[str], *, allowed: bool) -> dict[str, Any]:
         match words[1:]:
             case []:
-                told = self._core.status(trio.current_time()).keys.told
+                told = self._core.status(trio.current_time()).keys.description
                 if told is None:
                     raise ConfigError(_NO_KEYS)
                 return dict(told)
@@ -155,7 +155,7 @@ class KeyService:
                 " to the identities of all hosts"
             )
         self._alone &= view is None or len(view.daemons) == 1
-        lacks = keys.lacks
+        lacks = keys.missing_key
         if lacks is not None:
             name, number = lacks
             text = (
@@ -165,14 +165,14 @@ class KeyService:
             )
             self._warn(number, text)
             return f"{text}; then start this daemon again" if self._alone else None
-        if keys.lacked is not None and not self._logged_unknown:
+        if keys.named_key is not None and not self._logged_unknown:
             self._logged_unknown = True  # no advice, and no second line: anybody can send such
             _log.warning(
                 "datagrams name a key that is not in %s, such as %d, and are dropped; anybody can"
                 " send such datagrams",
                 self._path,
-                keys.lacked,
-                extra={"key": keys.lacked},
+                keys.named_key,
+                extra={"key": keys.named_key},
             )
         return None
 

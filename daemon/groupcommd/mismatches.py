@@ -15,7 +15,7 @@ import attrs
 from groupcomm.config.shared import Difference
 from groupcomm.engine import Status
 from groupcomm.host.addresses import Address
-from groupcomm.membership.comparison import Other, Verdict
+from groupcomm.membership.comparison import OtherConfiguration, Verdict
 from groupcommd.daemon_config import DaemonConfig
 
 MAX_KEYS: Final = 5
@@ -37,7 +37,7 @@ class DifferenceReport:
         remedy: what to do.
     """
 
-    other: Other
+    other: OtherConfiguration
     text: str
     remedy: str
 
@@ -91,7 +91,7 @@ class ConfigDifferences:
 
     # ---- sentences ----
 
-    def _state(self, other: Other, status: Status) -> DifferenceReport:
+    def _state(self, other: OtherConfiguration, status: Status) -> DifferenceReport:
         ours, theirs = self._ours, self._hosts(other.daemons, status)
         what = _what(other.differences)
         if not other.excludes:
@@ -110,7 +110,7 @@ class ConfigDifferences:
             )
         if other.verdict is Verdict.OURS:
             be = "are" if len(other.daemons) > 1 else "is"
-            fellows = " and ".join(("this host", *other.fellows))
+            fellows = " and ".join(("this host", *other.alike))
             return DifferenceReport(
                 other,
                 f"the file of {theirs} differs from {self._file}, that of {fellows}, in {what};"
@@ -148,10 +148,10 @@ class ConfigDifferences:
         return None
 
 
-def _fields(other: Other) -> dict[str, Any]:
+def _fields(other: OtherConfiguration) -> dict[str, Any]:
     return {
         "daemons": list(other.daemons),
-        "same_as_here": list(other.fellows),
+        "same_as_here": list(other.alike),
         "excludes": other.excludes,
         "counts": other.verdict.name.lower(),
         "settings": [attrs.asdict(found) for found in other.differences],

@@ -13,7 +13,7 @@ from typing import Final
 
 from groupcomm.config.core import Timing
 from groupcomm.host.addresses import Address
-from groupcomm.membership.neighbours import HEARD_BEACONS
+from groupcomm.membership.failure_detector import HEARD_BEACONS
 from groupcommd.junk import ClusterPattern
 from groupcommd.udp import UdpSocket
 

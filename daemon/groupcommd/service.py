@@ -17,11 +17,11 @@ import trio
 
 from groupcomm.config.view import Start
 from groupcomm.engine import (
+    CoreOver,
     DaemonCore,
     Input,
     LeaveRequested,
     Output,
-    Over,
     ProgramSettings,
     Status,
     Store,
@@ -118,7 +118,7 @@ class Service:
         self._sockets = sockets
         self._timer = trio.CancelScope()
         self._scope = trio.CancelScope()
-        self.over: Over | None = None
+        self.over: CoreOver | None = None
         self.leaves = False
         self.locked_out: str | None = None
         self._error: Exception | None = None
@@ -359,7 +359,7 @@ class Service:
         if self._answers.due <= self._now:
             self.connections.feed(self._answers.answer(self._now))
 
-    def finish(self, over: Over) -> None:
+    def finish(self, over: CoreOver) -> None:
         """See Shell."""
         self.over = over
         self._nursery.start_soon(self._end_outdated if over.adopt else self._linger)

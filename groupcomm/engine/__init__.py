@@ -21,9 +21,9 @@ from groupcomm.engine.inputs import (
 )
 from groupcomm.engine.news import AccessNews, News, ProtocolNews, TokenLate, ViewInstalled
 from groupcomm.engine.output import (
-    End,
+    CoreOver,
+    EndReason,
     Output,
-    Over,
     Store,
     StoreKeys,
     StoreMark,
@@ -39,8 +39,9 @@ __all__ = [
     "ClientGone",
     "ClientInput",
     "ClientOpened",
+    "CoreOver",
     "DaemonCore",
-    "End",
+    "EndReason",
     "Evict",
     "Input",
     "KeysStored",
@@ -50,7 +51,6 @@ __all__ = [
     "MarkStored",
     "News",
     "Output",
-    "Over",
     "ProgramSettings",
     "PromoteKey",
     "ProtocolNews",

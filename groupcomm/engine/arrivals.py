@@ -10,10 +10,10 @@ from groupcomm.clocks.latest import LatestTime
 from groupcomm.config.view import View
 from groupcomm.engine import checks
 from groupcomm.engine.counters import Counters
+from groupcomm.engine.deferred_headers import DeferredHeaders
 from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.outside import Outside
 from groupcomm.engine.plausible import Plausible
-from groupcomm.engine.withheld import Withheld
 from groupcomm.errors import ProtocolViolation
 from groupcomm.link.forwarding import Forwarding
 from groupcomm.ring.ring import Ring
@@ -46,6 +46,7 @@ class Arrivals:
 
     __slots__ = (
         "_counters",
+        "_deferred",
         "_delivery",
         "_forwarding",
         "_handlers",
@@ -54,15 +55,14 @@ class Arrivals:
         "_me",
         "_noticed",
         "_now",
-        "_outside",
         "_own_ring",
         "_pass_on",
         "_plausible",
         "_ring",
         "_sender",
         "_several",
+        "_unreliable",
         "_view",
-        "_withheld",
         "changed",
     )
 
@@ -74,7 +74,7 @@ class Arrivals:
         ring: Ring,
         delivery: Delivery,
         outside: Outside,
-        withheld: Withheld,
+        withheld: DeferredHeaders,
         forwarding: Forwarding,
         counters: Counters,
         latest: LatestTime,
@@ -86,8 +86,8 @@ class Arrivals:
         self._several = len(view.rings) > 1
         self._ring = ring
         self._delivery = delivery
-        self._outside = outside
-        self._withheld = withheld
+        self._unreliable = outside
+        self._deferred = withheld
         self._forwarding = forwarding
         self._counters = counters
         self._latest = latest
@@ -160,8 +160,8 @@ class Arrivals:
             return  # another ring of this site
         self._plausible.check_rest(notice, self._sender)
         self._ring.on_rest(notice, self._now)
-        self._delivery.count(notice.ring, notice.horizon, notice.last)
-        self._delivery.reach(notice.ring, min(notice.frontiers))
+        self._delivery.receive_horizon(notice.ring, notice.horizon, notice.last)
+        self._delivery.receive_frontier(notice.ring, min(notice.frontiers))
 
     def _on_held(self, packet: bytes) -> None:
         notice = decode_held_untrusted(packet)
@@ -173,24 +173,24 @@ class Arrivals:
     # ---- messages ----
 
     def _on_unreliable(self, packet: bytes) -> None:
-        self._outside.receive(packet, self._sender)
+        self._unreliable.receive(packet, self._sender)
 
     def _on_data(self, raw: bytes) -> None:
         packet = decode_data_untrusted(raw)
         checks.check_data(packet, self._view)
         own = packet.ring == self._own_ring
-        if own and packet.withheld:
+        if own and packet.pruned:
             return  # of the own ring, for another one of this site
         if packet.daemon == self._me:
             self._ring.flow.window.repeated += len(raw)  # a fellow has answered a request for it
-        elif packet.stays and not own:
+        elif packet.local_only and not own:
             return  # of another ring of this site; the header comes once that whole ring has it
-        elif self._take(packet, own=own):
+        elif self._accept(packet, own=own):
             if own:
                 self._ring.on_packet(packet, self._now)
-            if packet.stays:
+            if packet.local_only:
                 self._ring.flow.note_local_only(packet.number)
-                self._withheld.add(packet)
+                self._deferred.defer(packet)
             else:
                 self._pass_on(packet.ring, packet.number, packet.raw)
 
@@ -201,14 +201,14 @@ class Arrivals:
         news = False
         for packet in packets:
             checks.check_data(packet, self._view)
-            news |= self._take(packet, own=False)
+            news |= self._accept(packet, own=False)
         if news:
             self._pass_on(packets[0].ring, packets[0].number, raw)
 
-    def _take(self, packet: DataPacket, *, own: bool) -> bool:
+    def _accept(self, packet: DataPacket, *, own: bool) -> bool:
         if own:
             self._plausible.check_given(packet.number)
-        if not self._delivery.take(packet):
+        if not self._delivery.receive(packet):
             self._counters.duplicates += 1
             return False
         if self._several:
@@ -231,14 +231,14 @@ class Arrivals:
         for notice in decode_horizon_untrusted(packet).notices:
             checks.check_horizon(notice, self._view)
             self._plausible.check_horizon(notice)
-            self._take_notice(notice)
+            self._accept_notice(notice)
 
-    def _take_notice(self, notice: HorizonNotice) -> None:
+    def _accept_notice(self, notice: HorizonNotice) -> None:
         ring = notice.ring
         stream, own = self._delivery.streams[ring], self._ring
         stream.learn(notice.upto)
-        self._delivery.count(ring, notice.horizon, notice.upto)
-        self._delivery.reach(ring, notice.frontier)
+        self._delivery.receive_horizon(ring, notice.horizon, notice.upto)
+        self._delivery.receive_frontier(ring, notice.frontier)
         if ring == self._own_ring:
             own.notices.issued(self._now, notice.frontier, notice.horizon)
         else:
@@ -256,7 +256,7 @@ class Arrivals:
         request = decode_resend_untrusted(packet)
         checks.check_resend(request, self._view)
         self._plausible.check_resend(request, self._sender)
-        self._forwarding.on_resend_request(request, self._withheld.form_outside, self._now)
+        self._forwarding.on_resend_request(request, self._deferred.form_for_other_ring, self._now)
 
     def _on_link(self, raw: bytes) -> None:
         carried = decode_link_untrusted(raw)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from groupcomm.wire.bundle import Bundle
 
 
-def stays_never(_bundle: Bundle) -> bool:
+def never_local_only(_bundle: Bundle) -> bool:
     """In a view of one ring nothing is withheld from anybody."""
     return False
 
@@ -19,18 +19,18 @@ class Backlog:
     """What waits for numbers at one daemon.
 
     Attributes:
-        stays: whether a bundle stays in the own ring.
+        is_local_only: whether a bundle stays in the own ring.
         size: how many bundles wait. Each step asks several times, so it is counted along.
     """
 
-    __slots__ = ("_parked", "_parked_sessions", "_waiting", "size", "stays")
+    __slots__ = ("_parked", "_parked_sessions", "_waiting", "is_local_only", "size")
 
-    def __init__(self, stays: Callable[[Bundle], bool] = stays_never) -> None:
+    def __init__(self, stays: Callable[[Bundle], bool] = never_local_only) -> None:
         self._waiting: deque[Bundle] = deque()
         self._parked: deque[Bundle] = deque()
         self._parked_sessions: set[int] = set()
         self.size = 0
-        self.stays = stays
+        self.is_local_only = stays
 
     def __len__(self) -> int:
         return self.size
@@ -75,7 +75,7 @@ class Backlog:
         waiting, sessions = self._waiting, self._parked_sessions
         while waiting:
             bundle = waiting[0]
-            if bundle.session not in sessions and self.stays(bundle):
+            if bundle.session not in sessions and self.is_local_only(bundle):
                 return bundle
             sessions.add(bundle.session)
             self._parked.append(waiting.popleft())

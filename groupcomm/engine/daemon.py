@@ -22,25 +22,25 @@ from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.engine import inputs as given
 from groupcomm.engine.commands import Command, Evict, LoadKeys, PromoteKey, RetireKey
 from groupcomm.engine.counters import Counters
-from groupcomm.engine.desk import Desk
-from groupcomm.engine.ending import Ending
-from groupcomm.engine.heritage import Heritage
+from groupcomm.engine.heritage import CarriedGroups
 from groupcomm.engine.inputs import Input, ProgramSettings
-from groupcomm.engine.keeper import Keeper
+from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.leaving import Leaving
 from groupcomm.engine.news import AccessNews, News, ProtocolNews, TokenWatch, ViewHistory
-from groupcomm.engine.operation import Operation
-from groupcomm.engine.output import End, Output, Over, Transmission
+from groupcomm.engine.output import CoreOver, EndReason, Output, Transmission
 from groupcomm.engine.probe import NoProbe, Probe
+from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.status import Status, status_of
 from groupcomm.engine.storage import Storage
-from groupcomm.engine.suites import make_gate
+from groupcomm.engine.suites import make_protection
+from groupcomm.engine.view import ViewState
+from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import BadDatagram, RemoteProtocolError
 from groupcomm.groups.table import Member
 from groupcomm.membership.membership import Membership
+from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.membership.reservation import reserved_by
-from groupcomm.membership.states import Reason, State
-from groupcomm.membership.union import Union
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.ring.ring import TokenState as RingState
 from groupcomm.security.identity import DaemonCredentials
 from groupcomm.security.keys import KeyRing
@@ -73,11 +73,11 @@ class DaemonCore:
 
     Attributes:
         deadline: take a step at this time even if nothing arrives; inf if never.
-        desk: the local sessions; the shell takes their output.
-        keeper: of the keys.
+        sessions: the local sessions; the shell takes their output.
+        key_manager: of the keys.
         counters: what happened so far.
         membership: which view is next.
-        operation: all there is of the present view; None before the first.
+        view_state: all there is of the present view; None before the first.
         reservation: of view counters, on disk.
         leaving: how it ends.
     """
@@ -97,26 +97,26 @@ class DaemonCore:
         self.config = config
         self.start = start
         self.probe = probe or NoProbe()
-        self._gate = make_gate(config, start, keys, now, credentials)
+        self._protection = make_protection(config, start, keys, now, credentials)
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
         self._room = bundle_room(config.packet_limit)
         self.reservation = reserved_by(start, self.physical.read, now)
-        self.desk = Desk(
+        self.sessions = LocalSessions(
             start.name,
             self._room,
             first_connection=self.reservation.used + config.starts.connection,
             settings=settings or ProgramSettings(),
             probe=self.probe,
         )
-        self.keeper = Keeper(self, self._gate, keys)
-        self._storage = Storage(self.reservation, self.keeper)
-        self.operation: Operation | None = None
+        self.key_manager = KeyManager(self, self._protection, keys)
+        self._storage = Storage(self.reservation, self.key_manager)
+        self.view_state: ViewState | None = None
         self._frozen = True  # no view, or it stands still
         self._begun = False  # a view was installed in this step
         self._touched = False  # packets of the view have come in this step
-        self._operation_due = inf  # when the view has something to do
-        self._heritage = Heritage()
+        self._view_due = inf  # when the view has something to do
+        self._carried_groups = CarriedGroups()
         self._early: list[tuple[int, bytes]] = []  # (sender, packet)
         self._output = Output([])  # of this step
         self._out: list[Transmission] = self._output.datagrams
@@ -127,7 +127,7 @@ class DaemonCore:
         self._pause_s = config.timing.token_timeout_s / 2  # so late a call shows a pause
         self.leaving = Leaving(self, config.leave_timeout_s)
         self.membership = Membership(config, start, self, self.reservation)
-        self.membership.gather(Reason.STARTED, now)
+        self.membership.gather(GatherReason.STARTED, now)
         self.deadline = now
 
     @property
@@ -136,14 +136,14 @@ class DaemonCore:
         return self.membership.view
 
     @property
-    def state(self) -> State:
+    def state(self) -> MembershipState:
         """How far it is on the way from view to view."""
         return self.membership.state
 
     @property
     def streams(self) -> list[Stream]:
         """Of the present view, by ring."""
-        return [] if self.operation is None else self.operation.streams
+        return [] if self.view_state is None else self.view_state.streams
 
     # ---- one step ----
 
@@ -162,25 +162,25 @@ class DaemonCore:
         self._out = out
         paused = now > self.deadline + self._pause_s
         self._now = now
-        self._gate.begin(now)
+        self._protection.begin_step(now)
         counters = self.counters
         bad = counters.bad
-        if paused and self.membership.state is not State.LEFT:
-            self.membership.gather(Reason.PAUSED, now)
+        if paused and self.membership.state is not MembershipState.LEFT:
+            self.membership.gather(GatherReason.PAUSED, now)
         for datagram in datagrams:
             self._receive(datagram, drop=paused)
-        gate = self._gate
-        if (gate.hellos or gate.met) and gate.greet(out):
-            self.membership.say_again(now)
+        gate = self._protection
+        if (gate.hellos or gate.met) and gate.pop_hellos(out):
+            self.membership.on_met(now)
         for event in inputs:
             self._accept(event)
-        served = self.desk.serve(now)
+        served = self.sessions.serve(now)
         self._step(now, clients=served or bool(inputs))
         counters.sent += len(out)
         if counters.latest:
             output.dropped, counters.latest = counters.latest, []
             output.rejected = counters.bad - bad
-        if self.reservation.to_store is not None or self.keeper.unstored:
+        if self.reservation.to_store is not None or self.key_manager.unstored:
             output.store = self._storage.begin()
         return output
 
@@ -188,7 +188,7 @@ class DaemonCore:
         """Take one input, in its turn; most are of clients."""
         match event:
             case given.ClientBytes():
-                self.desk.feed(event)
+                self.sessions.accept(event)
             case given.MarkStored(mark):
                 self._storage.mark_stored(mark, self._now)
             case given.MarkNotStored(reason):
@@ -202,22 +202,24 @@ class DaemonCore:
             case given.LeaveRequested():
                 self.leave()
             case _:
-                self.desk.feed(event)
+                self.sessions.accept(event)
 
     def _step(self, now: float, *, clients: bool) -> None:
         membership = self.membership
         if clients:
-            self.reservation.keep_ahead(self.desk.last - self.config.starts.connection, now)
-        if now >= self.reservation.due and membership.state is not State.LEFT:
+            self.reservation.keep_ahead(
+                self.sessions.last_connection - self.config.starts.connection, now
+            )
+        if now >= self.reservation.due and membership.state is not MembershipState.LEFT:
             self.reservation.step(now)
-        due = self._touched or self._begun or now >= self._operation_due or self._is_freed()
+        due = self._touched or self._begun or now >= self._view_due or self._is_unblocked()
         if due or clients:
-            self._operate(now, clients=clients)
+            self._step_view(now, clients=clients)
         membership.step(now)
-        if membership.state is State.LEFT:
+        if membership.state is MembershipState.LEFT:
             self._stand_still()
         if self._begun:
-            self._operate(now, clients=clients)
+            self._step_view(now, clients=clients)
         if membership.flood.out:
             for destination, packet in membership.flood.out:
                 self.seal_and_send(destination, packet)
@@ -225,89 +227,89 @@ class DaemonCore:
 
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
-        due = min(self.membership.deadline, self._operation_due, self.leaving.due)
-        desk = self.desk
-        due = min(due, desk.intake.due, desk.names.due, desk.blocking.due)
-        if self.membership.state is not State.LEFT:
+        due = min(self.membership.deadline, self._view_due, self.leaving.due)
+        sessions = self.sessions
+        due = min(due, sessions.intake.due, sessions.names.due, sessions.slow_receivers.due)
+        if self.membership.state is not MembershipState.LEFT:
             due = min(due, self.reservation.due)
         self.deadline = max(self._now, due)
 
     def deliver(self) -> None:
         """Give out what the last step has made deliverable, and complete its output."""
-        operation, output = self.operation, self._output
-        if operation is not None and not self._frozen:
-            operation.deliver()
-            self._operation_due = operation.deadline
+        view_state, output = self.view_state, self._output
+        if view_state is not None and not self._frozen:
+            view_state.deliver()
+            self._view_due = view_state.deadline
         if self.leaving.begun and not self.membership.leaving and self.leaving.may_go(self._now):
             self.membership.leave(self._now)
-        self.desk.complete(output)
-        self._tell(output)
+        self.sessions.complete(output)
+        self._add_news(output)
         self._set_deadline()
-        if self.keeper.unstored and self._storage.may_begin:
+        if self.key_manager.unstored and self._storage.may_begin:
             self.deadline = self._now  # what was delivered was about keys
 
-    def _tell(self, output: Output) -> None:
+    def _add_news(self, output: Output) -> None:
         """Add what there is to say about this daemon: in most steps nothing."""
-        now, membership, operation = self._now, self.membership, self.operation
-        access, protocol = self.desk.guard.news, membership.trust.news
+        now, membership, view_state = self._now, self.membership, self.view_state
+        access, protocol = self.sessions.access_control.news, membership.trust.news
         news: list[News] = []
         if self._history.installed is not None:
-            news.append(self._history.tell(membership.reasons, now))
-        if operation is not None and not self._frozen:
-            ring = operation.ring
+            news.append(self._history.report(membership.reasons, now))
+        if view_state is not None and not self._frozen:
+            ring = view_state.ring
             silent = ring.state is RingState.AWAY and now > ring.monitor.heard_at + self._pause_s
             if silent or self._token_watch.is_late:
-                news += self._token_watch.look(ring, now)
+                news += self._token_watch.check(ring, now)
         while access:
             news.append(AccessNews(access.popleft()))
         while protocol:
             news.append(ProtocolNews(protocol.popleft()))
         if news:
             output.news = news
-        if membership.state is State.LEFT or membership.adopt is not None:
-            output.over = self._tell_end()
+        if membership.state is MembershipState.LEFT or membership.adopt is not None:
+            output.over = self._end_once()
 
-    def _tell_end(self) -> Over | None:
+    def _end_once(self) -> CoreOver | None:
         """Return how this start ends, once; None while it goes on."""
         if self._is_over:
             return None
         self._is_over = True
         membership, leaving = self.membership, self.leaving
-        how = End.OUTDATED
-        if membership.state is State.LEFT:
-            how = End.CUT_SHORT if leaving.unfinished else End.LEFT
-        return Over(
+        how = EndReason.OUTDATED
+        if membership.state is MembershipState.LEFT:
+            how = EndReason.CUT_SHORT if leaving.unfinished else EndReason.LEFT
+        return CoreOver(
             end=how,
             unfinished=leaving.unfinished,
             adopt=membership.adopt,
-            keys=self.keeper.keys,
-            roll=self.keeper.roll,
+            keys=self.key_manager.keys,
+            roll=self.key_manager.roll,
         )
 
-    def _is_freed(self) -> bool:
+    def _is_unblocked(self) -> bool:
         """Whether all senders have waited for a client that has read meanwhile."""
-        operation = self.operation
-        blocked = operation is not None and operation.ring.flow.blocked
-        return blocked and not self.desk.blocking
+        view_state = self.view_state
+        blocked = view_state is not None and view_state.ring.flow.blocked
+        return blocked and not self.sessions.slow_receivers
 
-    def _operate(self, now: float, *, clients: bool) -> None:
-        operation = self.operation
-        if operation is None or self._frozen:
+    def _step_view(self, now: float, *, clients: bool) -> None:
+        view_state = self.view_state
+        if view_state is None or self._frozen:
             return
         self._touched = False
         if self._begun:
             self._begun = False
             early, self._early = self._early, []
             for sender, packet in early:  # sent before the view was installed here
-                self._take(sender, packet)
+                self._receive_packet(sender, packet)
             if self._frozen:
                 return  # they contradict each other
-        if self.desk.limits.block_bytes is not None:
-            operation.ring.flow.blocked = bool(self.desk.blocking)
-        operation.step(now, clients=clients)
-        self._operation_due = operation.deadline
-        if operation.ring.monitor.token_losses:  # nothing was heard of it for a token timeout
-            self.membership.gather(Reason.TOKEN_LOST, now)
+        if self.sessions.limits.block_bytes is not None:
+            view_state.ring.flow.blocked = bool(self.sessions.slow_receivers)
+        view_state.step(now, clients=clients)
+        self._view_due = view_state.deadline
+        if view_state.ring.monitor.token_losses:  # nothing was heard of it for a token timeout
+            self.membership.gather(GatherReason.TOKEN_LOST, now)
 
     def leave(self) -> None:
         """Leave in order: end the sessions, see that all is held everywhere, tell the others.
@@ -316,7 +318,7 @@ class DaemonCore:
         """
         if not self.leaving.begun:
             self.leaving.begun = True
-            self.desk.close_all("the daemon is being stopped")
+            self.sessions.close_all("the daemon is being stopped")
             self.wake()
 
     def wake(self) -> None:
@@ -328,7 +330,7 @@ class DaemonCore:
 
     def next_connection(self) -> int:
         """Return the number for a client that connects now; never given twice."""
-        return self.desk.open()
+        return self.sessions.next_connection()
 
     def pop_output(self, connection: int, limit: int) -> list[Raw]:
         """Return parts of whole frames for a client, until `limit` bytes are reached.
@@ -336,27 +338,31 @@ class DaemonCore:
         If they have fewer bytes there is nothing more. If all senders have waited for this client
         to read and do not any more, `deadline` is now.
         """
-        session = self.desk.sessions.get(connection)
+        session = self.sessions.by_connection.get(connection)
         if session is None:
             return []
         parts = session.pop_output(limit)
-        operation = self.operation
-        if operation is not None and operation.ring.flow.blocked and not self.desk.blocking:
+        view_state = self.view_state
+        if (
+            view_state is not None
+            and view_state.ring.flow.blocked
+            and not self.sessions.slow_receivers
+        ):
             self.deadline = self._now
         return parts
 
     def command(self, command: Command) -> None:
         """Carry out what an operator wishes. Raises LocalProtocolError if it cannot be."""
-        keeper = self.keeper
+        key_manager = self.key_manager
         match command:
             case LoadKeys(keys, roll):
-                keeper.load(keys, roll)
+                key_manager.load(keys, roll)
             case PromoteKey(number):
-                keeper.promote(number)
+                key_manager.promote(number)
             case Evict(name):
-                keeper.evict(name)
+                key_manager.evict(name)
             case RetireKey(number=number, without_missing=anyway):
-                keeper.retire(number, without_missing=anyway)
+                key_manager.retire(number, without_missing=anyway)
 
     def status(self, now: float) -> Status:
         """Return what there is to tell about this daemon, but for the groups."""
@@ -372,10 +378,10 @@ class DaemonCore:
 
     @property
     def _groups(self) -> Mapping[str, Collection[Member]]:
-        operation = self.operation
-        if operation is None or not operation.delivery.complete:
+        view_state = self.view_state
+        if view_state is None or not view_state.delivery.complete:
             return {}
-        return operation.delivery.groups.table.groups
+        return view_state.delivery.groups.table.groups
 
     def heard(self, since: float) -> Iterator[tuple[str, bool, bool]]:
         """Yield of each other daemon that is known by name, for those that choose among networks:
@@ -395,28 +401,28 @@ class DaemonCore:
         """Take a datagram; after a pause drop it: all is old, and what matters is repeated."""
         self.counters.received += 1
         try:
-            opened = self._gate.open_untrusted(datagram)
+            opened = self._protection.open_untrusted(datagram)
         except BadDatagram as error:
             self.counters.reject(datagram, error.reason)
             return
         if opened is None or drop:
             self.counters.stale += opened is not None  # else it was for the gate
         elif self.membership.on_datagram(opened.sender, opened.incarnation, self._now):
-            self._take(opened.sender, opened.packet)
+            self._receive_packet(opened.sender, opened.packet)
         else:
             self.counters.foreign += 1
 
-    def _take(self, sender: int, packet: bytes) -> None:
+    def _receive_packet(self, sender: int, packet: bytes) -> None:
         """Take a packet of a daemon of the cluster, or count that it breaks the protocol."""
-        operation = self.operation
+        view_state = self.view_state
         try:
             kind, key = peek_untrusted(packet)
             if kind == _CONTROL:
                 self.membership.on_control(decode_control_untrusted(packet), sender, self._now)
-            elif operation is not None and key == operation.key:
+            elif view_state is not None and key == view_state.key:
                 if not self._frozen:
                     self._touched = True
-                    operation.receive(kind, packet, sender, self._now)
+                    view_state.receive(kind, packet, sender, self._now)
             elif (coming := self.membership.coming) is not None and key == coming.key:
                 if len(self._early) < MAX_EARLY:
                     self._early.append((sender, packet))
@@ -428,7 +434,7 @@ class DaemonCore:
 
     def seal_and_send(self, destination: str | None, packet: bytes) -> None:
         """Send to a daemon, or to all others of the site."""
-        self._out.append((destination, self._gate.seal(destination, packet)))
+        self._out.append((destination, self._protection.seal(destination, packet)))
 
     # ---- the host of membership ----
 
@@ -442,23 +448,23 @@ class DaemonCore:
     def _stand_still(self) -> None:
         self._frozen = True
         self._touched = False
-        self._operation_due = inf
+        self._view_due = inf
 
     @property
     def past(self) -> Past | None:
         """What is held of the view that stands still; None before the first view."""
-        return self.operation.ending.past if self.operation is not None else None
+        return self.view_state.view_change.past if self.view_state is not None else None
 
     @property
     def clock(self) -> int:
         """The last stamp known, microseconds."""
-        return self.operation.clock.value if self.operation is not None else 0
+        return self.view_state.clock.value if self.view_state is not None else 0
 
     @property
     def used(self) -> int:
         """Connection numbers up to this one may have been used, here or by others."""
-        seen = 0 if self.operation is None else self.operation.delivery.highest_connection
-        return max(self.desk.last, seen) - self.config.starts.connection
+        seen = 0 if self.view_state is None else self.view_state.delivery.highest_connection
+        return max(self.sessions.last_connection, seen) - self.config.starts.connection
 
     def reading(self, now: float) -> int:
         """Physical time, microseconds."""
@@ -468,68 +474,72 @@ class DaemonCore:
         """Physical time was wrong by more than is followed: correct it."""
         self.physical.correct(now, reading)
 
-    def missing(self, union: Union) -> list[list[Range]]:
+    def missing(self, recovered_set: RecoveredSet) -> list[list[Range]]:
         """Per ring, what of the union is not held here."""
-        assert self.operation is not None
-        return self.operation.ending.missing(union)
+        assert self.view_state is not None
+        return self.view_state.view_change.missing(recovered_set)
 
     def old_packet(self, ring: int, number: int) -> bytes | None:
         """A packet of the view that stands still, whole."""
-        assert self.operation is not None
-        packet = self.operation.streams[ring].packets.get(number)
+        assert self.view_state is not None
+        packet = self.view_state.streams[ring].packets.get(number)
         return packet.raw if packet is not None else None
 
-    def take_repair(self, packet: bytes, union: Union) -> tuple[int, int] | None:
+    def take_repair(self, packet: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
         """Take a packet of the view that stands still; its ring and number if it is taken."""
-        assert self.operation is not None
-        return self.operation.ending.take(packet, union)
+        assert self.view_state is not None
+        return self.view_state.view_change.receive_repair(packet, recovered_set)
 
     @property
-    def old(self) -> Ending:
+    def old(self) -> ViewChange:
         """What is left to do with the view that stands still; there is one."""
-        assert self.operation is not None
-        return self.operation.ending
+        assert self.view_state is not None
+        return self.view_state.view_change
 
-    def bind(self, union: Union, fellows: frozenset[int]) -> None:
+    def bind(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> None:
         """This daemon holds the union and has told so: it treats the old view as these do."""
-        assert self.operation is not None
-        self.operation.ending.bind(union, fellows)
+        assert self.view_state is not None
+        self.view_state.view_change.take_obligation(recovered_set, fellows)
 
-    def install(self, view: View, union: Union | None, fellows: frozenset[int]) -> None:
+    def install(
+        self, view: View, recovered_set: RecoveredSet | None, fellows: frozenset[int]
+    ) -> None:
         """Deliver what is left of the old view, then begin this one."""
-        if self.operation is not None and union is not None:
-            self._finish(self.operation, view, fellows)
+        if self.view_state is not None and recovered_set is not None:
+            self._finish(self.view_state, view, fellows)
         self.probe.installed(view)
         self._history.installed = view
         self.reservation.renew(self._now)
-        self._gate.begin_view(view)
+        self._protection.begin_view(view)
         me = view.daemons.index(self.start.daemon)
-        self.operation = Operation(view, me, self._heritage.announce(self._room), self, self._now)
+        self.view_state = ViewState(
+            view, me, self._carried_groups.announce(self._room), self, self._now
+        )
         self._frozen = False
         self._begun = True
 
     def reroute(self, links: tuple[tuple[int, int], ...]) -> None:
         """Packets of the present view take these of its links from now on."""
-        assert self.operation is not None
-        self.operation.reroute(links, self._now)
-        self._operation_due = self._now
+        assert self.view_state is not None
+        self.view_state.reroute(links, self._now)
+        self._view_due = self._now
 
     def forget(self, number: int, incarnation: Incarnation) -> None:
         """A start of a daemon is over."""
-        self._gate.forget(number, incarnation)
+        self._protection.forget_start(number, incarnation)
 
-    def _finish(self, old: Operation, view: View, fellows: frozenset[int]) -> None:
+    def _finish(self, old: ViewState, view: View, fellows: frozenset[int]) -> None:
         members = tuple(old.view.daemons[index] for index in sorted(fellows))
         was_complete = old.delivery.complete
 
         def turn() -> None:
             self.probe.transitional(old.view.id, view.id, members)
             if old.delivery.complete:
-                self.desk.end_regular()
+                self.sessions.end_regular()
 
-        finished = old.ending.finish(turn)
+        finished = old.view_change.finish(turn)
         assert finished or not was_complete
         if finished:
-            self._heritage.take(old.delivery.groups.table, old.key, old.view.daemons)
-        self._heritage.keep(members)
-        self.desk.end()
+            self._carried_groups.replace(old.delivery.groups.table, old.key, old.view.daemons)
+        self._carried_groups.keep_members(members)
+        self.sessions.end()

@@ -13,9 +13,9 @@ from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.core import CounterStarts
 from groupcomm.config.view import View
-from groupcomm.engine.desk import Desk
 from groupcomm.engine.numbers import highest_used
 from groupcomm.engine.probe import Probe
+from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.waits import OrderedWaits
 from groupcomm.errors import Contradiction, ProtocolViolation
 from groupcomm.groups.announcement import Announcements
@@ -60,16 +60,16 @@ class Delivery:
     """
 
     __slots__ = (
-        "_begun",
         "_clock",
-        "_desk",
         "_early",
         "_first_connection",
-        "_keys",
         "_latest",
         "_moved",
+        "_on_complete",
+        "_on_key_report",
         "_probe",
         "_ring_of",
+        "_sessions",
         "_unreliable_seen",
         "_waits",
         "announcements",
@@ -88,7 +88,7 @@ class Delivery:
         starts: CounterStarts,
         *,
         clock: RingClock,
-        desk: Desk,
+        sessions: LocalSessions,
         begun: Callable[[], None],
         keys: Callable[[int, Bundle], None],
         latest: LatestTime,
@@ -99,21 +99,21 @@ class Delivery:
             self.streams,
             len(view.daemons),
             clock=view.clock,
-            release=self._release,
+            release=self._on_ordered,
             counted=probe.counted,
         )
-        self.groups = Groups(view, me, desk)
+        self.groups = Groups(view, me, sessions)
         self.wanted = Reach(view, me)
         self.announcements = Announcements([daemon.name for daemon in view.daemons])
         self.complete = False
-        self._begun = begun
-        self._keys = keys
+        self._on_complete = begun
+        self._on_key_report = keys
         self._latest = latest
         self._early: list[Bundle] = []  # given out by the order before all is announced
         self.holds_packets = False
         self._ring_of = view.ring_of
         self._clock = clock
-        self._desk = desk
+        self._sessions = sessions
         self._probe = probe
         self._waits = OrderedWaits()
         self._unreliable_seen = [ReplayWindow(starts.unreliable) for _ in view.daemons]
@@ -127,7 +127,7 @@ class Delivery:
 
     # ---- what comes ----
 
-    def take_recovered(self, packet: DataPacket) -> bool:
+    def receive_recovered(self, packet: DataPacket) -> bool:
         """Enter a packet that a fellow sent after the view has ended, and that is not here yet.
 
         Raises:
@@ -140,20 +140,20 @@ class Delivery:
         self._probe.held(packet.ring, packet.number, packet.time)
         return True
 
-    def take(self, packet: DataPacket) -> bool:
+    def receive(self, packet: DataPacket) -> bool:
         """Enter a packet that was received; False if it is here already.
 
         Raises:
             ProtocolViolation: it does not fit what is here.
         """
-        if self.is_here(packet):
+        if self.has_packet(packet):
             return False
         self._latest.check(packet.time)
         self.order.admission.check(packet)
         self._enter(packet)
         return True
 
-    def can_be(self, time: int) -> bool:
+    def is_possible_time(self, time: int) -> bool:
         """Whether this can be a time of this view."""
         try:
             self._latest.check(time)
@@ -161,14 +161,14 @@ class Delivery:
             return False
         return True
 
-    def is_here(self, packet: DataPacket) -> bool:
+    def has_packet(self, packet: DataPacket) -> bool:
         """Whether a number was received before; Contradiction if it was of another packet.
 
         The header of a packet that stays elsewhere is as good as the packet.
         """
         stream = self.streams[packet.ring]
         known = stream.packets.get(packet.number)
-        if known is not None and known.raw != packet.raw and known.withheld == packet.withheld:
+        if known is not None and known.raw != packet.raw and known.pruned == packet.pruned:
             raise Contradiction("content", f"packet {packet.number} of ring {packet.ring}, twice")
         return known is not None or packet.number <= stream.held
 
@@ -186,21 +186,21 @@ class Delivery:
         self._probe.stamped(packet.ring, packet.number, packet.time)
         self._enter(packet)
         for bundle in packet.bundles:
-            if self._desk.numbered(bundle) or bundle.kind == _SUBSCRIBE:
+            if self._sessions.on_numbered(bundle) or bundle.kind == _SUBSCRIBE:
                 self._waits.add(bundle)
 
-    def count(self, ring: int, value: int, upto: int) -> None:
+    def receive_horizon(self, ring: int, value: int, upto: int) -> None:
         """Take a horizon of a ring."""
         self._clock.follow(value)
         if self.order.blocks.announce(ring, value, upto, self.streams[ring].held):
             self._moved = True
 
-    def reach(self, ring: int, frontier: int) -> None:
+    def receive_frontier(self, ring: int, frontier: int) -> None:
         """Take a frontier of a ring."""
         if self.order.frontiers.raise_to(ring, frontier):
             self._moved = True
 
-    def is_new(self, packet: UnreliablePacket) -> bool:
+    def is_new_unreliable(self, packet: UnreliablePacket) -> bool:
         """Whether this datagram outside the streams comes for the first time.
 
         Raises:
@@ -228,7 +228,7 @@ class Delivery:
             groups.settle(order.progress)
         least = order.frontiers.least
         if self._waits.waiting:
-            for bundle in self._waits.take(order.blocks.least, least):
+            for bundle in self._waits.pop_due(order.blocks.least, least):
                 self._end_wait(bundle)
         self.holds_packets = False
         for stream in self.streams:
@@ -238,19 +238,19 @@ class Delivery:
 
     def _end_wait(self, bundle: Bundle) -> None:
         if bundle.kind == _SUBSCRIBE:
-            self._desk.subscriptions.known(bundle.groups[0])
+            self._sessions.subscriptions.on_known(bundle.groups[0])
         else:
-            self._desk.tell_position(bundle)
+            self._sessions.send_position(bundle)
 
-    def _release(self, bundle: Bundle) -> None:
+    def _on_ordered(self, bundle: Bundle) -> None:
         if bundle.kind == _STATE:
-            self.hear(bundle)
+            self.receive_announcement(bundle)
         elif self.complete:
-            self.release(bundle)
+            self.deliver_bundle(bundle)
         else:
             self._early.append(bundle)
 
-    def hear(self, bundle: Bundle) -> None:
+    def receive_announcement(self, bundle: Bundle) -> None:
         """Take a part of a daemon's announcement."""
         self.announcements.take(bundle.packet.daemon, bundle)
         if self.announcements.complete and not self.complete:
@@ -260,14 +260,14 @@ class Delivery:
         self.complete = True
         self._moved = True
         self.wanted.begin(self.announcements.whole)
-        self._begun()
+        self._on_complete()
         self.groups.begin(self.announcements)
-        self._desk.review()  # a merge brings members whom other daemons have let in
+        self._sessions.review_members()  # a merge brings members whom other daemons have let in
         early, self._early = self._early, []
         for bundle in early:
-            self.release(bundle)
+            self.deliver_bundle(bundle)
 
-    def release(self, bundle: Bundle) -> None:
+    def deliver_bundle(self, bundle: Bundle) -> None:
         """Give one bundle to its recipients, whatever its level asks for."""
         packet: DataPacket = bundle.packet
         if bundle.kind >= _SUBSCRIBE:
@@ -281,7 +281,7 @@ class Delivery:
 
     def _note_subscription(self, packet: DataPacket, bundle: Bundle) -> None:
         if bundle.kind == _KEYS:
-            self._keys(packet.daemon, bundle)
+            self._on_key_report(packet.daemon, bundle)
             return
         (group,) = bundle.groups
         if bundle.kind == _SUBSCRIBE:
@@ -290,7 +290,7 @@ class Delivery:
         else:
             self.wanted.unsubscribe(packet.daemon, group)
 
-    def release_unreliable(self, packet: UnreliablePacket) -> None:
+    def deliver_unreliable(self, packet: UnreliablePacket) -> None:
         """Give out a datagram outside the streams; before all is announced it is lost."""
         for bundle in packet.bundles if self.complete else ():
             bundle.packet = packet
@@ -301,7 +301,7 @@ class Delivery:
 
     # ---- when the view is over ----
 
-    def tell_positions(self, boundary: Stamp | None) -> list[Bundle]:
+    def send_regular_positions(self, boundary: Stamp | None) -> list[Bundle]:
         """Tell senders where their messages stand in the regular part, of those that wait for it.
 
         Args:
@@ -310,12 +310,12 @@ class Delivery:
         Returns:
             What is transitional, to be told once that has been delivered.
         """
-        regular, transitional = self._waits.take_rest(boundary)
+        regular, transitional = self._waits.pop_rest(boundary)
         for bundle in regular:
-            self._desk.tell_position(bundle)
+            self._sessions.send_position(bundle)
         return transitional
 
-    def tell_transitional(self, bundles: list[Bundle]) -> None:
+    def send_transitional_positions(self, bundles: list[Bundle]) -> None:
         """Tell senders where these messages stand: in a view that has ended before."""
         for bundle in bundles:
-            self._desk.tell_position(bundle, transitional=True)
+            self._sessions.send_position(bundle, transitional=True)

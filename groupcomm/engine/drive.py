@@ -9,7 +9,7 @@ from typing import Protocol
 
 from groupcomm.engine.daemon import DaemonCore
 from groupcomm.engine.inputs import Input
-from groupcomm.engine.output import Output, Over, Store
+from groupcomm.engine.output import CoreOver, Output, Store
 
 
 class Shell(Protocol):
@@ -27,7 +27,7 @@ class Shell(Protocol):
     def serve(self, output: Output) -> None:
         """Serve programs and log: do all that `deliver` has asked for, but for the end."""
 
-    def finish(self, over: Over) -> None:
+    def finish(self, over: CoreOver) -> None:
         """End, now or once what is under way is done."""
 
 

@@ -8,7 +8,7 @@ from groupcomm.groups.table import GroupTable
 from groupcomm.wire.bundle import Bundle
 
 
-class Heritage:
+class CarriedGroups:
     """Of one start of a daemon, from view to view."""
 
     __slots__ = ("_completed", "_table", "_together")
@@ -18,11 +18,11 @@ class Heritage:
         self._completed = b""  # its key
         self._together: frozenset[DaemonId] = frozenset()  # who came along ever since
 
-    def take(self, table: GroupTable, key: bytes, daemons: Sequence[DaemonId]) -> None:
+    def replace(self, table: GroupTable, key: bytes, daemons: Sequence[DaemonId]) -> None:
         """A view has ended whose groups were known whole."""
         self._table, self._completed, self._together = table, key, frozenset(daemons)
 
-    def keep(self, members: Sequence[DaemonId]) -> None:
+    def keep_members(self, members: Sequence[DaemonId]) -> None:
         """These come along into the next view."""
         self._together &= frozenset(members)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Incarnation, Start, View
-from groupcomm.engine.gate import SealedGate
+from groupcomm.engine.protection import SealedProtection
 from groupcomm.errors import BadDatagram
 from groupcomm.names import cluster_number, daemon_number
 from groupcomm.security.exchange import Exchange
@@ -27,7 +27,7 @@ FORGED_PER_S: Final = 256.0
 """Signatures that do not fit, of all daemons: each costs 0.1 ms to find out."""
 
 
-class IdentityGate(SealedGate):
+class IdentityProtection(SealedProtection):
     """Suite 2: only daemons whose identities count get in, each as itself."""
 
     __slots__ = ("_exchange", "_forged", "_roll", "_signer")
@@ -73,32 +73,34 @@ class IdentityGate(SealedGate):
 
     # ---- time and views ----
 
-    def begin(self, now: float) -> None:
+    def begin_step(self, now: float) -> None:
         """A step begins: secrets may be due to be told again, or to be drawn anew."""
         if now >= self._sealer.due:
             self._exchange.renew(now)
-        super().begin(now)
+        super().begin_step(now)
         if now >= self._exchange.next_at:
             for start in self._exchange.due(now):
-                self._say(start, self._told(Hello(start=start[1])), self._sealer.key_id)
-            self._settle()  # somebody may not be waited for any more
+                self._send_hello(
+                    start, self._with_counters(Hello(start=start[1])), self._sealer.key_id
+                )
+            self._update_sealer()  # somebody may not be waited for any more
 
     def begin_view(self, view: View) -> None:
         """A view is installed: its members give each other new secrets."""
         members = [(daemon.number, daemon.incarnation) for daemon in view.daemons]
         self._exchange.begin(view.key, members, self.now)
-        self._settle()
+        self._update_sealer()
 
-    def _settle(self) -> None:
+    def _update_sealer(self) -> None:
         if self._exchange.settle():
             assert isinstance(self._sealer, SecretSealer)
             self._sealer.change(self._exchange)
 
-    def forget(self, sender: int, incarnation: Incarnation) -> None:
+    def forget_start(self, sender: int, incarnation: Incarnation) -> None:
         """A start of a daemon is over; what it has given opens nothing any more."""
-        super().forget(sender, incarnation)
+        super().forget_start(sender, incarnation)
         self._exchange.forget((sender, incarnation))
-        self._settle()
+        self._update_sealer()
 
     # ---- identities ----
 
@@ -119,7 +121,7 @@ class IdentityGate(SealedGate):
                 assert isinstance(self._opener, SecretOpener)
                 self._opener.forget_daemon(number)
                 self._exchange.evict(number, self.now)
-        self._settle()
+        self._update_sealer()
 
     @property
     def awaited(self) -> list[str]:
@@ -141,12 +143,12 @@ class IdentityGate(SealedGate):
         self._check(opened, signature)
         could = self._exchange.has(sender)
         known = opened.proven and not told.hello.asks
-        reply = HelloReply(trust=False, say=None) if known else self._answer(opened, told.hello)
+        reply = HelloReply(trust=False, say=None) if known else self._reply_to(opened, told.hello)
         news = (opened.proven or reply.trust) and self._exchange.receive(sender, told, self.now)
-        self._settle()
+        self._update_sealer()
         if reply.say is not None or news:
             hello = reply.say or Hello(start=opened.incarnation)
-            self._say(sender, self._told(hello), opened.key_id)
+            self._send_hello(sender, self._with_counters(hello), opened.key_id)
         self.met |= self._exchange.has(sender) and not could
 
     def _check(self, opened: Opened, signature: bytes) -> None:
@@ -161,7 +163,7 @@ class IdentityGate(SealedGate):
             raise
         self._opener.accept_signed()
 
-    def _say(self, receiver: StartId, hello: Hello, key_id: int) -> None:
+    def _send_hello(self, receiver: StartId, hello: Hello, key_id: int) -> None:
         number, _ = receiver
         if not self._signer.trusts(number):
             return

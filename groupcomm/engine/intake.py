@@ -48,17 +48,17 @@ class Intake:
         depart: is told when nothing is left of what came before a client's stream ended.
 
     Attributes:
-        quotas: of each principal, see `limit`.
+        quotas: of each principal, see `set_quotas`.
         due: when there is something to look at, in seconds; inf if there is nothing.
-        waits: how often a principal had no turn because it was in debt.
-        worked: units of work of the last step.
+        quota_waits: how often a principal had no turn because it was in debt.
+        work_done: units of work of the last step.
         done: sessions of which nothing is left to be looked at since that step.
     """
 
     __slots__ = (
         "_accounts",
         "_carry_out",
-        "_depart",
+        "_drained",
         "_end",
         "_fresh",
         "_limited",
@@ -67,9 +67,9 @@ class Intake:
         "_turns",
         "done",
         "due",
+        "quota_waits",
         "quotas",
-        "waits",
-        "worked",
+        "work_done",
     )
 
     def __init__(
@@ -80,11 +80,11 @@ class Intake:
     ) -> None:
         self._carry_out = carry_out
         self._end = end
-        self._depart = depart
+        self._drained = depart
         self.quotas = Quotas()
         self._limited = False
         self.due = inf
-        self.waits = self.worked = 0
+        self.quota_waits = self.work_done = 0
         self.done: list[int] = []
         self._turns: dict[str, dict[int, DaemonSession]] = {}  # of principals, and theirs
         self._fresh: dict[int, DaemonSession] = {}  # stalled since the last step: soon read
@@ -92,7 +92,7 @@ class Intake:
         self._look_at = 0.0  # at these again
         self._accounts: dict[str, Account] = {}
 
-    def limit(self, quotas: Quotas) -> None:
+    def set_quotas(self, quotas: Quotas) -> None:
         """Other quotas hold from now on; all debts are forgotten."""
         self.quotas = quotas
         self._limited = quotas.limit_rates
@@ -108,7 +108,7 @@ class Intake:
     def serve(self, now: float) -> bool:
         """Do what waits, in turn, as much of it as one step may; whether there was anything."""
         self.due = inf
-        self.worked = 0
+        self.work_done = 0
         self.done = []
         if self._fresh or self._stalled:
             self._wake(now)
@@ -118,11 +118,11 @@ class Intake:
         if self._accounts:
             ready = deque(name for name in self._turns if not self._owes(name, now))
         served = bool(ready)
-        while ready and self.worked < STEP_WORK:
+        while ready and self.work_done < STEP_WORK:
             principal = ready.popleft()
             sessions = self._turns.pop(principal)
             session = sessions.pop(next(iter(sessions)))
-            wasted[principal] += self._look_into(session, STEP_WASTE - wasted[principal], now)
+            wasted[principal] += self._serve_session(session, STEP_WASTE - wasted[principal], now)
             if session.has_input:
                 self._queue(session, sessions, now)
             else:
@@ -163,7 +163,7 @@ class Intake:
         if self._stalled:
             self.due = self._look_at
 
-    def _look_into(self, session: DaemonSession, waste: int, now: float) -> int:
+    def _serve_session(self, session: DaemonSession, waste: int, now: float) -> int:
         """Look at frames of a session while it has its turn.
 
         Args:
@@ -175,11 +175,13 @@ class Intake:
             Units of work that did.
         """
         account = self._account(session.principal, now)
-        wasted, most = 0, min(STEP_WORK, self.worked + SESSION_WORK)
-        self.worked += 1  # to look is work, too
-        while self.worked < most and wasted < waste and not session.stalled and self._read(session):
+        wasted, most = 0, min(STEP_WORK, self.work_done + SESSION_WORK)
+        self.work_done += 1  # to look is work, too
+        while (
+            self.work_done < most and wasted < waste and not session.stalled and self._read(session)
+        ):
             price = session.price
-            self.worked += price.work
+            self.work_done += price.work
             wasted += price.wasted
             if account is not None:
                 account.charge(now, messages=price.messages, size=price.size, joins=price.joins)
@@ -201,7 +203,7 @@ class Intake:
             self._end(session, Code.NET_ERROR, f"a frame that does not decode: {error}")
             return True
         if session.state is _DRAINING:
-            self._depart(session)
+            self._drained(session)
         return False
 
     # ---- quotas ----
@@ -222,6 +224,6 @@ class Intake:
         account = self._accounts.get(principal)
         wait_s = account.debt_s(now) if account is not None else 0.0
         if wait_s > 0.0:
-            self.waits += 1
+            self.quota_waits += 1
             self.due = min(self.due, now + max(wait_s, LEAST_WAIT_S))
         return wait_s > 0.0

@@ -10,19 +10,19 @@ and has left: for them as if it had been killed, but that they need not wait for
 from math import inf
 from typing import Protocol
 
-from groupcomm.engine.desk import Desk
-from groupcomm.engine.operation import Operation
-from groupcomm.membership.states import State
+from groupcomm.engine.sessions import LocalSessions
+from groupcomm.engine.view import ViewState
+from groupcomm.membership.states import MembershipState
 
 
-class Leaver(Protocol):
+class LeavingContext(Protocol):
     """The daemon that leaves."""
 
-    desk: Desk
-    operation: Operation | None
+    sessions: LocalSessions
+    view_state: ViewState | None
 
     @property
-    def state(self) -> State:
+    def state(self) -> MembershipState:
         """How far it is on the way from view to view."""
 
 
@@ -37,7 +37,7 @@ class Leaving:
 
     __slots__ = ("_core", "_timeout_s", "begun", "due", "unfinished")
 
-    def __init__(self, core: Leaver, timeout_s: float) -> None:
+    def __init__(self, core: LeavingContext, timeout_s: float) -> None:
         self._core = core
         self._timeout_s = timeout_s
         self.begun = False
@@ -61,23 +61,25 @@ class Leaving:
         What fellows number is theirs: while they send, the last of it is never held everywhere.
         Without a view nothing was ever taken from a program, so there is nothing to hand over.
         """
-        operation = self._core.operation
-        if operation is None:
+        view_state = self._core.view_state
+        if view_state is None:
             return True
-        between = self._core.state is not State.OPERATIONAL
+        between = self._core.state is not MembershipState.OPERATIONAL
         return (
-            self._core.desk.empty and operation.settled and (between or operation.delivery.complete)
+            self._core.sessions.is_empty
+            and view_state.is_settled
+            and (between or view_state.delivery.complete)
         )
 
     def _what_is_left(self) -> str:
-        core, operation = self._core, self._core.operation
-        assert operation is not None
+        core, view_state = self._core, self._core.view_state
+        assert view_state is not None
         counts = {
-            "sessions have not ended everywhere": core.desk.unfinished,
-            "bundles of messages have no number": core.desk.backlog.size,
-            "packets are not held by the whole view": operation.unsettled,
+            "sessions have not ended everywhere": core.sessions.unfinished,
+            "bundles of messages have no number": core.sessions.backlog.size,
+            "packets are not held by the whole view": view_state.unsettled_packets,
         }
         found = [f"{count} {what}" for what, count in counts.items() if count]
-        if core.state is not State.OPERATIONAL:
+        if core.state is not MembershipState.OPERATIONAL:
             found.append(f"the daemon was looking for a view ({core.state.name.lower()})")
         return ", ".join(found) or "the view was not complete"

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import attrs
 
 from groupcomm.config.view import View
-from groupcomm.membership.states import Reason
+from groupcomm.membership.states import GatherReason
 from groupcomm.ring.ring import Ring
 from groupcomm.ring.ring import TokenState as RingState
 
@@ -29,7 +29,7 @@ class ViewInstalled:
     view: View
     came: tuple[str, ...]
     left: tuple[str, ...]
-    causes: tuple[Reason, ...]
+    causes: tuple[GatherReason, ...]
     took_s: float
 
 
@@ -75,14 +75,14 @@ class ViewHistory:
     def __init__(self, now: float) -> None:
         self._view: View | None = None
         self._stopped_at = now
-        self._reasons: Counter[Reason] = Counter()
+        self._reasons: Counter[GatherReason] = Counter()
         self.installed: View | None = None
 
     def stop(self, now: float) -> None:
         """The view that goes on stands still from now on."""
         self._stopped_at = now
 
-    def tell(self, reasons: Counter[Reason], now: float) -> ViewInstalled:
+    def report(self, reasons: Counter[GatherReason], now: float) -> ViewInstalled:
         """Return the news of the view that was installed.
 
         Args:
@@ -117,7 +117,7 @@ class TokenWatch:
         self._late_after_s = timeout_s / 2
         self.is_late = False
 
-    def look(self, ring: Ring, now: float) -> list[TokenLate]:
+    def check(self, ring: Ring, now: float) -> list[TokenLate]:
         """Return the news: nothing, unless the token is late and was not at the last look."""
         silent_s = now - ring.monitor.heard_at
         was_late = self.is_late

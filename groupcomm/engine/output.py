@@ -43,7 +43,7 @@ class StoreRoll:
 Store: TypeAlias = StoreMark | StoreKeys | StoreRoll
 
 
-class End(enum.Enum):
+class EndReason(enum.Enum):
     """How a start of a daemon ends."""
 
     LEFT = enum.auto()  # in order, as it was told to
@@ -52,7 +52,7 @@ class End(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Over:
+class CoreOver:
     """A start of a daemon is over.
 
     Attributes:
@@ -62,7 +62,7 @@ class Over:
         keys, roll: that count now, for the next start; None if there are none.
     """
 
-    end: End
+    end: EndReason
     unfinished: str = ""
     adopt: Adoption | None = None
     keys: KeyRing | None = None
@@ -114,4 +114,4 @@ class Output:
         self.ended: Sequence[int] = ()
         self.readable: Sequence[int] = ()
         self.questions: Sequence[tuple[int, str]] = ()
-        self.over: Over | None = None
+        self.over: CoreOver | None = None

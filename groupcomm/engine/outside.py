@@ -10,7 +10,7 @@ from groupcomm.config.view import RING, View
 from groupcomm.engine import checks
 from groupcomm.engine.counters import Counters
 from groupcomm.engine.delivery import Delivery
-from groupcomm.engine.desk import Desk
+from groupcomm.engine.sessions import LocalSessions
 from groupcomm.errors import ProtocolViolation
 from groupcomm.stream.packer import Packer
 from groupcomm.wire.unreliable import UnreliablePacket, decode_unreliable_untrusted
@@ -27,7 +27,16 @@ class Outside:
         pass_on: a packet (ring, number, whole) on its way from ring to ring.
     """
 
-    __slots__ = ("_counters", "_delivery", "_desk", "_me", "_packer", "_pass_on", "_send", "_view")
+    __slots__ = (
+        "_counters",
+        "_delivery",
+        "_me",
+        "_packer",
+        "_pass_on",
+        "_send",
+        "_sessions",
+        "_view",
+    )
 
     def __init__(
         self,
@@ -36,7 +45,7 @@ class Outside:
         *,
         delivery: Delivery,
         packer: Packer,
-        desk: Desk,
+        sessions: LocalSessions,
         counters: Counters,
         send: Callable[[int, bytes], None],
         pass_on: Callable[[int, int, bytes], None],
@@ -45,7 +54,7 @@ class Outside:
         self._me = me
         self._delivery = delivery
         self._packer = packer
-        self._desk = desk
+        self._sessions = sessions
         self._counters = counters
         self._send = send
         self._pass_on = pass_on
@@ -64,24 +73,24 @@ class Outside:
         rings = {ring_of[packet.daemon], ring_of[sender], ring_of[self._me]}
         if sender != packet.daemon and len(rings) == 1:
             raise ProtocolViolation("sender", f"daemon {sender} sends for {packet.daemon}")
-        if not self._delivery.is_new(packet):
+        if not self._delivery.is_new_unreliable(packet):
             self._counters.unreliable_duplicates += 1
             return
         self._to_other_rings(packet, raw)
-        self._delivery.release_unreliable(packet)
+        self._delivery.deliver_unreliable(packet)
 
     def send(self) -> None:
         """Send what local sessions have given, once the groups are known."""
         if not self._delivery.complete:
             return
-        for packet in self._packer.unreliable(self._desk.take_unreliable()):
+        for packet in self._packer.unreliable(self._sessions.pop_unreliable()):
             raw = packet.encode(self._view.key)  # before its bundles are given out, and let go
             self._send(RING, raw)
             self._to_other_rings(packet, raw)
-            self._delivery.release_unreliable(packet)
+            self._delivery.deliver_unreliable(packet)
 
     def _to_other_rings(self, packet: UnreliablePacket, raw: bytes) -> None:
         ring_of = self._view.ring_of
         ring = ring_of[packet.daemon]
-        if ring != ring_of[self._me] or not self._delivery.wanted.all_stay(packet.bundles):
+        if ring != ring_of[self._me] or not self._delivery.wanted.all_local_only(packet.bundles):
             self._pass_on(ring, 0, raw)

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from groupcomm.config.view import DaemonId, View
-from groupcomm.membership.comparison import Other
-from groupcomm.membership.peers import Peer
+from groupcomm.membership.comparison import OtherConfiguration
+from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.reservation import Reservation
-from groupcomm.membership.states import Reason, State
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.session.daemon_session import DaemonSession
 
 if TYPE_CHECKING:
     from groupcomm.engine.daemon import DaemonCore
-    from groupcomm.engine.keeper import Keeper
-    from groupcomm.engine.operation import Operation
+    from groupcomm.engine.keys import KeyManager
+    from groupcomm.engine.view import ViewState
 
 Counts: TypeAlias = Mapping[str, int]
 
@@ -192,17 +192,17 @@ class KeyStatus:
     """Keys and identities.
 
     Attributes:
-        lacks: the name of a daemon and the key that it seals with, as it has proved, and that is
-            not here; None if there is none.
-        lacked: a key that is not here and that some datagram has named; anybody can name one.
+        missing_key: the name of a daemon and the id of the key that it seals with, as it has
+            proved, where this daemon does not have that key; None if there is none.
+        named_key: a key that is not here and that some datagram has named; anybody can name one.
         evicted: the others trust this daemon's identity no more, and the file says so.
-        told: the keys here and at all members, without secrets; None without a key file.
+        description: the keys here and at all members, without secrets; None without a key file.
     """
 
-    lacks: tuple[str, int] | None
-    lacked: int | None
+    missing_key: tuple[str, int] | None
+    named_key: int | None
     evicted: bool
-    told: Mapping[str, Any] | None
+    description: Mapping[str, Any] | None
 
 
 @attrs.frozen(kw_only=True)
@@ -224,13 +224,13 @@ class Status:
 
     at: float
     daemon: DaemonId
-    state: State
+    state: MembershipState
     view: View | None
     majority: bool | None
-    reasons: Mapping[Reason, int]
+    reasons: Mapping[GatherReason, int]
     configured: tuple[str, ...]
     peers: tuple[PeerStatus, ...]
-    differing: tuple[Other, ...]
+    differing: tuple[OtherConfiguration, ...]
     broken: tuple[BrokenStatus, ...]
     clock: ClockStatus
     disk: DiskStatus
@@ -245,7 +245,7 @@ class Status:
 
 def status_of(core: "DaemonCore", now: float) -> Status:
     """Return what there is to tell about a core at a time."""
-    membership, view, operation = core.membership, core.membership.view, core.operation
+    membership, view, view_state = core.membership, core.membership.view, core.view_state
     known = membership.peers
     majority = None if view is None else core.config.has_majority(len(view.daemons))
     return Status(
@@ -264,21 +264,21 @@ def status_of(core: "DaemonCore", now: float) -> Status:
                 counts=_frozen(fellow.counts),
                 until=fellow.until,
             )
-            for number, fellow in membership.trust.fellows.items()
+            for number, fellow in membership.trust.broken.items()
         ),
         clock=ClockStatus(reading=core.physical.read(now), jumps=core.physical.jumps),
         disk=_disk(core.reservation),
-        ring=None if operation is None else _ring(core, operation),
-        links=() if operation is None else _links(operation),
-        sessions=tuple(_session(s) for s in core.desk.sessions.values() if s.has_client),
+        ring=None if view_state is None else _ring(core, view_state),
+        links=() if view_state is None else _links(view_state),
+        sessions=tuple(_session(s) for s in core.sessions.by_connection.values() if s.has_client),
         access=AccessStatus(
-            rules=len(core.desk.guard.access.rules),
-            refused=_frozen(core.desk.guard.refused),
-            foreign=core.desk.guard.foreign,
+            rules=len(core.sessions.access_control.rules.rules),
+            refused=_frozen(core.sessions.access_control.refusals),
+            foreign=core.sessions.access_control.foreign_joins,
         ),
         traffic=_traffic(core),
         datagrams=_datagrams(core),
-        keys=_keys(core.keeper),
+        keys=_keys(core.key_manager),
     )
 
 
@@ -286,7 +286,7 @@ def _frozen(counts: Mapping[str, int]) -> Counts:
     return MappingProxyType(dict(counts))
 
 
-def _peer(peer: Peer) -> PeerStatus:
+def _peer(peer: PeerDaemon) -> PeerStatus:
     return PeerStatus(
         name=peer.name,
         heard_at=peer.heard_at,
@@ -306,29 +306,29 @@ def _disk(reservation: Reservation) -> DiskStatus:
     )
 
 
-def _ring(core: "DaemonCore", operation: "Operation") -> RingStatus:
-    ring = operation.ring
+def _ring(core: "DaemonCore", view_state: "ViewState") -> RingStatus:
+    ring = view_state.ring
     return RingStatus(
         token=ring.state.name.lower(),
         hop=ring.monitor.hop,
         held_by_all=ring.held_by_all,
-        held=tuple(stream.held for stream in operation.streams),
-        frontiers_least=operation.delivery.order.frontiers.least,
+        held=tuple(stream.held for stream in view_state.streams),
+        frontiers_least=view_state.delivery.order.frontiers.least,
         token_losses=ring.monitor.token_losses,
         token_retransmissions=ring.monitor.token_retransmissions,
-        waiting_bundles=core.desk.backlog.size + core.desk.subscriptions.holds,
+        waiting_bundles=core.sessions.backlog.size + core.sessions.subscriptions.waiting,
     )
 
 
-def _links(operation: "Operation") -> tuple[LinkStatus, ...]:
+def _links(view_state: "ViewState") -> tuple[LinkStatus, ...]:
     return tuple(
         LinkStatus(
-            to=operation.view.daemons[at].name,
+            to=view_state.view.daemons[at].name,
             carries_bytes=link.path.carries,
             most_bytes=link.path.most,
             narrow=link.path.is_narrow,
         )
-        for at, link in operation.links.items()
+        for at, link in view_state.links.items()
     )
 
 
@@ -344,7 +344,7 @@ def _session(session: DaemonSession) -> SessionStatus:
 
 
 def _traffic(core: "DaemonCore") -> TrafficStatus:
-    traffic = core.desk.traffic
+    traffic = core.sessions.traffic
     return TrafficStatus(
         taken=traffic.taken,
         taken_bytes=traffic.taken_bytes,
@@ -366,10 +366,10 @@ def _datagrams(core: "DaemonCore") -> DatagramStatus:
     )
 
 
-def _keys(keeper: "Keeper") -> KeyStatus:
+def _keys(key_manager: "KeyManager") -> KeyStatus:
     return KeyStatus(
-        lacks=keeper.lacks,
-        lacked=keeper.lacked,
-        evicted=keeper.is_evicted,
-        told=keeper.told() if keeper.keys is not None else None,
+        missing_key=key_manager.missing_key,
+        named_key=key_manager.named_key,
+        evicted=key_manager.is_evicted,
+        description=key_manager.describe() if key_manager.keys is not None else None,
     )

@@ -4,7 +4,7 @@ Pure. A disk may take seconds: while a write is under way a newer wish waits, an
 twice. The parts that want something stored wait for it where they have to.
 """
 
-from groupcomm.engine.keeper import Keeper
+from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.output import Store, StoreKeys, StoreMark, StoreRoll
 from groupcomm.membership.reservation import Reservation
 from groupcomm.security.identity import Roll
@@ -19,11 +19,11 @@ class Storage:
         keeper: wants keys and identities.
     """
 
-    __slots__ = ("_keeper", "_keys", "_mark", "_reservation", "_roll")
+    __slots__ = ("_key_manager", "_keys", "_mark", "_reservation", "_roll")
 
-    def __init__(self, reservation: Reservation, keeper: Keeper) -> None:
+    def __init__(self, reservation: Reservation, key_manager: KeyManager) -> None:
         self._reservation = reservation
-        self._keeper = keeper
+        self._key_manager = key_manager
         self._mark = self._keys = self._roll = False  # a write is under way
 
     @property
@@ -34,7 +34,7 @@ class Storage:
     def begin(self) -> list[Store]:
         """Return the writes that begin now."""
         found: list[Store] = []
-        mark, keys, roll = self._reservation.to_store, *self._keeper.to_store()
+        mark, keys, roll = self._reservation.to_store, *self._key_manager.to_store()
         if mark is not None and not self._mark:
             self._mark = True
             found.append(StoreMark(mark))
@@ -59,9 +59,9 @@ class Storage:
     def keys_stored(self, keys: KeyRing) -> None:
         """The key file holds these keys."""
         self._keys = False
-        self._keeper.stored(keys)
+        self._key_manager.keys_stored(keys)
 
     def roll_stored(self, roll: Roll) -> None:
         """The identities' file tells of these."""
         self._roll = False
-        self._keeper.stored_roll(roll)
+        self._key_manager.roll_stored(roll)

@@ -18,10 +18,10 @@ class Subscriptions:
     """The groups that this daemon wants, and what waits until all others know.
 
     Attributes:
-        holds: how many bundles wait here.
+        waiting: how many bundles wait here.
     """
 
-    __slots__ = ("_asked", "_backlog", "_held", "_joins", "_several", "_subscribed", "holds")
+    __slots__ = ("_asked", "_backlog", "_held", "_joins", "_several", "_subscribed", "waiting")
 
     def __init__(self, backlog: Backlog) -> None:
         """Begin without a view: all goes into the backlog, to be looked at by `begin`."""
@@ -31,7 +31,7 @@ class Subscriptions:
         self._asked: set[str] = set()
         self._joins: Counter[str] = Counter()  # own joins that are not ordered yet, by group
         self._held: dict[int, deque[Bundle]] = {}  # by session; each begins with a join
-        self.holds = 0
+        self.waiting = 0
 
     def begin(self, groups: Iterable[str], *, several: bool) -> None:
         """A view begins, for which this daemon has announced members of `groups`."""
@@ -39,7 +39,7 @@ class Subscriptions:
         self._subscribed = set(groups)
         self._asked.clear()
         self._joins.clear()
-        held, self._held, self.holds = self._held, {}, 0
+        held, self._held, self.waiting = self._held, {}, 0
         waiting = [bundle for bundle in self._backlog.clear() if bundle.kind < BundleKind.SUBSCRIBE]
         for bundle in waiting:
             self.admit(bundle)
@@ -56,10 +56,10 @@ class Subscriptions:
         queue = self._held.get(bundle.session)
         if queue is not None:
             queue.append(bundle)
-            self.holds += 1
+            self.waiting += 1
         elif self._must_wait(bundle):
             self._held[bundle.session] = deque([bundle])
-            self.holds += 1
+            self.waiting += 1
         else:
             self._backlog.append(bundle)
 
@@ -74,7 +74,7 @@ class Subscriptions:
 
     # ---- what becomes of it ----
 
-    def known(self, group: str) -> None:
+    def on_known(self, group: str) -> None:
         """Every daemon of the view holds the SUBSCRIBE to a group."""
         self._asked.discard(group)
         self._subscribed.add(group)
@@ -84,16 +84,16 @@ class Subscriptions:
     def _release(self, session: int, queue: deque[Bundle]) -> None:
         while queue and not self._must_wait(queue[0]):
             self._backlog.append(queue.popleft())
-            self.holds -= 1
+            self.waiting -= 1
         if not queue:
             del self._held[session]
 
-    def joined(self, group: str) -> None:
+    def on_joined(self, group: str) -> None:
         """A join of an own session is ordered."""
         if self._several:
             self._joins[group] -= 1
 
-    def unwanted(self, group: str) -> None:
+    def on_unwanted(self, group: str) -> None:
         """No own session is in a group any more."""
         if group in self._subscribed and not self._joins[group] and self._several:
             self._subscribed.discard(group)

@@ -5,18 +5,18 @@ from typing import Protocol
 from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.engine.counters import Counters
-from groupcomm.engine.desk import Desk
-from groupcomm.engine.keeper import Keeper
+from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.probe import Probe
+from groupcomm.engine.sessions import LocalSessions
 
 
-class Surroundings(Protocol):
+class ViewContext(Protocol):
     """What an operation shares with those before and after it at its daemon."""
 
     config: CoreConfig
     physical: PhysicalClock
-    desk: Desk
-    keeper: Keeper
+    sessions: LocalSessions
+    key_manager: KeyManager
     counters: Counters
     probe: Probe
 

@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.engine.blocking import Blocking
-from groupcomm.engine.guard import Guard, alone
-from groupcomm.engine.told_causes import ToldCauses
+from groupcomm.engine.access_control import AccessControl, restrict_to_self
+from groupcomm.engine.causes import CausesFrames
+from groupcomm.engine.slow_receivers import SlowReceivers
 from groupcomm.engine.traffic import Traffic
 from groupcomm.events import GroupView, MemberId, Refused
 from groupcomm.level import ServiceLevel
@@ -39,26 +39,26 @@ class Teller(ABC):
     """Speaks to all local sessions.
 
     Attributes:
-        sessions: by connection number: from the begin of a client's stream until no daemon knows
-            the session and that stream has ended.
+        by_connection: the sessions by connection number, from the begin of a client's stream until
+            no daemon knows the session and that stream has ended.
         ready: connections with new output.
-        blocking: those for which all senders wait.
+        slow_receivers: those for which all senders wait.
         limits: of sessions that begin from now on.
         traffic: counts of what sessions gave and got.
-        guard: what they may do.
+        access_control: what they may do.
     """
 
     def __init__(self, limits: SessionLimits) -> None:
         self.limits = limits
         self._now = 0.0
-        self.sessions: dict[int, DaemonSession] = {}
-        self._causes = ToldCauses()
+        self.by_connection: dict[int, DaemonSession] = {}
+        self._causes_frames = CausesFrames()
         self._principals: set[int] = set()  # connections that asked for senders' principals
         self._origins: set[int] = set()  # connections that asked which daemons came together
-        self.blocking = Blocking()
+        self.slow_receivers = SlowReceivers()
         self.ready: dict[int, None] = {}
         self.traffic = Traffic()
-        self.guard = Guard()
+        self.access_control = AccessControl()
 
     @abstractmethod
     def _end(self, session: DaemonSession, code: int, reason: str) -> None:
@@ -84,24 +84,24 @@ class Teller(ABC):
         parts = None if unreliable else (packet.time, packet.ring, bundle.place)
         frame = encode_delivery(sender.name, sender.connection, parts, bundle.body)
         receivers = list(connections)
-        self.traffic.deliver(bundle, len(receivers))
+        self.traffic.count_delivered(bundle, len(receivers))
         if self._principals:
-            self._tell_principal(receivers, packet.daemon, sender.connection)
-        if self._causes.wanted and not unreliable:
-            receivers, asked = self._causes.split(receivers)
+            self._push_principal(receivers, packet.daemon, sender.connection)
+        if self._causes_frames.wanted and not unreliable:
+            receivers, asked = self._causes_frames.split(receivers)
             if asked:
-                self._push_all(asked, *self._causes.before(frame, bundle))
+                self._push_all(asked, *self._causes_frames.prepend(frame, bundle))
         for connection in receivers:
-            session = self.sessions.get(connection)
+            session = self.by_connection.get(connection)
             if session is not None:
                 self._push(session, frame, unreliable)
 
-    def _tell_principal(self, receivers: list[int], daemon: int, sender: int) -> None:
+    def _push_principal(self, receivers: list[int], daemon: int, sender: int) -> None:
         """Tell those that asked whose the next delivery is, unless the last one was, too."""
         principal = self._principal_at(daemon, sender)
         frame = encode_principal(principal)
         for connection in self._principals.intersection(receivers):
-            session = self.sessions.get(connection)
+            session = self.by_connection.get(connection)
             if session is not None and session.last_principal != principal:
                 session.last_principal = principal
                 self._push(session, (frame,))
@@ -116,13 +116,13 @@ class Teller(ABC):
             if not session.push(*frame, droppable=droppable):
                 self._cut_off(session, state)
             elif session.block_bytes is not None and session.blocks:
-                self.blocking.add(session, self._now, self.limits.block_s)
+                self.slow_receivers.add(session, self._now, self.limits.block_s)
         elif state is _CONNECTING or state is _WITHDRAWING:
             session.early.append((frame, droppable))
 
     def show_view(self, connections: Iterable[int], view: GroupView) -> None:
         """Tell sessions of a group view; those that may not see members, of themselves alone."""
-        if self.guard.access.restricts:
+        if self.access_control.rules.restricts:
             connections = self._show_blind(connections, view)
         self._push_all(connections, encode_view(view))
 
@@ -130,14 +130,14 @@ class Teller(ABC):
         """Tell sessions that may not see members; the others."""
         seeing: list[int] = []
         for connection in connections:
-            session = self.sessions.get(connection)
-            if session is None or self.guard.may_see(session, view.group):
+            session = self.by_connection.get(connection)
+            if session is None or self.access_control.may_see_members(session, view.group):
                 seeing.append(connection)
             else:
-                self._push(session, (encode_view(alone(view, session.member)),))
+                self._push(session, (encode_view(restrict_to_self(view, session.member)),))
         return seeing
 
-    def refuse(self, session: DaemonSession, refused: Refused) -> None:
+    def send_refusal(self, session: DaemonSession, refused: Refused) -> None:
         """Tell a session what it may not do; a client that does not understand that is cut off."""
         if session.takes_refusals:
             self._push(session, (encode_refused(refused),))
@@ -155,13 +155,13 @@ class Teller(ABC):
 
     def _push_all(self, connections: Iterable[int], *frame: Raw) -> None:
         for connection in connections:
-            session = self.sessions.get(connection)
+            session = self.by_connection.get(connection)
             if session is not None:
                 self._push(session, frame)
 
-    def answer(self, connection: int, data: bytes) -> None:
+    def send_answer(self, connection: int, data: bytes) -> None:
         """Answer the query of a session; the next one is looked at once it has taken the answer."""
-        session = self.sessions.get(connection)
+        session = self.by_connection.get(connection)
         if session is not None:
             self._push(session, (encode_answer(data),))
             session.note_reply(answer=True)

@@ -26,7 +26,7 @@ class Traffic:
         self.delivered = 0
         self.delivered_bytes = 0
 
-    def take(self, bundle: Bundle) -> None:
+    def count_sent(self, bundle: Bundle) -> None:
         """A local session has sent a bundle."""
         kind = bundle.kind
         if kind < _FRAGMENT:
@@ -37,7 +37,7 @@ class Traffic:
             self.taken += 1
         self.taken_bytes += len(bundle.body)
 
-    def deliver(self, bundle: Bundle, receivers: int) -> None:
+    def count_delivered(self, bundle: Bundle, receivers: int) -> None:
         """A bundle of messages, or a fragment of one, goes to so many local sessions."""
         if bundle.kind < _FRAGMENT:
             self.delivered += bundle.count * receivers

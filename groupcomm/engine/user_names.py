@@ -19,19 +19,19 @@ class UserNames:
         due: when a session has waited for long enough; inf if none waits in doubt.
     """
 
-    __slots__ = ("_holders", "_patience", "_queues", "due")
+    __slots__ = ("_doubtful", "_holders", "_queues", "due")
 
     def __init__(self) -> None:
         self._holders: dict[str, int] = {}  # connection numbers
         self._queues: dict[str, list[int]] = {}
-        self._patience: deque[tuple[float, int]] = deque()
+        self._doubtful: deque[tuple[float, int]] = deque()
         self.due = inf
 
     def holder(self, user: str) -> int | None:
         """The session that has a name; None if it is free."""
         return self._holders.get(user)
 
-    def take(self, user: str, connection: int) -> None:
+    def assign(self, user: str, connection: int) -> None:
         """Give a free name to a session."""
         self._holders[user] = connection
 
@@ -39,17 +39,17 @@ class UserNames:
         """Have a session wait for a name whose holder is leaving."""
         self._queues.setdefault(user, []).append(connection)
 
-    def doubt(self, connection: int, now: float) -> None:
+    def queue_in_doubt(self, connection: int, now: float) -> None:
         """A session waits for a name, and its holder may have gone."""
-        self._patience.append((now + PATIENCE_S, connection))
-        self.due = self._patience[0][0]
+        self._doubtful.append((now + PATIENCE_S, connection))
+        self.due = self._doubtful[0][0]
 
-    def tired(self, now: float) -> list[int]:
+    def pop_overdue(self, now: float) -> list[int]:
         """The sessions that have waited for long enough, each once."""
         found = []
-        while self._patience and self._patience[0][0] <= now:
-            found.append(self._patience.popleft()[1])
-        self.due = self._patience[0][0] if self._patience else inf
+        while self._doubtful and self._doubtful[0][0] <= now:
+            found.append(self._doubtful.popleft()[1])
+        self.due = self._doubtful[0][0] if self._doubtful else inf
         return found
 
     def unqueue(self, user: str, connection: int) -> None:

@@ -37,7 +37,7 @@ class OrderedWaits:
         self.waiting += 1
         heappush(heap, (bundle.packet.time, bundle.place, bundle))
 
-    def take_rest(self, boundary: Stamp | None) -> tuple[list[Bundle], list[Bundle]]:
+    def pop_rest(self, boundary: Stamp | None) -> tuple[list[Bundle], list[Bundle]]:
         """All messages that are left, lowest first: their view is over.
 
         Args:
@@ -54,7 +54,7 @@ class OrderedWaits:
         regular = [b for b in left if (b.packet.time, b.packet.ring) < boundary]
         return regular, left[len(regular) :]
 
-    def take(self, least_block: int, least_frontier: int) -> list[Bundle]:
+    def pop_due(self, least_block: int, least_frontier: int) -> list[Bundle]:
         """The bundles that need not wait any more."""
         ready: list[Bundle] = []
         for heap, reached in ((self._agreed, least_block), (self._safe, least_frontier)):

@@ -49,13 +49,13 @@ class Reach:
             if not daemons:
                 del self._outside[group]
 
-    def stays(self, bundle: Bundle) -> bool:
+    def is_local_only(self, bundle: Bundle) -> bool:
         """Whether nobody outside the own ring is a recipient of this bundle of messages."""
         return bundle.kind <= _FRAGMENT and not any(map(self._leaves, bundle.groups))
 
-    def all_stay(self, bundles: Iterable[Bundle]) -> bool:
+    def all_local_only(self, bundles: Iterable[Bundle]) -> bool:
         """Whether all of them stay."""
-        return all(map(self.stays, bundles))
+        return all(map(self.is_local_only, bundles))
 
     def _leaves(self, group: str) -> bool:
         if group[0] != "#":

@@ -11,14 +11,14 @@ from msgspec import structs
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Start, View
 from groupcomm.errors import ConfigError, ProtocolViolation, RemoteProtocolError
-from groupcomm.membership.host import Host
-from groupcomm.membership.peers import Peer
+from groupcomm.membership.context import MembershipContext
+from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.proposal import LEAD_US, make_view, median_reading, rank
 from groupcomm.membership.recovery import Recovery
 from groupcomm.wire.membership import Commit, Join, Proposal, Repair
 
 
-def check_commit(commit: Commit, peer: Peer) -> None:
+def check_commit(commit: Commit, peer: PeerDaemon) -> None:
     """Raise ProtocolViolation if a daemon commits to a view in which it is not as it is."""
     seat = next((s for s in commit.proposal.seats if s.number == peer.number), None)
     start = peer.incarnation
@@ -31,7 +31,7 @@ def check_commit(commit: Commit, peer: Peer) -> None:
 
 
 def joins_of(
-    proposal: Proposal, start: Start, own: Join, peers: Mapping[int, Peer]
+    proposal: Proposal, start: Start, own: Join, peers: Mapping[int, PeerDaemon]
 ) -> dict[int, Join] | None:
     """The joins that a proposal is made from, by number; None if one of them is not here.
 
@@ -84,12 +84,12 @@ class Agreement:
         self,
         config: CoreConfig,
         start: Start,
-        host: Host,
+        context: MembershipContext,
         old: View | None,
         *,
         proposal: Proposal,
         joins: Mapping[int, Join],
-        peers: Mapping[int, Peer],
+        peers: Mapping[int, PeerDaemon],
     ) -> None:
         self._me = start.daemon.number
         self._old = old
@@ -102,14 +102,14 @@ class Agreement:
         except ConfigError as error:  # links that do not join all of them, for instance
             raise RemoteProtocolError(f"a proposal that gives no view: {error}") from None
         again_s = config.timing.repair_again_s
-        self.recovery = Recovery(host, old, self._me, proposal, joins, again_s=again_s)
+        self.recovery = Recovery(context, old, self._me, proposal, joins, again_s=again_s)
         self.recovered = False
         for seat in proposal.seats:
             peer = peers.get(seat.number)
             if peer is not None and peer.commit is not None:
-                self.note(peer, peer.commit)
+                self.note_commit(peer, peer.commit)
 
-    def note(self, peer: Peer, commit: Commit) -> bool:
+    def note_commit(self, peer: PeerDaemon, commit: Commit) -> bool:
         """Enter a daemon's latest commit; True if it is to this proposal.
 
         Such a one gets this very proposal object, so that it is compared as a whole only once.
@@ -118,7 +118,7 @@ class Agreement:
         peer.commit = structs.replace(commit, proposal=self.proposal) if agreed else commit
         return agreed
 
-    def attempt_of(self, peer: Peer) -> int | None:
+    def attempt_of(self, peer: PeerDaemon) -> int | None:
         """With which attempt a daemon, in its present start, is a member; None if it is not."""
         return self._attempts.get(peer.key)
 
@@ -133,20 +133,20 @@ class Agreement:
         """Whether a daemon, in whatever start, is a member."""
         return any(seat.number == number for seat in self.proposal.seats)
 
-    def has_other_start_of(self, peer: Peer) -> bool:
+    def has_other_start_of(self, peer: PeerDaemon) -> bool:
         """Whether a daemon is a member, but not in its present start."""
         return self.has_name(peer.number) and self.attempt_of(peer) is None
 
     def next_repairs(self, now: float) -> list[tuple[Repair, set[int]]]:
         """Packets of the old view to send, and to whom; maybe to all, to be passed on."""
         old = self._old
-        if old is None or not self.recovery.sends:
+        if old is None or not self.recovery.has_packets_to_send:
             return []
         members = {seat.number for seat in self.proposal.seats} - {self._me}
         mutual = {number for number in members if self.are_mutual(number)}
         return [
             (Repair(old.key, packet), lacking if lacking <= mutual else members)
-            for packet, lacking in self.recovery.next_batch(now)
+            for packet, lacking in self.recovery.pop_batch(now)
         ]
 
     def are_mutual(self, number: int) -> bool:

@@ -23,17 +23,17 @@ class CommitSchedule:
         due: when the last one is to be said again.
     """
 
-    __slots__ = ("_repeats", "_said", "_timing", "due")
+    __slots__ = ("_repeats", "_sent", "_timing", "due")
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
-        self._said: Commit | None = None  # the last one
+        self._sent: Commit | None = None  # the last one
         self._repeats = 0  # how often it was said again
         self.due = -inf
 
-    def said(self, commit: Commit, now: float) -> None:
+    def on_sent(self, commit: Commit, now: float) -> None:
         """This one is said now: if it is as before it is said ever more rarely."""
-        said, self._said = self._said, commit
+        said, self._sent = self._sent, commit
         self._repeats = self._repeats + 1 if commit == said else 0
         if said is not None and _asks_anew(said, commit):
             wait_s = self._timing.repair_again_s / 2  # what is on its way is not sent again before

@@ -18,7 +18,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.shared import Difference, differences, must_equal, shared_settings
 from groupcomm.config.view import Start, View
 from groupcomm.membership.flood import Flood
-from groupcomm.membership.peers import Peer
+from groupcomm.membership.peer import PeerDaemon
 from groupcomm.wire.membership import Beacon, Commit, ControlMessage, Join, Links, Settings
 
 FIRST_INTERVAL_S: Final = 1.0
@@ -43,19 +43,19 @@ class Verdict(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Other:
+class OtherConfiguration:
     """One configuration that differs from this daemon's.
 
     Attributes:
         daemons: the names of those that run with it, sorted; numbers of those that told no name.
-        fellows: the names of the other daemons that run with the settings of this one, sorted.
+        alike: the names of the other daemons that run with the settings of this one, sorted.
         excludes: settings differ that must be equal, so they form no view with this daemon.
         verdict: whose settings count.
         differences: what differs; empty until one of the daemons has told its settings.
     """
 
     daemons: tuple[str, ...]
-    fellows: tuple[str, ...]
+    alike: tuple[str, ...]
     excludes: bool
     verdict: Verdict
     differences: tuple[Difference, ...]
@@ -72,7 +72,7 @@ class Comparison:
     __slots__ = ("_flood", "_interval_s", "_name", "_own", "_peers", "_told_at", "digests", "due")
 
     def __init__(
-        self, config: CoreConfig, start: Start, flood: Flood, peers: Mapping[int, Peer]
+        self, config: CoreConfig, start: Start, flood: Flood, peers: Mapping[int, PeerDaemon]
     ) -> None:
         self._own = shared_settings(config)
         self.digests = self._own.digests
@@ -85,7 +85,7 @@ class Comparison:
 
     # ---- what others tell ----
 
-    def admits(self, peer: Peer, message: ControlMessage, now: float) -> bool:
+    def admits(self, peer: PeerDaemon, message: ControlMessage, now: float) -> bool:
         """Note what a message tells of settings; return whether it is to be looked at any further.
 
         Raises:
@@ -93,14 +93,14 @@ class Comparison:
         """
         if isinstance(message, Join | Beacon | Settings):
             if not isinstance(message, Beacon):
-                peer.call(message.name)
+                peer.set_name(message.name)
             self._note(peer, message.digests, now)
         if isinstance(message, Settings):
             peer.settings = message
             return False
         return not (peer.differs and isinstance(message, OfViews))
 
-    def _note(self, peer: Peer, digests: bytes, now: float) -> None:
+    def _note(self, peer: PeerDaemon, digests: bytes, now: float) -> None:
         peer.digests_at = now
         is_news = digests != peer.digests
         if is_news:
@@ -126,7 +126,7 @@ class Comparison:
 
     # ---- what came of it ----
 
-    def others(self, view: View | None, now: float) -> list[Other]:
+    def others(self, view: View | None, now: float) -> list[OtherConfiguration]:
         """Return the configurations that differ from the own one, one entry for each.
 
         Args:
@@ -134,7 +134,7 @@ class Comparison:
             now: seconds.
         """
         members = frozenset() if view is None else view.numbers
-        groups: dict[bytes, list[Peer]] = {}
+        groups: dict[bytes, list[PeerDaemon]] = {}
         for peer in self._peers.values():
             if self._is_known(peer, now) or (peer.number in members and peer.digests is not None):
                 assert peer.digests is not None
@@ -143,8 +143,11 @@ class Comparison:
         return [self._other(found, fellows, groups) for _, found in sorted(groups.items())]
 
     def _other(
-        self, found: list[Peer], fellows: list[Peer], groups: Mapping[bytes, list[Peer]]
-    ) -> Other:
+        self,
+        found: list[PeerDaemon],
+        fellows: list[PeerDaemon],
+        groups: Mapping[bytes, list[PeerDaemon]],
+    ) -> OtherConfiguration:
         excludes = found[0].differs
         ours, theirs = 1 + len(fellows), len(found)
         if excludes:  # those whose advised settings differ form one view all the same
@@ -153,9 +156,9 @@ class Comparison:
             theirs = sum(len(g) for digests, g in groups.items() if must_equal(digests) == half)
         told = next((peer.settings for peer in found if peer.settings is not None), None)
         differ = () if told is None else self._differences(told, excludes=excludes)
-        return Other(
+        return OtherConfiguration(
             daemons=_names(found),
-            fellows=_names(fellows),
+            alike=_names(fellows),
             excludes=excludes,
             verdict=_verdict(ours, theirs),
             differences=differ,
@@ -166,10 +169,10 @@ class Comparison:
             return differences(self._own.required, told.required)
         return differences(self._own.advised, told.advised)
 
-    def _is_other(self, peer: Peer, now: float) -> bool:
+    def _is_other(self, peer: PeerDaemon, now: float) -> bool:
         return peer.digests != self.digests and self._is_known(peer, now)
 
-    def _is_known(self, peer: Peer, now: float) -> bool:
+    def _is_known(self, peer: PeerDaemon, now: float) -> bool:
         """Whether a daemon has told its digests, and still runs as far as this one can see."""
         if peer.left or peer.digests is None:
             return False
@@ -177,7 +180,7 @@ class Comparison:
         return max(peer.digests_at, peer.heard_at) >= now - patience_s
 
 
-def _names(peers: list[Peer]) -> tuple[str, ...]:
+def _names(peers: list[PeerDaemon]) -> tuple[str, ...]:
     return tuple(sorted(peer.name or f"{peer.number:x}" for peer in peers))
 
 

@@ -29,7 +29,7 @@ class Farewell:
             self.begun = True
             self.due = now
 
-    def take(self, now: float) -> bool:
+    def count_sent(self, now: float) -> bool:
         """One goodbye is being said; True if it is the last."""
         self._left -= 1
         self.due = now + INTERVAL_S if self._left else inf

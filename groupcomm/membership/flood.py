@@ -32,12 +32,12 @@ class Flood:
     """
 
     __slots__ = (
-        "_far",
-        "_fellows",
         "_limit",
         "_me",
         "_names",
         "_parts",
+        "_remote_names",
+        "_site_members",
         "_start",
         "out",
         "sequence",
@@ -47,9 +47,11 @@ class Flood:
         self._start = start
         self._me = start.daemon.number
         site = next((site for site in config.sites if start.name in site), (start.name,))
-        self._fellows = {daemon_number(name) for name in site if name != start.name}
-        self._far = [name for other in config.sites if start.name not in other for name in other]
-        safe = SAFE_PACKET_BYTES if self._far else config.packet_limit
+        self._site_members = {daemon_number(name) for name in site if name != start.name}
+        self._remote_names = [
+            name for other in config.sites if start.name not in other for name in other
+        ]
+        safe = SAFE_PACKET_BYTES if self._remote_names else config.packet_limit
         self._limit = min(config.packet_limit, safe)  # nobody has tried the ways to other sites
         self._names = {daemon_number(name): name for name in config.daemons}
         self.sequence = 0
@@ -65,9 +67,9 @@ class Flood:
     def send_all(self, message: ControlMessage) -> None:
         """Send to every listed daemon."""
         for packet in self._cut(message):
-            if self._fellows:
+            if self._site_members:
                 self.out.append((None, packet))
-            self.out += [(name, packet) for name in self._far]
+            self.out += [(name, packet) for name in self._remote_names]
 
     def send_to(self, name: str, message: ControlMessage) -> None:
         """Send to one daemon, which does not pass it on."""
@@ -84,9 +86,9 @@ class Flood:
         self._spread(packet.raw, frozenset(targets))
 
     def _spread(self, packet: bytes, numbers: frozenset[int]) -> None:
-        if len(numbers & self._fellows) > 1:
+        if len(numbers & self._site_members) > 1:
             self.out.append((None, packet))
-            numbers -= self._fellows
+            numbers -= self._site_members
         for number in sorted(numbers):
             name = self._names.get(number)
             if name is not None:

@@ -10,11 +10,11 @@ from math import inf
 from groupcomm.config.core import Timing
 from groupcomm.config.view import Incarnation, Start
 from groupcomm.errors import RemoteProtocolError
-from groupcomm.membership.peers import Peer
+from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.proposal import propose
 from groupcomm.membership.reach import mutual_pairs
-from groupcomm.membership.readiness import Claim, find_ready
-from groupcomm.membership.states import Reason
+from groupcomm.membership.readiness import CounterClaim, find_ready
+from groupcomm.membership.states import GatherReason
 from groupcomm.wire.membership import Join, Proposal
 
 MIN_GAP_S = 0.001
@@ -34,7 +34,7 @@ class Gather:
         started: when it began.
         members: who would be in the view now, by number.
         news: something came that may change them.
-        unsaid: the own join does not say yet whom this daemon hears.
+        is_join_stale: the own join does not say yet whom this daemon hears.
         paused: it began because the daemon had been paused.
         due: when they are looked at again in any case.
     """
@@ -55,11 +55,11 @@ class Gather:
         "_timing",
         "_wait_s",
         "due",
+        "is_join_stale",
         "members",
         "news",
         "paused",
         "started",
-        "unsaid",
     )
 
     def __init__(
@@ -69,7 +69,7 @@ class Gather:
         stretch: float,
         jitter: float = 0.0,
         *,
-        reason: Reason = Reason.STARTED,
+        reason: GatherReason = GatherReason.STARTED,
         met_at: float = -inf,
     ) -> None:
         """Begin.
@@ -83,7 +83,7 @@ class Gather:
                 ago, and it has reached all others, too.
             met_at: when this daemon and another one that did not know each other last met.
         """
-        told = reason in (Reason.FELLOW_GATHERS, Reason.FELLOW_LEFT)
+        told = reason in (GatherReason.FELLOW_GATHERS, GatherReason.FELLOW_LEFT)
         self._timing = timing
         stretched = stretch + jitter / 2 if stretch > 1 else 1.0
         wait_s = timing.answer_wait_s - (timing.longest_delay_s if told else 0.0)
@@ -106,18 +106,18 @@ class Gather:
         self.due = now
         self.members: frozenset[int] = frozenset()
         self.news = True
-        self.unsaid = False
-        self.paused = reason is Reason.PAUSED
+        self.is_join_stale = False
+        self.paused = reason is GatherReason.PAUSED
         if now < met_at + self._round_s:
-            self.say_again(met_at)
+            self.on_met(met_at)
 
-    def say_again(self, now: float) -> None:
+    def on_met(self, now: float) -> None:
         """Daemons meet: what was said before is lost, and they hear each other a round trip later.
 
         Who replays what is old can bring this about, too; so no more is granted than one round
         trip in all.
         """
-        self.unsaid = True
+        self.is_join_stale = True
         if self._meet_until == -inf:
             self._wait_s += self._round_s
         self._meet_until = now + self._round_s
@@ -127,15 +127,15 @@ class Gather:
         if len(self._kept) < MAX_KEPT:
             self._kept.append((sender, packet))
 
-    def give_kept(self, take: Callable[[int, bytes], bool]) -> None:
+    def replay_kept(self, take: Callable[[int, bytes], bool]) -> None:
         """Hand over what was kept, now that it can be taken; what is broken is lost."""
         kept, self._kept = self._kept, []
         for sender, packet in kept:
             with suppress(RemoteProtocolError):
                 take(sender, packet)
 
-    def look(
-        self, start: Start, own: Join, peers: Mapping[int, Peer], now: float
+    def find_proposal(
+        self, start: Start, own: Join, peers: Mapping[int, PeerDaemon], now: float
     ) -> Proposal | None:
         """Find who hears each other now, and has a disk that allows a view.
 
@@ -153,13 +153,13 @@ class Gather:
         me = start.daemon.number
         rows = {(me, start.incarnation.random_id): frozenset(own.heard)}
         who = {me: (start.incarnation, own.attempt)}
-        claims = {me: Claim(own.counter, own.mark)}
+        claims = {me: CounterClaim(own.counter, own.mark)}
         for peer in peers.values():
             join = peer.join
             if join is not None and peer.join_at >= since and not peer.left:
                 rows[peer.key] = frozenset(join.heard)
                 who[peer.number] = (peer.incarnation, join.attempt)
-                claims[peer.number] = Claim(join.counter, join.mark)
+                claims[peer.number] = CounterClaim(join.counter, join.mark)
         numbers = {
             k[0]: frozenset(other[0] for other in row if other in rows) for k, row in rows.items()
         }
@@ -215,9 +215,9 @@ class Gather:
 
     def may_send(self, sent_at: float, now: float) -> bool:
         """Whether it is time for the next join."""
-        return now >= sent_at + (MIN_GAP_S if self.unsaid else self._repeat_s)
+        return now >= sent_at + (MIN_GAP_S if self.is_join_stale else self._repeat_s)
 
     def deadline(self, sent_at: float) -> float:
         """When there is something to do."""
-        repeat = sent_at + (MIN_GAP_S if self.unsaid else self._repeat_s)
+        repeat = sent_at + (MIN_GAP_S if self.is_join_stale else self._repeat_s)
         return min(repeat, self.due)

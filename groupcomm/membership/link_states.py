@@ -42,7 +42,7 @@ class LinkStates:
         """An own link carries something again, both ways."""
         self.own -= {pair}
 
-    def hear(self, daemon: int, lost: frozenset[Pair]) -> bool:
+    def receive_report(self, daemon: int, lost: frozenset[Pair]) -> bool:
         """Take what a daemon says of its links; whether it is news."""
         told = frozenset(pair for pair in lost if daemon in pair and pair in self._view.links)
         if told == self._reports.get(daemon, frozenset()):

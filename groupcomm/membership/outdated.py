@@ -11,7 +11,7 @@ from typing import Final
 
 from groupcomm.config.view import Adoption, Start
 from groupcomm.errors import ProtocolViolation
-from groupcomm.membership.peers import Peer
+from groupcomm.membership.peer import PeerDaemon
 from groupcomm.wire.membership import Outdated
 
 PATIENCE_S: Final = 0.5
@@ -25,19 +25,19 @@ MOST_AHEAD: Final = 2**32
 """Restarts that a disk may have forgotten; more were never counted."""
 
 
-class Outdating:
+class OutdatedStart:
     """What one start of a daemon is told of other starts of it."""
 
-    __slots__ = ("_peers", "_since", "_start", "_tellers", "_told")
+    __slots__ = ("_adoption", "_peers", "_reporters", "_since", "_start")
 
-    def __init__(self, start: Start, peers: Callable[[], Iterable[Peer]]) -> None:
+    def __init__(self, start: Start, peers: Callable[[], Iterable[PeerDaemon]]) -> None:
         self._start = start
         self._peers = peers
-        self._tellers: dict[int, float] = {}  # when each has last said so
+        self._reporters: dict[int, float] = {}  # when each has last said so
         self._since = inf
-        self._told = Adoption()
+        self._adoption = Adoption()
 
-    def hear(self, teller: Peer, told: Outdated, now: float) -> Adoption | None:
+    def receive(self, teller: PeerDaemon, told: Outdated, now: float) -> Adoption | None:
         """Take what a daemon says; what to adopt, once it is to be believed.
 
         Raises:
@@ -48,17 +48,17 @@ class Outdating:
             return None
         if not own.restarts <= told.restarts <= own.restarts + MOST_AHEAD:
             raise ProtocolViolation("outdated", f"{told.restarts} restarts, of {own.restarts}")
-        if all(at < now - LATELY_S for at in self._tellers.values()):
-            self._since, self._told = now, Adoption()
-        self._tellers[teller.number] = now
-        self._told = self._told.united(told.restarts, told.counter)
-        return self._told if self._is_believed(now) else None
+        if all(at < now - LATELY_S for at in self._reporters.values()):
+            self._since, self._adoption = now, Adoption()
+        self._reporters[teller.number] = now
+        self._adoption = self._adoption.united(told.restarts, told.counter)
+        return self._adoption if self._is_believed(now) else None
 
     def _is_believed(self, now: float) -> bool:
         if now < self._since + PATIENCE_S:
             return False
         key = self._start.daemon.number, self._start.incarnation.random_id
         hearers = {peer.number for peer in self._peers() if peer.hears(key, now - LATELY_S)}
-        lately = {number for number, at in self._tellers.items() if at >= now - LATELY_S}
+        lately = {number for number, at in self._reporters.items() if at >= now - LATELY_S}
         says, denies = len(lately - hearers), len(hearers)
         return says > denies or (0 < says == denies and now >= self._since + STALEMATE_S)

@@ -5,8 +5,8 @@ only whom the daemon hears, and what its disk holds, may change during an attemp
 """
 
 from groupcomm.config.view import Start
-from groupcomm.membership.host import Host
-from groupcomm.membership.neighbours import Neighbours
+from groupcomm.membership.context import MembershipContext
+from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.reservation import Reservation
 from groupcomm.wire.membership import Join, Past
 
@@ -18,14 +18,18 @@ class OwnJoin:
         latest: the join as it was sent last, or will be next.
     """
 
-    __slots__ = ("_began_at", "_host", "_name", "_neighbours", "_reservation", "latest")
+    __slots__ = ("_began_at", "_context", "_detector", "_name", "_reservation", "latest")
 
     def __init__(
-        self, start: Start, host: Host, neighbours: Neighbours, reservation: Reservation
+        self,
+        start: Start,
+        context: MembershipContext,
+        detector: FailureDetector,
+        reservation: Reservation,
     ) -> None:
         self._name = start.name
-        self._host = host
-        self._neighbours = neighbours
+        self._context = context
+        self._detector = detector
         self._reservation = reservation
         self._began_at = 0.0
         self.latest = self._make(0, reading=0, clock=0, past=None)
@@ -37,18 +41,18 @@ class OwnJoin:
             past: what is held of the old view; None if there is none, or nobody to share it with.
             now: seconds.
         """
-        disk, host = self._reservation, self._host
+        disk, context = self._reservation, self._context
         disk.may_use(disk.used + 1, now)
         self._began_at = now
         self.latest = self._make(
-            self.attempt + 1, reading=host.reading(now), clock=host.clock, past=past
+            self.attempt + 1, reading=context.reading(now), clock=context.clock, past=past
         )
 
     def _make(self, attempt: int, *, reading: int, clock: int, past: Past | None) -> Join:
         return Join(
             attempt=attempt,
             name=self._name,
-            digests=self._neighbours.comparison.digests,
+            digests=self._detector.comparison.digests,
             heard=(),
             reading=reading,
             clock=clock,
@@ -73,7 +77,7 @@ class OwnJoin:
         A daemon that has died since the attempt began sends no join, and so does not count as
         heard.
         """
-        neighbours, before = self._neighbours, self.latest
-        heard = neighbours.heard_since(neighbours.fresh_since(self._began_at))
+        detector, before = self._detector, self.latest
+        heard = detector.heard_since(detector.fresh_since(self._began_at))
         self.latest = before.updated(heard, self._reservation.mark)
         return self.latest is not before

@@ -70,9 +70,9 @@ def find_links(rings: Sequence[Sequence[int]], mutual: Mutual) -> tuple[tuple[in
 
 def joins_all(view: View, links: Sequence[tuple[int, int]]) -> bool:
     """Whether these links, of the view's own, still join all its rings."""
-    neighbours: dict[int, set[int]] = {ring: set() for ring in range(len(view.rings))}
+    detector: dict[int, set[int]] = {ring: set() for ring in range(len(view.rings))}
     for one, other in links:
-        neighbours[view.ring_of[one]].add(view.ring_of[other])
-        neighbours[view.ring_of[other]].add(view.ring_of[one])
-    reached = component({ring: frozenset(near) for ring, near in neighbours.items()}, 0)
+        detector[view.ring_of[one]].add(view.ring_of[other])
+        detector[view.ring_of[other]].add(view.ring_of[one])
+    reached = component({ring: frozenset(near) for ring, near in detector.items()}, 0)
     return len(reached) == len(view.rings)

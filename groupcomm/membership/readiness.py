@@ -11,7 +11,7 @@ from typing import NamedTuple
 from groupcomm.membership.reach import component
 
 
-class Claim(NamedTuple):
+class CounterClaim(NamedTuple):
     """What a daemon says of its view counters.
 
     Attributes:
@@ -35,7 +35,9 @@ class Ready(NamedTuple):
     needed: int
 
 
-def find_ready(mutual: Mapping[int, frozenset[int]], claims: Mapping[int, Claim], me: int) -> Ready:
+def find_ready(
+    mutual: Mapping[int, frozenset[int]], claims: Mapping[int, CounterClaim], me: int
+) -> Ready:
     """Return who can be in one view with a daemon.
 
     The highest counter decides: who has used it cannot go back, and all others can follow once

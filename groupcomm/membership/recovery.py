@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from math import inf
 
 from groupcomm.config.view import View
-from groupcomm.membership.host import Host
-from groupcomm.membership.union import Union
+from groupcomm.membership.context import MembershipContext
+from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.stream.ranges import Range, among, take_out
 from groupcomm.stream.stream import MAX_AHEAD
 from groupcomm.wire.membership import MAX_MISSING, Join, Past, Proposal, Span
@@ -29,28 +29,28 @@ class Recovery:
     """The exchange among those who come from this daemon's old view.
 
     Attributes:
-        fellows: indices in the old view; empty without one.
-        numbers: daemon numbers of the same.
-        union: what they hold together; None without an old view.
+        transitional: indices in the old view; empty without one.
+        member_numbers: daemon numbers of the same.
+        recovered_set: what they hold together; None without an old view.
         begun: packets have come from fellows.
     """
 
     __slots__ = (
         "_again_s",
+        "_context",
         "_duties",
-        "_host",
         "_lacking",
         "_open",
         "_sent_at",
         "begun",
-        "fellows",
-        "numbers",
-        "union",
+        "member_numbers",
+        "recovered_set",
+        "transitional",
     )
 
     def __init__(
         self,
-        host: Host,
+        context: MembershipContext,
         old: View | None,
         me: int,
         proposal: Proposal,
@@ -68,13 +68,13 @@ class Recovery:
             joins: that it was made from.
             again_s: who says after so long that it lacks a packet has not got it.
         """
-        self._host = host
+        self._context = context
         self._again_s = again_s
         self.begun = False
         self._lacking: list[list[Range]] | None = None  # here, by ring; None: not yet looked for
-        self.union: Union | None = None
-        self.fellows: frozenset[int] = frozenset()
-        self.numbers: frozenset[int] = frozenset()
+        self.recovered_set: RecoveredSet | None = None
+        self.transitional: frozenset[int] = frozenset()
+        self.member_numbers: frozenset[int] = frozenset()
         self._sent_at: dict[tuple[int, int], float] = {}  # when, of all packets to send from here
         self._open: dict[tuple[int, int], set[int]] = {}  # those to be sent, and to whom
         self._duties: list[list[int]] = []  # by ring their numbers, rising
@@ -88,19 +88,19 @@ class Recovery:
             index = keys.get((seat.number, seat.random_id))
             if index is None or past is None or past.view != old.key:
                 continue
-            if _fits(past, old) and host.old.believes(past):
+            if _fits(past, old) and context.old.is_plausible(past):
                 pasts[index] = past
                 numbers.add(seat.number)
         own = next(index for key, index in keys.items() if key[0] == me)
         if own not in pasts:  # it goes on alone
-            past = host.past
+            past = context.past
             assert past is not None
             pasts, numbers = {own: past}, {me}
-        self.union = Union(pasts)
-        self.fellows = frozenset(pasts)
-        self.numbers = frozenset(numbers)
+        self.recovered_set = RecoveredSet(pasts)
+        self.transitional = frozenset(pasts)
+        self.member_numbers = frozenset(numbers)
         self._duties = [[] for _ in old.rings]
-        for duty, lacking in self.union.duties(own).items():
+        for duty, lacking in self.recovered_set.duties(own).items():
             self._duties[duty[0]].append(duty[1])
             self._sent_at[duty] = -inf
             self._open[duty] = {old.daemons[index].number for index in lacking}
@@ -117,10 +117,12 @@ class Recovery:
 
     def _find_lacking(self) -> list[list[Range]]:
         if self._lacking is None:
-            self._lacking = [] if self.union is None else self._host.missing(self.union)
+            self._lacking = (
+                [] if self.recovered_set is None else self._context.missing(self.recovered_set)
+            )
         return self._lacking
 
-    def take(self, sender: int, packet: bytes) -> bool:
+    def receive(self, sender: int, packet: bytes) -> bool:
         """Take a packet from a fellow; False if it is here already, or not of the union.
 
         What is not of it may come from an attempt with others; it would be here alone.
@@ -132,10 +134,10 @@ class Recovery:
         Raises:
             BadDatagram, ProtocolViolation: it is no packet of the old view, or does not fit it.
         """
-        if self.union is None or sender not in self.numbers:
+        if self.recovered_set is None or sender not in self.member_numbers:
             return False
         lacking = self._find_lacking()
-        taken = self._host.take_repair(packet, self.union)
+        taken = self._context.take_repair(packet, self.recovered_set)
         if taken is None:
             return False
         ring, number = taken
@@ -148,10 +150,10 @@ class Recovery:
 
         Without fellows it is by definition.
         """
-        union = self.union
-        return union is None or self._host.old.prepare(union, self.fellows)
+        recovered_set = self.recovered_set
+        return recovered_set is None or self._context.old.prepare(recovered_set, self.transitional)
 
-    def asked(self, number: int, missing: tuple[tuple[Span, ...], ...], now: float) -> None:
+    def on_missing(self, number: int, missing: tuple[tuple[Span, ...], ...], now: float) -> None:
         """A fellow still lacks these: those that it should have by now are sent again."""
         for ring, (spans, duties) in enumerate(zip(missing, self._duties, strict=False)):
             for span in spans:
@@ -159,7 +161,7 @@ class Recovery:
                     if now >= self._sent_at[ring, duty] + self._again_s:
                         self._open.setdefault((ring, duty), set()).add(number)
 
-    def next_batch(self, now: float) -> list[tuple[bytes, set[int]]]:
+    def pop_batch(self, now: float) -> list[tuple[bytes, set[int]]]:
         """The next packets to send, whole, and to whom, by daemon numbers."""
         taken: list[tuple[bytes, set[int]]] = []
         done: list[tuple[int, int]] = []
@@ -169,7 +171,7 @@ class Recovery:
                 break
             done.append(duty)
             self._sent_at[duty] = now
-            packet = self._host.old_packet(*duty)
+            packet = self._context.old_packet(*duty)
             if packet is not None:
                 taken.append((packet, lacking))
                 room -= len(packet)
@@ -178,7 +180,7 @@ class Recovery:
         return taken
 
     @property
-    def sends(self) -> bool:
+    def has_packets_to_send(self) -> bool:
         """Whether `next_batch` has something to give."""
         return bool(self._open)
 

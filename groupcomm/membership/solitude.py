@@ -11,35 +11,35 @@ that it was to come to with them.
 from typing import Final
 
 from groupcomm.membership.agreement import Agreement
-from groupcomm.membership.host import Host
+from groupcomm.membership.context import MembershipContext
 
 MOST_FAILURES: Final = 8
 """Attempts in a row that may fail as packets of the old view do not come."""
 
 
-class Solitude:
+class Isolation:
     """Of one daemon, from view to view.
 
     Attributes:
-        alone: its next view is one by itself.
+        is_isolated: its next view is one by itself.
     """
 
-    __slots__ = ("_failures", "_host", "alone")
+    __slots__ = ("_context", "_failures", "is_isolated")
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, context: MembershipContext) -> None:
+        self._context = context
         self._failures = 0
-        self.alone = False
+        self.is_isolated = False
 
-    def failed(self, agreement: Agreement) -> None:
+    def on_failed_attempt(self, agreement: Agreement) -> None:
         """Note an attempt that has failed; whoever is bound to others stays it."""
         if agreement.recovered or agreement.recovery.complete:
             self._failures = 0
             return
         self._failures += 1
-        if self._failures >= MOST_FAILURES and not self._host.old.fellows:
-            self.alone = True
+        if self._failures >= MOST_FAILURES and not self._context.old.obligation:
+            self.is_isolated = True
 
-    def end(self) -> None:
+    def on_installed(self) -> None:
         """A view is installed."""
-        self.alone, self._failures = False, 0
+        self.is_isolated, self._failures = False, 0

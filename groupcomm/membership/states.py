@@ -3,7 +3,7 @@
 import enum
 
 
-class State(enum.Enum):
+class MembershipState(enum.Enum):
     """How far a daemon is on the way from one view to the next."""
 
     GATHER = enum.auto()  # who hears whom is found out; the old view stands still
@@ -13,7 +13,7 @@ class State(enum.Enum):
     LEFT = enum.auto()  # it has left in order, and does nothing any more
 
 
-class Reason(enum.Enum):
+class GatherReason(enum.Enum):
     """Why a daemon has begun to gather; counted, and told to operators."""
 
     STARTED = enum.auto()

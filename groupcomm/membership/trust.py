@@ -15,8 +15,8 @@ from typing import Final
 
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram, Contradiction, ProtocolViolation, RemoteProtocolError
-from groupcomm.membership.peers import Peer
-from groupcomm.membership.states import Reason
+from groupcomm.membership.peer import PeerDaemon
+from groupcomm.membership.states import GatherReason
 
 FEW: Final = 3
 WITHIN_S: Final = 5.0
@@ -36,7 +36,7 @@ MAX_NEWS: Final = 64
 """Lines for the log that wait for the shell."""
 
 
-class Fellow:
+class BrokenDaemon:
     """What is known of one daemon that has broken the protocol.
 
     Attributes:
@@ -45,7 +45,7 @@ class Fellow:
         incarnation: in this start.
     """
 
-    __slots__ = ("_at", "_told_at", "counts", "incarnation", "lasts_s", "until")
+    __slots__ = ("_at", "_logged_at", "counts", "incarnation", "lasts_s", "until")
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -53,9 +53,9 @@ class Fellow:
         self.incarnation: Incarnation | None = None
         self.lasts_s = 0.0
         self._at: deque[float] = deque(maxlen=FEW)
-        self._told_at = -inf
+        self._logged_at = -inf
 
-    def blame(self, now: float) -> bool:
+    def note_breach(self, now: float) -> bool:
         """Note a breach; whether there were a few within a short time."""
         return _note(self._at, now)
 
@@ -66,11 +66,11 @@ class Fellow:
         self.until, self.incarnation = now + self.lasts_s, incarnation
         self._at.clear()
 
-    def is_to_be_told(self, now: float) -> bool:
+    def should_log(self, now: float) -> bool:
         """Whether the log should tell of it now."""
-        if now < self._told_at + TOLD_EVERY_S:
+        if now < self._logged_at + TOLD_EVERY_S:
             return False
-        self._told_at = now
+        self._logged_at = now
         return True
 
 
@@ -78,42 +78,44 @@ class Trust:
     """Of one daemon in all others.
 
     Attributes:
-        fellows: those that have broken the protocol, by number.
+        broken: those that have broken the protocol, by number.
         news: what the log should say, the oldest first.
     """
 
-    __slots__ = ("_contradictions", "fellows", "news")
+    __slots__ = ("_contradictions", "broken", "news")
 
     def __init__(self) -> None:
-        self.fellows: dict[int, Fellow] = {}
+        self.broken: dict[int, BrokenDaemon] = {}
         self.news: deque[str] = deque(maxlen=MAX_NEWS)
         self._contradictions: deque[float] = deque(maxlen=FEW)
 
-    def judge(self, peer: Peer, error: RemoteProtocolError, now: float) -> Reason | None:
+    def on_breach(
+        self, peer: PeerDaemon, error: RemoteProtocolError, now: float
+    ) -> GatherReason | None:
         """Note that a daemon has broken the protocol; why to look for another view, if at all."""
         if isinstance(error, Contradiction):
-            return Reason.CONTRADICTED if self.doubt(str(error), now) else None
+            return GatherReason.CONTRADICTED if self.doubt(str(error), now) else None
         if not self.blame(peer, error, now):
             return None
         peer.leave_out()
-        return Reason.FELLOW_BROKEN
+        return GatherReason.FELLOW_BROKEN
 
-    def blame(self, peer: Peer, error: RemoteProtocolError, now: float) -> bool:
+    def blame(self, peer: PeerDaemon, error: RemoteProtocolError, now: float) -> bool:
         """Note that a daemon has broken the protocol; whether it is left out from now on.
 
         What it has only passed on may be another one's fault, and counts for nothing.
         """
         if not isinstance(error, BadDatagram | ProtocolViolation):
             return False
-        fellow = self.fellows.setdefault(peer.number, Fellow())
+        fellow = self.broken.setdefault(peer.number, BrokenDaemon())
         fellow.counts[error.reason] += 1
         name = peer.label
-        if fellow.is_to_be_told(now):
+        if fellow.should_log(now):
             self.news.append(
                 f"{name} has sent what no daemon in order sends ({error}; {fellow.counts.total()}"
                 " such so far): is its release another one, or its memory broken?"
             )
-        if now < fellow.until or not fellow.blame(now):
+        if now < fellow.until or not fellow.note_breach(now):
             return False
         fellow.leave_out(peer.incarnation, now)
         self.news.append(
@@ -130,9 +132,9 @@ class Trust:
         self.news.append(f"the view is over, as what its daemons say contradicts itself: {text}")
         return True
 
-    def hears(self, number: int, incarnation: Incarnation, now: float) -> bool:
+    def is_heard(self, number: int, incarnation: Incarnation, now: float) -> bool:
         """Whether what a start of a daemon sends is heard now."""
-        fellow = self.fellows.get(number)
+        fellow = self.broken.get(number)
         return fellow is None or now >= fellow.until or fellow.incarnation != incarnation
 
 

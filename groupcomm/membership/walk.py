@@ -23,7 +23,7 @@ _AGREED = ServiceLevel.AGREED
 _NEVER = 2**64
 
 
-class Limits(NamedTuple):
+class WalkLimits(NamedTuple):
     """What the union says.
 
     Attributes:
@@ -31,17 +31,17 @@ class Limits(NamedTuple):
         prefix: per ring, no packet up to here is missing.
         horizon: the least united horizon of the rings, a time.
         frontier: the least united frontier.
-        fellows: the daemons whose packets are delivered whatever is missing.
+        obligation: the daemons whose packets are delivered whatever is missing.
     """
 
     forgotten: list[int]
     prefix: list[int]
     horizon: int
     frontier: int
-    fellows: frozenset[int]
+    obligation: frozenset[int]
 
 
-def find_boundary(packets: Iterable[DataPacket], limits: Limits) -> Stamp | None:
+def find_boundary(packets: Iterable[DataPacket], limits: WalkLimits) -> Stamp | None:
     """The stamp of the first packet of the transitional part; None if there is none.
 
     Args:
@@ -56,7 +56,7 @@ def find_boundary(packets: Iterable[DataPacket], limits: Limits) -> Stamp | None
     return None
 
 
-class Walk:
+class RecoveryWalk:
     """The decisions, packet by packet in stamp order.
 
     Attributes:
@@ -73,7 +73,7 @@ class Walk:
         "dropped",
     )
 
-    def __init__(self, limits: Limits, resolve: Callable[[DataPacket], None]) -> None:
+    def __init__(self, limits: WalkLimits, resolve: Callable[[DataPacket], None]) -> None:
         """Begin; `resolve` fills in V and A of a packet that refers to an earlier one."""
         self._limits = limits
         self._resolve = resolve
@@ -94,7 +94,7 @@ class Walk:
         if whole:
             self._reached[daemon] = packet.number
             self._resolve(packet)
-        if daemon in limits.fellows:
+        if daemon in limits.obligation:
             return packet.bundles
         causes = whole and self._has_causes(packet)
         kept: list[Bundle] = []

@@ -406,7 +406,7 @@ class Ring:
         for packet in packets:
             row.sent += len(packet.raw)
             token.burst += len(packet.raw)
-            if packet.stays:
+            if packet.local_only:
                 self.flow.note_local_only(packet.number)
             self._context.originate(packet)
         if packets:

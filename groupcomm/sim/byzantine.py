@@ -174,5 +174,5 @@ class Byzantine:
 
 
 def _is_empty(host: Host) -> bool:
-    operation = host.core.operation
+    operation = host.core.view_state
     return operation is not None and not operation.delivery.groups.table.sessions

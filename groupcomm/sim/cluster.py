@@ -19,8 +19,8 @@ import attrs
 
 from groupcomm.config.core import CoreConfig, Rekeying, Timing
 from groupcomm.config.view import DaemonId, View
-from groupcomm.membership.states import State
-from groupcomm.membership.trouble import longest_silence_s
+from groupcomm.membership.backoff import longest_silence_s
+from groupcomm.membership.states import MembershipState
 from groupcomm.sim.attacker import Attacker
 from groupcomm.sim.clients import Client
 from groupcomm.sim.configs import is_alike, other_configs
@@ -200,7 +200,7 @@ class Cluster:
         first = daemons[0].completed
         if first is None or any(host.completed != first for host in daemons):
             return False
-        if any(host.core.state is not State.OPERATIONAL for host in daemons):
+        if any(host.core.state is not MembershipState.OPERATIONAL for host in daemons):
             return False  # they are on their way to another one
         names = {host.name for host in daemons}
         aside = {self.daemons[index].name for index in self.aside}

@@ -11,7 +11,7 @@ from typing import Final
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.engine import DaemonCore
-from groupcomm.engine.operation import Operation
+from groupcomm.engine.view import ViewState
 from groupcomm.errors import BadDatagram
 from groupcomm.sim.lies import lie
 from groupcomm.wire.bundle import Bundle
@@ -30,7 +30,7 @@ class Forger:
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
-        self._makers: tuple[Callable[[Operation, int, list[Bundle]], bytes], ...] = (
+        self._makers: tuple[Callable[[ViewState, int, list[Bundle]], bytes], ...] = (
             self._data,
             self._data,
             self._data,
@@ -42,7 +42,7 @@ class Forger:
 
     def make(self, core: DaemonCore, memory: Sequence[bytes]) -> bytes | None:
         """Return a packet of the present view; None before the first."""
-        operation = core.operation
+        operation = core.view_state
         if operation is None or core.view is None:
             return None
         rng = self._rng
@@ -63,7 +63,7 @@ class Forger:
     def _near(self) -> int:
         return self._rng.choice(_NEAR)
 
-    def _data(self, operation: Operation, me: int, bundles: list[Bundle]) -> bytes:
+    def _data(self, operation: ViewState, me: int, bundles: list[Bundle]) -> bytes:
         rng, order = self._rng, operation.delivery.order
         view = operation.view
         daemon = me if rng.random() < 0.4 else rng.randrange(len(view.daemons))
@@ -86,7 +86,7 @@ class Forger:
                 packet.vector, packet.reference = None, last
         return packet.encode(operation.key)
 
-    def _token(self, operation: Operation, me: int, bundles: list[Bundle]) -> bytes:
+    def _token(self, operation: ViewState, me: int, bundles: list[Bundle]) -> bytes:
         rng = self._rng
         ring = operation.view.ring_of[me]
         members = operation.view.rings[ring]
@@ -109,7 +109,7 @@ class Forger:
             wanted=[rng.choice(members)] if rng.random() < 0.5 else [],
         ).encode(operation.key)
 
-    def _rest(self, operation: Operation, me: int, bundles: list[Bundle]) -> bytes:
+    def _rest(self, operation: ViewState, me: int, bundles: list[Bundle]) -> bytes:
         ring = operation.view.ring_of[me]
         return RestNotice(
             ring=ring,
@@ -120,7 +120,7 @@ class Forger:
             frontiers=[operation.blocks.least + self._near() for _ in operation.view.rings[ring]],
         ).encode(operation.key)
 
-    def _horizon(self, operation: Operation, me: int, bundles: list[Bundle]) -> bytes:
+    def _horizon(self, operation: ViewState, me: int, bundles: list[Bundle]) -> bytes:
         rng = self._rng
         stream = rng.choice(operation.streams)
         notice = HorizonNotice(
@@ -133,7 +133,7 @@ class Forger:
         )
         return horizon_packet(operation.key, [notice.encode()])
 
-    def _unreliable(self, operation: Operation, me: int, bundles: list[Bundle]) -> bytes:
+    def _unreliable(self, operation: ViewState, me: int, bundles: list[Bundle]) -> bytes:
         daemon = self._rng.randrange(len(operation.view.daemons))
         counter = self._rng.randrange(1, 5000)
         return UnreliablePacket(daemon=daemon, counter=counter, bundles=bundles).encode(

@@ -14,9 +14,9 @@ from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Adoption, DaemonId, Incarnation, Start
 from groupcomm.engine import DaemonCore, ProgramSettings
-from groupcomm.engine.gate import STALE
+from groupcomm.engine.protection import STALE
 from groupcomm.membership.reservation import count_start
-from groupcomm.membership.states import State
+from groupcomm.membership.states import MembershipState
 from groupcomm.security.access import Access
 from groupcomm.security.identity import DaemonCredentials
 from groupcomm.security.keys import KeyRing
@@ -290,7 +290,7 @@ class Host:
             return False
         membership = self.process.core.membership
         begun = membership.gathered_at <= self.clock.monotonic(time)
-        return membership.state is not State.OPERATIONAL and begun
+        return membership.state is not MembershipState.OPERATIONAL and begun
 
     # ---- ends ----
 

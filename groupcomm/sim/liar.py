@@ -184,10 +184,10 @@ class _Voice:
         self._liar = liar
         self._core = core
         self._seal: Callable[[str | None, bytes], None] = core.seal_and_send
-        self._take: Callable[[int, bytes], None] = core._take
+        self._take: Callable[[int, bytes], None] = core._receive_packet
         core.seal_and_send = self._say  # type: ignore[method-assign,assignment]
-        core._take = self._hear  # type: ignore[method-assign]
-        gate: Any = core._gate
+        core._receive_packet = self._hear  # type: ignore[method-assign]
+        gate: Any = core._protection
         if hasattr(gate, "_exchange"):
             gate._exchange = _Telling(gate._exchange, liar)
         elif hasattr(gate, "_hellos"):

@@ -12,21 +12,21 @@ from math import inf
 from typing import Final
 
 from groupcomm.engine import (
+    CoreOver,
     DaemonCore,
     Input,
     LeaveRequested,
     MarkNotStored,
     MarkStored,
     Output,
-    Over,
     Store,
     StoreMark,
     Transmission,
     WallClockRead,
     drive,
 )
-from groupcomm.engine import End as CoreEnd
-from groupcomm.engine.gate import STALE
+from groupcomm.engine import EndReason as CoreEnd
+from groupcomm.engine.protection import STALE
 from groupcomm.sim.clock import Clock
 from groupcomm.sim.connections import Connections, Program
 from groupcomm.sim.disk import Disk, DiskRecord
@@ -142,7 +142,7 @@ class Process:
         self.sends_left: int | None = None
         self.injected = 0
         self.steps = 0
-        self.over: Over | None = None
+        self.over: CoreOver | None = None
         self.may_fail = False
         self.stale = STALE
         self._lookalikes = 0  # forged ones that the core took for replays or its own
@@ -309,7 +309,7 @@ class Process:
         """See Shell."""
         self.connections.serve(output)
 
-    def finish(self, over: Over) -> None:
+    def finish(self, over: CoreOver) -> None:
         """See Shell."""
         self.over = over
         if over.end is CoreEnd.OUTDATED:

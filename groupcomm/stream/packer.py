@@ -43,7 +43,7 @@ class Source(Protocol):
     def pop(self, *, far: bool) -> None:
         """Take what `head` has shown."""
 
-    def stays(self, bundle: Bundle) -> bool:
+    def is_local_only(self, bundle: Bundle) -> bool:
         """Whether a bundle has no recipients in other rings."""
 
 
@@ -105,15 +105,15 @@ class Packer:
         packets: list[DataPacket] = []
         first = self.source.head(far=far)
         while first is not None and budget > 0:
-            stays = self.source.stays(first)
-            bundles = self._take(first, far, stays)
+            local_only = self.source.is_local_only(first)
+            bundles = self._take(first, far, local_only)
             budget -= sum(bundle.size for bundle in bundles)
             last += 1
-            packets.append(self._number(last, bundles, causes, stays))
+            packets.append(self._number(last, bundles, causes, local_only))
             first = self.source.head(far=far)
         return packets
 
-    def _take(self, first: Bundle, far: bool, stays: bool) -> list[Bundle]:
+    def _take(self, first: Bundle, far: bool, local_only: bool) -> list[Bundle]:
         """The bundles of the next packet.
 
         AGREED and SAFE do not share one, as an agreed packet is delivered whole and the one
@@ -126,7 +126,7 @@ class Packer:
         ordered = first.level if first.level >= _AGREED else None
         while (head := source.head(far=far)) is not None and head.size <= room:
             level = head.level
-            if source.stays(head) != stays:
+            if source.is_local_only(head) != local_only:
                 break
             if level >= _AGREED:
                 if ordered is not None and (level == _SAFE) != (ordered == _SAFE):
@@ -138,7 +138,7 @@ class Packer:
         return bundles
 
     def _number(
-        self, number: int, bundles: list[Bundle], causes: Causes, stays: bool
+        self, number: int, bundles: list[Bundle], causes: Causes, local_only: bool
     ) -> DataPacket:
         packet = DataPacket(
             ring=self._ring,
@@ -147,7 +147,7 @@ class Packer:
             daemon=self._me,
             previous=self._previous,
             bundles=bundles,
-            stays=stays,
+            local_only=local_only,
         )
         self._previous = number
         if any(bundle.level >= _CAUSAL for bundle in bundles):
@@ -168,9 +168,9 @@ class Packer:
         packets: list[UnreliablePacket] = []
         room, stayed = 0, False
         for bundle in bundles:
-            stays = self.source.stays(bundle)
-            if bundle.size > room or stays != stayed:
-                stayed = stays
+            local_only = self.source.is_local_only(bundle)
+            if bundle.size > room or local_only != stayed:
+                stayed = local_only
                 self._unreliable += 1
                 packet = UnreliablePacket(daemon=self._me, counter=self._unreliable, bundles=[])
                 packets.append(packet)

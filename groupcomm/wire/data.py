@@ -62,8 +62,8 @@ class DataPacket:
         reference: the packet of the same daemon whose (V, A) holds here; 0 for none.
         bundles: at least one.
         raw: the whole packet, as encoded, for retransmission.
-        stays: nobody outside of the ring is a recipient of any of the bundles.
-        withheld: this is only the header of a packet that stays in its ring.
+        local_only: nobody outside of the ring is a recipient of any of the bundles.
+        pruned: this is only the header of a packet that stays in its ring.
         keeps: the token was with its daemon when it was sent, and was to stay there.
         asks: and that holds all up to here; who else does is to tell the ring.
         causal: it has a CAUSAL bundle. This and what follows is the order's own.
@@ -81,18 +81,18 @@ class DataPacket:
         "daemon",
         "in_agreed_order",
         "keeps",
+        "local_only",
         "number",
         "pending",
         "previous",
+        "pruned",
         "raw",
         "ready",
         "reference",
         "ring",
         "safe",
-        "stays",
         "time",
         "vector",
-        "withheld",
     )
 
     def __init__(
@@ -108,8 +108,8 @@ class DataPacket:
         agreed: Stamp | None = None,
         reference: int = 0,
         raw: bytes = b"",
-        stays: bool = False,
-        withheld: bool = False,
+        local_only: bool = False,
+        pruned: bool = False,
         keeps: bool = False,
         asks: bool = False,
     ) -> None:
@@ -123,8 +123,8 @@ class DataPacket:
         self.reference = reference
         self.bundles = bundles
         self.raw = raw
-        self.stays = stays
-        self.withheld = withheld
+        self.local_only = local_only
+        self.pruned = pruned
         self.keeps = keeps
         self.asks = asks
         self.causal = False
@@ -149,10 +149,10 @@ class DataPacket:
             form, causes = _BY_REFERENCE, _REFERENCE.pack(self.reference)
         else:
             form, causes = _NO_CAUSES, b""
-        form |= _STAYS * self.stays | _HEADER * self.withheld
+        form |= _STAYS * self.local_only | _HEADER * self.pruned
         form |= _KEEPS * self.keeps | _ASKS * self.asks
         start = _HEAD.pack(_DATA, key, *head, form) + causes
-        return encode_bundles(start, self.bundles, headers=self.withheld)
+        return encode_bundles(start, self.bundles, headers=self.pruned)
 
     def keep(self, *, asks: bool) -> None:
         """Say so, after it was encoded: the token stays with its daemon, which may ask."""
@@ -219,8 +219,8 @@ def decode_data_untrusted(packet: bytes) -> DataPacket:
         reference=reference,
         bundles=bundles,
         raw=packet,
-        stays=flags & _STAYS != 0,
-        withheld=flags & _HEADER != 0,
+        local_only=flags & _STAYS != 0,
+        pruned=flags & _HEADER != 0,
         keeps=flags & _KEEPS != 0,
         asks=flags & _ASKS != 0,
     )

@@ -81,7 +81,7 @@ def decode_headers_untrusted(raw: bytes) -> HeadersPacket:
 
 
 def _check(packet: DataPacket, before: list[DataPacket]) -> None:
-    if not packet.withheld:
+    if not packet.pruned:
         raise BadDatagram("kind", f"packet {packet.number} among headers is none")
     if before and (packet.ring != before[0].ring or packet.number <= before[-1].number):
         raise BadDatagram("number", f"header {packet.number} follows {before[-1].number}")

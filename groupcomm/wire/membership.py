@@ -99,13 +99,13 @@ class Holding(_Message, frozen=True):
 class Past(_Message, frozen=True):
     """The view that a daemon comes from, by its key, and what it has of it.
 
-    `fellows`: indices of those with whom it must treat that view alike, since it told them that it
+    `obligation`: indices of those with whom it must treat that view alike, as it told them that it
     holds all that they held (obligations).
     """
 
     view: Key
     holdings: Annotated[tuple[Holding, ...], Meta(min_length=1, max_length=MAX_RINGS)]
-    fellows: Annotated[tuple[Number, ...], Meta(max_length=MAX_DAEMONS)]
+    obligation: Annotated[tuple[Number, ...], Meta(max_length=MAX_DAEMONS)]
 
 
 class Join(_Message, frozen=True):

@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from groupcomm.membership.states import State
+from groupcomm.membership.states import MembershipState
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.disk import Ailment
 from groupcomm.sim.host import Host
@@ -141,7 +141,7 @@ def _share_a_view(hosts: Sequence[Host], among: Sequence[Host]) -> bool:
     first = hosts[0].completed
     if first is None or any(host.completed != first for host in hosts):
         return False
-    if any(host.core.state is not State.OPERATIONAL for host in hosts):
+    if any(host.core.state is not MembershipState.OPERATIONAL for host in hosts):
         return False
     view = hosts[0].core.view
     assert view is not None

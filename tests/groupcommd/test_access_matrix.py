@@ -111,7 +111,7 @@ class Stage:
         self.cluster.run(0.2)
 
     def members(self, group: str) -> set[str]:
-        table = cast("GroupTable", self.cluster.cores["b"].desk._table)
+        table = cast("GroupTable", self.cluster.cores["b"].sessions._table)
         return {member.id.name for member in table.groups.get(group, ())}
 
     def heard(self) -> set[bytes]:

@@ -25,8 +25,8 @@ def autojump_clock() -> trio.testing.MockClock:
 def lie(daemons: Daemons) -> None:
     """Have b ask for the token in the name of a."""
     core = daemons["b"].service.core
-    assert core.operation is not None
-    request = TokenRequest(ring=0, daemon=0, hop=2).encode(core.operation.key)
+    assert core.view_state is not None
+    request = TokenRequest(ring=0, daemon=0, hop=2).encode(core.view_state.key)
     core._out = []
     core.seal_and_send("a", request)
     daemons.network.carry("b", core._out)

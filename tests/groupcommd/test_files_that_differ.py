@@ -11,7 +11,7 @@ from groupcomm.config.shared import Difference
 from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import DaemonCore, Status
 from groupcomm.host.addresses import Address
-from groupcomm.membership.comparison import Other, Verdict
+from groupcomm.membership.comparison import OtherConfiguration, Verdict
 from groupcommd.config_file import read_config
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.mismatches import (
@@ -49,10 +49,10 @@ def config(tmp_path: Path) -> DaemonConfig:
     return read_config(path, name="a", state_dir=tmp_path, make_key=False)
 
 
-def other(verdict: Verdict, *differences: Difference, excludes: bool = True) -> Other:
-    return Other(
+def other(verdict: Verdict, *differences: Difference, excludes: bool = True) -> OtherConfiguration:
+    return OtherConfiguration(
         daemons=("b",),
-        fellows=("c",),
+        alike=("c",),
         excludes=excludes,
         verdict=verdict,
         differences=differences,
@@ -62,7 +62,7 @@ def other(verdict: Verdict, *differences: Difference, excludes: bool = True) -> 
 MISSING = Difference("sites.hall.daemons", ("a", "b", "c"), ("b", "c", "d"))
 
 
-def status(now: float, *others: Other) -> Status:
+def status(now: float, *others: OtherConfiguration) -> Status:
     """What a core tells that has found these."""
     config = CoreConfig(suite=0, sites=(("a", "b"),))
     start = Start(name="a", incarnation=Incarnation(1, 7))
@@ -70,7 +70,7 @@ def status(now: float, *others: Other) -> Status:
     return attrs.evolve(core.status(now), differing=others)
 
 
-def stated(config: DaemonConfig, found: Other) -> DifferenceReport:
+def stated(config: DaemonConfig, found: OtherConfiguration) -> DifferenceReport:
     """What is said of one that was found."""
     (statement,) = ConfigDifferences(config).statements(status(0.0, found))
     return statement

@@ -12,7 +12,7 @@ import trio.testing
 from groupcomm.config.core import Timing
 from groupcomm.engine import DaemonCore
 from groupcomm.host.addresses import Address
-from groupcomm.membership.states import State
+from groupcomm.membership.states import MembershipState
 from groupcomm_tools.local_cluster import START_S, LocalDaemon, free_ports
 from groupcommd.config_file import read_config
 from groupcommd.networks import Networks
@@ -240,7 +240,7 @@ async def two_daemons(folder: Path) -> AsyncIterator[Sequence[Service]]:
 def view_of(service: Service) -> list[str]:
     """The daemons of its view, once it is in one."""
     view = service.core.view
-    if view is None or service.core.state is not State.OPERATIONAL:
+    if view is None or service.core.state is not MembershipState.OPERATIONAL:
         return []
     return [daemon.name for daemon in view.daemons]
 
@@ -258,4 +258,4 @@ async def test_a_network_that_dies_ends_no_view_though_nothing_at_all_comes_any_
             monkeypatch.setattr(networks._networks[0], "send", lambda _: None)
         await trio.sleep(3.0)
         assert [service.core.view for service in services] == views
-        assert [service.core.state for service in services] == [State.OPERATIONAL] * 2
+        assert [service.core.state for service in services] == [MembershipState.OPERATIONAL] * 2

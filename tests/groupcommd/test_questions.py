@@ -104,7 +104,7 @@ async def test_who_has_no_rights_is_answered_as_often_as_its_quota_says(
     async with virtual_daemons(tmp_path, "ab", NO_RIGHTS) as daemons:
         counted, view = Counted(daemons, "b"), daemons["b"].service.core.view
         async with flood(daemons["b"].unix, FLOOD):
-            session = next(iter(daemons["b"].service.core.desk.sessions.values()))
+            session = next(iter(daemons["b"].service.core.sessions.by_connection.values()))
             held = 0
             for _ in range(67):
                 await trio.sleep(FLOOD_S / 67)

@@ -92,7 +92,7 @@ async def test_who_sends_too_fast_waits_and_loses_nothing(
             started = trio.current_time()
             await other.multicast("g", b"", ordered=True)
             assert 4.0 < trio.current_time() - started + took_s < 10.0, "one pays for the other"
-        assert daemons["a"].service.core.desk.intake.waits >= 2
+        assert daemons["a"].service.core.sessions.intake.quota_waits >= 2
 
 
 async def test_where_all_connections_are_taken_others_are_told_and_come_in_later(

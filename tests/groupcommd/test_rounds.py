@@ -57,7 +57,7 @@ async def test_what_many_say_in_one_round_is_taken_in_few_turns(
                 await trio.sleep(0.01)
             for number, program in enumerate(programs):
                 program.sendall(encode_hello(f"u{number}"))
-            sessions = daemons["a"].service.core.desk.sessions
+            sessions = daemons["a"].service.core.sessions.by_connection
             while sum(session.bundle_limit > 0 for session in sessions.values()) < PROGRAMS:
                 await trio.sleep(0.01)
             turns = Turns(daemons)

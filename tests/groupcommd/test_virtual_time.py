@@ -127,7 +127,7 @@ async def test_a_program_that_holds_all_up_is_cut_off_in_time(
         await slow.join("g")
         async with connect_to(daemons, "a") as sender:
             await sender.multicast_many("g", [bytes(1000)] * 4000)
-        sessions = daemons["a"].service.core.desk.sessions
+        sessions = daemons["a"].service.core.sessions.by_connection
         await trio.sleep(29)
         assert [s.too_slow for s in sessions.values()] == [False]
         await trio.sleep(5)  # one more, and what a busy host makes the clock jump
@@ -149,7 +149,7 @@ async def test_whoever_else_holds_all_up_is_cut_off_in_time_too(
     ):
         await first.join("g")
         await second.join("h")
-        sessions = list(daemons["a"].service.core.desk.sessions.values())
+        sessions = list(daemons["a"].service.core.sessions.by_connection.values())
         async with connect_to(daemons, "a") as sender:
             await sender.multicast_many("g", [bytes(1000)] * 4000)
         await trio.sleep(10)

@@ -1,6 +1,6 @@
 """Wrong ways to hand on what a client is owed: it ends before anybody can miss anything."""
 
-from groupcomm.engine.desk import Desk
+from groupcomm.engine.sessions import LocalSessions
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
 from groupcomm.wire.raw import Raw
@@ -10,11 +10,11 @@ FRAMES_TO_GO = 100
 """So many more are queued for a session that is to be cut off."""
 
 
-@mutant((Desk, "_begin_end"))
+@mutant((LocalSessions, "_begin_end"))
 def desk_loses_the_queue_at_a_goodbye(right: Right) -> Right:
     """What was queued for a client is lost when it says goodbye; what comes then is not."""
 
-    def begin_end(self: Desk, session: DaemonSession) -> None:
+    def begin_end(self: LocalSessions, session: DaemonSession) -> None:
         if session.state is DaemonSessionState.LEAVING:
             session.pop_output(session.output_bytes)
         right(self, session)

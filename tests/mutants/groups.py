@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from groupcomm.config.view import View
-from groupcomm.engine.desk import Desk
+from groupcomm.engine.sessions import LocalSessions
 from groupcomm.events import MemberId, Message
 from groupcomm.groups.audience import Audience
 from groupcomm.groups.groups import Groups
@@ -15,11 +15,11 @@ from groupcomm.wire.bundle import Bundle, BundleKind
 from tests.mutants.mutant import Right, mutant
 
 
-@mutant((Desk, "_order_control"))
+@mutant((LocalSessions, "_order_control"))
 def disconnect_overtakes(right: Right) -> Right:
     """A disconnect is put in front of the messages that its session has sent."""
 
-    def order_control(self: Desk, session: DaemonSession, kind: BundleKind) -> None:
+    def order_control(self: LocalSessions, session: DaemonSession, kind: BundleKind) -> None:
         right(self, session, kind)
         if kind == BundleKind.DISCONNECT:
             *before, last = self.backlog.clear()
@@ -40,11 +40,11 @@ def ghost_in_group(right: Right) -> Right:
     return disconnect
 
 
-@mutant((Desk, "_submit"))
+@mutant((LocalSessions, "_submit"))
 def join_when_asked(right: Right) -> Right:
     """A join has its effect at the daemon as soon as a client asks for it."""
 
-    def submit(self: Desk, session: DaemonSession, request: Submit) -> None:
+    def submit(self: LocalSessions, session: DaemonSession, request: Submit) -> None:
         right(self, session, request)
         bundle = request.bundle
         if bundle.kind == BundleKind.JOIN and self._table is not None:

@@ -78,7 +78,7 @@ def one_book_for_all_links(right: Right) -> Right:
     return init
 
 
-@site_mutant((Delivery, "is_new"))
+@site_mutant((Delivery, "is_new_unreliable"))
 def unreliable_over_two_ways(_right: Right) -> Right:
     """An UNRELIABLE packet that has come over two ways is given out twice."""
 

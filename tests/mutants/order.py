@@ -101,7 +101,7 @@ def horizon_counts_at_once(_right: Right) -> Right:
     return announce
 
 
-@mutant((OrderedWaits, "take"))
+@mutant((OrderedWaits, "pop_due"))
 def ordered_at_stamping(right: Right) -> Right:
     """A sender is told a position as soon as its message is stamped."""
 

@@ -6,9 +6,9 @@ from msgspec import structs
 
 from groupcomm.config.view import View
 from groupcomm.engine.arrivals import Arrivals
-from groupcomm.engine.operation import Operation
+from groupcomm.engine.view import ViewState
+from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.link_states import LinkStates
-from groupcomm.membership.neighbours import Neighbours
 from groupcomm.membership.recovery import Recovery
 from groupcomm.ring.flow_control import FlowControl
 from groupcomm.ring.horizon_announcer import HorizonAnnouncer
@@ -16,11 +16,11 @@ from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
 from tests.mutants.mutant import Right, site_mutant
 
 
-@site_mutant((Neighbours, "watch"))
+@site_mutant((FailureDetector, "watch"))
 def far_end_unwatched(right: Right) -> Right:
     """A daemon watches the fellows of its ring only, not the other ends of its links."""
 
-    def watch(self: Neighbours, view: View, gathered_at: float, now: float) -> None:
+    def watch(self: FailureDetector, view: View, gathered_at: float, now: float) -> None:
         right(self, view, gathered_at, now)
         numbers = [daemon.number for daemon in view.daemons]
         ring = view.rings[view.ring_of[numbers.index(self.key[0])]]
@@ -30,11 +30,11 @@ def far_end_unwatched(right: Right) -> Right:
     return watch
 
 
-@site_mutant((Operation, "ring_frontier"))
+@site_mutant((ViewState, "ring_frontier"))
 def forgotten_by_own_site(right: Right) -> Right:
     """A packet is forgotten once all of one's own site can deliver it, whatever others lack."""
 
-    def ring_frontier(self: Operation, value: int) -> None:
+    def ring_frontier(self: ViewState, value: int) -> None:
         right(self, value)
         for stream in self.streams:
             stream.forget(min(value, self.blocks.least))
@@ -90,7 +90,7 @@ def horizon_taken_for_frontier(right: Right) -> Right:
     return encode
 
 
-@site_mutant((Neighbours, "lacking"))
+@site_mutant((FailureDetector, "pass_on_targets"))
 def membership_not_passed_on(_right: Right) -> Right:
     """What daemons say to find a view is not passed on to those that do not hear them."""
 

@@ -2,9 +2,9 @@
 
 from typing import Any, cast
 
+from groupcomm.engine.deferred_headers import DeferredHeaders
 from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.subscriptions import Subscriptions
-from groupcomm.engine.withheld import Withheld
 from groupcomm.groups.reach import Reach
 from groupcomm.stream.packer import Packer, Source
 from groupcomm.wire.bundle import Bundle
@@ -12,12 +12,12 @@ from groupcomm.wire.data import DataPacket
 from tests.mutants.mutant import Right, site_mutant
 
 
-@site_mutant((Withheld, "take"))
+@site_mutant((DeferredHeaders, "pop_ready"))
 def headers_before_the_packet_is_everywhere(right: Right) -> Right:
     """Headers go out at once, though fellows may lack what they stand for."""
 
-    def take(self: Withheld, _everywhere: int) -> list[tuple[int, bytes]]:
-        self.everywhere = self._stream.held
+    def take(self: DeferredHeaders, _everywhere: int) -> list[tuple[int, bytes]]:
+        self.released_upto = self._stream.held
         out: list[tuple[int, bytes]] = right(self, self._stream.held)
         return out
 
@@ -85,7 +85,7 @@ class _Alike:
         return self._stays
 
 
-@site_mutant((Subscriptions, "unwanted"))
+@site_mutant((Subscriptions, "on_unwanted"))
 def unsubscribed_while_a_join_is_under_way(right: Right) -> Right:
     """A daemon's last member leaves, and it gives the group up though another is about to join."""
 

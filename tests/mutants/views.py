@@ -7,9 +7,9 @@ import attrs
 from groupcomm.config.view import View
 from groupcomm.engine.daemon import DaemonCore
 from groupcomm.engine.delivery import Delivery
-from groupcomm.engine.desk import Desk
-from groupcomm.engine.ending import Ending
-from groupcomm.engine.heritage import Heritage
+from groupcomm.engine.heritage import CarriedGroups
+from groupcomm.engine.sessions import LocalSessions
+from groupcomm.engine.view_change import ViewChange
 from groupcomm.groups.announcement import Announcement, Announcements
 from groupcomm.membership import agreement as agreement_module
 from groupcomm.membership import gather as gather_module
@@ -18,43 +18,43 @@ from groupcomm.membership.membership import Membership
 from groupcomm.membership.proposal import median_reading
 from groupcomm.membership.reach import component
 from groupcomm.membership.readiness import Ready
+from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.membership.recovery import Recovery
-from groupcomm.membership.union import Union
-from groupcomm.membership.walk import Walk
+from groupcomm.membership.walk import RecoveryWalk
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.membership import Commit, Join, Proposal
 from tests.mutants.mutant import Right, mutant
 
 
-@mutant((Walk, "deliverable"))
+@mutant((RecoveryWalk, "deliverable"))
 def transitional_rule_by_the_streams_holes(right: Right) -> Right:
     """After a stream's first hole all of it is dropped, not only what follows in its chains."""
 
-    def deliverable(self: Walk, packet: DataPacket) -> list[Bundle]:
+    def deliverable(self: RecoveryWalk, packet: DataPacket) -> list[Bundle]:
         kept: list[Bundle] = right(self, packet)
         return kept if packet.number <= self._limits.prefix[packet.ring] else []
 
     return deliverable
 
 
-@mutant((Ending, "bind"))
+@mutant((ViewChange, "take_obligation"))
 def own_horizons_at_the_boundary(_right: Right) -> Right:
     """The boundary is found from the horizons and frontiers that a daemon knows itself."""
 
-    def bind(self: Ending, union: Union, fellows: frozenset[int]) -> None:
-        self.fellows |= fellows | union.fellows
+    def bind(self: ViewChange, union: RecoveredSet, fellows: frozenset[int]) -> None:
+        self.obligation |= fellows | union.obligation
 
     return bind
 
 
-@mutant((Ending, "bind"))
+@mutant((ViewChange, "take_obligation"))
 def obligations_forgotten(right: Right) -> Right:
     """A daemon that has said that it holds the union is not bound by it when the attempt fails."""
 
-    def bind(self: Ending, union: Union, fellows: frozenset[int]) -> None:
+    def bind(self: ViewChange, union: RecoveredSet, fellows: frozenset[int]) -> None:
         right(self, union, fellows)
-        self.fellows = frozenset()
+        self.obligation = frozenset()
 
     return bind
 
@@ -98,20 +98,20 @@ def announcements_but_one(_right: property) -> property:
     return property(complete)
 
 
-@mutant((DaemonCore, "freeze"), (Heritage, "announce"))
+@mutant((DaemonCore, "freeze"), (CarriedGroups, "announce"))
 def announced_as_of_the_freeze(freeze: Right, _right: Right) -> tuple[Right, Right]:
     """A daemon announces the sessions and groups of before the old view's last deliveries."""
     seen: dict[int, list[Bundle]] = {}
 
     def freeze_and_note(self: DaemonCore) -> None:
         freeze(self)
-        operation = self.operation
+        operation = self.view_state
         if operation is not None and operation.delivery.complete:
             groups = operation.delivery.groups.table
-            self._heritage.take(groups, operation.key, operation.view.daemons)
-        seen[id(self._heritage)] = _right(self._heritage, self._room)
+            self._carried_groups.replace(groups, operation.key, operation.view.daemons)
+        seen[id(self._carried_groups)] = _right(self._carried_groups, self._room)
 
-    def announce(self: Heritage, room: int) -> list[Bundle]:
+    def announce(self: CarriedGroups, room: int) -> list[Bundle]:
         return seen.get(id(self)) or _right(self, room)
 
     return freeze_and_note, announce
@@ -159,9 +159,9 @@ def beacon_only_when_idle(right: Right) -> Right:
     """Beacons are left out while there are packets to deliver: a busy cluster never merges."""
 
     def step_operational(self: Membership, now: float) -> None:
-        host: Any = self._host
+        host: Any = self._context
         operation = host.operation
-        standing = self._standing
+        standing = self._operational
         if operation is not None and operation.holds_packets and now >= standing._beacon_due:
             standing._beacon_due = now + self._timing.beacon_interval_s
         right(self, now)
@@ -175,42 +175,42 @@ def old_view_goes_on(_right: Right) -> Right:
 
     def freeze(self: DaemonCore) -> None:
         self._early.clear()
-        self._frozen = self.operation is None
+        self._frozen = self.view_state is None
 
     return freeze
 
 
-@mutant((Ending, "_deliver"))
+@mutant((ViewChange, "_deliver"))
 def walked_twice(right: Right) -> Right:
     """What was delivered before the view ended is delivered once more at its end."""
 
-    def deliver(self: Ending, bundles: list[Bundle]) -> None:
+    def deliver(self: ViewChange, bundles: list[Bundle]) -> None:
         for stream in self._delivery.streams:
             for packet in stream.packets.values():
                 for bundle in packet.bundles:
                     if bundle.given and bundle.kind <= 1:
-                        self._delivery.release(bundle)
+                        self._delivery.deliver_bundle(bundle)
         right(self, bundles)
 
     return deliver
 
 
-@mutant((Desk, "end"))
+@mutant((LocalSessions, "end"))
 def fragments_go_on(_right: Right) -> Right:
     """A message in fragments goes on in the next view where it was, not from its beginning."""
 
-    def end(self: Desk) -> None:
-        for session in self.sessions.values():
+    def end(self: LocalSessions) -> None:
+        for session in self.by_connection.values():
             session.numbered.clear()
 
     return end
 
 
-@mutant((Desk, "end"))
+@mutant((LocalSessions, "end"))
 def waiting_lost_with_the_view(right: Right) -> Right:
     """What waits for a number when a view ends is forgotten."""
 
-    def end(self: Desk) -> None:
+    def end(self: LocalSessions) -> None:
         right(self)
         kept = [b for b in self.backlog.clear() if not b.groups or b.kind > 1]
         self.backlog.extend(kept)
@@ -218,25 +218,25 @@ def waiting_lost_with_the_view(right: Right) -> Right:
     return end
 
 
-@mutant((Desk, "end"))
+@mutant((LocalSessions, "end"))
 def credit_lost_with_the_view(right: Right) -> Right:
     """What waits when a view ends is charged to its session once more; nobody gives it back."""
 
-    def end(self: Desk) -> None:
+    def end(self: LocalSessions) -> None:
         right(self)
         for bundle in self.backlog:
-            session = self.sessions.get(bundle.session)
+            session = self.by_connection.get(bundle.session)
             if session is not None:
                 session.backlog_bytes += 64 * 1024
 
     return end
 
 
-@mutant((Ending, "prepare"))
+@mutant((ViewChange, "prepare"))
 def safe_whatever_the_frontier(right: Right) -> Right:
     """Before the boundary SAFE messages are delivered that some daemon may not hold."""
 
-    def prepare(self: Ending, union: Any, fellows: frozenset[int]) -> bool:
+    def prepare(self: ViewChange, union: Any, fellows: frozenset[int]) -> bool:
         for ring in range(len(self._delivery.streams)):
             self._delivery.order.frontiers.raise_to(ring, self._delivery.order.blocks.least)
         sound: bool = right(self, union, fellows)
@@ -271,7 +271,7 @@ def fellows_by_name_alone(right: Right) -> Right:
         right(self, host, old, me, proposal, *joins, **more)
         if old is not None:
             present = {(seat.number, seat.random_id) for seat in proposal.seats}
-            self.fellows = frozenset(
+            self.transitional = frozenset(
                 index
                 for index, daemon in enumerate(old.daemons)
                 if (daemon.number, daemon.incarnation.random_id) in present
@@ -280,13 +280,13 @@ def fellows_by_name_alone(right: Right) -> Right:
     return init
 
 
-@mutant((Delivery, "_release"))
+@mutant((Delivery, "_on_ordered"))
 def delivery_before_announcements(right: Right) -> Right:
     """Messages are given out while groups of the view are not known yet."""
 
     def release(self: Delivery, bundle: Bundle) -> None:
         if not self.complete and bundle.groups:
-            self.release(bundle)
+            self.deliver_bundle(bundle)
         else:
             right(self, bundle)
 

@@ -15,8 +15,8 @@ import attrs
 
 from groupcomm.config.core import Rekeying
 from groupcomm.config.view import Incarnation, Start
-from groupcomm.engine import DaemonCore, Input, Output, Over, Store, drive
-from groupcomm.engine.identity_gate import IdentityGate
+from groupcomm.engine import CoreOver, DaemonCore, Input, Output, Store, drive
+from groupcomm.engine.identity_gate import IdentityProtection
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.names import daemon_number
 from groupcomm.security.identity import Roll
@@ -49,7 +49,7 @@ class Evicted(KeyHolder):
         assert stage.settings.evicted is not None
         self._host = stage.hosts[stage.settings.evicted]
         self._others = [host for host in stage.hosts if host is not self._host]
-        self._gate: IdentityGate | None = None  # of its last start, once the host is his
+        self._gate: IdentityProtection | None = None  # of its last start, once the host is his
         self._spy: SecretOpener | None = None
         self._puppet: DaemonCore | None = None
         self._inbox: list[bytes] = []
@@ -84,7 +84,7 @@ class Evicted(KeyHolder):
         for host in self._others:
             if host.process is not None and host.is_up and not self._knows(host):
                 try:
-                    host.core.keeper.evict(self._host.name)
+                    host.core.key_manager.evict(self._host.name)
                 except LocalProtocolError:
                     continue  # it stands in the file already
                 host.process.wake()
@@ -103,8 +103,8 @@ class Evicted(KeyHolder):
         process = self._host.process
         if process is None:
             return  # it is down: next time
-        gate = process.core._gate
-        assert isinstance(gate, IdentityGate)
+        gate = process.core._protection
+        assert isinstance(gate, IdentityProtection)
         self._gate = gate
         self._host.is_taken = True
         self._host.kill_clone()
@@ -116,7 +116,7 @@ class Evicted(KeyHolder):
         self._puppet = self._make_puppet(again_start)
         self._stage.loop.at(self._stage.loop.now + PUPPET_US, self._play)
 
-    def _make_spy(self, gate: IdentityGate) -> SecretOpener:
+    def _make_spy(self, gate: IdentityProtection) -> SecretOpener:
         own = daemon_number(self._host.name), gate._own
         return SecretOpener(self._keys, self._stage.cluster, own, gate._exchange, Rekeying())
 
@@ -155,8 +155,8 @@ class Evicted(KeyHolder):
         process = self._host.process
         if not mine or process is None or self._rng.random() > KEPT_SHARE:
             return
-        gate = process.core._gate
-        assert isinstance(gate, IdentityGate)
+        gate = process.core._protection
+        assert isinstance(gate, IdentityProtection)
         try:
             opened = self._make_spy(gate).open_untrusted(seen.datagram)
         except BadDatagram:
@@ -169,8 +169,8 @@ class Evicted(KeyHolder):
         if not self._knows(host):
             return False
         assert host.process is not None
-        name, gate, now = host.process.name, host.core._gate, self._stage.loop.now
-        assert isinstance(gate, IdentityGate)
+        name, gate, now = host.process.name, host.core._protection, self._stage.loop.now
+        assert isinstance(gate, IdentityProtection)
         exchange = gate._exchange
         if name not in self._settled and exchange.sealing == exchange._number:
             self._settled[name] = now
@@ -260,7 +260,7 @@ class Evicted(KeyHolder):
     def serve(self, output: Output) -> None:
         """It has no programs."""
 
-    def finish(self, over: Over) -> None:
+    def finish(self, over: CoreOver) -> None:
         """Begin anew, as others know of later starts."""
         assert self._puppet is not None
         if over.adopt is not None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.level import ServiceLevel
-from groupcomm.membership.states import Reason
+from groupcomm.membership.states import GatherReason
 from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.clients import Client
 from groupcomm.sim.clock import Clock
@@ -66,7 +66,7 @@ class Scene:
         self._checkers = Checkers()
         self.cluster = Cluster(cast.settings(), self._record, start=False)
         self.core: tuple[int, ...] | None = None
-        self.reasons_shown: dict[str, Counter[Reason]] = {}
+        self.reasons_shown: dict[str, Counter[GatherReason]] = {}
         self.healed = True
         self._clients: dict[str, Client] = {}
         self._labels: dict[str, str] = {}

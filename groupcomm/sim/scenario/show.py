@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from string import ascii_lowercase
 from typing import Final
 
-from groupcomm.membership.states import Reason, State
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.sim.host import Host
 from groupcomm.sim.scenario.scene import Scene
 from groupcomm.sim.scenario.story import daemon_name, together
@@ -33,11 +33,15 @@ def _view(scene: Scene, host: Host) -> list[str]:
         return ["no view"]
     names = [daemon_name(scene.cluster.identities[daemon]) for daemon in view.daemons]
     rings = " | ".join(" ".join(names[member] for member in ring) for ring in view.rings)
-    return [f"view {rings}" if host.core.state is State.OPERATIONAL else f"was in view {rings}"]
+    return [
+        f"view {rings}"
+        if host.core.state is MembershipState.OPERATIONAL
+        else f"was in view {rings}"
+    ]
 
 
 def _groups(scene: Scene, host: Host) -> list[str]:
-    operation = host.core.operation
+    operation = host.core.view_state
     if operation is None or not operation.delivery.complete:
         return ["no groups yet"]
     table = operation.delivery.groups.table
@@ -49,7 +53,7 @@ def _groups(scene: Scene, host: Host) -> list[str]:
 
 def _kept(scene: Scene, host: Host) -> list[str]:
     packets = sum(len(stream.packets) for stream in host.core.streams)
-    output = sum(session.output_bytes for session in host.core.desk.sessions.values())
+    output = sum(session.output_bytes for session in host.core.sessions.by_connection.values())
     kept = ["packets"] * bool(packets) + ["output of programs"] * bool(output)
     return [f"keeps {' and '.join(kept) or 'nothing'}"]
 
@@ -57,7 +61,7 @@ def _kept(scene: Scene, host: Host) -> list[str]:
 def _reasons(scene: Scene, host: Host) -> list[str]:
     assert host.process is not None
     reasons = host.core.membership.reasons
-    new = reasons - scene.reasons_shown.get(host.process.name, Counter[Reason]())
+    new = reasons - scene.reasons_shown.get(host.process.name, Counter[GatherReason]())
     scene.reasons_shown[host.process.name] = Counter(reasons)
     return [f"gathered: {', '.join(sorted(reason.name for reason in new))}"] if new else []
 

@@ -17,7 +17,7 @@ from groupcomm.algorithms.direct.datagrams import (
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Incarnation, Start
-from groupcomm.engine.gate import PlainGate
+from groupcomm.engine.protection import PlainProtection
 from groupcomm.errors import BadDatagram
 from groupcomm.events import DaemonView
 from groupcomm.groups.announcement import Announcements, cut_announcement
@@ -135,7 +135,7 @@ def _introduction(raw: bytes) -> None:
 
 def _gate(raw: bytes) -> None:
     """A fellow's packet, to all or to one, goes in; what nobody sealed does not."""
-    sender, receiver = (PlainGate(_CONFIG, start) for start in _STARTS)
+    sender, receiver = (PlainProtection(_CONFIG, start) for start in _STARTS)
     with contextlib.suppress(BadDatagram):
         receiver.open_untrusted(raw)
     opened = receiver.open_untrusted(sender.seal(None if raw[:1] == b"\0" else "d2", raw[1:]))

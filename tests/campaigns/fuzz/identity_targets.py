@@ -6,8 +6,8 @@ from typing import Final
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Incarnation, Start
-from groupcomm.engine.gate import Outgoing
-from groupcomm.engine.identity_gate import IdentityGate
+from groupcomm.engine.identity_gate import IdentityProtection
+from groupcomm.engine.protection import Outgoing
 from groupcomm.errors import BadDatagram
 from groupcomm.security.exchange import _ExchangePeer
 from groupcomm.security.identity import DaemonCredentials, Roll, public_of
@@ -24,11 +24,11 @@ _PRIVATES: Final = tuple(bytes([number] * 32) for number in (1, 2))
 _ROLL: Final = Roll({f"d{n}": public_of(private) for n, private in enumerate(_PRIVATES, 1)})
 
 
-def _meeting() -> tuple[IdentityGate, IdentityGate]:
+def _meeting() -> tuple[IdentityProtection, IdentityProtection]:
     """Two daemons with identities that have heard of each other, and no more."""
     ring, entropy = KeyRing({1: bytes(32)}, 1), Random(1).randbytes
     one, other = (
-        IdentityGate(_CONFIG, start, ring, 0.0, DaemonCredentials(private, _ROLL, entropy))
+        IdentityProtection(_CONFIG, start, ring, 0.0, DaemonCredentials(private, _ROLL, entropy))
         for start, private in zip(_STARTS, _PRIVATES, strict=True)
     )
     return one, other
@@ -58,7 +58,7 @@ def _signed(raw: bytes) -> None:
     packet = said + other._signer.sign(said, number, other._sealer.counter(Channel.HELLO) + 1)
     assert one.open_untrusted(other._sealer.seal_hello(packet, number, 1)) is None
     out: list[Outgoing] = []
-    one.greet(out)
+    one.pop_hellos(out)
     assert len(out) == 1, "it is answered once"
 
 

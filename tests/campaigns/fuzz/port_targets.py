@@ -151,7 +151,7 @@ def _session(first: bytes, rest: _Pieces, principal: str) -> None:
     if host.inputs >= INPUTS_EACH:
         _host.cache_clear()
     clients = host.clients
-    desk = clients.core.desk
+    desk = clients.core.sessions
     number = clients.core.next_connection()
     clients.step(ClientOpened(number, principal), ClientBytes(number, first))
     while data := rest.recv(PLENTY):
@@ -159,7 +159,7 @@ def _session(first: bytes, rest: _Pieces, principal: str) -> None:
     clients.step(ClientGone(number))
     clients.ended.clear()
     clients.questions.clear()
-    assert not desk.sessions
+    assert not desk.by_connection
 
 
 def _tls(raw: bytes) -> None:

@@ -7,16 +7,16 @@ from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import (
     ClientBytes,
     ClientOpened,
+    CoreOver,
     DaemonCore,
     Input,
     Output,
-    Over,
     ProgramSettings,
     Store,
     drive,
 )
 from groupcomm.events import Closed, Event
-from groupcomm.membership.states import State
+from groupcomm.membership.states import MembershipState
 from groupcomm.session.client_session import ClientSession
 from groupcomm.session.daemon_session import SessionLimits
 
@@ -42,7 +42,7 @@ class Clients:
         self.ended: list[int] = []
         self.questions: list[tuple[int, str]] = []
         self.step()
-        assert self.core.state is State.OPERATIONAL
+        assert self.core.state is MembershipState.OPERATIONAL
 
     def start(self, user: str, *, causes: bool = False, principal: str = "") -> int:
         """A client that has not yet said hello."""
@@ -80,7 +80,7 @@ class Clients:
         self.ended += output.ended
         self.questions += output.questions
 
-    def finish(self, over: Over) -> None:
+    def finish(self, over: CoreOver) -> None:
         """It is over."""
 
     def said(self, connection: int) -> ClientBytes:

@@ -10,12 +10,12 @@ from groupcomm.engine import (
     AccessNews,
     ClientBytes,
     ClientOpened,
+    CoreOver,
     DaemonCore,
     Input,
     MarkStored,
     News,
     Output,
-    Over,
     ProtocolNews,
     Store,
     StoreMark,
@@ -23,7 +23,7 @@ from groupcomm.engine import (
     drive,
 )
 from groupcomm.events import Event
-from groupcomm.membership.states import State
+from groupcomm.membership.states import MembershipState
 from groupcomm.session.client_session import ClientSession
 
 PLENTY = 1 << 30
@@ -66,7 +66,7 @@ class Shell:
         self.inputs: list[Input] = []
         self.marks: list[int] = []
         self.news: list[News] = []
-        self.over: Over | None = None
+        self.over: CoreOver | None = None
 
     def store(self, wanted: Sequence[Store]) -> None:
         """Write at once, unless the test does."""
@@ -93,7 +93,7 @@ class Shell:
         """What the log would say of access, or of who breaks the protocol."""
         return [each.text for each in self.news if isinstance(each, kind)]
 
-    def finish(self, over: Over) -> None:
+    def finish(self, over: CoreOver) -> None:
         """Remember how it ended."""
         self.over = over
 
@@ -229,6 +229,6 @@ class Cluster:
     def members(self, name: str) -> str:
         """The daemons of a core's view, if it is in one."""
         core = self.cores[name]
-        if core.state is not State.OPERATIONAL or core.view is None:
+        if core.state is not MembershipState.OPERATIONAL or core.view is None:
             return ""
         return "".join(daemon.name for daemon in core.view.daemons)

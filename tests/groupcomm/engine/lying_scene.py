@@ -7,7 +7,7 @@ from typing import Any
 
 from groupcomm.config.view import Incarnation
 from groupcomm.engine import DaemonCore, ProtocolNews
-from groupcomm.engine.operation import Operation
+from groupcomm.engine.view import ViewState
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm.names import daemon_number
@@ -74,11 +74,11 @@ class Scene:
         return self.cluster.cores[self.victim]
 
     @property
-    def operation(self) -> Operation:
+    def view_state(self) -> ViewState:
         return operation_of(self.core)
 
     def index(self, name: str) -> int:
-        return [daemon.name for daemon in self.operation.view.daemons].index(name)
+        return [daemon.name for daemon in self.view_state.view.daemons].index(name)
 
     def told(self) -> list[str]:
         """What the victim's log says of who breaks the protocol."""
@@ -96,13 +96,13 @@ class Scene:
 
     def tell(self, packet: bytes, liar: str | None = None) -> None:
         """The liar sends a packet; nobody answers for it."""
-        gate = self.cluster.cores[liar or self.liar]._gate
+        gate = self.cluster.cores[liar or self.liar]._protection
         self.cluster.step(self.victim, [gate.seal(self.victim, packet)], [])
 
     def tell_both(self, packet: bytes) -> None:
         """The liar sends a packet to the two others."""
         for name in "abc".replace(self.liar, ""):
-            gate = self.cluster.cores[self.liar]._gate
+            gate = self.cluster.cores[self.liar]._protection
             self.cluster.step(name, [gate.seal(name, packet)], [])
 
     def control(self, message: ControlMessage) -> bytes:
@@ -148,94 +148,94 @@ class Scene:
         assert {operation_of(core).key for core in self.cluster.cores.values()} == keys
 
 
-def operation_of(core: DaemonCore) -> Operation:
-    assert core.operation is not None
-    return core.operation
+def operation_of(core: DaemonCore) -> ViewState:
+    assert core.view_state is not None
+    return core.view_state
 
 
 # ---- packets that could be true, but for what a lie changes ----
 
 
 def token(scene: Scene, **lies: Any) -> bytes:
-    operation = scene.operation
-    held = [stream.held for stream in operation.streams]
-    members = operation.view.rings[0]
+    view_state = scene.view_state
+    held = [stream.held for stream in view_state.streams]
+    members = view_state.view.rings[0]
     right: dict[str, Any] = {
         "ring": 0,
-        "hop": operation.ring.monitor.hop + 1,
-        "last": operation.streams[0].known,
+        "hop": view_state.ring.monitor.hop + 1,
+        "last": view_state.streams[0].known,
         "last_sender": scene.you,
-        "clock": operation.clock.value,
+        "clock": view_state.clock.value,
         "burst": 0,
         "rows": [Row(frontier=0, sent=0, held=held) for _ in members],
         "requests": [],
         "wanted": [],
     }
-    return Token(**{**right, **lies}).encode(operation.key)
+    return Token(**{**right, **lies}).encode(view_state.key)
 
 
 def rows(scene: Scene, index: int, **lies: Any) -> list[Row]:
-    held = [stream.held for stream in scene.operation.streams]
-    found = [Row(frontier=0, sent=0, held=list(held)) for _ in scene.operation.view.rings[0]]
+    held = [stream.held for stream in scene.view_state.streams]
+    found = [Row(frontier=0, sent=0, held=list(held)) for _ in scene.view_state.view.rings[0]]
     for name, value in lies.items():
         setattr(found[index], name, value)
     return found
 
 
 def none_held(scene: Scene) -> list[Row]:
-    members = scene.operation.view.rings[0]
+    members = scene.view_state.view.rings[0]
     return [Row(frontier=0, sent=0, held=[0]) for _ in members]
 
 
 def rest(scene: Scene, **lies: Any) -> bytes:
-    operation = scene.operation
+    view_state = scene.view_state
     right: dict[str, Any] = {
         "ring": 0,
-        "hop": operation.ring.monitor.hop,
+        "hop": view_state.ring.monitor.hop,
         "holder": scene.you,
-        "last": operation.streams[0].held,
-        "horizon": operation.clock.value,
-        "frontiers": [0] * len(operation.view.rings[0]),
+        "last": view_state.streams[0].held,
+        "horizon": view_state.clock.value,
+        "frontiers": [0] * len(view_state.view.rings[0]),
     }
-    return RestNotice(**{**right, **lies}).encode(operation.key)
+    return RestNotice(**{**right, **lies}).encode(view_state.key)
 
 
 def request(scene: Scene, **lies: Any) -> bytes:
     right: dict[str, Any] = {
         "ring": 0,
         "daemon": scene.you,
-        "hop": scene.operation.ring.monitor.hop,
+        "hop": scene.view_state.ring.monitor.hop,
     }
-    return TokenRequest(**{**right, **lies}).encode(scene.operation.key)
+    return TokenRequest(**{**right, **lies}).encode(scene.view_state.key)
 
 
 def told_held(scene: Scene, **lies: Any) -> bytes:
-    operation = scene.operation
+    view_state = scene.view_state
     right: dict[str, Any] = {
         "ring": 0,
         "daemon": scene.you,
-        "held": operation.streams[0].held,
-        "frontier": operation.blocks.least,
+        "held": view_state.streams[0].held,
+        "frontier": view_state.blocks.least,
     }
-    return HeldNotice(**{**right, **lies}).encode(operation.key)
+    return HeldNotice(**{**right, **lies}).encode(view_state.key)
 
 
 def horizon(scene: Scene, **lies: Any) -> bytes:
-    operation = scene.operation
+    view_state = scene.view_state
     right: dict[str, Any] = {
         "ring": 0,
-        "horizon": operation.clock.value,
-        "upto": operation.streams[0].held,
+        "horizon": view_state.clock.value,
+        "upto": view_state.streams[0].held,
         "frontier": 0,
         "unsettled": False,
         "held": [],
     }
-    return horizon_packet(operation.key, [HorizonNotice(**{**right, **lies}).encode()])
+    return horizon_packet(view_state.key, [HorizonNotice(**{**right, **lies}).encode()])
 
 
 def resend(scene: Scene, **lies: Any) -> bytes:
     right: dict[str, Any] = {"ring": 0, "asker": scene.you, "ranges": [(1, 1)]}
-    return ResendRequest(**{**right, **lies}).encode(scene.operation.key)
+    return ResendRequest(**{**right, **lies}).encode(scene.view_state.key)
 
 
 def bundle(level: ServiceLevel = ServiceLevel.AGREED, user: str = "u") -> Bundle:
@@ -248,16 +248,16 @@ def bundle(level: ServiceLevel = ServiceLevel.AGREED, user: str = "u") -> Bundle
 
 def data(scene: Scene, ahead: int = 1, **lies: Any) -> bytes:
     """The liar's next packet, or one further ahead."""
-    operation, you = scene.operation, scene.you
+    view_state, you = scene.view_state, scene.you
     right: dict[str, Any] = {
         "ring": 0,
-        "number": operation.streams[0].held + ahead,
-        "time": operation.clock.value + ahead,
+        "number": view_state.streams[0].held + ahead,
+        "time": view_state.clock.value + ahead,
         "daemon": you,
-        "previous": operation.delivery.order.chain_ends[you],
+        "previous": view_state.delivery.order.chain_ends[you],
         "bundles": [bundle()],
     }
-    return DataPacket(**{**right, **lies}).encode(operation.key)
+    return DataPacket(**{**right, **lies}).encode(view_state.key)
 
 
 def unreliable(scene: Scene, **lies: Any) -> bytes:
@@ -266,15 +266,15 @@ def unreliable(scene: Scene, **lies: Any) -> bytes:
         "counter": 2**20,
         "bundles": [bundle(ServiceLevel.UNRELIABLE)],
     }
-    return UnreliablePacket(**{**right, **lies}).encode(scene.operation.key)
+    return UnreliablePacket(**{**right, **lies}).encode(scene.view_state.key)
 
 
 def held(scene: Scene) -> int:
-    return scene.operation.streams[0].held
+    return scene.view_state.streams[0].held
 
 
 def now(scene: Scene) -> int:
-    return scene.operation.clock.value
+    return scene.view_state.clock.value
 
 
 def join(scene: Scene, **lies: Any) -> Join:

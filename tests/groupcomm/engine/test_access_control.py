@@ -119,12 +119,12 @@ def test_sessions_are_decided_as_the_reference(
     cluster = Cluster("ab")
     cluster.start("ab")
     cluster.run(1.0)
-    desk = cluster.cores["a"].desk
-    desk.govern(access_of(first), None)
+    sessions = cluster.cores["a"].sessions
+    sessions.set_rules(access_of(first), None)
     ann = cluster.connect("a", "ann", principal)
     cluster.connect("b", "bob", "unix:bob")
     check_decisions(cluster, ann, principal, first)
-    desk.govern(access_of(second), None)
+    sessions.set_rules(access_of(second), None)
     check_decisions(cluster, ann, principal, second)  # after a reload
     cluster.isolate("a", "b")
     cluster.run(3.0)
@@ -167,21 +167,21 @@ def test_who_may_not_be_a_member_any_more_leaves_and_is_told(pair: Cluster) -> N
 def test_a_join_that_was_under_way_when_the_rules_changed_ends_at_once(pair: Cluster) -> None:
     ann = pair.connect("a", "ann", "cert:ann")
     news(ann)
-    desk = pair.cores["a"].desk
+    sessions = pair.cores["a"].sessions
     ann.session.join("g")
     pair.step("a", [], ann.say())
-    desk.govern(FORBIDDEN, None)
+    sessions.set_rules(FORBIDDEN, None)
     pair.run(0.5)
     views = [event for event in news(ann) if isinstance(event, GroupView)]
     assert [view.cause for view in views][-1] is Cause.LEAVE
-    assert "g" not in pair.cores["b"].desk._table.groups  # type: ignore[union-attr]
+    assert "g" not in pair.cores["b"].sessions._table.groups  # type: ignore[union-attr]
 
 
 def test_principals_are_known_everywhere_also_after_a_merge(pair: Cluster) -> None:
     pair.connect("a", "ann", "cert:ann")
 
     def principal() -> str:
-        table = pair.cores["b"].desk._table
+        table = pair.cores["b"].sessions._table
         assert table is not None
         return table.names["#ann#a"].principal
 
@@ -196,11 +196,11 @@ def test_principals_are_known_everywhere_also_after_a_merge(pair: Cluster) -> No
 
 def test_what_another_daemon_allows_is_noted_and_not_undone(pair: Cluster) -> None:
     ann = pair.connect("a", "ann", "cert:ann")
-    guard = pair.cores["b"].desk.guard
-    pair.cores["b"].desk.govern(rules(("cert:bob", "*", Verb.JOIN)), None)
+    access_control = pair.cores["b"].sessions.access_control
+    pair.cores["b"].sessions.set_rules(rules(("cert:bob", "*", Verb.JOIN)), None)
     ann.session.join("g")
     pair.run(0.3)
-    assert guard.foreign == 1
+    assert access_control.foreign_joins == 1
     (line,) = pair.shells["b"].lines(AccessNews)
     assert "#ann#a/" in line
     assert "cert:ann, is in 'g'" in line
@@ -208,28 +208,28 @@ def test_what_another_daemon_allows_is_noted_and_not_undone(pair: Cluster) -> No
     pair.run(3.0)
     pair.cut.clear()
     pair.run(5.0)
-    assert guard.foreign == 2, "the merge has brought it again"
-    assert "g" in pair.cores["b"].desk._table.groups  # type: ignore[union-attr]
+    assert access_control.foreign_joins == 2, "the merge has brought it again"
+    assert "g" in pair.cores["b"].sessions._table.groups  # type: ignore[union-attr]
 
 
 def test_joins_that_another_daemon_allows_fill_no_log(pair: Cluster) -> None:
     """Somebody joins and leaves again and again where the rules are others."""
     ann = pair.connect("a", "ann", "cert:ann")
-    guard = pair.cores["b"].desk.guard
+    access_control = pair.cores["b"].sessions.access_control
     strict = rules(("cert:bob", "*", Verb.JOIN))
-    pair.cores["b"].desk.govern(strict, None)
+    pair.cores["b"].sessions.set_rules(strict, None)
     for _ in range(20):
         ann.session.join("g")
         ann.session.leave("g")
         pair.run(0.1)
-    assert (guard.foreign, len(pair.shells["b"].lines(AccessNews))) == (20, 1)
+    assert (access_control.foreign_joins, len(pair.shells["b"].lines(AccessNews))) == (20, 1)
     for number in range(400):
         ann.session.join(f"g{number}")
     pair.run(0.5)
-    assert guard.foreign == 420
-    assert len(guard._told) == 256
-    pair.cores["b"].desk.govern(strict, None)
-    assert len(guard._told) == 256, "it is told again of all who are there"
+    assert access_control.foreign_joins == 420
+    assert len(access_control._logged) == 256
+    pair.cores["b"].sessions.set_rules(strict, None)
+    assert len(access_control._logged) == 256, "it is told again of all who are there"
 
 
 def test_rules_that_change_while_daemons_are_apart_hold_when_they_meet(pair: Cluster) -> None:
@@ -239,7 +239,7 @@ def test_rules_that_change_while_daemons_are_apart_hold_when_they_meet(pair: Clu
         pair.run(0.2)
     pair.isolate("a", "b")
     pair.run(3.0)
-    pair.cores["a"].desk.govern(FORBIDDEN, None)
+    pair.cores["a"].sessions.set_rules(FORBIDDEN, None)
     pair.cut.clear()
     pair.run(5.0)
     assert pair.members("b") == "ab"
@@ -306,8 +306,8 @@ def test_no_part_of_a_large_message_that_is_refused_gets_through(reload: bool) -
     if reload:
         govern(clients, ALL)
     assert [e.number for e in clients.talk(ann) if isinstance(e, Refused)] == [number]
-    assert clients.core.desk.sessions[ann].backlog_bytes == 0
-    assert clients.core.desk.sessions[bob].output_bytes == 0
+    assert clients.core.sessions.by_connection[ann].backlog_bytes == 0
+    assert clients.core.sessions.by_connection[bob].output_bytes == 0
     assert clients.heard(bob) == []
     govern(clients, ALL)
     clients.sessions[ann].multicast("g", bytes(200_000), level=AGREED)
@@ -332,17 +332,17 @@ def test_a_leave_of_a_group_that_nobody_joined_is_dropped_without_a_word() -> No
     clients = Clients()
     rude = clients.connect("rude", principal="token:rude")
     govern(clients, FORBIDDEN)
-    assert clients.core.operation is not None
-    before, frames = clients.core.operation.streams[0].held, b""
+    assert clients.core.view_state is not None
+    before, frames = clients.core.view_state.streams[0].held, b""
     for number in range(1, 301):
         body = encode_body(BundleKind.LEAVE, AGREED, 0, number, ("chat",), b"")
         frames += encode_bundle_head(len(body), False) + body
     clients.step(ClientBytes(rude, frames))
-    desk = clients.core.desk
-    assert not desk.sessions[rude].has_input
-    assert desk.sessions[rude].backlog_bytes == 0
-    assert clients.core.operation is not None
-    assert clients.core.operation.streams[0].held == before
+    sessions = clients.core.sessions
+    assert not sessions.by_connection[rude].has_input
+    assert sessions.by_connection[rude].backlog_bytes == 0
+    assert clients.core.view_state is not None
+    assert clients.core.view_state.streams[0].held == before
     assert clients.heard(rude) == []
 
 

@@ -15,8 +15,8 @@ from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import Contradiction
 from groupcomm.level import ServiceLevel
+from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.membership.trust import FEW
-from groupcomm.membership.union import Union
 from groupcomm.names import daemon_number
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.lies import lie
@@ -175,7 +175,7 @@ LIES = [
         lambda s: unreliable(s, daemon=3 - s.me - s.you),
     ),
     Lie("unreliable datagram after all others", "counter", lambda s: unreliable(s, counter=END)),
-    Lie("packet of no kind", "view", lambda s: bytes((250,)) + s.operation.key),
+    Lie("packet of no kind", "view", lambda s: bytes((250,)) + s.view_state.key),
     Lie("hop packet that ends", "short", lambda s: token(s)[:20]),
     Lie(
         "message after all others",
@@ -226,7 +226,7 @@ def test_who_passes_on_what_is_just_too_far_is_not_blamed(told: Lie) -> None:
     scene = Scene("abc")
     scene.tell(told.make(scene))
     assert scene.core.counters.violations == {told.kind: 1}
-    assert not scene.core.membership.trust.fellows
+    assert not scene.core.membership.trust.broken
     scene.assert_all_goes_on()
 
 
@@ -236,7 +236,7 @@ def test_a_lie_is_refused_and_counted_and_all_goes_on(told: Lie) -> None:
     trust = scene.core.membership.trust
     scene.tell(told.make(scene))
     assert scene.core.counters.violations == {told.kind: 1}
-    blamed = {number: dict(fellow.counts) for number, fellow in trust.fellows.items()}
+    blamed = {number: dict(fellow.counts) for number, fellow in trust.broken.items()}
     assert blamed == ({daemon_number(scene.liar): {told.kind: 1}} if told.blamed else {})
     scene.assert_all_goes_on()
 
@@ -248,13 +248,13 @@ def test_a_second_token_is_refused_while_the_token_is_here() -> None:
     scene = Scene("abc", away=False)
     scene.tell(token(scene))
     assert scene.core.counters.violations == {"token": 1}
-    assert not scene.core.membership.trust.fellows, "who knows where it comes from"
+    assert not scene.core.membership.trust.broken, "who knows where it comes from"
     scene.assert_all_goes_on()
 
 
 def test_the_token_rests_nowhere_else_while_it_is_here() -> None:
     scene = Scene("abc", away=False)
-    scene.tell(rest(scene, hop=scene.operation.ring.monitor.hop + 1))
+    scene.tell(rest(scene, hop=scene.view_state.ring.monitor.hop + 1))
     assert scene.core.counters.violations == {"rest": 1}
     scene.assert_all_goes_on()
 
@@ -270,11 +270,11 @@ def test_nobody_gives_numbers_while_the_token_is_here() -> None:
 
 def test_two_packets_with_one_number_contradict_each_other() -> None:
     scene = Scene("abc")
-    before = len(scene.operation.streams[0].packets)
+    before = len(scene.view_state.streams[0].packets)
     scene.tell(data(scene, ahead=2, previous=held(scene) + 1))
     scene.tell(data(scene, ahead=2, previous=held(scene) + 1, bundles=[bundle(user="v")]))
     assert scene.core.counters.violations == {"content": 1}
-    assert len(scene.operation.streams[0].packets) == before + 1, "the first one stays"
+    assert len(scene.view_state.streams[0].packets) == before + 1, "the first one stays"
 
 
 def test_stamps_that_do_not_rise_with_the_numbers_contradict_each_other() -> None:
@@ -287,19 +287,19 @@ def test_stamps_that_do_not_rise_with_the_numbers_contradict_each_other() -> Non
 def test_stamps_rise_also_where_packets_come_when_the_view_has_ended() -> None:
     """Two with one stamp would have one place: it was given twice (Byzantine seed 1400077)."""
     scene = Scene("abc")
-    delivery, later = scene.operation.delivery, now(scene) + 9
+    delivery, later = scene.view_state.delivery, now(scene) + 9
     one = data(scene, ahead=1, time=later)
     other = data(scene, ahead=2, previous=held(scene) + 1, time=later)
-    assert delivery.take_recovered(decode_data_untrusted(one))
+    assert delivery.receive_recovered(decode_data_untrusted(one))
     with pytest.raises(Contradiction, match="has"):
-        delivery.take_recovered(decode_data_untrusted(other))
+        delivery.receive_recovered(decode_data_untrusted(other))
 
 
 def test_packets_behind_a_gap_that_follow_nothing_contradict_what_closes_it() -> None:
     scene = Scene("abc")
     third = 3 - scene.me - scene.you
     behind = data(scene, ahead=2, previous=held(scene) + 1)
-    end = scene.operation.delivery.order.chain_ends[third]
+    end = scene.view_state.delivery.order.chain_ends[third]
     closing = data(scene, ahead=1, daemon=third, previous=end)
     scene.tell(behind)
     scene.tell(closing)
@@ -336,22 +336,22 @@ def test_causes_in_another_ring_are_near_what_is_held_of_it() -> None:
 def test_nobody_brings_a_packet_of_this_daemon_back_that_it_never_sent() -> None:
     """A fellow says so when the view has ended; this daemon then goes on without it."""
     scene = Scene("abc")
-    ending, past = scene.operation.ending, scene.core.past
+    ending, past = scene.view_state.view_change, scene.core.past
     assert past is not None
     forged = data(scene, daemon=scene.me)
     with pytest.raises(Contradiction, match="never sent"):
-        ending.take(forged, Union({scene.me: past}))
+        ending.receive_repair(forged, RecoveredSet({scene.me: past}))
 
 
 def test_few_contradictions_end_the_view_and_nobody_is_blamed() -> None:
     scene = Scene("abc")
-    key = scene.operation.key
+    key = scene.view_state.key
     for _ in range(FEW):
         scene.tell(token(scene, last=1, rows=none_held(scene)))
     scene.cluster.run(1.0)
-    assert scene.operation.key != key
+    assert scene.view_state.key != key
     assert [scene.cluster.members(name) for name in "abc"] == ["abc"] * 3
-    assert not scene.core.membership.trust.fellows
+    assert not scene.core.membership.trust.broken
     assert any("contradicts itself" in line for line in scene.told())
     scene.assert_all_goes_on()
 
@@ -383,7 +383,7 @@ def test_who_lies_to_one_daemon_only_stays_in_the_view_over_others() -> None:
     for _ in range(FEW):
         scene.tell(token(scene, hop=END))
     scene.cluster.run(0.7)
-    view = scene.operation.view
+    view = scene.view_state.view
     assert {scene.cluster.members(name) for name in "abc"} == {"abc"}
     assert view.ring_of[scene.me] != view.ring_of[scene.you]
     scene.assert_all_goes_on()
@@ -428,7 +428,7 @@ def test_one_daemon_is_not_believed_when_it_speaks_for_another_that_is_heard() -
                 told = scene.cut(kind, body, sequence=sequence, name=third, start=incarnation)
                 scene.tell(told)
     assert scene.core.counters.violations == {"passed on": 20}, "beacons are not passed on"
-    assert not scene.core.membership.trust.fellows
+    assert not scene.core.membership.trust.broken
     scene.assert_all_goes_on()
 
 
@@ -454,10 +454,10 @@ def test_a_lie_over_a_link_is_refused(
     kind: str, make: Callable[[Scene, int, int], LinkPacket | Acknowledgement]
 ) -> None:
     scene = Scene("ab", "cd")
-    ((mine, yours),) = scene.operation.view.links
-    names = [daemon.name for daemon in scene.operation.view.daemons]
+    ((mine, yours),) = scene.view_state.view.links
+    names = [daemon.name for daemon in scene.view_state.view.daemons]
     scene.victim = names[mine]
-    packet = make(scene, yours, mine).encode(scene.operation.key)
+    packet = make(scene, yours, mine).encode(scene.view_state.key)
     scene.tell(packet, names[yours])
     assert scene.core.counters.violations == {kind: 1}
     scene.assert_all_goes_on()

@@ -8,7 +8,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import DaemonId, Incarnation, Start
 from groupcomm.engine import ClientBytes, ClientInput, ClientOpened, DaemonCore
 from groupcomm.membership.outdated import PATIENCE_S
-from groupcomm.membership.states import Reason, State
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.names import cluster_number
 from groupcomm.ring.ring import TokenState as RingState
 from groupcomm.security.keys import KeyRing
@@ -63,7 +63,7 @@ def test_random_bytes_are_counted_and_dropped(datagrams: list[bytes]) -> None:
 def test_a_request_of_a_fellow_is_answered_with_the_token_and_a_replay_is_not() -> None:
     cluster, _ = three()
     cluster.run(0.05)
-    rings = {n: core.operation.ring for n, core in cluster.cores.items() if core.operation}
+    rings = {n: core.view_state.ring for n, core in cluster.cores.items() if core.view_state}
     name = next(name for name in "abc" if rings[name].state is RingState.RESTING)
     holder, other = cluster.cores[name], "abc"[("abc".index(name) + 1) % 3]
     hop = rings[name]._token.hop
@@ -86,15 +86,15 @@ def test_what_is_of_no_view_of_this_daemon_is_not_heard() -> None:
     ]
     assert core.step(cluster.now, datagrams, []).datagrams == []
     assert core.counters.foreign == foreign + 3
-    assert core.state is State.OPERATIONAL
+    assert core.state is MembershipState.OPERATIONAL
 
 
 def test_a_later_start_of_a_member_ends_the_view() -> None:
     cluster, core = three()
     request = TokenRequest(ring=0, daemon=1, hop=0).encode(key_of(core))
     core.step(cluster.now, [sealer("b", restarts=2, random_id=9).seal(request)], [])
-    assert core.state is State.GATHER
-    assert core.membership.reasons[Reason.FELLOW_RESTARTED] == 1
+    assert core.state is MembershipState.GATHER
+    assert core.membership.reasons[GatherReason.FELLOW_RESTARTED] == 1
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_no_view_is_agreed_to_before_the_disk_holds_its_mark() -> None:
     cluster.run(0.3)
     for name in "ab":
         core = cluster.cores[name]
-        assert core.state in (State.GATHER, State.COMMIT)
+        assert core.state in (MembershipState.GATHER, MembershipState.COMMIT)
         assert core.view is None
         assert cluster.shells[name].marks
         cluster.shells[name].store_now()
@@ -186,10 +186,10 @@ def test_after_a_pause_what_had_come_is_dropped_and_the_view_is_left() -> None:
     rejected = core.counters.bad
     datagrams = [late.seal(request), late.seal(violation), forged, b"", b"x"]
     sent = core.step(later, datagrams, []).datagrams
-    assert core.state is State.GATHER
+    assert core.state is MembershipState.GATHER
     assert core.counters.rejected == {"tag": 1, "short": 2}, "each forged one is counted as such"
     assert core.counters.bad == rejected + 3
-    assert core.membership.reasons[Reason.PAUSED] == 1
+    assert core.membership.reasons[GatherReason.PAUSED] == 1
     assert not core.counters.violations
     assert core.counters.stale == 2
     assert {kind_of(datagram) for _, datagram in sent} == {PacketKind.CONTROL}
@@ -198,7 +198,7 @@ def test_after_a_pause_what_had_come_is_dropped_and_the_view_is_left() -> None:
 def test_a_step_that_is_a_little_late_is_no_pause() -> None:
     _, core = three()
     core.step(core.deadline + core.config.timing.token_timeout_s / 2 - 0.001, [], [])
-    assert core.membership.reasons[Reason.PAUSED] == 0
+    assert core.membership.reasons[GatherReason.PAUSED] == 0
 
 
 def test_who_leaves_in_order_is_out_at_once_and_loses_nothing() -> None:
@@ -211,9 +211,9 @@ def test_who_leaves_in_order_is_out_at_once_and_loses_nothing() -> None:
     began = cluster.now
     cluster.cores["b"].leave()
     cluster.run(0.05)
-    assert cluster.cores["b"].state is State.LEFT
+    assert cluster.cores["b"].state is MembershipState.LEFT
     assert cluster.members("a") == cluster.members("c") == "ac"
-    assert core.membership.reasons[Reason.FELLOW_LEFT] == 1
+    assert core.membership.reasons[GatherReason.FELLOW_LEFT] == 1
     told = [type(event).__name__ for event in stayer.events]
     assert told == ["GroupView", "Transition", "DaemonView", "GroupView"], "it left before the view"
     assert leaver.session.closed
@@ -226,11 +226,11 @@ def test_who_has_left_agrees_to_nothing_any_more() -> None:
     core.leave()
     core.leave()
     cluster.run(0.05)
-    assert core.state is State.LEFT
+    assert core.state is MembershipState.LEFT
     cluster.run(2.0)
-    assert core.state is State.LEFT
+    assert core.state is MembershipState.LEFT
     assert core.membership.deadline == float("inf")
-    assert core.membership.reasons == {Reason.STARTED: 1}
+    assert core.membership.reasons == {GatherReason.STARTED: 1}
     assert cluster.members("a") == cluster.members("c") == "ac"
 
 
@@ -241,7 +241,7 @@ def test_who_has_left_sends_nothing_whatever_comes_and_however_late() -> None:
     old = sealer("a").seal(request)
     core.leave()
     cluster.run(0.05)
-    assert core.state is State.LEFT
+    assert core.state is MembershipState.LEFT
     assert core.deadline == float("inf")
     connection = core.next_connection()
     opened: list[ClientInput] = [
@@ -252,9 +252,9 @@ def test_who_has_left_sends_nothing_whatever_comes_and_however_late() -> None:
     now = [sealer("c").seal(request), sealer("c", 9, 5).seal(join), b""]
     assert core.step(cluster.now, [old], opened).datagrams == []
     assert core.step(cluster.now + 100.0, now, []).datagrams == [], "after a pause, too"
-    assert core.state is State.LEFT
+    assert core.state is MembershipState.LEFT
     assert core.deadline == float("inf")
-    assert core.membership.reasons == {Reason.STARTED: 1}
+    assert core.membership.reasons == {GatherReason.STARTED: 1}
 
 
 def test_a_start_with_a_lost_disk_is_told_of_its_restarts() -> None:

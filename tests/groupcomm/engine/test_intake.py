@@ -43,7 +43,7 @@ class Room:
         self.departed: list[int] = []
         self.intake = Intake(self._carry_out, self._end, self._depart)
         if quotas is not None:
-            self.intake.limit(quotas)
+            self.intake.set_quotas(quotas)
         self.sessions: dict[int, DaemonSession] = {}
 
     def _carry_out(self, session: DaemonSession, request: Request) -> None:
@@ -96,7 +96,7 @@ def test_a_step_does_so_much_and_leaves_the_rest_for_the_next() -> None:
         room.say(number, "status")
     assert room.intake.serve(0.0)
     assert room.done == [*range(A_STEP)]
-    assert STEP_WORK <= room.intake.worked < STEP_WORK + QUERY_WORK
+    assert STEP_WORK <= room.intake.work_done < STEP_WORK + QUERY_WORK
     assert room.intake.due == 0.0, "there is more, so at once"
     while room.intake.due == 0.0:
         assert room.intake.serve(0.0)
@@ -132,10 +132,10 @@ def test_a_session_has_its_turn_and_then_waits_for_the_others_of_its_principal()
         for _ in range(count):
             clients.sessions[number].multicast(["g"], b"", level=AGREED, ordered=True)
     core = clients.core
-    core.desk.feed(clients.said(busy))
-    core.desk.feed(clients.said(other))
-    core.desk.intake.serve(0.0)
-    accepted = [bundle.session for bundle in core.desk.backlog]
+    core.sessions.accept(clients.said(busy))
+    core.sessions.accept(clients.said(other))
+    core.sessions.intake.serve(0.0)
+    accepted = [bundle.session for bundle in core.sessions.backlog]
     first = SESSION_WORK - 1  # to look is work, too
     assert accepted[:first] == [busy] * first
     assert accepted[first] == other
@@ -194,7 +194,7 @@ def test_who_is_in_debt_waits_and_others_do_not() -> None:
         room.intake.serve(now)
         now = room.intake.due
     assert len(room.done) == 12 + 10, "ten more in a second"
-    assert room.intake.waits > 10
+    assert room.intake.quota_waits > 10
 
 
 def test_other_quotas_forget_debts() -> None:
@@ -205,7 +205,7 @@ def test_other_quotas_forget_debts() -> None:
     for _ in range(5):
         room.intake.serve(0.0)
     assert len(room.done) == 2
-    room.intake.limit(Quotas())
+    room.intake.set_quotas(Quotas())
     for _ in range(5):
         room.intake.serve(0.0)
     assert len(room.done) == 5
@@ -231,43 +231,43 @@ def test_what_came_before_the_end_of_a_stream_still_counts() -> None:
     sender = clients.connect("sender")
     for _ in range(3 * STEP_WORK):
         clients.sessions[sender].multicast(["g"], b"", level=AGREED, ordered=True)
-    clients.core.desk.feed(clients.said(sender))
-    clients.core.desk.feed(ClientGone(sender))
-    assert clients.core.desk.sessions[sender].state is DaemonSessionState.DRAINING
-    taken = clients.core.desk.traffic
+    clients.core.sessions.accept(clients.said(sender))
+    clients.core.sessions.accept(ClientGone(sender))
+    assert clients.core.sessions.by_connection[sender].state is DaemonSessionState.DRAINING
+    taken = clients.core.sessions.traffic
     clients.step()
     assert taken.taken == 3 * STEP_WORK
-    assert clients.core.desk.empty
+    assert clients.core.sessions.is_empty
 
 
 def test_who_must_go_while_it_waits_for_its_turn_is_gone() -> None:
     clients = Clients()
-    desk = clients.core.desk
+    sessions = clients.core.sessions
     waiting = clients.start("waiting")
-    desk.feed(ClientBytes(waiting, encode_hello("waiting") + encode_bye()))
-    desk.feed(ClientDismissed(waiting, Code.REJECT_AUTH, "it may not stay"))
-    desk.feed(ClientGone(waiting))
+    sessions.accept(ClientBytes(waiting, encode_hello("waiting") + encode_bye()))
+    sessions.accept(ClientDismissed(waiting, Code.REJECT_AUTH, "it may not stay"))
+    sessions.accept(ClientGone(waiting))
     clients.step()
-    assert desk.empty
+    assert sessions.is_empty
 
 
 def test_a_question_that_nobody_will_read_the_answer_of_is_not_asked() -> None:
     clients = Clients()
-    desk = clients.core.desk
+    sessions = clients.core.sessions
     asker = clients.connect("asker")
-    desk.feed(ClientBytes(asker, encode_query("status") * 3))
-    desk.intake.serve(0.0)
-    desk.feed(ClientGone(asker))
+    sessions.accept(ClientBytes(asker, encode_query("status") * 3))
+    sessions.intake.serve(0.0)
+    sessions.accept(ClientGone(asker))
     clients.step()
     assert len(clients.questions) == 1
-    assert desk.empty
+    assert sessions.is_empty
 
 
 def test_bytes_that_are_no_frame_yet_are_not_waited_for() -> None:
     clients = Clients()
     number = clients.start("slow")
     clients.step(ClientBytes(number, encode_hello("slow")[:5]))
-    session = clients.core.desk.sessions[number]
+    session = clients.core.sessions.by_connection[number]
     assert session.reading
     assert not session.has_input
     clients.step(ClientBytes(number, encode_hello("slow")[5:]))
@@ -275,4 +275,4 @@ def test_bytes_that_are_no_frame_yet_are_not_waited_for() -> None:
 
 
 def desk_users(clients: Clients) -> list[str]:
-    return [session.user for session in clients.core.desk.sessions.values()]
+    return [session.user for session in clients.core.sessions.by_connection.values()]

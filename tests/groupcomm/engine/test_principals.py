@@ -23,7 +23,7 @@ def test_a_program_cannot_be_called_as_another_principal(pair: Cluster) -> None:
     ann = pair.connect("a", "ann", "unix:ann")
     pair.run(0.2)
     assert not any(isinstance(event, Closed) for event in news(ann))
-    assert pair.cores["a"].desk.guard.refused["name"] == 1
+    assert pair.cores["a"].sessions.access_control.refusals["name"] == 1
 
 
 def test_a_reload_ends_sessions_whose_names_are_no_longer_theirs(pair: Cluster) -> None:

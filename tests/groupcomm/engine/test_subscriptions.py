@@ -39,10 +39,10 @@ def test_the_first_join_waits_and_so_does_what_its_session_gives_next() -> None:
     daemon.give(1, MESSAGES, "h")
     daemon.give(2, MESSAGES, "g")
     assert daemon.numbered() == [(0, SUBSCRIBE, "g"), (2, MESSAGES, "g")]
-    assert daemon.subscriptions.holds == 2
-    daemon.subscriptions.known("g")
+    assert daemon.subscriptions.waiting == 2
+    daemon.subscriptions.on_known("g")
     assert daemon.numbered() == [(1, JOIN, "g"), (1, MESSAGES, "h")]
-    assert daemon.subscriptions.holds == 0
+    assert daemon.subscriptions.waiting == 0
 
 
 def test_later_joins_of_the_group_do_not_wait() -> None:
@@ -57,23 +57,23 @@ def test_several_groups_are_asked_for_at_once() -> None:
         daemon.give(1, JOIN, group)
     daemon.give(2, JOIN, "h")
     assert daemon.numbered() == [(0, SUBSCRIBE, "g"), (0, SUBSCRIBE, "h")]
-    daemon.subscriptions.known("h")
+    daemon.subscriptions.on_known("h")
     assert daemon.numbered() == [(2, JOIN, "h")]
-    daemon.subscriptions.known("g")
+    daemon.subscriptions.on_known("g")
     assert daemon.numbered() == [(1, JOIN, "g"), (1, JOIN, "h"), (1, JOIN, "g")]
 
 
 def test_in_a_view_of_one_ring_nothing_waits_and_nothing_is_said() -> None:
     daemon = Daemon(several=False)
     daemon.give(1, JOIN, "g")
-    daemon.subscriptions.joined("g")
-    daemon.subscriptions.unwanted("g")
+    daemon.subscriptions.on_joined("g")
+    daemon.subscriptions.on_unwanted("g")
     assert daemon.numbered() == [(1, JOIN, "g")]
 
 
 def test_a_group_without_own_members_is_unsubscribed_and_asked_for_anew() -> None:
     daemon = Daemon(groups=("g",))
-    daemon.subscriptions.unwanted("g")
+    daemon.subscriptions.on_unwanted("g")
     daemon.give(1, JOIN, "g")
     assert daemon.numbered() == [(0, UNSUBSCRIBE, "g"), (0, SUBSCRIBE, "g")]
 
@@ -82,10 +82,10 @@ def test_a_join_under_way_keeps_the_subscription() -> None:
     daemon = Daemon(groups=("g",))
     daemon.give(1, JOIN, "g")
     assert daemon.numbered() == [(1, JOIN, "g")]
-    daemon.subscriptions.unwanted("g")
+    daemon.subscriptions.on_unwanted("g")
     assert daemon.numbered() == []
-    daemon.subscriptions.joined("g")
-    daemon.subscriptions.unwanted("g")
+    daemon.subscriptions.on_joined("g")
+    daemon.subscriptions.on_unwanted("g")
     assert daemon.numbered() == [(0, UNSUBSCRIBE, "g")]
 
 
@@ -95,7 +95,7 @@ def test_a_new_view_looks_at_everything_anew() -> None:
     daemon.give(1, JOIN, "g")
     daemon.give(1, MESSAGES, "b")
     daemon.give(2, JOIN, "h")
-    daemon.subscriptions.known("h")
+    daemon.subscriptions.on_known("h")
     daemon.subscriptions.begin(["g"], several=True)
     assert daemon.numbered() == [
         (1, MESSAGES, "a"),

@@ -1,6 +1,6 @@
 """View ids: none is ever used for two views, also if one of them failed at its leader."""
 
-from groupcomm.membership.states import Reason, State
+from groupcomm.membership.states import GatherReason, MembershipState
 from tests.groupcomm.engine.cluster import Cluster
 
 
@@ -13,19 +13,19 @@ def test_an_attempt_that_others_may_have_installed_uses_its_id_up() -> None:
     cluster = Cluster("ab")
     cluster.start("ab", counter=2**50)
     a, b = cluster.cores["a"], cluster.cores["b"]
-    while a.state is not State.RECOVERED:
+    while a.state is not MembershipState.RECOVERED:
         cluster.run(0.0001)
     cluster.deafen("a", "b")
     while cluster.members("b") != "ab":
         cluster.run(0.001)
     assert b.view is not None
-    assert a.state is State.RECOVERED
+    assert a.state is MembershipState.RECOVERED
     assert b.view.id.daemon == "a"
     used = b.view.id
     while cluster.members("a") != "a":
         cluster.run(0.001)
     assert a.view is not None
-    assert a.membership.reasons[Reason.ATTEMPT_FAILED] == 1
+    assert a.membership.reasons[GatherReason.ATTEMPT_FAILED] == 1
     assert a.view.id > used
 
 

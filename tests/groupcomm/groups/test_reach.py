@@ -22,30 +22,30 @@ def to(*groups: str, kind: int = BundleKind.MESSAGES) -> Bundle:
 def test_what_nobody_outside_has_subscribed_to_stays() -> None:
     reach = Reach(VIEW, 0)
     reach.subscribe(1, "g")
-    assert reach.stays(to("g"))
-    assert reach.stays(to("unknown"))
+    assert reach.is_local_only(to("g"))
+    assert reach.is_local_only(to("unknown"))
     reach.subscribe(2, "h")
-    assert not reach.stays(to("g", "h"))
-    assert not reach.all_stay([to("g"), to("h")])
+    assert not reach.is_local_only(to("g", "h"))
+    assert not reach.all_local_only([to("g"), to("h")])
     reach.subscribe(2, "g")
-    assert not reach.stays(to("g"))
+    assert not reach.is_local_only(to("g"))
     reach.unsubscribe(2, "g")
-    assert reach.stays(to("g"))
+    assert reach.is_local_only(to("g"))
 
 
 def test_private_names_say_where_they_are() -> None:
     reach = Reach(VIEW, 0)
-    assert reach.stays(to("#u#b"))
-    assert not reach.stays(to("#u#c"))
-    assert reach.stays(to("#u#gone")), "nobody gets it"
+    assert reach.is_local_only(to("#u#b"))
+    assert not reach.is_local_only(to("#u#c"))
+    assert reach.is_local_only(to("#u#gone")), "nobody gets it"
 
 
 def test_only_messages_stay() -> None:
     reach = Reach(VIEW, 0)
-    assert reach.stays(to("g", kind=BundleKind.FRAGMENT))
+    assert reach.is_local_only(to("g", kind=BundleKind.FRAGMENT))
     for kind in BundleKind:
         if kind > BundleKind.FRAGMENT:
-            assert not reach.stays(to("g", kind=kind))
+            assert not reach.is_local_only(to("g", kind=kind))
 
 
 def test_a_view_begins_with_what_daemons_announce() -> None:
@@ -53,5 +53,5 @@ def test_a_view_begins_with_what_daemons_announce() -> None:
     inside = Announcement(b"", (), ((1, "u"),), (("g", (1,)),))
     outside = Announcement(b"", (), ((1, "u"),), (("h", (1,)),))
     reach.begin({0: inside, 1: inside, 2: outside})
-    assert reach.stays(to("g"))
-    assert not reach.stays(to("h"))
+    assert reach.is_local_only(to("g"))
+    assert not reach.is_local_only(to("h"))

@@ -32,7 +32,7 @@ def chain_of(packet: DataPacket, known: Mapping[Number, DataPacket]) -> list[Dat
 
 
 def walk(
-    known: Mapping[Number, DataPacket], union: set[Number], fellows: frozenset[int]
+    known: Mapping[Number, DataPacket], recovered_set: set[Number], fellows: frozenset[int]
 ) -> set[Id]:
     """What is delivered in the end, of all that is in the union.
 
@@ -42,9 +42,9 @@ def walk(
         fellows: whose packets are delivered whatever is missing.
     """
     given: set[Id] = set()
-    for packet in by_stamp({number: known[number] for number in union}):
+    for packet in by_stamp({number: known[number] for number in recovered_set}):
         chain = chain_of(packet, known)
-        whole = all((one.ring, one.number) in union for one in chain)
+        whole = all((one.ring, one.number) in recovered_set for one in chain)
         for place, bundle in enumerate(packet.bundles):
             earlier = [
                 (one.ring, one.number, at)
@@ -55,21 +55,26 @@ def walk(
                 and (one is not packet or at < place)
             ]
             fifo = whole and given.issuperset(earlier)
-            causal = fifo and (bundle.level < CAUSAL or _has_causes(packet, known, union, given))
+            causal = fifo and (
+                bundle.level < CAUSAL or _has_causes(packet, known, recovered_set, given)
+            )
             if packet.daemon in fellows or bundle.level < FIFO or causal:
                 given.add((packet.ring, packet.number, place))
     return given
 
 
 def _has_causes(
-    packet: DataPacket, known: Mapping[Number, DataPacket], union: set[Number], given: set[Id]
+    packet: DataPacket,
+    known: Mapping[Number, DataPacket],
+    recovered_set: set[Number],
+    given: set[Id],
 ) -> bool:
     vector, agreed = packet.vector, packet.agreed
     assert vector is not None
     assert agreed is not None
     for number, one in known.items():
         below = number[1] <= vector[number[0]]
-        if below and number not in union:
+        if below and number not in recovered_set:
             return False
         for place, bundle in enumerate(one.bundles):
             cause = below if bundle.level < AGREED else Stamp(one.time, one.ring) <= agreed

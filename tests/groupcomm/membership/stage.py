@@ -13,7 +13,7 @@ from groupcomm.config.shared import shared_settings
 from groupcomm.config.view import Incarnation, Start
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.reservation import Reservation
-from groupcomm.membership.states import Reason, State
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.names import daemon_number
 from groupcomm.wire.control import ControlPacket, cut_message, decode_control_untrusted
 from groupcomm.wire.membership import (
@@ -24,7 +24,7 @@ from groupcomm.wire.membership import (
     decode_message_untrusted,
     encode_message,
 )
-from tests.groupcomm.membership.fake_host import FakeHost
+from tests.groupcomm.membership.fake_context import FakeContext
 
 NUMBERS = {name: daemon_number(name) for name in "abcdefz"}
 NAMES = {number: name for name, number in NUMBERS.items()}
@@ -56,21 +56,21 @@ class Watched(Membership):
         self,
         config: CoreConfig,
         start: Start,
-        host: FakeHost,
+        context: FakeContext,
         reservation: Reservation,
         bound: Bound,
     ) -> None:
-        self.states: list[State] = []
+        self.states: list[MembershipState] = []
         self._bound = bound
-        super().__init__(config, start, host, reservation)
+        super().__init__(config, start, context, reservation)
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name == "state" and isinstance(value, State):
+        if name == "state" and isinstance(value, MembershipState):
             self.states.append(value)
-            if value is State.RECOVERED:
+            if value is MembershipState.RECOVERED:
                 assert self.coming is not None
                 self._bound.add((self._start.name, self.coming.key))
-            elif value is State.OPERATIONAL:
+            elif value is MembershipState.OPERATIONAL:
                 assert self.coming is not None
                 view = self.coming
                 assert self._bound.issuperset((daemon.name, view.key) for daemon in view.daemons)
@@ -86,7 +86,7 @@ class Daemon:
         start = Start(name=name, incarnation=incarnation)
         self.name = name
         self.start = start
-        self.host = FakeHost()
+        self.host = FakeContext()
         self.disk = Reservation(counter, PLENTY, self.host.reading, 0.0)
         self.machine = Watched(config, start, self.host, self.disk, bound)
 
@@ -100,7 +100,7 @@ class Daemon:
     def members(self) -> str:
         """Of its view while it stands."""
         view = self.machine.view
-        if view is None or self.machine.state is not State.OPERATIONAL:
+        if view is None or self.machine.state is not MembershipState.OPERATIONAL:
             return ""
         return "".join(daemon.name for daemon in view.daemons)
 
@@ -146,7 +146,7 @@ class Stage:
         for name in names:
             self.place(name, restarts, random_id, (counters or {}).get(name, 0))
         for name in names:
-            self.daemons[name].machine.gather(Reason.STARTED, self.now)
+            self.daemons[name].machine.gather(GatherReason.STARTED, self.now)
 
     def place(self, name: str, restarts: int = 1, random_id: int = 0, counter: int = 0) -> Daemon:
         """A daemon that was not told to gather yet."""
@@ -157,7 +157,7 @@ class Stage:
         self.mute.discard(name)
         return daemon
 
-    def state(self, name: str) -> State:
+    def state(self, name: str) -> MembershipState:
         """How far a daemon is."""
         return self.daemons[name].machine.state
 

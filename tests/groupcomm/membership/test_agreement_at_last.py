@@ -6,12 +6,12 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.membership.states import State
+from groupcomm.membership.states import MembershipState
 from groupcomm.wire.membership import ControlKind
 from tests.examples import examples
 from tests.groupcomm.membership.stage import Daemon, Stage
 
-GATHER, COMMIT, RECOVERED, OPERATIONAL, LEFT = State
+GATHER, COMMIT, RECOVERED, OPERATIONAL, LEFT = MembershipState
 STEPS = {
     (GATHER, GATHER),
     (GATHER, COMMIT),
@@ -51,8 +51,8 @@ def check_way(daemon: Daemon) -> None:
     assert set(pairwise(daemon.machine.states)) <= STEPS
     log, views = daemon.host.log, daemon.host.installed
     ends = [index for index, told in enumerate(log) if told == "install"]
-    for (_, union, _), end in zip(views, ends, strict=True):
-        assert log[end - 1] == ("freeze" if union is None else "bind")
+    for (_, recovered_set, _), end in zip(views, ends, strict=True):
+        assert log[end - 1] == ("freeze" if recovered_set is None else "bind")
     assert not [1 for one, two in pairwise(log) if (one, two) == ("install", "bind")]
 
 
@@ -61,9 +61,14 @@ def check_unions(stage: Stage) -> None:
     ends: dict[tuple[bytes, bytes], list[object]] = {}
     for daemon in stage.daemons.values():
         before = b""
-        for view, union, fellows in daemon.host.installed:
-            if union is not None:
-                end = (union.spans, union.forgotten, union.fellows, fellows)
+        for view, recovered_set, fellows in daemon.host.installed:
+            if recovered_set is not None:
+                end = (
+                    recovered_set.spans,
+                    recovered_set.forgotten,
+                    recovered_set.obligation,
+                    fellows,
+                )
                 ends.setdefault((before, view.key), []).append(end)
             before = view.key
     for same in ends.values():

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from groupcomm.config.core import Timing
-from groupcomm.membership.states import Reason, State
-from groupcomm.membership.trouble import MOST_FAILURES, STEADY_S, Trouble
+from groupcomm.membership.backoff import MOST_FAILURES, STEADY_S, Backoff
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Commit, ControlKind, Join, Leave, Proposal, Repair, Seat
 from tests.groupcomm.membership.stage import NUMBERS, Stage, in_view, join_of
 
@@ -15,9 +15,9 @@ TIMING = Timing()
 def to_recovered(stage: Stage) -> Commit:
     """a is bound and waits for b, which is still committing; b's last commit."""
     stage.drop = {("b", ControlKind.COMMIT)}
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(TIMING.repeat_s / 2)
-    assert stage.state("a") is State.RECOVERED
+    assert stage.state("a") is MembershipState.RECOVERED
     return next(m for a, _, m in reversed(stage.sent) if a == "b" and isinstance(m, Commit))
 
 
@@ -32,10 +32,10 @@ def test_repeated_commits_are_no_progress() -> None:
     lacking = Commit(commit.attempt, commit.proposal, False, False, (((1, 1),),))
     stage.say("b", "a", lacking)
     began = stage.now
-    while stage.state("a") is State.RECOVERED and stage.now < began + 1.0:
+    while stage.state("a") is MembershipState.RECOVERED and stage.now < began + 1.0:
         stage.run(TIMING.repeat_s)
         stage.say("b", "a", lacking)
-    assert stage.daemons["a"].machine.reasons[Reason.ATTEMPT_FAILED] == 1
+    assert stage.daemons["a"].machine.reasons[GatherReason.ATTEMPT_FAILED] == 1
     assert stage.now - began < 2 * TIMING.answer_wait_s + 2 * TIMING.repeat_s
 
 
@@ -45,20 +45,20 @@ def test_repairs_and_new_commits_are_progress() -> None:
         stage.daemons[name].host.held = held
     stage.drop = {("b", ControlKind.REPAIR)}
     machine = stage.daemons["a"].machine
-    machine.gather(Reason.TOKEN_LOST, stage.now)
+    machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(TIMING.repeat_s / 2)
-    assert stage.state("a") is State.COMMIT
+    assert stage.state("a") is MembershipState.COMMIT
     assert machine.view is not None
     stage.mute = {"b"}
     for number in range(1, 30):
         stage.say("b", "a", Repair(machine.view.key, b"%d" % number))
         stage.run(TIMING.repeat_s)
-        assert stage.state("a") is State.COMMIT, "it is only slow"
+        assert stage.state("a") is MembershipState.COMMIT, "it is only slow"
     slow = stage.now
-    while stage.state("a") is State.COMMIT and stage.now < slow + 1.0:
+    while stage.state("a") is MembershipState.COMMIT and stage.now < slow + 1.0:
         stage.say("b", "a", Repair(machine.view.key, b"29"))
         stage.run(TIMING.repeat_s)
-    assert machine.reasons[Reason.ATTEMPT_FAILED] == 1, "it had that one already"
+    assert machine.reasons[GatherReason.ATTEMPT_FAILED] == 1, "it had that one already"
     assert stage.now - slow < 2 * TIMING.answer_wait_s + 2 * TIMING.repeat_s
 
 
@@ -76,19 +76,19 @@ def test_who_is_bound_takes_over_no_better_proposal() -> None:
     """It may have made others deliver; it can only begin anew, with its obligations."""
     stage = in_view("abc")
     to_recovered(stage)
-    machine, host = stage.daemons["a"].machine, stage.daemons["a"].host
-    assert host.fellows == {0, 1, 2}
+    machine, context = stage.daemons["a"].machine, stage.daemons["a"].host
+    assert context.obligation == {0, 1, 2}
     theirs = better(stage, "c")
     stage.mute = {"b", "c"}
     stage.say("b", "a", Commit(9, theirs, False, False, ()))
-    assert stage.state("a") is State.GATHER
-    assert machine.reasons[Reason.ATTEMPT_FAILED] == 1
+    assert stage.state("a") is MembershipState.GATHER
+    assert machine.reasons[GatherReason.ATTEMPT_FAILED] == 1
     join = next(m for a, _, m in reversed(stage.sent) if a == "a" and isinstance(m, Join))
     stage.settle()
     later = next(m for a, _, m in reversed(stage.sent) if a == "a" and isinstance(m, Join))
     assert later.attempt == join.attempt + 1
     assert later.past is not None
-    assert later.past.fellows == (0, 1, 2)
+    assert later.past.obligation == (0, 1, 2)
 
 
 def test_who_has_taken_repairs_takes_over_no_better_proposal() -> None:
@@ -97,15 +97,15 @@ def test_who_has_taken_repairs_takes_over_no_better_proposal() -> None:
     stage.daemons["b"].host.held = {1, 2}
     stage.drop = {("b", ControlKind.REPAIR)}
     machine = stage.daemons["a"].machine
-    machine.gather(Reason.TOKEN_LOST, stage.now)
+    machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(TIMING.repeat_s / 2)
-    assert stage.state("a") is State.COMMIT
+    assert stage.state("a") is MembershipState.COMMIT
     assert machine.view is not None
     stage.mute = {"b"}
     stage.say("b", "a", Repair(machine.view.key, b"1"))
     stage.say("b", "a", Commit(9, better(stage, "b"), False, False, ()))
-    assert stage.state("a") is State.GATHER
-    assert machine.reasons[Reason.ATTEMPT_FAILED] == 1
+    assert stage.state("a") is MembershipState.GATHER
+    assert machine.reasons[GatherReason.ATTEMPT_FAILED] == 1
 
 
 def test_who_has_taken_repairs_takes_over_a_proposal_that_only_adds_members() -> None:
@@ -115,7 +115,7 @@ def test_who_has_taken_repairs_takes_over_a_proposal_that_only_adds_members() ->
     stage.drop = {("b", ControlKind.REPAIR), ("b", ControlKind.COMMIT)}
     stage.mute = {"c"}
     machine = stage.daemons["a"].machine
-    machine.gather(Reason.TOKEN_LOST, stage.now)
+    machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(TIMING.gather_wait_s * 1.1)
     pair = machine._agreement
     assert pair is not None
@@ -131,7 +131,7 @@ def test_who_has_taken_repairs_takes_over_a_proposal_that_only_adds_members() ->
     assert taken.proposal == theirs
     assert taken.recovery.begun, "another one could still lack what was taken"
     assert stage.daemons["a"].host.held == {1}
-    assert machine.reasons[Reason.ATTEMPT_FAILED] == 0
+    assert machine.reasons[GatherReason.ATTEMPT_FAILED] == 0
 
 
 def test_a_worse_proposal_changes_nothing() -> None:
@@ -144,7 +144,7 @@ def test_a_worse_proposal_changes_nothing() -> None:
         )
     )
     stage.say("b", "a", Commit(commit.attempt, pair, False, False, ()))
-    assert stage.state("a") is State.RECOVERED
+    assert stage.state("a") is MembershipState.RECOVERED
 
 
 def test_who_gathers_agrees_to_a_proposal_that_has_all_it_would_propose() -> None:
@@ -153,13 +153,13 @@ def test_who_gathers_agrees_to_a_proposal_that_has_all_it_would_propose() -> Non
     stage.mute = {"c"}
     stage.drop = {("a", ControlKind.JOIN)}
     machine = stage.daemons["b"].machine
-    machine.gather(Reason.TOKEN_LOST, stage.now)
+    machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.drop = set()
     stage.run(TIMING.gather_wait_s / 2)
-    assert [stage.state(name) for name in "ab"] == [State.GATHER] * 2
+    assert [stage.state(name) for name in "ab"] == [MembershipState.GATHER] * 2
     stage.run(TIMING.gather_wait_s)
     assert [stage.daemons[name].members for name in "ab"] == ["ab"] * 2
-    attempts = [daemon.machine._own.attempt for daemon in stage.daemons.values()]
+    attempts = [daemon.machine._own_join.attempt for daemon in stage.daemons.values()]
     assert attempts == [2, 2, 1]
 
 
@@ -169,13 +169,13 @@ def test_who_gathers_agrees_to_a_proposal_that_has_all_it_would_propose() -> Non
 def test_attempts_are_numbered_and_a_member_that_joins_anew_ends_the_view() -> None:
     stage = in_view("abc")
     machine = stage.daemons["a"].machine
-    machine.gather(Reason.TOKEN_LOST, stage.now)
+    machine.gather(GatherReason.TOKEN_LOST, stage.now)
     attempts = [m.attempt for a, _, m in stage.sent if a == "a" and isinstance(m, Join)]
     stage.settle()
     later = [m.attempt for a, _, m in stage.sent if a == "a" and isinstance(m, Join)]
     assert max(later) == max(attempts) + 1
     for name in "bc":
-        assert stage.daemons[name].machine.reasons[Reason.FELLOW_GATHERS] == 1
+        assert stage.daemons[name].machine.reasons[GatherReason.FELLOW_GATHERS] == 1
     stage.run(0.1)
     assert stage.members == ["abc"] * 3
 
@@ -184,20 +184,20 @@ def test_attempts_are_numbered_and_a_member_that_joins_anew_ends_the_view() -> N
 
 
 def test_timeouts_grow_with_failures_and_views_that_do_not_last_up_to_a_bound() -> None:
-    trouble = Trouble()
-    assert trouble.stretch == 1
+    trouble = Backoff()
+    assert trouble.factor == 1
     for failure in range(1, MOST_FAILURES + 3):
-        trouble.gathering(10.0, operational=False)
+        trouble.on_gather(10.0, operational=False)
         assert trouble.failures == min(failure, MOST_FAILURES)
-        assert trouble.stretch == 1 + trouble.failures / 2
-    trouble.installed(20.0)
-    trouble.gathering(20.0 + STEADY_S / 2, operational=True)
+        assert trouble.factor == 1 + trouble.failures / 2
+    trouble.on_installed(20.0)
+    trouble.on_gather(20.0 + STEADY_S / 2, operational=True)
     assert trouble.failures == MOST_FAILURES // 2, "it has stood for some time: much was right"
-    trouble.installed(30.0)
-    trouble.gathering(30.0 + STEADY_S, operational=True)
+    trouble.on_installed(30.0)
+    trouble.on_gather(30.0 + STEADY_S, operational=True)
     assert trouble.failures == 0
-    trouble.installed(40.0)
-    trouble.gathering(40.0 + STEADY_S / 5, operational=True)
+    trouble.on_installed(40.0)
+    trouble.on_gather(40.0 + STEADY_S / 5, operational=True)
     assert trouble.failures == 1
 
 
@@ -206,12 +206,12 @@ def test_after_a_failed_attempt_a_daemon_is_not_quick() -> None:
     stage = in_view("ab")
     to_recovered(stage)
     stage.mute = {"b"}
-    while stage.state("a") is State.RECOVERED and stage.now < 4.0:
+    while stage.state("a") is MembershipState.RECOVERED and stage.now < 4.0:
         stage.run(0.001)
     failed = stage.now
     stage.mute, stage.drop = set(), set()
     stage.run(TIMING.answer_wait_s * 0.8)
-    assert stage.state("a") is State.GATHER, "though all have answered"
+    assert stage.state("a") is MembershipState.GATHER, "though all have answered"
     stage.run(TIMING.answer_wait_s)
     assert stage.members == ["ab"] * 2
     assert stage.now - failed < 2 * TIMING.answer_wait_s
@@ -224,8 +224,8 @@ def test_a_network_in_trouble_gets_less_to_carry() -> None:
         stage = in_view("ab", seconds=STEADY_S / 2)
         stage.mute = {"b"}
         machine = stage.daemons["a"].machine
-        machine._trouble.failures = 2 * failures  # half as many after a view that has stood
-        machine.gather(Reason.PATH_LOST, stage.now)
+        machine._backoff.failures = 2 * failures  # half as many after a view that has stood
+        machine.gather(GatherReason.PATH_LOST, stage.now)
         before = len(stage.sent)
         stage.run(TIMING.gather_wait_s * 0.9)
         joins.append(len(stage.said(Join, since=before)))
@@ -245,6 +245,6 @@ def test_members_that_leave_cost_no_failed_attempts(pause_s: float) -> None:
         stage.run(pause_s)
     for name in "ab":
         machine = stage.daemons[name].machine
-        assert machine.reasons == {Reason.STARTED: 1, Reason.FELLOW_LEFT: 2}
-        assert machine._trouble.failures == 0
+        assert machine.reasons == {GatherReason.STARTED: 1, GatherReason.FELLOW_LEFT: 2}
+        assert machine._backoff.failures == 0
     assert {a for a, _ in stage.said(Leave)} == {"c", "d"}

@@ -24,7 +24,7 @@ def waits(*commits: Commit) -> list[float]:
     schedule = CommitSchedule(TIMING)
     found = []
     for commit in commits:
-        schedule.said(commit, 5.0)
+        schedule.on_sent(commit, 5.0)
         found.append(schedule.due - 5.0)
     return found
 

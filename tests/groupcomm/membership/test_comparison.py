@@ -13,7 +13,7 @@ from groupcomm.membership.comparison import (
     FORGOTTEN_S,
     LONGEST_INTERVAL_S,
     SILENT_S,
-    Other,
+    OtherConfiguration,
     Verdict,
 )
 from groupcomm.wire.membership import Beacon, ControlKind, Leave, Settings
@@ -23,7 +23,7 @@ SMALL = CoreConfig(sites=(("b", "c"),))
 """What a host knows where nobody has listed the daemon a yet."""
 
 
-def others(stage: Stage, name: str) -> list[Other]:
+def others(stage: Stage, name: str) -> list[OtherConfiguration]:
     """The settings that differ from those of a daemon."""
     machine = stage.daemons[name].machine
     return machine.comparison.others(machine.view, stage.now)
@@ -89,16 +89,16 @@ def test_the_settings_of_most_daemons_count() -> None:
     stage = with_small("b")
     missing = (Difference("sites.1.daemons", ("b", "c"), ("a", "b", "c")),)
     assert others(stage, "b") == [
-        Other(
+        OtherConfiguration(
             daemons=("a", "c"),
-            fellows=(),
+            alike=(),
             excludes=True,
             verdict=Verdict.THEIRS,
             differences=missing,
         )
     ]
     (wrong,) = others(stage, "a")
-    assert (wrong.daemons, wrong.fellows, wrong.verdict) == (("b",), ("c",), Verdict.OURS)
+    assert (wrong.daemons, wrong.alike, wrong.verdict) == (("b",), ("c",), Verdict.OURS)
     assert [(d.key, d.here, d.there) for d in wrong.differences] == [
         (d.key, d.there, d.here) for d in missing
     ]
@@ -134,7 +134,7 @@ def test_what_only_should_be_equal_is_told_and_keeps_nobody_apart() -> None:
     assert (other.daemons, other.excludes, other.verdict) == (("a", "c"), False, Verdict.THEIRS)
     assert [found.key for found in other.differences] == ["windows.ring_bytes"]
     (other,) = others(stage, "a")
-    assert (other.fellows, other.verdict) == (("c",), Verdict.OURS)
+    assert (other.alike, other.verdict) == (("c",), Verdict.OURS)
 
 
 def test_daemons_that_do_not_hear_each_other_are_told_by_a_third() -> None:

@@ -3,9 +3,13 @@
 import pytest
 
 from groupcomm.errors import RemoteProtocolError
-from groupcomm.membership.neighbours import ANSWER_INTERVAL_S, FIRST_PATIENCE_S, LONGEST_PATIENCE_S
-from groupcomm.membership.standing import STEADY_BEACONS
-from groupcomm.membership.states import Reason, State
+from groupcomm.membership.failure_detector import (
+    ANSWER_INTERVAL_S,
+    FIRST_PATIENCE_S,
+    LONGEST_PATIENCE_S,
+)
+from groupcomm.membership.operational import STEADY_BEACONS
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Beacon
 from tests.groupcomm.membership.stage import (
     ALIKE,
@@ -35,7 +39,7 @@ def with_stranger() -> Stage:
 
 def begun(stage: Stage) -> int:
     """How often a has begun to gather because it heard somebody outside."""
-    return stage.daemons["a"].machine.reasons[Reason.FOREIGN_HEARD]
+    return stage.daemons["a"].machine.reasons[GatherReason.FOREIGN_HEARD]
 
 
 def tell(stage: Stage, beacon: Beacon) -> bool:
@@ -56,13 +60,15 @@ def test_a_foreign_daemon_starts_a_view_only_if_both_hear_each_other() -> None:
     before = len(stage.sent)
     stage.say("c", "a", UNHEARD)
     stage.settle()
-    assert stage.state("a") is State.OPERATIONAL
+    assert stage.state("a") is MembershipState.OPERATIONAL
     assert ("a", "c") in stage.said(Beacon, before), "it is told that it is heard"
     with pytest.raises(RemoteProtocolError, match="nobody passes on"):
         machine.on_control(packet_of("c", stage.fill_in(HEARD), 100), NUMBERS["b"], stage.now)
-    assert stage.state("a") is State.OPERATIONAL, "passed on by another: that shows nothing"
+    assert stage.state("a") is MembershipState.OPERATIONAL, (
+        "passed on by another: that shows nothing"
+    )
     stage.say("c", "a", HEARD, 101)
-    assert stage.state("a") is State.GATHER, "at once, as it was never ignored"
+    assert stage.state("a") is MembershipState.GATHER, "at once, as it was never ignored"
     assert begun(stage) == 1
 
 
@@ -72,12 +78,14 @@ def test_a_foreign_join_starts_a_view_only_if_both_hear_each_other() -> None:
     before = len(stage.sent)
     stage.say("c", "a", join_of("c", 1, hears=""))
     stage.settle()
-    assert stage.state("a") is State.OPERATIONAL
+    assert stage.state("a") is MembershipState.OPERATIONAL
     assert ("a", "c") in stage.said(Beacon, before), "it is told that it is heard"
     machine.on_control(
         packet_of("c", stage.fill_in(join_of("c", 1, "ab")), 100), NUMBERS["b"], stage.now
     )
-    assert stage.state("a") is State.OPERATIONAL, "passed on by another: b has to see to it"
+    assert stage.state("a") is MembershipState.OPERATIONAL, (
+        "passed on by another: b has to see to it"
+    )
     stage.say("c", "a", join_of("c", 1, hears="ab"), 101)
     assert begun(stage) == 1
 

@@ -3,7 +3,7 @@
 import pytest
 
 from groupcomm.config.core import Timing
-from groupcomm.membership.states import Reason, State
+from groupcomm.membership.states import GatherReason, MembershipState
 from tests.groupcomm.membership.stage import Stage, counter_of, in_view
 
 TIMING = Timing()
@@ -15,7 +15,7 @@ def test_all_who_hear_each_other_come_to_one_view_and_are_told_once(sites: tuple
     assert len({daemon.machine.view for daemon in stage.daemons.values()}) == 1
     for daemon in stage.daemons.values():
         assert daemon.host.log == ["freeze", "install"]
-        assert daemon.machine.reasons == {Reason.STARTED: 1}
+        assert daemon.machine.reasons == {GatherReason.STARTED: 1}
 
 
 def test_if_all_answer_nobody_waits() -> None:
@@ -28,9 +28,9 @@ def test_if_all_answer_nobody_waits() -> None:
 def test_who_does_not_answer_is_waited_for_some_time() -> None:
     stage = in_view("abc")
     stage.mute = {"c"}
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(TIMING.gather_wait_s * 0.9)
-    assert stage.state("a") is State.GATHER
+    assert stage.state("a") is MembershipState.GATHER
     stage.run(TIMING.gather_wait_s * 0.3)
     assert stage.members == ["ab"] * 2
 
@@ -38,10 +38,10 @@ def test_who_does_not_answer_is_waited_for_some_time() -> None:
 def test_who_hears_nobody_waits_as_it_may_be_the_one_that_is_cut_off() -> None:
     stage = in_view("ab")
     stage.mute = {"b"}
-    while stage.state("a") is State.OPERATIONAL and stage.now < 5.0:
+    while stage.state("a") is MembershipState.OPERATIONAL and stage.now < 5.0:
         stage.run(0.001)
     stage.run(TIMING.gather_wait_s * 0.9)
-    assert stage.state("a") is State.GATHER
+    assert stage.state("a") is MembershipState.GATHER
     stage.run(TIMING.gather_wait_s * 0.2)
     assert stage.members == ["a"]
 
@@ -51,9 +51,9 @@ def test_after_a_pause_the_silence_of_others_says_nothing() -> None:
     stage.now += 1.0
     stage.cut = {("c", "a"), ("c", "b")}
     for name in "ab":
-        stage.daemons[name].machine.gather(Reason.PAUSED, stage.now)
+        stage.daemons[name].machine.gather(GatherReason.PAUSED, stage.now)
     stage.run(TIMING.gather_wait_s / 5)
-    assert [stage.state(name) for name in "ab"] == [State.GATHER] * 2, "c is waited for"
+    assert [stage.state(name) for name in "ab"] == [MembershipState.GATHER] * 2, "c is waited for"
     stage.cut = set()
     stage.run(TIMING.gather_wait_s)
     assert stage.members == ["abc"] * 3
@@ -103,7 +103,7 @@ def test_a_path_that_comes_to_lead_one_way_is_given_up_by_both_ends() -> None:
     stage.cut = {("a", "c"), ("b", "c")}
     stage.run(2.0)
     assert stage.members == ["ab", "ab", "c"]
-    assert stage.daemons["c"].machine.reasons[Reason.PATH_LOST] == 1
+    assert stage.daemons["c"].machine.reasons[GatherReason.PATH_LOST] == 1
     before = sum(daemon.machine.reasons.total() for daemon in stage.daemons.values())
     stage.run(5.0)
     after = sum(daemon.machine.reasons.total() for daemon in stage.daemons.values())
@@ -119,7 +119,7 @@ def test_counters_rise_above_all_that_any_member_may_have_used() -> None:
     stage.run(0.1)
     first = counter_of(stage.daemons["a"])
     assert first == 10**15 + 1, "one that is far ahead is known to have been used"
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(0.1)
     assert counter_of(stage.daemons["c"]) == first + 1
 
@@ -129,7 +129,7 @@ def test_counters_do_not_follow_physical_time() -> None:
     stage = Stage("abc")
     stage.start("abc", counters={"b": 1000})
     stage.run(100.0)
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(0.1)
     assert [counter_of(stage.daemons[name]) for name in "abc"] == [1002] * 3
 
@@ -141,7 +141,7 @@ def test_a_clock_far_ahead_of_the_median_is_corrected_and_not_followed() -> None
     stage.daemons["b"].host.physical += 11_000_000
     stage.daemons["c"].host.clock = 11_000_000_000
     for name in "abc":
-        stage.daemons[name].machine.gather(Reason.STARTED, 0.0)
+        stage.daemons[name].machine.gather(GatherReason.STARTED, 0.0)
     stage.run(0.1)
     view = stage.daemons["a"].machine.view
     assert view is not None
@@ -156,7 +156,7 @@ def test_a_last_stamp_a_little_ahead_of_the_clocks_is_followed() -> None:
         stage.place(name)
     stage.daemons["b"].host.clock = 9_000_000
     for name in "ab":
-        stage.daemons[name].machine.gather(Reason.STARTED, 0.0)
+        stage.daemons[name].machine.gather(GatherReason.STARTED, 0.0)
     stage.run(0.1)
     view = stage.daemons["a"].machine.view
     assert view is not None

@@ -3,8 +3,8 @@
 import pytest
 
 from groupcomm.config.view import Incarnation
-from groupcomm.membership.peers import HEARSAY_S, Peer
-from groupcomm.membership.states import Reason
+from groupcomm.membership.peer import HEARSAY_S, PeerDaemon
+from groupcomm.membership.states import GatherReason
 from groupcomm.wire.membership import ControlMessage, Leave, Links
 from tests.groupcomm.membership.stage import NUMBERS, OTHER_VIEW, Stage, join_of, packet_of
 
@@ -41,13 +41,13 @@ def test_a_view_with_all_comes_soon(message: ControlMessage) -> None:
     """Until c had said as much as b had made up there was none (Byzantine seed 3200443)."""
     stage = over_b()
     tell_of_c(stage, message)
-    stage.daemons["b"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["b"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(2 * HEARSAY_S)
     assert stage.members == ["abc"] * 3
 
 
-def told_to_have_left() -> Peer:
-    peer = Peer(NUMBERS["c"], "c", Incarnation(1, 1), met=False)
+def told_to_have_left() -> PeerDaemon:
+    peer = PeerDaemon(NUMBERS["c"], "c", Incarnation(1, 1), met=False)
     peer.leave(100, 10.0, own=False)
     return peer
 
@@ -62,7 +62,7 @@ def told_to_have_left() -> Peer:
 )
 def test_who_says_something_new_has_not_left(sequence: int, later_s: float, left: bool) -> None:
     peer = told_to_have_left()
-    peer.is_told_of(sequence, 10.0 + later_s)
+    peer.on_passed_on(sequence, 10.0 + later_s)
     assert peer.left is left
 
 

@@ -1,7 +1,7 @@
 """A lost link: others take its place without a view change, or the view ends."""
 
 from groupcomm.config.view import View
-from groupcomm.membership.states import Reason
+from groupcomm.membership.states import GatherReason
 from groupcomm.wire.membership import Links
 from tests.groupcomm.membership.stage import OTHER_VIEW, Stage, in_view
 
@@ -19,7 +19,7 @@ def routes(stage: Stage) -> list[tuple[tuple[int, int], ...]]:
     """Which links each daemon was told to use last; all of them if never."""
     view = view_of(stage)
     hosts = [stage.daemons[name].host for name in sorted(stage.daemons)]
-    return [host.routes[-1] if host.routes else view.links for host in hosts]
+    return [context.routes[-1] if context.routes else view.links for context in hosts]
 
 
 def cut(stage: Stage, one: str, other: str) -> None:
@@ -87,7 +87,7 @@ def test_two_links_that_are_lost_at_once_end_the_view_although_each_end_misses_o
     assert stage.members == ["abef", "abef", "cd", "cd", "abef", "abef"]
     reasons = [stage.daemons[name].machine.reasons for name in "abcdef"]
     assert view_of(stage) is not view
-    assert any(reason[Reason.PATH_LOST] for reason in reasons)
+    assert any(reason[GatherReason.PATH_LOST] for reason in reasons)
 
 
 def test_a_fellow_of_the_ring_is_no_link() -> None:

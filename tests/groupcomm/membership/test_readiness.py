@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from groupcomm.config.core import Timing
 from groupcomm.membership.reach import mutual_pairs
-from groupcomm.membership.readiness import Claim, Ready, find_ready
+from groupcomm.membership.readiness import CounterClaim, Ready, find_ready
 from groupcomm.membership.reservation import SPARE
-from groupcomm.membership.states import Reason, State
+from groupcomm.membership.states import GatherReason, MembershipState
 from tests.groupcomm.membership.stage import PLENTY, Stage, counter_of, in_view
 
 TIMING = Timing()
@@ -26,7 +26,7 @@ def ready(me: str, hears: dict[str, str], **claims: tuple[int, int]) -> str:
         for name in names
     }
     found = find_ready(
-        mutual, {numbers[n]: Claim(*claim) for n, claim in claims.items()}, numbers[me]
+        mutual, {numbers[n]: CounterClaim(*claim) for n, claim in claims.items()}, numbers[me]
     )
     return "".join(names[number] for number in sorted(found.members))
 
@@ -62,9 +62,9 @@ def test_who_is_heard_only_by_a_daemon_that_stands_aside_is_not_reached() -> Non
 
 def test_a_daemon_is_told_which_mark_it_lacks() -> None:
     mutual = {0: frozenset({1}), 1: frozenset({0})}
-    claims = {0: Claim(10, 20), 1: Claim(70, 1000)}
+    claims = {0: CounterClaim(10, 20), 1: CounterClaim(70, 1000)}
     assert find_ready(mutual, claims, 0) == Ready(frozenset({0}), 71)
-    assert find_ready(mutual, {**claims, 0: Claim(20, 20)}, 0) == Ready(frozenset(), 21)
+    assert find_ready(mutual, {**claims, 0: CounterClaim(20, 20)}, 0) == Ready(frozenset(), 21)
 
 
 @given(data=st.data(), count=st.integers(1, 6))
@@ -72,7 +72,9 @@ def test_all_find_the_same_and_each_counter_is_reserved(data: st.DataObject, cou
     everybody = range(count)
     rows = st.frozensets(st.sampled_from(everybody))
     mutual = mutual_pairs({one: data.draw(rows) - {one} for one in everybody})
-    claims = {one: Claim(*data.draw(st.tuples(*[st.integers(0, 6)] * 2))) for one in everybody}
+    claims = {
+        one: CounterClaim(*data.draw(st.tuples(*[st.integers(0, 6)] * 2))) for one in everybody
+    }
     found = {one: find_ready(mutual, claims, one).members for one in everybody}
     for one, members in found.items():
         assert (one in members) == (claims[one].used < claims[one].mark)
@@ -88,11 +90,11 @@ def test_a_daemon_whose_disk_does_not_answer_is_left_out_within_the_usual_time()
     high = counter_of(stage.daemons["a"]) + 10
     stage.daemons["c"].disk.mark = high
     stage.daemons["a"].disk.use(high)
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(TIMING.gather_wait_s + 0.02)
     assert [stage.daemons[name].members for name in "ab"] == ["ab"] * 2
     assert counter_of(stage.daemons["a"]) == high + 1
-    assert stage.state("c") is State.GATHER, "it waits for its disk"
+    assert stage.state("c") is MembershipState.GATHER, "it waits for its disk"
     assert stage.daemons["c"].disk.is_short
 
 
@@ -102,7 +104,7 @@ def test_it_comes_back_as_soon_as_its_disk_has_answered() -> None:
     disk = stage.daemons["c"].disk
     disk.mark = high
     stage.daemons["a"].disk.use(high)
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(0.2)
     assert disk.to_store is not None
     assert disk.to_store >= high + SPARE
@@ -119,7 +121,7 @@ def test_it_has_a_view_of_its_own_once_its_disk_took_too_long() -> None:
     disk = stage.daemons["c"].disk
     disk.mark = high
     stage.daemons["a"].disk.use(high)
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(TIMING.token_timeout_s + 0.1)
     assert stage.members == ["ab", "ab", "c"]
     before = [counter_of(stage.daemons[name]) for name in "abc"]
@@ -136,7 +138,7 @@ def test_views_that_need_no_new_mark_have_all_whatever_their_disks_do() -> None:
     for name in "abc":
         stage.daemons[name].disk.mark = counter_of(stage.daemons[name]) + 5
     for _ in range(5):
-        stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+        stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
         stage.run(1.0)
         assert stage.members == ["abc"] * 3
 
@@ -168,9 +170,9 @@ def test_a_daemon_without_any_mark_waits_for_its_disk_and_then_has_its_view() ->
     stage.place("a", counter=7)
     disk = stage.daemons["a"].disk
     disk.mark = 7
-    stage.daemons["a"].machine.gather(Reason.STARTED, 0.0)
+    stage.daemons["a"].machine.gather(GatherReason.STARTED, 0.0)
     stage.run(30.0)
-    assert stage.state("a") is State.GATHER
+    assert stage.state("a") is MembershipState.GATHER
     assert disk.to_store is not None
     disk.stored(disk.to_store, stage.now)
     stage.run(0.1)

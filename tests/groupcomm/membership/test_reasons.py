@@ -8,7 +8,7 @@ import pytest
 from groupcomm.config.core import Timing
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import Contradiction, ProtocolViolation, RemoteProtocolError
-from groupcomm.membership.states import Reason, State
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.membership.trust import FEW
 from groupcomm.wire.membership import Beacon, ControlKind, Leave
 from tests.groupcomm.membership.stage import (
@@ -32,7 +32,14 @@ def test_the_way_to_a_view_leads_through_all_states_and_leaving_ends_it() -> Non
     machine = stage.daemons["a"].machine
     machine.leave(stage.now)
     stage.run(0.1)
-    way = [State.GATHER, State.GATHER, State.COMMIT, State.RECOVERED, State.OPERATIONAL, State.LEFT]
+    way = [
+        MembershipState.GATHER,
+        MembershipState.GATHER,
+        MembershipState.COMMIT,
+        MembershipState.RECOVERED,
+        MembershipState.OPERATIONAL,
+        MembershipState.LEFT,
+    ]
     assert machine.states == way
 
 
@@ -42,7 +49,7 @@ def test_the_way_to_a_view_leads_through_all_states_and_leaving_ends_it() -> Non
 def silent(stage: Stage) -> None:
     stage.mute = {"b", "c"}
     for _ in range(100):
-        if stage.state("a") is State.OPERATIONAL:
+        if stage.state("a") is MembershipState.OPERATIONAL:
             stage.run(0.01)
 
 
@@ -64,11 +71,11 @@ def heard(stage: Stage) -> None:
 def failed(stage: Stage) -> None:
     """It commits, and hears no more of the others."""
     stage.drop = {("b", ControlKind.COMMIT), ("c", ControlKind.COMMIT)}
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(TIMING.answer_wait_s)
     stage.mute = {"b", "c"}
     for _ in range(200):
-        if stage.state("a") is not State.GATHER:
+        if stage.state("a") is not MembershipState.GATHER:
             stage.run(0.001)
 
 
@@ -77,56 +84,58 @@ def broken(error: RemoteProtocolError) -> Callable[[Stage], None]:
 
     def send(stage: Stage) -> None:
         for _ in range(FEW):
-            assert stage.state("a") is State.OPERATIONAL
+            assert stage.state("a") is MembershipState.OPERATIONAL
             stage.daemons["a"].machine.on_broken(NUMBERS["b"], error, stage.now)
 
     return send
 
 
-def begin(reason: Reason) -> Callable[[Stage], None]:
+def begin(reason: GatherReason) -> Callable[[Stage], None]:
     """What the daemon itself notices and tells."""
     return lambda stage: stage.daemons["a"].machine.gather(reason, stage.now)
 
 
-CAUSES: dict[Reason, Callable[[Stage], None]] = {
-    Reason.STARTED: lambda _: None,
-    Reason.TOKEN_LOST: begin(Reason.TOKEN_LOST),
-    Reason.PATH_LOST: silent,
-    Reason.FELLOW_GATHERS: lambda stage: stage.say("b", "a", join_of("b", attempt=2)),
-    Reason.FELLOW_MOVED: moved,
-    Reason.FELLOW_RESTARTED: restarted,
-    Reason.FELLOW_LEFT: lambda stage: stage.say("b", "a", Leave()),
-    Reason.FOREIGN_HEARD: heard,
-    Reason.FELLOW_BROKEN: broken(ProtocolViolation("token", "hop 7")),
-    Reason.CONTRADICTED: broken(Contradiction("token", "hop 7")),
-    Reason.PAUSED: begin(Reason.PAUSED),
-    Reason.ATTEMPT_FAILED: failed,
+CAUSES: dict[GatherReason, Callable[[Stage], None]] = {
+    GatherReason.STARTED: lambda _: None,
+    GatherReason.TOKEN_LOST: begin(GatherReason.TOKEN_LOST),
+    GatherReason.PATH_LOST: silent,
+    GatherReason.FELLOW_GATHERS: lambda stage: stage.say("b", "a", join_of("b", attempt=2)),
+    GatherReason.FELLOW_MOVED: moved,
+    GatherReason.FELLOW_RESTARTED: restarted,
+    GatherReason.FELLOW_LEFT: lambda stage: stage.say("b", "a", Leave()),
+    GatherReason.FOREIGN_HEARD: heard,
+    GatherReason.FELLOW_BROKEN: broken(ProtocolViolation("token", "hop 7")),
+    GatherReason.CONTRADICTED: broken(Contradiction("token", "hop 7")),
+    GatherReason.PAUSED: begin(GatherReason.PAUSED),
+    GatherReason.ATTEMPT_FAILED: failed,
 }
 
 
-@pytest.mark.parametrize("reason", Reason)
-def test_each_reason_has_an_event_that_leads_to_it_and_to_nothing_else(reason: Reason) -> None:
+@pytest.mark.parametrize("reason", GatherReason)
+def test_each_reason_has_an_event_that_leads_to_it_and_to_nothing_else(
+    reason: GatherReason,
+) -> None:
     stage = Stage("abcd")
     stage.start("abc")
     stage.run(3.0)
     assert stage.members == ["abc"] * 3
-    machine, host = stage.daemons["a"].machine, stage.daemons["a"].host
-    attempt = machine._own.attempt
+    machine, context = stage.daemons["a"].machine, stage.daemons["a"].host
+    attempt = machine._own_join.attempt
     CAUSES[reason](stage)
     assert machine.reasons[reason] == 1
-    if reason is not Reason.STARTED:
-        assert stage.state("a") is State.GATHER
-        assert host.log[-1] == "freeze", "the old view stands still"
-        assert machine._own.attempt > attempt
+    if reason is not GatherReason.STARTED:
+        assert stage.state("a") is MembershipState.GATHER
+        assert context.log[-1] == "freeze", "the old view stands still"
+        assert machine._own_join.attempt > attempt
         others = machine.reasons.total() - 2
-        assert others == (1 if reason is Reason.ATTEMPT_FAILED else 0)
+        assert others == (1 if reason is GatherReason.ATTEMPT_FAILED else 0)
 
 
 def test_the_page_lists_the_same_reasons_and_states() -> None:
     page = DOC.read_text()
     tables = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")}
-    assert {reason.name for reason in Reason} <= tables
-    assert {state.name for state in State} <= tables
+    assert {reason.name for reason in GatherReason} <= tables
+    assert {state.name for state in MembershipState} <= tables
 
 
 # ---- silence ----
@@ -142,7 +151,7 @@ def test_a_silent_fellow_is_noticed_after_a_token_timeout() -> None:
     assert stage.now - gone < TIMING.token_timeout_s + 0.02
     assert [stage.daemons[name].members for name in "ac"] == ["ac"] * 2, "nobody waits for it"
     reasons = stage.daemons["a"].machine.reasons + stage.daemons["c"].machine.reasons
-    assert reasons[Reason.PATH_LOST] >= 1
+    assert reasons[GatherReason.PATH_LOST] >= 1
 
 
 def test_the_other_end_of_a_link_has_the_delay_of_the_way_on_top() -> None:
@@ -154,8 +163,8 @@ def test_the_other_end_of_a_link_has_the_delay_of_the_way_on_top() -> None:
     stage.mute = {"b"}
     gone = stage.now
     stage.run(timing.token_timeout_s + 0.3 - timing.beacon_interval_s)
-    assert stage.state("a") is State.OPERATIONAL
-    while stage.state("a") is State.OPERATIONAL and stage.now < gone + 2:
+    assert stage.state("a") is MembershipState.OPERATIONAL
+    while stage.state("a") is MembershipState.OPERATIONAL and stage.now < gone + 2:
         stage.run(0.01)
     assert stage.now - gone < timing.token_timeout_s + 0.3 + 0.02
 
@@ -179,7 +188,7 @@ def test_a_fellow_that_is_late_with_its_beacon_is_not_lost() -> None:
     stage.cut = set()
     stage.run(1.0)
     assert stage.members == ["ab"] * 2
-    assert stage.daemons["a"].machine.reasons == {Reason.STARTED: 1}
+    assert stage.daemons["a"].machine.reasons == {GatherReason.STARTED: 1}
 
 
 def test_a_member_that_is_in_an_older_view_is_only_late() -> None:
@@ -187,9 +196,9 @@ def test_a_member_that_is_in_an_older_view_is_only_late() -> None:
     machine = stage.daemons["a"].machine
     counter = counter_of(stage.daemons["a"])
     stage.say("b", "a", Beacon(counter - 1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0))
-    assert stage.state("a") is State.OPERATIONAL
+    assert stage.state("a") is MembershipState.OPERATIONAL
     stage.say("b", "a", Beacon(counter + 1, OTHER_VIEW, (), ALIKE, 1, PLENTY, 0))
-    assert machine.reasons[Reason.FELLOW_MOVED] == 1, "whomever it hears"
+    assert machine.reasons[GatherReason.FELLOW_MOVED] == 1, "whomever it hears"
 
 
 # ---- leaving ----
@@ -200,12 +209,12 @@ def test_who_leaves_says_so_some_times_and_is_out_at_once() -> None:
     before = len(stage.sent)
     stage.daemons["b"].machine.leave(stage.now)
     stage.run(0.04)
-    assert stage.state("b") is State.LEFT
+    assert stage.state("b") is MembershipState.LEFT
     assert {a for a, _ in stage.said(Leave, before)} == {"b"}
     assert len(stage.said(Leave, before)) == 4 * 3, "to all of the site, itself included"
     for name in "ac":
         assert stage.daemons[name].members == "ac"
-        assert stage.daemons[name].machine.reasons[Reason.FELLOW_LEFT] == 1
+        assert stage.daemons[name].machine.reasons[GatherReason.FELLOW_LEFT] == 1
 
 
 def test_who_has_left_hears_nothing_says_nothing_and_begins_nothing() -> None:
@@ -216,11 +225,11 @@ def test_who_has_left_hears_nothing_says_nothing_and_begins_nothing() -> None:
     before, reasons = len(stage.sent), dict(machine.reasons)
     stage.say("a", "b", join_of("a", 99))
     stage.say("a", "b", Leave())
-    for reason in Reason:
+    for reason in GatherReason:
         machine.gather(reason, stage.now)
     stage.run(2.0)
     assert not [a for a, _, _ in stage.sent[before:] if a == "b"]
-    assert (stage.state("b"), machine.reasons) == (State.LEFT, reasons)
+    assert (stage.state("b"), machine.reasons) == (MembershipState.LEFT, reasons)
     assert stage.daemons["a"].members == "ac", "what is left of it does not bring it back"
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from groupcomm.config.core import Timing
 from groupcomm.membership.recovery import MAX_SPREAD, _fits
-from groupcomm.membership.states import Reason, State
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Commit, ControlKind, Holding, Join, Past, Repair
 from tests.groupcomm.membership.stage import OTHER_VIEW, Stage, counter_of, in_view
 
@@ -26,15 +26,15 @@ def held(stage: Stage, **numbers: set[int]) -> None:
 def test_repairs_come_from_the_lowest_holder_and_nobody_sends_what_all_hold() -> None:
     stage = in_view("abc")
     held(stage, a={1, 2, 3}, b={1, 2, 5}, c={1})
-    stage.daemons["c"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["c"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(0.1)
     assert stage.daemons["a"].members == "abc"
     repairs = {(a, m.packet) for a, _, m in stage.sent if isinstance(m, Repair)}
     assert repairs == {("a", b"2"), ("a", b"3"), ("b", b"5")}
     for daemon in stage.daemons.values():
-        _, union, fellows = daemon.host.installed[-1]
-        assert union is not None
-        assert union.spans == [[(1, 3), (5, 5)]]
+        _, recovered_set, fellows = daemon.host.installed[-1]
+        assert recovered_set is not None
+        assert recovered_set.spans == [[(1, 3), (5, 5)]]
         assert fellows == {0, 1, 2}
 
 
@@ -42,13 +42,13 @@ def test_a_lost_repair_is_sent_again_to_who_asks_and_nothing_else_is() -> None:
     stage = in_view("ab")
     held(stage, a={1, 2, 3, 4}, b={1})
     stage.drop = {("a", ControlKind.REPAIR)}
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(TIMING.repeat_s * 0.5)
     stage.daemons["b"].host.held |= {2, 3}
     stage.daemons["b"].machine._agreement.recovery._lacking = None  # type: ignore[union-attr]
     stage.run(TIMING.repeat_s)
-    assert stage.state("a") is State.RECOVERED
-    assert stage.state("b") is State.COMMIT
+    assert stage.state("a") is MembershipState.RECOVERED
+    assert stage.state("b") is MembershipState.COMMIT
     before = len(stage.sent)
     stage.drop = set()
     stage.run(TIMING.repeat_s * 2.5)
@@ -59,7 +59,7 @@ def test_a_lost_repair_is_sent_again_to_who_asks_and_nothing_else_is() -> None:
 def test_repairs_go_to_those_who_lack_them() -> None:
     stage = in_view("ab", "cd")
     held(stage, a={1, 2}, b={1}, c={1, 2}, d={2})
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(0.1)
     assert stage.members == ["abcd"] * 4
     repairs = sorted((a, b, m.packet) for a, b, m in stage.sent if isinstance(m, Repair))
@@ -69,10 +69,10 @@ def test_repairs_go_to_those_who_lack_them() -> None:
 def test_repairs_for_those_whom_their_holder_does_not_hear_go_to_all_and_are_passed_on() -> None:
     stage = in_view("a", "b", "c")
     stage.cut = {("a", "c"), ("c", "a")}
-    stage.daemons["b"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["b"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(1.0)
     held(stage, a={1}, b={1}, c=set())
-    stage.daemons["b"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["b"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(0.5)
     assert stage.members == ["abc"] * 3
     repairs = [(a, b) for a, b, m in stage.sent if isinstance(m, Repair)]
@@ -87,7 +87,7 @@ def test_what_may_be_on_its_way_is_not_sent_again() -> None:
     stage.run(5.0)
     held(stage, a={1, 2}, b={1})
     stage.drop = {("a", ControlKind.REPAIR)}
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(timing.repair_again_s - timing.repeat_s)
     assert len(stage.said(Commit)) > 10
     assert stage.said(Repair) == [("a", "b")]
@@ -100,24 +100,24 @@ def test_what_may_be_on_its_way_is_not_sent_again() -> None:
 def test_a_repair_is_taken_only_while_packets_are_fetched_and_only_of_the_union() -> None:
     """What nobody of the fellows said to hold would be here alone, and move one boundary."""
     stage = in_view("ab")
-    machine, host = stage.daemons["a"].machine, stage.daemons["a"].host
+    machine, context = stage.daemons["a"].machine, stage.daemons["a"].host
     held(stage, b={1, 2})
     assert machine.view is not None
     key = machine.view.key
     stage.say("b", "a", Repair(key, b"1"))
-    machine.gather(Reason.TOKEN_LOST, stage.now)
+    machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.say("b", "a", Repair(OTHER_VIEW, b"2"))
     stage.say("b", "a", Repair(key, b"8"))
-    assert host.held == set(), "the join has said what is held"
+    assert context.held == set(), "the join has said what is held"
     stage.drop = {("b", ControlKind.REPAIR)}
     stage.run(TIMING.repeat_s * 1.5)
-    assert stage.state("a") is State.COMMIT
+    assert stage.state("a") is MembershipState.COMMIT
     stage.say("b", "a", Repair(OTHER_VIEW, b"1"))
     stage.say("b", "a", Repair(key, b"7"))
-    assert host.held == set()
+    assert context.held == set()
     stage.say("b", "a", Repair(key, b"2"))
     stage.say("b", "a", Repair(key, b"1"))
-    assert host.held == {1, 2}
+    assert context.held == {1, 2}
     stage.run(TIMING.repeat_s)
     assert stage.members == ["ab"] * 2
 
@@ -128,29 +128,29 @@ def test_a_repair_that_comes_before_the_own_commit_is_kept() -> None:
     stage = Stage("a", "b", timing=timing)
     stage.start("ab")
     stage.run(5.0)
-    machine, host = stage.daemons["a"].machine, stage.daemons["a"].host
+    machine, context = stage.daemons["a"].machine, stage.daemons["a"].host
     held(stage, b={1, 2})
     assert machine.view is not None
-    machine.gather(Reason.TOKEN_LOST, stage.now)
+    machine.gather(GatherReason.TOKEN_LOST, stage.now)
     for packet in (b"2", b"1", b"broken"):
         stage.say("b", "a", Repair(machine.view.key, packet))
     stage.drop = {("b", ControlKind.REPAIR)}
     stage.run(timing.repeat_s)
     assert stage.members == ["ab"] * 2
-    assert host.installed[-1][1] is not None
+    assert context.installed[-1][1] is not None
 
 
 def test_nothing_is_repaired_in_a_view_that_stands() -> None:
     """The union of the last view says nothing of this one, whose packets come in order."""
     stage = in_view("ab")
-    machine, host = stage.daemons["a"].machine, stage.daemons["a"].host
+    machine, context = stage.daemons["a"].machine, stage.daemons["a"].host
     held(stage, a={1, 2}, b={1, 2})
-    machine.gather(Reason.TOKEN_LOST, stage.now)
+    machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(0.1)
     assert stage.members == ["ab"] * 2
     assert machine.view is not None
     stage.say("b", "a", Repair(machine.view.key, b"1"))
-    assert host.held == set()
+    assert context.held == set()
 
 
 def few_rings(past: Past) -> Past:
@@ -172,7 +172,7 @@ def test_who_says_of_the_old_view_what_cannot_be_is_a_stranger(
     stage = in_view("ab")
     held(stage, a={1}, b={1})
     stage.drop = {("b", ControlKind.JOIN), ("b", ControlKind.COMMIT)}
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.settle()
     stage.mute = {"b"}
     join = next(m for a, _, m in reversed(stage.sent) if a == "b" and isinstance(m, Join))
@@ -181,8 +181,8 @@ def test_who_says_of_the_old_view_what_cannot_be_is_a_stranger(
     stage.run(TIMING.repeat_s / 2)
     agreement = stage.daemons["a"].machine._agreement
     assert agreement is not None
-    assert agreement.recovery.fellows == {0}
-    assert agreement.recovery.numbers == {stage.daemons["a"].start.daemon.number}
+    assert agreement.recovery.transitional == {0}
+    assert agreement.recovery.member_numbers == {stage.daemons["a"].start.daemon.number}
     assert len(agreement.view.daemons) == 2, "it comes along nevertheless"
 
 
@@ -193,10 +193,10 @@ def test_nothing_is_delivered_until_all_have_said_that_they_hold_the_union() -> 
     stage = in_view("abc")
     held(stage, a={1}, b={1}, c=set())
     stage.drop = {("c", ControlKind.COMMIT)}
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(TIMING.gather_wait_s * 0.9)
     for name in "ab":
-        assert stage.state(name) is State.RECOVERED
+        assert stage.state(name) is MembershipState.RECOVERED
         assert stage.daemons[name].host.log[-2:] == ["freeze", "bind"]
     stage.drop = set()
     stage.run(0.1)
@@ -208,11 +208,14 @@ def test_a_commit_without_recovery_is_not_enough() -> None:
     stage = in_view("ab")
     held(stage, a={1}, b=set())
     stage.drop = {("a", ControlKind.REPAIR)}
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(TIMING.gather_wait_s * 0.9)
     said = [m.recovered for a, _, m in stage.sent if a == "b" and isinstance(m, Commit)]
     assert said[-1] is False
-    assert [stage.state(name) for name in "ab"] == [State.RECOVERED, State.COMMIT]
+    assert [stage.state(name) for name in "ab"] == [
+        MembershipState.RECOVERED,
+        MembershipState.COMMIT,
+    ]
     assert [stage.daemons[name].host.log.count("install") for name in "ab"] == [1, 1]
 
 
@@ -223,22 +226,22 @@ def test_obligations_are_kept_after_a_failed_attempt_and_exchanged() -> None:
     """All were bound; the third may have installed the view. Its packets remain a fellow's."""
     stage = in_view("abc")
     stage.drop = {("c", ControlKind.COMMIT)}
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(0.05)
-    assert stage.daemons["a"].host.fellows == {0, 1, 2}
+    assert stage.daemons["a"].host.obligation == {0, 1, 2}
     stage.isolate("ab", "c")
     stage.drop = set()
     before = len(stage.sent)
     stage.run(1.0)
-    assert stage.daemons["a"].machine.reasons[Reason.ATTEMPT_FAILED] == 1
+    assert stage.daemons["a"].machine.reasons[GatherReason.ATTEMPT_FAILED] == 1
     joins = [m for _, _, m in stage.sent[before:] if isinstance(m, Join) and m.past is not None]
-    assert any(m.past is not None and m.past.fellows == (0, 1, 2) for m in joins)
+    assert any(m.past is not None and m.past.obligation == (0, 1, 2) for m in joins)
     for name in "ab":
-        view, union, fellows = stage.daemons[name].host.installed[-1]
+        view, recovered_set, fellows = stage.daemons[name].host.installed[-1]
         assert len(view.daemons) == 2
         assert fellows == {0, 1}, "the transitional view lists those who come along"
-        assert union is not None
-        assert union.fellows == {0, 1, 2}
+        assert recovered_set is not None
+        assert recovered_set.obligation == {0, 1, 2}
 
 
 def test_who_was_not_bound_itself_learns_the_obligations_of_others() -> None:
@@ -246,21 +249,21 @@ def test_who_was_not_bound_itself_learns_the_obligations_of_others() -> None:
     stage = in_view("abc")
     held(stage, a={1}, b=set(), c={1})
     stage.drop = {("a", ControlKind.REPAIR), ("c", ControlKind.COMMIT)}
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(0.05)
     stage.isolate("ab", "c")
     for _ in range(100):
-        if stage.state("b") is State.COMMIT:
+        if stage.state("b") is MembershipState.COMMIT:
             stage.run(0.005)
-    assert stage.daemons["a"].host.fellows == {0, 1, 2}
-    assert stage.daemons["b"].host.fellows == frozenset()
+    assert stage.daemons["a"].host.obligation == {0, 1, 2}
+    assert stage.daemons["b"].host.obligation == frozenset()
     stage.drop = set()
     stage.run(1.5)
     assert stage.daemons["b"].members == "ab"
-    _, union, fellows = stage.daemons["b"].host.installed[-1]
-    assert union is not None
+    _, recovered_set, fellows = stage.daemons["b"].host.installed[-1]
+    assert recovered_set is not None
     assert fellows == {0, 1}
-    assert union.fellows == {0, 1, 2}
+    assert recovered_set.obligation == {0, 1, 2}
 
 
 # ---- the mark on disk ----
@@ -270,12 +273,12 @@ def test_no_view_is_agreed_to_above_the_mark_on_disk() -> None:
     stage = in_view("ab")
     disk = stage.daemons["a"].disk
     disk.mark = counter_of(stage.daemons["a"]) + 1
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     disk.mark -= 1  # it is not as the others were told
     stage.run(0.03)
-    assert stage.state("a") is State.COMMIT
+    assert stage.state("a") is MembershipState.COMMIT
     assert "bind" not in stage.daemons["a"].host.log
-    assert stage.state("b") is State.RECOVERED
+    assert stage.state("b") is MembershipState.RECOVERED
     assert disk.to_store is not None
     assert disk.to_store > counter_of(stage.daemons["b"])
     disk.stored(disk.to_store, stage.now)

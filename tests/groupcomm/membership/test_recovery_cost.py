@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 from groupcomm.membership.recovery import Recovery
-from groupcomm.membership.states import Reason
+from groupcomm.membership.states import GatherReason
 from groupcomm.wire.membership import MAX_MISSING, ControlKind
 from tests.groupcomm.membership.stage import NUMBERS, Stage, in_view
 
@@ -48,12 +48,12 @@ def torn(count: int) -> tuple[Stage, Recovery, Recovery]:
     stage.daemons["a"].host.held = {1, 5, *holes(count)}
     stage.daemons["b"].host.held = {1, 5}
     stage.drop = {("a", ControlKind.REPAIR)}
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(0.01)
     found = [daemon.machine._agreement for daemon in stage.daemons.values()]
     whole, holed = (agreement.recovery for agreement in found if agreement is not None)
-    while whole.sends:
-        whole.next_batch(stage.now)
+    while whole.has_packets_to_send:
+        whole.pop_batch(stage.now)
     return stage, whole, holed
 
 
@@ -62,8 +62,8 @@ def test_a_commit_costs_the_same_however_much_is_lacking() -> None:
         _, whole, holed = torn(count)
         said = holed.missing
         assert len(said[0]) == MAX_MISSING
-        hear = steps(lambda: whole.asked(NUMBERS["b"], said, LATER))
-        assert whole.sends
+        hear = steps(lambda: whole.on_missing(NUMBERS["b"], said, LATER))
+        assert whole.has_packets_to_send
         return hear + steps(lambda: holed.missing)
 
     assert cost(MANY) <= cost(FEW) * 1.1
@@ -78,7 +78,7 @@ def test_recovery_costs_as_much_for_each_packet_however_many_are_lacking() -> No
         def take_all() -> None:
             for number in holes(count):
                 assert not holed.complete
-                holed.take(NUMBERS["a"], b"%d" % number)
+                holed.receive(NUMBERS["a"], b"%d" % number)
                 assert len(holed.missing[0]) <= MAX_MISSING
 
         taken = steps(take_all)
@@ -91,10 +91,10 @@ def test_recovery_costs_as_much_for_each_packet_however_many_are_lacking() -> No
 def test_an_attempt_begins_at_a_cost_for_each_packet() -> None:
     def cost(count: int) -> int:
         _, whole, _ = torn(count)
-        union = whole.union
-        assert union is not None
-        assert len(union.duties(0)) == count
-        found = steps(lambda: union.duties(0))
-        return (found + steps(lambda: [union.holds(0, n) for n in holes(count)])) // count
+        recovered_set = whole.recovered_set
+        assert recovered_set is not None
+        assert len(recovered_set.duties(0)) == count
+        found = steps(lambda: recovered_set.duties(0))
+        return (found + steps(lambda: [recovered_set.holds(0, n) for n in holes(count)])) // count
 
     assert cost(MANY) <= cost(FEW) * 1.1

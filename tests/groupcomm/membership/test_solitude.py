@@ -1,7 +1,7 @@
 """A daemon whose fellow says to hold what never comes goes on without it, and only then."""
 
 from groupcomm.membership.solitude import MOST_FAILURES
-from groupcomm.membership.states import Reason, State
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Commit, ControlKind
 from tests.groupcomm.membership.stage import Stage, in_view
 
@@ -14,7 +14,7 @@ def withheld(names: str = "ab") -> Stage:
     for name, daemon in stage.daemons.items():
         daemon.host.held = {1} if name == "b" else {1, 2}
     stage.drop = {("a", ControlKind.REPAIR)}
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     return stage
 
 
@@ -50,8 +50,8 @@ def test_also_if_the_other_one_is_first_to_give_each_attempt_up() -> None:
     a, b = (stage.daemons[name].machine for name in "ab")
     for _ in range(40 * MOST_FAILURES):
         stage.run(1.5 * patience_s)
-        if a.state is State.COMMIT and b.state is State.COMMIT:
-            a.gather(Reason.ATTEMPT_FAILED, stage.now)
+        if a.state is MembershipState.COMMIT and b.state is MembershipState.COMMIT:
+            a.gather(GatherReason.ATTEMPT_FAILED, stage.now)
     stage.run(LONG_S)
     assert [daemon.members for daemon in stage.daemons.values()] == ["ab", "ab"]
 
@@ -69,7 +69,7 @@ def test_what_comes_late_is_waited_for() -> None:
 def test_who_is_bound_to_others_stays_with_them() -> None:
     """They may have installed the view: to come alone would break what it promises."""
     stage = withheld()
-    stage.daemons["b"].host.fellows = frozenset({0, 1})
+    stage.daemons["b"].host.obligation = frozenset({0, 1})
     before = len(stage.daemons["b"].host.installed)
     stage.run(LONG_S)
     assert len(stage.daemons["b"].host.installed) == before
@@ -83,7 +83,7 @@ def test_a_commit_is_said_ever_more_rarely_while_nothing_changes() -> None:
     for _ in range(int(2.0 / repeat_s)):
         before = len(stage.sent)
         stage.run(repeat_s)
-        intervals += c.state is State.RECOVERED  # it waits for b, whom a is to help
+        intervals += c.state is MembershipState.RECOVERED  # it waits for b, whom a is to help
         to_a = [m for one, two, m in stage.sent[before:] if (one, two) == ("c", "a")]
         said += sum(isinstance(message, Commit) for message in to_a)
     assert intervals > 100

@@ -3,7 +3,7 @@
 import pytest
 
 from groupcomm.errors import BadDatagram, RemoteProtocolError
-from groupcomm.membership.states import Reason, State
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Commit, ControlKind, Leave, Proposal, Seat
 from tests.groupcomm.membership.stage import NUMBERS, in_view, join_of, packet_of
 
@@ -12,12 +12,14 @@ def test_stale_joins_change_nothing() -> None:
     """Each message counts only if no later one of its kind has come."""
     stage = in_view("abc")
     stage.say("b", "a", join_of("b", attempt=1), 2**12)
-    assert stage.state("a") is State.OPERATIONAL, "the attempt that the view was made from"
+    assert stage.state("a") is MembershipState.OPERATIONAL, (
+        "the attempt that the view was made from"
+    )
     stage.say("b", "a", join_of("b", attempt=9), 2**12 - 1)
     stage.say("b", "a", join_of("b", attempt=9), 2**12)
-    assert stage.state("a") is State.OPERATIONAL, "lower, or repeated"
+    assert stage.state("a") is MembershipState.OPERATIONAL, "lower, or repeated"
     stage.say("b", "a", join_of("b", attempt=9), 2**12 + 1)
-    assert stage.state("a") is State.GATHER
+    assert stage.state("a") is MembershipState.GATHER
 
 
 # ---- commits that come again ----
@@ -41,7 +43,7 @@ def test_a_commit_that_comes_again_is_answered_to_its_sender_and_the_answer_is_n
 def test_who_asks_over_others_is_answered_over_others_and_rarely() -> None:
     stage = in_view("ab", "c")
     stage.cut = {("a", "c"), ("c", "a")}
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(0.6)
     assert stage.members == ["abc"] * 3
     commit = next(m for a, _, m in reversed(stage.sent) if a == "c" and isinstance(m, Commit))
@@ -58,7 +60,7 @@ def test_who_asks_over_others_is_answered_over_others_and_rarely() -> None:
 def test_commits_to_other_proposals_do_not_end_a_view() -> None:
     stage = in_view("abc")
     old = next(m for a, _, m in stage.sent if a == "b" and isinstance(m, Commit))
-    stage.daemons["a"].machine.gather(Reason.TOKEN_LOST, stage.now)
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
     stage.run(0.1)
     reasons = dict(stage.daemons["a"].machine.reasons)
     stage.say("b", "a", old)
@@ -91,20 +93,20 @@ def test_what_a_daemon_is_said_to_have_said_itself_is_not_heard() -> None:
     stage = in_view("abc")
     stage.hear("a", "b", packet_of("a", join_of("a", attempt=9)))
     stage.hear("a", "b", packet_of("a", Leave(), 2**12 + 1))
-    assert stage.state("a") is State.OPERATIONAL
+    assert stage.state("a") is MembershipState.OPERATIONAL
     assert stage.daemons["a"].taken() == []
 
 
 def test_a_proposal_whose_members_do_not_reach_each_other_is_refused() -> None:
     stage = in_view("ab")
     machine = stage.daemons["a"].machine
-    machine.gather(Reason.PAUSED, stage.now)
+    machine.gather(GatherReason.PAUSED, stage.now)
     stage.say("b", "a", join_of("b", 9, hears="ab"))
-    attempts = {"a": machine._own.attempt, "b": 9}
+    attempts = {"a": machine._own_join.attempt, "b": 9}
     seats = tuple(
         Seat(NUMBERS[name], 1, ord(name), attempts[name], b"\0")
         for name in sorted("ab", key=NUMBERS.__getitem__)
     )
     with pytest.raises(RemoteProtocolError):
         stage.say("b", "a", Commit(1, Proposal(seats), False, False, ()))
-    assert machine.state is State.GATHER
+    assert machine.state is MembershipState.GATHER

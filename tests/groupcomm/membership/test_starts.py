@@ -4,9 +4,9 @@ import pytest
 
 from groupcomm.config.view import Adoption, Incarnation
 from groupcomm.errors import ProtocolViolation
-from groupcomm.membership.neighbours import UNHEARD
+from groupcomm.membership.failure_detector import UNHEARD
 from groupcomm.membership.outdated import LATELY_S, PATIENCE_S, STALEMATE_S
-from groupcomm.membership.states import Reason, State
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Leave, Outdated
 from tests.groupcomm.membership.stage import NUMBERS, Stage, counter_of, in_view, join_of, packet_of
 
@@ -24,7 +24,7 @@ def test_a_lower_restart_count_is_told_the_higher_one() -> None:
     adopt = stage.daemons["b"].machine.adopt
     assert adopt == Adoption(5, counter_of(stage.daemons["a"]) + UNHEARD)
     assert stage.daemons["a"].members == "a"
-    assert stage.daemons["a"].machine.reasons[Reason.FELLOW_RESTARTED] == 0
+    assert stage.daemons["a"].machine.reasons[GatherReason.FELLOW_RESTARTED] == 0
 
 
 def test_a_clone_is_refused_while_the_known_start_answers() -> None:
@@ -87,7 +87,7 @@ def test_a_later_start_of_a_member_ends_the_view_and_its_former_one() -> None:
     old = stage.daemons["b"].start.incarnation
     stage.start("b", restarts=2, random_id=55)
     stage.settle()
-    assert stage.daemons["a"].machine.reasons[Reason.FELLOW_RESTARTED] == 1
+    assert stage.daemons["a"].machine.reasons[GatherReason.FELLOW_RESTARTED] == 1
     assert stage.daemons["a"].host.forgotten == [(NUMBERS["b"], old)]
     stage.run(0.2)
     view = stage.daemons["a"].machine.view
@@ -119,5 +119,5 @@ def test_a_later_start_of_somebody_outside_is_no_trouble() -> None:
     assert stage.daemons["a"].host.forgotten == [], "others say so; they may be broken"
     assert stage.daemons["a"].machine.on_datagram(NUMBERS["c"], Incarnation(2, 7), stage.now)
     assert stage.daemons["a"].host.forgotten == [(NUMBERS["c"], over)]
-    assert stage.state("a") is State.OPERATIONAL
-    assert stage.daemons["a"].machine.reasons[Reason.FELLOW_RESTARTED] == 0
+    assert stage.state("a") is MembershipState.OPERATIONAL
+    assert stage.daemons["a"].machine.reasons[GatherReason.FELLOW_RESTARTED] == 0

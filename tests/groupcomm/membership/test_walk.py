@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.level import ServiceLevel
-from groupcomm.membership.walk import Limits, Walk, find_boundary
+from groupcomm.membership.walk import RecoveryWalk, WalkLimits, find_boundary
 from groupcomm.wire.data import DataPacket
 from tests.groupcomm.membership import naive
 from tests.groupcomm.membership.histories import bundle_of
@@ -101,15 +101,15 @@ def make_packets(shapes: list[Shape]) -> tuple[list[DataPacket], set[naive.Numbe
     return packets, held
 
 
-def limits(held: Collection[naive.Number], fellows: Collection[int] = ()) -> Limits:
+def limits(held: Collection[naive.Number], fellows: Collection[int] = ()) -> WalkLimits:
     prefix = [next(n for n in range(len(held) + 1) if (ring, n + 1) not in held) for ring in (0, 1)]
-    return Limits([0, 0], prefix, 0, 0, frozenset(fellows))
+    return WalkLimits([0, 0], prefix, 0, 0, frozenset(fellows))
 
 
 def walk(
     packets: list[DataPacket], held: set[naive.Number], fellows: Collection[int]
 ) -> set[naive.Id]:
-    walked = Walk(limits(held, fellows), lambda _: None)
+    walked = RecoveryWalk(limits(held, fellows), lambda _: None)
     kept = set()
     for one in packets:
         if (one.ring, one.number) in held:
@@ -209,7 +209,7 @@ def test_from_causal_up_everything_agreed_up_to_a_is_delivered() -> None:
 
 def test_what_everybody_has_forgotten_counts_as_held_and_delivered() -> None:
     one = packet(8, 9, 0, [(1, AGREED)], previous=7, vector=(7, 4), agreed=Stamp(5, 0))
-    walked = Walk(Limits([7, 4], [8, 4], 0, 0, frozenset()), lambda _: None)
+    walked = RecoveryWalk(WalkLimits([7, 4], [8, 4], 0, 0, frozenset()), lambda _: None)
     assert walked.deliverable(one) == one.bundles
 
 
@@ -217,7 +217,7 @@ def test_causes_by_reference_are_filled_in_only_where_they_matter() -> None:
     """A packet behind a hole may refer to one that is not here."""
     resolved: list[int] = []
     whole, cut = packet(1, 1, 0, [(1, FIFO)]), packet(5, 2, 0, [(1, CAUSAL)], previous=4)
-    walked = Walk(limits(HELD), lambda one: resolved.append(one.number))
+    walked = RecoveryWalk(limits(HELD), lambda one: resolved.append(one.number))
     assert walked.deliverable(whole) == whole.bundles
     assert walked.deliverable(cut) == []
     assert resolved == [1]
@@ -246,7 +246,7 @@ def test_the_boundary_is_the_first_that_is_not_known_to_be_next_or_safe(
         packet(2, 4, 0, [(1, AGREED)], previous=1),
         packet(3, 6, 0, [(1, SAFE)], previous=2),
     ]
-    held = Limits([0, 0], [3, 1], horizon, frontier, frozenset())
+    held = WalkLimits([0, 0], [3, 1], horizon, frontier, frozenset())
     assert find_boundary(packets, held) == expected
     assert find_boundary([], held) is None
 
@@ -255,5 +255,5 @@ def test_the_boundary_is_the_first_that_is_not_known_to_be_next_or_safe(
 def test_the_boundary_is_the_models(shapes: list[Shape], horizon: int, frontier: int) -> None:
     packets, _ = make_packets(shapes)
     known = {(one.ring, one.number): one for one in packets}
-    held = Limits([0, 0], [0, 0], horizon, frontier, frozenset())
+    held = WalkLimits([0, 0], [0, 0], horizon, frontier, frozenset())
     assert find_boundary(packets, held) == naive.boundary(known, horizon, frontier)

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from groupcomm.config.core import CoreConfig, Rekeying
 from groupcomm.config.view import Incarnation, Start
-from groupcomm.engine.suites import make_gate
+from groupcomm.engine.suites import make_protection
 from groupcomm.errors import ConfigError
 from groupcomm.security import sealing
 from groupcomm.security.keys import KeyRing, derive_key
@@ -94,9 +94,9 @@ def test_without_keys_only_the_suite_without_encryption_works() -> None:
         (3, KEYS, "suite is 3; it must be 0"),
     ):
         with pytest.raises(ConfigError, match=text):
-            make_gate(CoreConfig(suite=suite), start, keys, 0.0)
-    plain = make_gate(CoreConfig(suite=0), start, None, 0.0)
-    other = make_gate(CoreConfig(suite=0), Start(name="b", incarnation=FIRST), None, 0.0)
+            make_protection(CoreConfig(suite=suite), start, keys, 0.0)
+    plain = make_protection(CoreConfig(suite=0), start, None, 0.0)
+    other = make_protection(CoreConfig(suite=0), Start(name="b", incarnation=FIRST), None, 0.0)
     opened = other.open_untrusted(plain.seal("b", b"p"))
     assert opened is not None
     assert opened.packet == b"p"

@@ -6,7 +6,7 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.config.core import Rekeying
-from groupcomm.engine.gate import STALE
+from groupcomm.engine.protection import STALE
 from groupcomm.security.layout import SUITE_AES_GCM
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.host import Host
@@ -110,8 +110,8 @@ def _parts(process: Process) -> dict[str, Any]:
     core = process.core
     return {
         "membership": picture(core.membership),
-        "operation": picture(core.operation),
-        "desk": picture(core.desk),
+        "operation": picture(core.view_state),
+        "desk": picture(core.sessions),
         "clock": picture(core.physical),
     }
 

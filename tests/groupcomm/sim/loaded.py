@@ -16,15 +16,15 @@ from groupcomm.engine import (
     ClientGone,
     ClientInput,
     ClientOpened,
+    CoreOver,
     DaemonCore,
     Input,
     Output,
-    Over,
     Store,
     drive,
 )
 from groupcomm.events import Message
-from groupcomm.membership.states import State
+from groupcomm.membership.states import MembershipState
 from groupcomm.session.client_session import ClientSession
 from groupcomm.session.daemon_session import DaemonSessionState
 from groupcomm.sim.disk import marks_stored_at_once
@@ -75,7 +75,7 @@ class Rude:
 
     def speak(self, daemon: "Loaded") -> list[ClientInput]:
         """What comes of it until the next step."""
-        sessions, inputs = daemon.core.desk.sessions, list[ClientInput]()
+        sessions, inputs = daemon.core.sessions.by_connection, list[ClientInput]()
         if self.streams:  # one is accepted in each round
             number = daemon.core.next_connection()
             self.numbers[number] = self.streams.pop()
@@ -134,7 +134,7 @@ class Loaded:
 
     def send(self, output: Output) -> bool:
         """What the step has done takes time, then the datagrams leave."""
-        self._done = self._now + STEP_S + UNIT_S * self.core.desk.intake.worked
+        self._done = self._now + STEP_S + UNIT_S * self.core.sessions.intake.work_done
         for target, datagram in output.datagrams:
             self._plant.send(self.name, target, datagram, self._done)
         return True
@@ -151,11 +151,11 @@ class Loaded:
         for number in self.rude.numbers if self.rude is not None else ():
             self.core.pop_output(number, PLENTY)
 
-    def finish(self, over: Over) -> None:
+    def finish(self, over: CoreOver) -> None:
         """It is never over."""
 
     def _principal_of(self, number: int) -> str | None:
-        session = self.core.desk.sessions.get(number)
+        session = self.core.sessions.by_connection.get(number)
         return session.principal if session is not None else None
 
     def _inputs(self) -> list[Input]:
@@ -192,7 +192,7 @@ class Plant:
 
     def _is_formed(self) -> bool:
         return all(
-            each.core.state is State.OPERATIONAL
+            each.core.state is MembershipState.OPERATIONAL
             and each.core.view is not None
             and len(each.core.view.daemons) == len(self.daemons)
             for each in self.daemons.values()

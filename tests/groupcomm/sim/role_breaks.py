@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from groupcomm.config.view import Incarnation
-from groupcomm.engine.guard import Guard
+from groupcomm.engine.access_control import AccessControl
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Refused
 from groupcomm.security.access import Access
@@ -106,17 +106,17 @@ def the_evicted_reads(_: Right) -> Right:
 # ---- programs ----
 
 
-@mutant((Guard, "judge"))
+@mutant((AccessControl, "find_refusal"))
 def rules_are_not_asked(_: Right) -> Right:
     """Whatever a session submits is ordered."""
     return lambda self, session, bundle: None
 
 
-@mutant((Guard, "judge"))
+@mutant((AccessControl, "find_refusal"))
 def leaves_of_nothing_are_ordered(right: Right) -> Right:
     """A session may have everybody order that it leaves a group that it never was in."""
 
-    def judge(self: Guard, session: DaemonSession, bundle: Bundle) -> Refused | None:
+    def judge(self: AccessControl, session: DaemonSession, bundle: Bundle) -> Refused | None:
         if bundle.kind == BundleKind.LEAVE:
             return None
         refused: Refused | None = right(self, session, bundle)

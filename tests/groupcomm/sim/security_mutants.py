@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from groupcomm.config.view import Incarnation
-from groupcomm.engine.desk import Desk
-from groupcomm.engine.guard import Guard
-from groupcomm.engine.keeper import Keeper
+from groupcomm.engine.access_control import AccessControl
+from groupcomm.engine.keys import KeyManager
+from groupcomm.engine.sessions import LocalSessions
 from groupcomm.groups.table import GroupTable
 from groupcomm.security import opening, sealing
 from groupcomm.security.exchange import Exchange
@@ -102,11 +102,11 @@ def promoted_before_all_have_it(right: Right) -> Right:
     return agree
 
 
-@mutant((Keeper, "retire"))
+@mutant((KeyManager, "retire"))
 def retired_at_once(right: Right) -> Right:
     """A key is erased while datagrams that are sealed with it may be on their way."""
 
-    def retire(self: Keeper, number: int, *, without_missing: bool) -> None:
+    def retire(self: KeyManager, number: int, *, without_missing: bool) -> None:
         self._sealed_since = 0.0
         right(self, number, without_missing=without_missing)
 
@@ -116,24 +116,24 @@ def retired_at_once(right: Right) -> Right:
 # ---- who may do what ----
 
 
-@mutant((Desk, "review"))
+@mutant((LocalSessions, "review_members"))
 def only_joins_are_checked(_right: Right) -> Right:
     """Rules are asked when somebody joins; other rules do not concern who is a member."""
 
-    def review(_self: Desk) -> None:
+    def review(_self: LocalSessions) -> None:
         pass
 
     return review
 
 
-@mutant((Desk, "govern"))
+@mutant((LocalSessions, "set_rules"))
 def checked_once(right: Right) -> Right:
     """What a session was allowed to send it may send for ever, whatever the rules become."""
 
-    def govern(self: Desk, *rules: Any) -> None:
-        allowed = {number: set(session.allowed) for number, session in self.sessions.items()}
+    def govern(self: LocalSessions, *rules: Any) -> None:
+        allowed = {number: set(session.allowed) for number, session in self.by_connection.items()}
         right(self, *rules)
-        for number, session in self.sessions.items():
+        for number, session in self.by_connection.items():
             session.allowed |= allowed[number]
 
     return govern
@@ -162,11 +162,11 @@ def nothing_is_charged(_right: Right) -> Right:
     return charge
 
 
-@mutant((Guard, "_forget"))
+@mutant((AccessControl, "_forget"))
 def charged_for_nothing(right: Right) -> Right:
     """A membership counts for the quota also when the group was left."""
 
-    def forget(self: Guard, session: DaemonSession, group: str) -> None:
+    def forget(self: AccessControl, session: DaemonSession, group: str) -> None:
         counted = group in session.groups
         right(self, session, group)
         if counted:

@@ -9,7 +9,7 @@ import pytest
 
 from groupcomm.config.core import Rekeying
 from groupcomm.config.view import Incarnation
-from groupcomm.engine.identity_gate import IdentityGate
+from groupcomm.engine.identity_gate import IdentityProtection
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.names import cluster_number
 from groupcomm.security.identity import DaemonCredentials, Roll, public_of
@@ -35,15 +35,15 @@ def cluster_with_identities(daemons: int = 3, sites: int = 1) -> Cluster:
     return cluster
 
 
-def gate_of(cluster: Cluster, index: int) -> IdentityGate:
-    gate = running(cluster.daemons[index]).core._gate
-    assert isinstance(gate, IdentityGate)
+def gate_of(cluster: Cluster, index: int) -> IdentityProtection:
+    gate = running(cluster.daemons[index]).core._protection
+    assert isinstance(gate, IdentityProtection)
     return gate
 
 
 def evict(cluster: Cluster, by: int, name: str) -> None:
     process = running(cluster.daemons[by])
-    process.core.keeper.evict(name)
+    process.core.key_manager.evict(name)
     process.wake()
 
 
@@ -88,12 +88,12 @@ def test_an_evicted_daemon_reads_nothing_more_and_does_not_come_back() -> None:
     evict(cluster, 1, gone.name)
     load.run(0.3)
     cluster.run(1.7)
-    assert running(gone).core.keeper.is_evicted, "it is told, if it listens"
+    assert running(gone).core.key_manager.is_evicted, "it is told, if it listens"
     assert cluster.agree([0, 1, 2])
     for index in range(3):
-        keeper = cluster.daemons[index].core.keeper
+        keeper = cluster.daemons[index].core.key_manager
         assert not keeper.is_evicted
-        assert keeper.told()["identities"]["evicted"]
+        assert keeper.describe()["identities"]["evicted"]
         credentials = cluster.daemons[index].credentials
         assert credentials is not None
         assert not credentials.roll.is_trusted(gone.name), "the file says so, too"
@@ -137,7 +137,7 @@ def test_who_was_apart_learns_who_was_evicted_meanwhile() -> None:
     cluster.network.mend(apart)
     cluster.form([0, 1, 3])
     cluster.run(0.5)
-    assert running(cluster.daemons[3]).core.keeper.told()["identities"]["evicted"]
+    assert running(cluster.daemons[3]).core.key_manager.describe()["identities"]["evicted"]
     cluster.run(2.0)
     assert cluster.agree([0, 1, 3]), "two that would take it do not, as one of them knows"
 
@@ -154,7 +154,7 @@ def test_what_cannot_be_evicted_is_refused() -> None:
     ):
         with pytest.raises(LocalProtocolError, match=text):
             evict(cluster, 0, name)
-    keeper = Cluster(attrs.evolve(plain_settings(), suite=1)).daemons[0].core.keeper
+    keeper = Cluster(attrs.evolve(plain_settings(), suite=1)).daemons[0].core.key_manager
     with pytest.raises(LocalProtocolError, match="no identity"):
         keeper.evict(names[1])
 
@@ -165,12 +165,12 @@ def test_a_rebuilt_host_comes_back_with_a_new_identity() -> None:
     evict(cluster, 0, host.name)
     cluster.form([0, 1])
     host.kill()
-    old = running(cluster.daemons[0]).core.keeper._gate.roll
+    old = running(cluster.daemons[0]).core.key_manager._protection.roll
     assert old is not None
     private = b"r" * 32
     daemons = {**old.daemons, host.name: public_of(private)}
     for index in (0, 1):
-        keeper = running(cluster.daemons[index]).core.keeper
+        keeper = running(cluster.daemons[index]).core.key_manager
         assert keeper.keys is not None
         keeper.load(keeper.keys, Roll(daemons))
     assert host.credentials is not None
@@ -181,7 +181,7 @@ def test_a_rebuilt_host_comes_back_with_a_new_identity() -> None:
 
 
 def test_files_are_taken_over_together_or_not_at_all() -> None:
-    keeper = cluster_with_identities(2).daemons[0].core.keeper
+    keeper = cluster_with_identities(2).daemons[0].core.key_manager
     keys, roll = keeper.keys, keeper.roll
     assert keys is not None
     assert roll is not None

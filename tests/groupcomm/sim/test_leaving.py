@@ -9,7 +9,7 @@ import pytest
 
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.reservation import Reservation
-from groupcomm.membership.states import State
+from groupcomm.membership.states import MembershipState
 from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.host import Host
@@ -99,7 +99,7 @@ class Unwilling:
         self._asked = 0
 
     def may_use(self, counter: int, now: float) -> bool:
-        self._asked += self._membership.state is State.COMMIT
+        self._asked += self._membership.state is MembershipState.COMMIT
         return not 0 < self._asked <= 3 and self._real.may_use(counter, now)
 
     def __getattr__(self, name: str) -> Any:
@@ -116,7 +116,7 @@ def before_its_first_view_with_programs(stage: Stage) -> None:
     stage.hang_disk()
     stage.cluster.connect("anna", 1)
     stage.cluster.run(3.0)
-    assert stage.process.core.operation is None
+    assert stage.process.core.view_state is None
 
 
 def alone(stage: Stage) -> None:
@@ -133,12 +133,12 @@ def under_load(stage: Stage) -> None:
     stage.form()
 
 
-def in_state(state: State) -> Callable[[Stage], None]:
+def in_state(state: MembershipState) -> Callable[[Stage], None]:
     def reach(stage: Stage) -> None:
         stage.form()
-        if state is State.RECOVERED:
+        if state is MembershipState.RECOVERED:
             stage.hang_disk(0)  # so that it is not over at once
-        if state is State.COMMIT:
+        if state is MembershipState.COMMIT:
             membership = stage.process.core.membership
             membership._reservation = cast("Reservation", Unwilling(membership))
         stage.cluster.daemons[3].kill()
@@ -148,7 +148,9 @@ def in_state(state: State) -> Callable[[Stage], None]:
     return reach
 
 
-in_gather, in_commit, in_recovered = map(in_state, (State.GATHER, State.COMMIT, State.RECOVERED))
+in_gather, in_commit, in_recovered = map(
+    in_state, (MembershipState.GATHER, MembershipState.COMMIT, MembershipState.RECOVERED)
+)
 
 
 def in_a_view_that_is_not_complete(stage: Stage) -> None:
@@ -156,7 +158,7 @@ def in_a_view_that_is_not_complete(stage: Stage) -> None:
     stage.cluster.daemons[3].kill()
 
     def new() -> bool:
-        operation = stage.process.core.operation
+        operation = stage.process.core.view_state
         return operation is not None and not operation.delivery.complete
 
     stage.until(new)
@@ -191,7 +193,7 @@ def with_a_disk_that_hangs(stage: Stage) -> None:
     stage.hang_disk()
     stage.cluster.daemons[3].kill()
     stage.cluster.run(3.0)
-    assert stage.process.core.state is not State.OPERATIONAL
+    assert stage.process.core.state is not MembershipState.OPERATIONAL
 
 
 def with_other_settings(stage: Stage) -> None:
@@ -272,7 +274,7 @@ def test_a_daemon_without_programs_leaves_at_once_between_two_views() -> None:
     stage = Stage()
     idle(stage)
     stage.cluster.daemons[3].kill()
-    stage.until(lambda: stage.process.core.state is State.GATHER)
+    stage.until(lambda: stage.process.core.state is MembershipState.GATHER)
     process = stage.process
     process.leave()
     stage.cluster.run(0.02)
@@ -285,7 +287,7 @@ def test_those_that_stay_have_a_view_at_once_also_if_it_could_not_hand_over() ->
     with_a_disk_that_hangs(stage)
     process = stage.process
     process.leave()
-    stage.until(lambda: process.core.state is State.LEFT)
+    stage.until(lambda: process.core.state is MembershipState.LEFT)
     took_s = stage.cluster.form([0, 2])
     assert took_s < 0.1, "no token timeout"
 
@@ -295,5 +297,5 @@ def test_no_time_to_leave_means_at_once() -> None:
     under_load(stage)
     process = stage.process
     process.leave()
-    stage.until(lambda: process.core.state is State.LEFT)
+    stage.until(lambda: process.core.state is MembershipState.LEFT)
     assert process.core.leaving.unfinished

@@ -116,7 +116,7 @@ def test_only_causal_waits_for_what_its_sender_had_received(
 
 def hops_of(cluster: Cluster) -> list[int]:
     """How often the token has moved, as each daemon knows."""
-    operations = [host.core.operation for host in cluster.daemons]
+    operations = [host.core.view_state for host in cluster.daemons]
     return [operation.ring.monitor.hop for operation in operations if operation is not None]
 
 

@@ -48,7 +48,7 @@ def send_large(sites: Sites, times: int) -> None:
 
 def paths(sites: Sites) -> list[PathMtu]:
     """What is known of the links that are in use."""
-    operations = [host.core.operation for host in sites.cluster.daemons]
+    operations = [host.core.view_state for host in sites.cluster.daemons]
     return [
         link.path
         for operation in operations

@@ -8,9 +8,9 @@ import pytest
 from groupcomm.config.core import CounterStarts
 from groupcomm.engine import StoreKeys
 from groupcomm.level import ServiceLevel
+from groupcomm.membership.backoff import MOST_FAILURES
 from groupcomm.membership.membership import Membership
-from groupcomm.membership.states import Reason, State
-from groupcomm.membership.trouble import MOST_FAILURES
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.security import opening
 from groupcomm.security.keys import KEY_BYTES, KeyRing
 from groupcomm.security.layout import HEAD_BYTES
@@ -106,7 +106,7 @@ def test_an_overdue_round_of_the_token_is_not_taken_for_a_pause() -> None:
     for _ in range(5):
         clients[5].multicast(["g"], b"x", level=ServiceLevel.AGREED)
         cluster.run(0.5)
-    paused = [host.core.membership.reasons[Reason.PAUSED] for host in cluster.daemons]
+    paused = [host.core.membership.reasons[GatherReason.PAUSED] for host in cluster.daemons]
     assert paused == [0] * 6
     assert got(clients) == [5] * 6
 
@@ -148,7 +148,7 @@ def test_all_is_well_only_once_attempts_begun_before_are_over(core: tuple[int, .
     begun = [membership.gathered_at for membership in memberships]
     cluster.heal(core)
     for membership, at in zip(memberships, begun, strict=True):
-        assert membership.state is State.OPERATIONAL or membership.gathered_at > at
+        assert membership.state is MembershipState.OPERATIONAL or membership.gathered_at > at
     (heal,) = [event for event in events if isinstance(event, Heal)]
     cluster.run(0.99)
     cluster.settle()
@@ -162,10 +162,10 @@ def test_an_attempt_after_many_failures_over_long_ways_is_waited_for() -> None:
     memberships = begin_attempts_with_all(cluster)
     begun = [membership.gathered_at for membership in memberships]
     for membership in memberships:
-        membership._trouble.failures = MOST_FAILURES
+        membership._backoff.failures = MOST_FAILURES
     cluster.heal([0, 1])
     for membership, at in zip(memberships, begun, strict=True):
-        assert membership.state is State.OPERATIONAL or membership.gathered_at > at
+        assert membership.state is MembershipState.OPERATIONAL or membership.gathered_at > at
 
 
 def test_all_is_well_only_once_what_faults_have_delayed_has_come() -> None:
@@ -192,7 +192,7 @@ def test_a_view_that_stands_still_is_no_agreement() -> None:
     cluster.run(1.0)
     assert cluster.agree(range(3))
     host = cluster.daemons[1]
-    host.core.membership.gather(Reason.PATH_LOST, host.clock.monotonic(cluster.loop.now))
+    host.core.membership.gather(GatherReason.PATH_LOST, host.clock.monotonic(cluster.loop.now))
     assert not cluster.agree(range(3))
     cluster.run(1.0)
     assert cluster.agree(range(3))

@@ -93,7 +93,7 @@ class Life:
 
 def memberships(cluster: Cluster, index: int) -> dict[str, list[str]]:
     """Groups of each session, as a daemon has it."""
-    operation = cluster.daemons[index].core.operation
+    operation = cluster.daemons[index].core.view_state
     assert operation is not None
     sessions = operation.delivery.groups.table.sessions.values()
     return {str(each.id): sorted(each.groups) for each in sessions}
@@ -126,9 +126,9 @@ def test_what_rules_end_with_is_what_holds_whatever_was_under_way(seed: int) -> 
 def check_counts(cluster: Cluster, alive: Sequence[Client]) -> None:
     """What counts for the quota of groups is what there is."""
     for host in cluster.daemons:
-        desk = host.core.desk
+        desk = host.core.sessions
         counted: Counter[str] = Counter()
         for client in alive:
             if client.daemon == host.index:
                 counted[client.principal] += len(client.groups)
-        assert +desk.guard._memberships == +counted
+        assert +desk.access_control._memberships == +counted

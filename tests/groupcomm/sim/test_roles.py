@@ -124,9 +124,9 @@ def test_programs_without_rights_are_let_in_and_refused_and_users_are_not_let_in
         cluster = watched(draw_settings(1, small(role, faults="none")))
         (attacker,) = cluster.attackers.playing
         assert isinstance(attacker, Programs)
-        desks = [host.core.desk for host in cluster.daemons]
-        assert sum(desk.guard.refused["name"] for desk in desks) > 5
-        assert (sum(desk.guard.refused["send"] for desk in desks) > 50) is welcomed
+        desks = [host.core.sessions for host in cluster.daemons]
+        assert sum(desk.access_control.refusals["name"] for desk in desks) > 5
+        assert (sum(desk.access_control.refusals["send"] for desk in desks) > 50) is welcomed
         assert attacker.acts > 30
 
 

@@ -49,18 +49,18 @@ def messages(client: Client) -> list[bytes]:
 
 def load_keys(cluster: Cluster, hosts: Sequence[int], *, active: int = 1) -> None:
     for index in hosts:
-        running(cluster.daemons[index]).core.keeper.load(KeyRing({1: OLD, 2: NEW}, active))
+        running(cluster.daemons[index]).core.key_manager.load(KeyRing({1: OLD, 2: NEW}, active))
         running(cluster.daemons[index]).wake()
 
 
 def sealing(cluster: Cluster, hosts: Sequence[int]) -> list[int]:
     """The key that each daemon seals with."""
-    return [cluster.daemons[index].core.keeper.told()["active"] for index in hosts]
+    return [cluster.daemons[index].core.key_manager.describe()["active"] for index in hosts]
 
 
 def command(cluster: Cluster, index: int, verb: str, number: int, **options: bool) -> None:
     process = running(cluster.daemons[index])
-    getattr(process.core.keeper, verb)(number, **options)
+    getattr(process.core.key_manager, verb)(number, **options)
     process.wake()
 
 
@@ -81,7 +81,7 @@ def test_a_rotation_under_load_changes_no_view_and_loses_nothing(sites: int, sui
     cluster.run(2.0)
     assert cluster.view is view
     for host in cluster.daemons:
-        assert list(host.core.keeper.told()["keys"]) == ["2"]
+        assert list(host.core.key_manager.describe()["keys"]) == ["2"]
         assert set(host.core.counters.rejected) <= {"unproven", "hello"}
     heard = [messages(client) for client in load.clients]
     assert len(heard[0]) == load.sent
@@ -114,7 +114,7 @@ def test_all_seal_with_the_new_key_from_one_position_on() -> None:
 def test_another_key_of_the_same_number_is_not_the_same_key() -> None:
     cluster = sealed_cluster(plain_settings(daemons=2), QUICK)
     load_keys(cluster, [0])
-    running(cluster.daemons[1]).core.keeper.load(KeyRing({1: OLD, 2: b"x" * 32}, 1))
+    running(cluster.daemons[1]).core.key_manager.load(KeyRing({1: OLD, 2: b"x" * 32}, 1))
     cluster.run(0.5)
     with pytest.raises(LocalProtocolError, match="not known at"):
         command(cluster, 0, "promote", 2)
@@ -179,7 +179,7 @@ def test_a_partition_in_the_middle_of_a_rotation_loses_nothing_of_a_part(at_half
     assert since[0] == since[1] == since[2] == since[3]
     assert sorted(map(int, since[0])) == list(range(merged, load.sent))
     for host in cluster.daemons:
-        assert list(host.core.keeper.told()["keys"]) == ["2"]
+        assert list(host.core.key_manager.describe()["keys"]) == ["2"]
 
 
 def test_a_rotation_without_a_daemon_that_is_down_goes_on_under_load() -> None:
@@ -197,7 +197,7 @@ def test_a_rotation_without_a_daemon_that_is_down_goes_on_under_load() -> None:
     load.run(0.5)
     cluster.run(1.0)
     assert cluster.daemons[0].core.view is view
-    assert cluster.daemons[2].core.keeper.lacks is not None
+    assert cluster.daemons[2].core.key_manager.missing_key is not None
     one, other = (messages(client) for client in load.clients)
     assert one == other
     assert sorted(map(int, one)) == list(range(load.sent))
@@ -213,9 +213,9 @@ def test_a_daemon_that_was_down_is_told_which_key_it_lacks() -> None:
     cluster.run(1.0)
     cluster.daemons[2].boot()
     cluster.run(1.0)
-    lost = cluster.daemons[2].core.keeper
-    assert lost.lacks is not None
-    assert lost.lacks[1] == 2
+    lost = cluster.daemons[2].core.key_manager
+    assert lost.missing_key is not None
+    assert lost.missing_key[1] == 2
     assert cluster.agree([0, 1])
 
     cluster.daemons[2].kill()
@@ -224,7 +224,7 @@ def test_a_daemon_that_was_down_is_told_which_key_it_lacks() -> None:
     cluster.form()
     cluster.run(0.5)
     assert sealing(cluster, range(3)) == [2, 2, 2]
-    assert cluster.daemons[2].core.keeper.lacks is None
+    assert cluster.daemons[2].core.key_manager.missing_key is None
 
 
 def test_who_has_only_a_retired_key_neither_opens_nor_joins() -> None:
@@ -249,8 +249,8 @@ def test_who_has_only_a_retired_key_neither_opens_nor_joins() -> None:
     evicted = cluster.daemons[2].core
     assert evicted.view is not None
     assert [daemon.name for daemon in evicted.view.daemons] == [cluster.daemons[2].name]
-    assert evicted.keeper.lacks is None, "nobody can tell it any more"
-    assert evicted.keeper.lacked == 2
+    assert evicted.key_manager.missing_key is None, "nobody can tell it any more"
+    assert evicted.key_manager.named_key == 2
     recent = captured.arrived(2)[-50:]
     effect = give(cluster, captured, cluster.daemons[2], recent)
     assert effect.rejected == {"key": len(recent)}

@@ -62,7 +62,7 @@ def play(attack: Stream | None) -> tuple[list[float], Plant]:
     """Delays of a program's messages at all members while another program is rude."""
     plant = Plant("abc")
     for daemon in plant.daemons.values():
-        daemon.core.desk.govern(RULES, None)
+        daemon.core.sessions.set_rules(RULES, None)
     programs = [plant.connect(name, f"polite/{name}") for name in "abc"]
     views = [daemon.core.view for daemon in plant.daemons.values()]
     if attack is not None:
@@ -114,18 +114,18 @@ CALLS_A_UNIT = 80
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_frame_takes_more_work_than_its_price(attack: str) -> None:
     clients = Clients()
-    desk = clients.core.desk
-    desk.govern(RULES, None)
+    desk = clients.core.sessions
+    desk.set_rules(RULES, None)
     stream = ATTACKS[attack](1)
     number = clients.start("rude")
-    session, worked, called = desk.sessions[number], 0, 0
+    session, worked, called = desk.by_connection[number], 0, 0
     for data in (next(stream), next(stream)):
-        desk.feed(ClientBytes(number, data))
+        desk.accept(ClientBytes(number, data))
         while session.has_input:
             called += calls_of(lambda: desk.intake.serve(0.0))
-            worked += desk.intake.worked
+            worked += desk.intake.work_done
             for connection, _ in desk._questions:
-                desk.answer(connection, b"{}")
+                desk.send_answer(connection, b"{}")
             desk._questions.clear()
             session.pop_output(1 << 20)
         clients.step()

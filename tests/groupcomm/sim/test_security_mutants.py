@@ -8,7 +8,7 @@ import pytest
 
 from groupcomm.security.layout import SUITE_AES_GCM
 from tests.groupcomm.engine import test_access_control as access
-from tests.groupcomm.engine import test_identity_gate as gates
+from tests.groupcomm.engine import test_identity_protection as gates
 from tests.groupcomm.security import test_exchange, test_hello, test_quotas, test_rotation
 from tests.groupcomm.sim import test_replays as replays
 from tests.groupcomm.sim import test_rotation as rotations

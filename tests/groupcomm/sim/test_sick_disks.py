@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from groupcomm.config.core import Timing
-from groupcomm.membership.neighbours import FELLOW_WAIT_S
-from groupcomm.membership.states import State
+from groupcomm.membership.failure_detector import MEMBER_WAIT_S
+from groupcomm.membership.states import MembershipState
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.disk import Ailment
 from groupcomm.sim.faults import Faults
@@ -34,7 +34,7 @@ def test_the_others_have_their_view_whatever_one_disk_takes(sites: int, way_s: f
     for row in sick:
         assert row.start_s <= usual.start_s + spare_s
         assert row.crash_s <= usual.crash_s + spare_s
-        assert row.again_s <= usual.again_s + spare_s + FELLOW_WAIT_S
+        assert row.again_s <= usual.again_s + spare_s + MEMBER_WAIT_S
         assert row.views <= 2, "the daemon with the disk goes once at most, and comes back once"
     half, ten, never = sick
     assert half.back_s <= usual.back_s + spare_s, "it was not left out at all"
@@ -125,7 +125,7 @@ def test_who_has_a_sick_disk_at_the_end_may_be_in_the_view_or_not(ailment: Ailme
     assert (cluster.core, cluster.aside) == ((0, 2, 3), (1,))
     cluster.run(2.0)
     assert cluster.agree(cluster.core)
-    assert sick.core.state is State.OPERATIONAL
+    assert sick.core.state is MembershipState.OPERATIONAL
     assert sick.core.view is not None
     assert len(sick.core.view.daemons) == 1, "its disk lacks the mark of 60 s ahead"
     if ailment is Ailment.SLOW:

@@ -43,7 +43,7 @@ def test_a_thousand_groups_and_a_thousand_members() -> None:
         for place in range(2):
             member.join(f"group{(7 * number + 131 * place) % 1000}")
     checked.cluster.run(3.0)
-    operation = checked.cluster.daemons[0].core.operation
+    operation = checked.cluster.daemons[0].core.view_state
     assert operation is not None
     table = operation.delivery.groups.table
     assert (len(table.groups), len(table.sessions)) == (1000, 1000)

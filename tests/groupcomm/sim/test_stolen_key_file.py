@@ -22,7 +22,7 @@ FAR: Final = 2**63
 
 def forged_introduction(cluster: Cluster, claimed: DaemonId, target: DaemonId, epoch: int) -> bytes:
     """Return an introduction in the name of a daemon's present start, with no signature."""
-    keys = running(cluster.daemons[0]).core.keeper.keys
+    keys = running(cluster.daemons[0]).core.key_manager.keys
     number = cluster_number(cluster.config.cluster)
     sealer = RingKeySealer(
         keys, number, claimed.number, claimed.incarnation, counter=FAR - 1, rekeying=Rekeying()

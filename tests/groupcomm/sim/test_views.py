@@ -13,7 +13,7 @@ import pytest
 from groupcomm.config.core import Timing
 from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.membership.states import State
+from groupcomm.membership.states import MembershipState
 from groupcomm.sim.clients import Client
 from groupcomm.sim.cluster import Cluster
 from groupcomm.sim.links import USUAL_JITTER
@@ -214,7 +214,7 @@ def test_over_slow_links_a_view_takes_four_ways_once_a_crash_is_noticed(victim: 
     watched = Watched(5, sites=2, delay_s=delay_s)
     cluster, survivors = watched.cluster, watched.others(victim)
     cluster.daemons[victim].kill()
-    while all(cluster.daemons[at].core.state is State.OPERATIONAL for at in survivors):
+    while all(cluster.daemons[at].core.state is MembershipState.OPERATIONAL for at in survivors):
         cluster.run(0.001)
     noticed = cluster.loop.now
     cluster.form(survivors)

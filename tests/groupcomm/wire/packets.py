@@ -176,8 +176,8 @@ def data_packets(draw: st.DrawFn, *, header: bool | None = None) -> DataPacket:
         vector=vector,
         agreed=agreed,
         reference=reference,
-        stays=not withheld and draw(st.booleans()),
-        withheld=withheld,
+        local_only=not withheld and draw(st.booleans()),
+        pruned=withheld,
     )
 
 
@@ -200,7 +200,7 @@ def example_headers() -> HeadersPacket:
 def example_header(number: int) -> bytes:
     packet = example_data()
     packet.number = number
-    packet.stays = True
+    packet.local_only = True
     packet.raw = packet.encode(KEY)
     return packet.header()
 

@@ -55,7 +55,7 @@ PASTS = st.builds(
     Past,
     view=KEYS,
     holdings=st.lists(HOLDINGS, min_size=1, max_size=3).map(tuple),
-    fellows=st.lists(U64, max_size=3).map(tuple),
+    obligation=st.lists(U64, max_size=3).map(tuple),
 )
 JOINS = st.builds(
     Join,
@@ -223,7 +223,7 @@ CAPS: Final[dict[str, Callable[[int], ControlMessage]]] = {
     "rings": lambda more: msgspec.structs.replace(
         JOIN, past=Past(KEY, (EMPTY,) * (MAX_RINGS + more), ())
     ),
-    "fellows": lambda more: msgspec.structs.replace(
+    "obligation": lambda more: msgspec.structs.replace(
         JOIN, past=Past(KEY, (EMPTY,), (0,) * (MAX_DAEMONS + more))
     ),
     "seats": lambda more: commit_with(

@@ -1,10 +1,10 @@
 """An operation at the edges of its view: before it, after it, and notices that go round."""
 
 from groupcomm.engine.daemon import MAX_EARLY
-from groupcomm.engine.operation import Operation
+from groupcomm.engine.view import ViewState
 from groupcomm.level import ServiceLevel
-from groupcomm.membership.states import Reason, State
-from groupcomm.membership.union import Union
+from groupcomm.membership.recovered_set import RecoveredSet
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.names import daemon_number
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.control import decode_control_untrusted
@@ -19,10 +19,10 @@ HOLD_S = 0.001
 """So long a notice waits for others at most."""
 
 
-def operation_of(cluster: Cluster, name: str) -> Operation:
-    operation = cluster.cores[name].operation
-    assert operation is not None
-    return operation
+def operation_of(cluster: Cluster, name: str) -> ViewState:
+    view_state = cluster.cores[name].view_state
+    assert view_state is not None
+    return view_state
 
 
 def split_site() -> Cluster:
@@ -47,11 +47,11 @@ def count(cluster: Cluster, kind: PacketKind) -> int:
 def test_a_horizon_notice_is_passed_on_once_and_then_only_if_it_is_newer() -> None:
     """In a split site a daemon hears the multicasts of other rings: they would go round."""
     cluster = split_site()
-    core, operation = cluster.cores["b"], operation_of(cluster, "b")
+    core, view_state = cluster.cores["b"], operation_of(cluster, "b")
     sent: list[tuple[str | None, bytes]] = []
     core._out = sent
-    upto = operation.streams[1].known
-    told = operation._arrivals._noticed[1]
+    upto = view_state.streams[1].known
+    told = view_state._arrivals._noticed[1]
 
     def hear(later: int, frontier: int) -> int:
         before = len(sent)
@@ -63,9 +63,9 @@ def test_a_horizon_notice_is_passed_on_once_and_then_only_if_it_is_newer() -> No
             unsettled=False,
             held=[],
         )
-        packet = HorizonPacket(notices=[notice]).encode(operation.key)
-        operation.receive(PacketKind.HORIZON, packet, daemon_number("c"), cluster.now)
-        operation.step(cluster.now + HOLD_S, clients=False)
+        packet = HorizonPacket(notices=[notice]).encode(view_state.key)
+        view_state.receive(PacketKind.HORIZON, packet, daemon_number("c"), cluster.now)
+        view_state.step(cluster.now + HOLD_S, clients=False)
         return len(sent) - before
 
     assert hear(10**6, 0) == 1, "to its ring"
@@ -91,10 +91,10 @@ def test_a_split_site_falls_silent_when_nothing_is_sent_any_more() -> None:
 # ---- recovered packets ----
 
 
-def united(number: int, rings: int = 1) -> Union:
+def united(number: int, rings: int = 1) -> RecoveredSet:
     """The union of one fellow that holds all packets of ring 0 up to this one."""
     holdings = [Holding(0, ((1, number),), (), 0)] + [Holding(0, (), (), 0)] * (rings - 1)
-    return Union({0: Past(bytes(16), tuple(holdings), ())})
+    return RecoveredSet({0: Past(bytes(16), tuple(holdings), ())})
 
 
 def test_a_recovered_packet_is_taken_only_if_it_is_of_the_union() -> None:
@@ -112,15 +112,15 @@ def test_a_recovered_packet_is_taken_only_if_it_is_of_the_union() -> None:
     known = behind.streams[0].held
     packets = ahead.streams[0].packets
     assert {known + 1, known + 2} <= packets.keys(), "numbered at a, lost on the way to b"
-    cluster.cores["b"].membership.gather(Reason.TOKEN_LOST, cluster.now)
+    cluster.cores["b"].membership.gather(GatherReason.TOKEN_LOST, cluster.now)
     first, second = packets[known + 1].raw, packets[known + 2].raw
-    union = united(known + 1)
-    assert not behind.ending.take(second, union)
+    recovered_set = united(known + 1)
+    assert not behind.view_change.receive_repair(second, recovered_set)
     assert known + 2 not in behind.streams[0].packets
-    assert behind.ending.take(first, union)
-    assert not behind.ending.take(first, union), "it is here already"
+    assert behind.view_change.receive_repair(first, recovered_set)
+    assert not behind.view_change.receive_repair(first, recovered_set), "it is here already"
     assert behind.streams[0].held == known + 1
-    assert behind.ending.take(second, united(known + 2))
+    assert behind.view_change.receive_repair(second, united(known + 2))
     assert behind.streams[0].held == known + 2
 
 
@@ -136,8 +136,8 @@ def test_a_token_that_is_lost_for_good_ends_the_view() -> None:
     cluster.lost = lambda datagram: datagram[HEAD_BYTES] in ring_only
     cluster.run(1.0)
     reasons = cluster.cores["a"].membership.reasons + cluster.cores["b"].membership.reasons
-    assert reasons[Reason.TOKEN_LOST] >= 1
-    assert reasons[Reason.PATH_LOST] == 0
+    assert reasons[GatherReason.TOKEN_LOST] >= 1
+    assert reasons[GatherReason.PATH_LOST] == 0
     cluster.lost = lambda _: False
     cluster.run(2.0)
     assert cluster.members("a") == cluster.members("b") == "ab"
@@ -166,7 +166,7 @@ def test_what_comes_of_a_view_before_it_is_installed_is_kept_for_it() -> None:
     cluster = while_b_is_ahead()
     core = cluster.cores["a"]
     coming = core.membership.coming
-    assert core.state is State.RECOVERED
+    assert core.state is MembershipState.RECOVERED
     assert coming is not None
     assert cluster.members("b") == "ab"
     assert {peek_untrusted(packet)[1] for _, packet in core._early} == {coming.key}
@@ -185,10 +185,14 @@ def test_only_so_much_is_kept_and_only_of_the_coming_view() -> None:
     assert coming is not None
     core._early.clear()
     for _ in range(MAX_EARLY + 3):
-        core._take(daemon_number("b"), TokenRequest(ring=0, daemon=1, hop=0).encode(coming.key))
+        core._receive_packet(
+            daemon_number("b"), TokenRequest(ring=0, daemon=1, hop=0).encode(coming.key)
+        )
     assert len(core._early) == MAX_EARLY
     assert core.counters.foreign == 0
-    core._take(daemon_number("b"), TokenRequest(ring=0, daemon=1, hop=0).encode(bytes(16)))
+    core._receive_packet(
+        daemon_number("b"), TokenRequest(ring=0, daemon=1, hop=0).encode(bytes(16))
+    )
     assert core.counters.foreign == 1
-    core.membership.gather(Reason.PAUSED, cluster.now)
+    core.membership.gather(GatherReason.PAUSED, cluster.now)
     assert core._early == [], "that view may never come"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.engine.delivery import Delivery
-from groupcomm.engine.ending import Ending
-from groupcomm.membership.union import Union
+from groupcomm.engine.view_change import ViewChange
+from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import decode_data_untrusted
 from tests.groupcomm.membership import naive
@@ -40,22 +40,22 @@ class Leaver:
         self.regular: list[Id] | None = None
         self.told: list[Stamp | None] = []
         self.groups = self
-        self.ending = Ending(history.view, me, cast(Delivery, self))
+        self.view_change = ViewChange(history.view, me, cast(Delivery, self))
         self.before = list(self.daemon.given)
 
-    def count(self, ring: int, value: int, upto: int) -> None:
+    def receive_horizon(self, ring: int, value: int, upto: int) -> None:
         self.daemon.count(ring, value, upto)
 
-    def release(self, bundle: Bundle) -> None:
+    def deliver_bundle(self, bundle: Bundle) -> None:
         assert bundle.given
         self.daemon.release(bundle)
 
-    def tell_positions(self, boundary: Stamp | None) -> list[Bundle]:
+    def send_regular_positions(self, boundary: Stamp | None) -> list[Bundle]:
         assert self.regular is None
         self.told.append(boundary)
         return []
 
-    def tell_transitional(self, bundles: list[Bundle]) -> None:
+    def send_transitional_positions(self, bundles: list[Bundle]) -> None:
         assert self.regular is not None
         assert bundles == []
 
@@ -67,14 +67,14 @@ class Leaver:
         assert self.regular is None
         self.regular = list(self.daemon.given)
 
-    def recover(self, union: Union, fellows: Iterable["Leaver"]) -> None:
+    def recover(self, recovered_set: RecoveredSet, fellows: Iterable["Leaver"]) -> None:
         """Get from its lowest holder what is missing here; nothing else comes."""
         for fellow in fellows:
-            for ring, number in union.duties(fellow.me):
+            for ring, number in recovered_set.duties(fellow.me):
                 packet = decode_data_untrusted(fellow.streams[ring].packets[number].raw)
                 if self.streams[ring].accept(packet):
                     self.order.classify(packet)
-        assert not any(self.ending.missing(union)), "duties cover all that is missing"
+        assert not any(self.view_change.missing(recovered_set)), "duties cover all that is missing"
 
 
 @attrs.frozen
@@ -83,25 +83,25 @@ class Attempt:
 
     history: History
     leavers: list[Leaver]
-    union: Union
+    recovered_set: RecoveredSet
     fellows: frozenset[int]
 
     @property
     def held(self) -> set[naive.Number]:
         """All packets of the union, also those forgotten."""
-        return {number for number in self.history.packets if self.union.holds(*number)}
+        return {number for number in self.history.packets if self.recovered_set.holds(*number)}
 
     @property
     def expected(self) -> set[Id]:
         """What the model delivers."""
-        fellows = self.fellows | self.union.fellows
+        fellows = self.fellows | self.recovered_set.obligation
         return naive.walk(self.history.known, self.held, fellows)
 
     def finish(self) -> None:
         """All are bound, and walk."""
         for leaver in self.leavers:
-            assert leaver.ending.prepare(self.union, self.fellows)
-            assert leaver.ending.finish(leaver.turn)
+            assert leaver.view_change.prepare(self.recovered_set, self.fellows)
+            assert leaver.view_change.finish(leaver.turn)
 
 
 def attempt(history: History, members: Collection[int], bound: Collection[int]) -> Attempt:
@@ -112,13 +112,13 @@ def attempt(history: History, members: Collection[int], bound: Collection[int]) 
 
 def again(history: History, leavers: list[Leaver], bound: Collection[int]) -> Attempt:
     """The same for some who may have tried before."""
-    union = Union({leaver.me: leaver.ending.past for leaver in leavers})
+    recovered_set = RecoveredSet({leaver.me: leaver.view_change.past for leaver in leavers})
     fellows = frozenset(leaver.me for leaver in leavers)
     for leaver in leavers:
-        leaver.recover(union, leavers)
+        leaver.recover(recovered_set, leavers)
         if leaver.me in bound:
-            leaver.ending.bind(union, fellows)
-    return Attempt(history, leavers, union, fellows)
+            leaver.view_change.take_obligation(recovered_set, fellows)
+    return Attempt(history, leavers, recovered_set, fellows)
 
 
 def some(history: History) -> list[int]:
@@ -151,10 +151,10 @@ def test_all_who_come_along_deliver_what_the_model_does_and_each_bundle_once(see
 def test_the_boundary_is_found_from_the_union_alone_and_is_the_same_for_all(seed: int) -> None:
     history = lived(seed)
     members = some(history)
-    pasts = [Leaver(history, me).ending.past for me in members]
+    pasts = [Leaver(history, me).view_change.past for me in members]
     ended = attempt(history, members, members)
     horizons, frontiers = [], []
-    for ring, prefix in enumerate(ended.union.prefix):
+    for ring, prefix in enumerate(ended.recovered_set.prefix):
         values = [history.view.clock]
         for past in pasts:
             values += [value for upto, value in past.holdings[ring].notices if upto <= prefix]
@@ -218,10 +218,10 @@ def test_what_the_order_would_deliver_of_the_union_is_never_dropped(seed: int) -
     fresh = Daemon(history.view)
     for number in sorted(ended.held, key=lambda _: history.random.random()):
         fresh.take(history.packets[number])
-    for ring, notices in enumerate(ended.union.notices):
+    for ring, notices in enumerate(ended.recovered_set.notices):
         for upto, value in notices:
             fresh.count(ring, value, upto)
-        fresh.order.frontiers.raise_to(ring, ended.union.frontiers[ring])
+        fresh.order.frontiers.raise_to(ring, ended.recovered_set.frontiers[ring])
     fresh.order.drain()
     assert expected.issuperset(fresh.given)
 
@@ -236,18 +236,18 @@ def test_obligations_are_kept_after_a_failed_attempt(seed: int) -> None:
     first = some(history)
     failed = attempt(history, first, first)
     gone, bound = failed.leavers[0], failed.leavers[1:]
-    assert gone.ending.prepare(failed.union, failed.fellows)
-    assert gone.ending.finish(gone.turn)
+    assert gone.view_change.prepare(failed.recovered_set, failed.fellows)
+    assert gone.view_change.finish(gone.turn)
     if not bound:
         return
     before = {leaver.me: leaver for leaver in failed.leavers}
     others = [Leaver(history, me) for me in some(history) if me not in before]
     later = again(history, sorted([*bound, *others], key=lambda leaver: leaver.me), ())
     for leaver in bound:
-        assert leaver.ending.past.fellows == tuple(first)
+        assert leaver.view_change.past.obligation == tuple(first)
     for leaver in later.leavers:
-        leaver.ending.bind(later.union, later.fellows)
-        assert set(leaver.ending.past.fellows) == set(first) | later.fellows
+        leaver.view_change.take_obligation(later.recovered_set, later.fellows)
+        assert set(leaver.view_change.past.obligation) == set(first) | later.fellows
     expected = later.expected
     later.finish()
     for leaver in later.leavers:

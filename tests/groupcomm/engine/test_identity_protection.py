@@ -10,7 +10,7 @@ import pytest
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig, Rekeying
 from groupcomm.config.view import SAFE_PACKET_BYTES, Incarnation, Start, View
-from groupcomm.engine.identity_gate import MAX_FORGED, IdentityGate
+from groupcomm.engine.identity_gate import MAX_FORGED, IdentityProtection
 from groupcomm.errors import BadDatagram, ConfigError
 from groupcomm.security.identity import DaemonCredentials, Roll, identity_fingerprint, public_of
 from groupcomm.security.keys import KeyRing
@@ -18,7 +18,7 @@ from groupcomm.security.layout import Channel
 from groupcomm.security.secret_sealing import DATAGRAM_BYTES, fill, unfill
 from groupcomm.wire.hello import Hello
 from groupcomm.wire.packet import PacketKind
-from tests.groupcomm.engine.test_gate import refused, said
+from tests.groupcomm.engine.test_protection import refused, said
 
 QUICK: Final = Rekeying(epoch_s=60.0, lifetime_s=1.0)
 CONFIG: Final = CoreConfig(sites=(("a", "b", "c"),), suite=2, rekeying=QUICK)
@@ -36,17 +36,19 @@ ROLL: Final = Roll({name: public_of(private(name)) for name in "abc"})
 
 def gate(
     name: str, start: int = 1, *, signed_by: str = "", roll: Roll | None = None
-) -> IdentityGate:
+) -> IdentityProtection:
     """Of a daemon; or of somebody who pretends to be it, with another's private key."""
     incarnation = Incarnation(start, 1000 * start + ord(name))
     signer = signed_by or name
     own = Roll({**ROLL.daemons, name: public_of(private(signer))}) if signed_by else roll or ROLL
     entropy = random.Random(f"{name}{start}{signed_by}").randbytes
     credentials = DaemonCredentials(private(signer), own, entropy)
-    return IdentityGate(CONFIG, Start(name=name, incarnation=incarnation), KEYS, 0.0, credentials)
+    return IdentityProtection(
+        CONFIG, Start(name=name, incarnation=incarnation), KEYS, 0.0, credentials
+    )
 
 
-def talk(gates: dict[str, IdentityGate]) -> int:
+def talk(gates: dict[str, IdentityProtection]) -> int:
     """Hellos go to and fro until nothing is said any more; how many were."""
     count = 0
     while hellos := [(g, hello) for g in gates.values() for hello in said(g)]:
@@ -58,7 +60,7 @@ def talk(gates: dict[str, IdentityGate]) -> int:
     return count
 
 
-def met(*names: str) -> dict[str, IdentityGate]:
+def met(*names: str) -> dict[str, IdentityProtection]:
     gates = {name: gate(name) for name in names}
     for sender in gates.values():
         datagram = sender.seal(None, CONTROL)
@@ -70,21 +72,21 @@ def met(*names: str) -> dict[str, IdentityGate]:
     return gates
 
 
-def view_of(gates: dict[str, IdentityGate], number: int = 1) -> View:
+def view_of(gates: dict[str, IdentityProtection], number: int = 1) -> View:
     ids = [Start(name=n, incarnation=g._own).daemon for n, g in sorted(gates.items())]
     rings = (tuple(range(len(ids))),)
     return View(id=ViewId(number, ids[0].name, 1), daemons=tuple(ids), rings=rings)
 
 
-def begin(gates: dict[str, IdentityGate], number: int = 1) -> None:
+def begin(gates: dict[str, IdentityProtection], number: int = 1) -> None:
     view = view_of(gates, number)
     for each in gates.values():
         each.begin_view(view)
-        each.begin(each.now)
+        each.begin_step(each.now)
     talk(gates)
 
 
-def hears(receiver: IdentityGate, sender: IdentityGate) -> bool:
+def hears(receiver: IdentityProtection, sender: IdentityProtection) -> bool:
     """Whether it opens what the other seals, on every channel that carries anything."""
     for packet in (CONTROL, DATA, bytes((PacketKind.LINK,)) + bytes(80)):
         try:
@@ -160,7 +162,7 @@ def test_who_forges_many_signatures_is_not_looked_at_for_long() -> None:
     a_number = next(n for n, name in a._names.items() if name == "a")
     reasons = []
     for _ in range(2 * MAX_FORGED):
-        thief._say((a_number, a._own), thief._told(Hello(start=a._own, asks=1)), 1)
+        thief._send_hello((a_number, a._own), thief._with_counters(Hello(start=a._own, asks=1)), 1)
         (_, forged) = said(thief)[0]
         with pytest.raises(BadDatagram) as caught:
             a.open_untrusted(forged)
@@ -192,7 +194,7 @@ def test_old_secrets_are_erased_once_nothing_can_be_under_way() -> None:
     begin(gates, 2)
     assert hears(gates["b"], gates["a"])
     for second in range(1, 6):
-        gates["b"].begin(float(second))
+        gates["b"].begin_step(float(second))
     assert [refused(gates["b"], each) for each in late] == ["epoch", "epoch"]
     start = next(iter(gates["b"]._exchange._peers))
     assert list(gates["b"]._exchange._peers[start].secrets) == [3]
@@ -203,7 +205,7 @@ def test_an_epoch_ends_by_time_with_new_secrets() -> None:
     begin(gates)
     before = gates["a"]._exchange.secret
     for each in gates.values():
-        each.begin(QUICK.epoch_s + 1)
+        each.begin_step(QUICK.epoch_s + 1)
     talk(gates)
     assert gates["a"]._exchange.secret != before
     assert hears(gates["b"], gates["a"])
@@ -216,7 +218,7 @@ def test_who_is_evicted_is_a_stranger_at_once() -> None:
     gone = ROLL.without([identity_fingerprint(ROLL.daemons["c"])])
     for name in "ab":
         gates[name].use_roll(gone)
-        gates[name].begin(gates[name].now)
+        gates[name].begin_step(gates[name].now)
     talk({name: gates[name] for name in "ab"})
     assert hears(gates["a"], gates["b"])
     for name in "ab":
@@ -243,7 +245,9 @@ def test_a_new_identity_under_the_old_name_is_let_in() -> None:
 
 def test_credentials_that_do_not_fit_are_refused() -> None:
     def start(credentials: DaemonCredentials, config: CoreConfig = CONFIG) -> None:
-        IdentityGate(config, Start(name="a", incarnation=Incarnation(1, 1)), KEYS, 0.0, credentials)
+        IdentityProtection(
+            config, Start(name="a", incarnation=Incarnation(1, 1)), KEYS, 0.0, credentials
+        )
 
     good = DaemonCredentials(private("a"), ROLL, bytes)
     for wrong, text in (

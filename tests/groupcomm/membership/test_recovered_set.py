@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.membership.union import Union
+from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.stream.ranges import ranges_of
 from groupcomm.wire.membership import Holding, Past
 
@@ -41,8 +41,8 @@ def past(
     )
 
 
-def unite(held: Held) -> Union:
-    return Union({daemon: past(rows) for daemon, rows in held.items()})
+def unite(held: Held) -> RecoveredSet:
+    return RecoveredSet({daemon: past(rows) for daemon, rows in held.items()})
 
 
 def rings_of(held: Held) -> range:
@@ -56,32 +56,34 @@ def has(rows: list[tuple[int, set[int]]], ring: int, number: int) -> bool:
 
 @given(holdings())
 def test_the_union_holds_what_one_of_them_holds_and_nothing_else(held: Held) -> None:
-    union = unite(held)
+    recovered_set = unite(held)
     for ring in rings_of(held):
-        spans = {n for first, last in union.spans[ring] for n in range(first, last + 1)}
-        assert min(spans, default=LAST) > union.forgotten[ring] or not spans
+        spans = {n for first, last in recovered_set.spans[ring] for n in range(first, last + 1)}
+        assert min(spans, default=LAST) > recovered_set.forgotten[ring] or not spans
         for number in range(1, LAST + 3):
             expected = any(has(rows, ring, number) for rows in held.values())
-            assert union.holds(ring, number) == expected
-            assert expected == (number <= union.forgotten[ring] or number in spans)
-        prefix = union.prefix[ring]
-        assert all(union.holds(ring, number) for number in range(1, prefix + 1))
-        assert not union.holds(ring, prefix + 1)
+            assert recovered_set.holds(ring, number) == expected
+            assert expected == (number <= recovered_set.forgotten[ring] or number in spans)
+        prefix = recovered_set.prefix[ring]
+        assert all(recovered_set.holds(ring, number) for number in range(1, prefix + 1))
+        assert not recovered_set.holds(ring, prefix + 1)
 
 
 @given(holdings())
 def test_what_some_lack_is_sent_once_by_its_lowest_holder_and_then_nobody_lacks_any(
     held: Held,
 ) -> None:
-    union = unite(held)
-    duties = {daemon: union.duties(daemon) for daemon in held}
+    recovered_set = unite(held)
+    duties = {daemon: recovered_set.duties(daemon) for daemon in held}
     for ring in rings_of(held):
         for number in range(1, LAST + 3):
             senders = [daemon for daemon in held if (ring, number) in duties[daemon]]
             holders = [daemon for daemon in held if number in held[daemon][ring][1]]
             lack = [daemon for daemon in held if not has(held[daemon], ring, number)]
             assert senders == ([min(holders)] if holders and lack else [])
-            assert holders or not union.holds(ring, number) or not lack, "all lack what they forgot"
+            assert holders or not recovered_set.holds(ring, number) or not lack, (
+                "all lack what they forgot"
+            )
     assert all(len(set(rows)) == len(rows) for rows in duties.values())
 
 
@@ -103,10 +105,14 @@ def test_notices_frontiers_and_obligations_are_united(
     said: Mapping[int, tuple[tuple[tuple[int, int], ...], int, frozenset[int]]],
 ) -> None:
     rows = [(0, {1})]
-    union = Union({d: past(rows, *one[:2], tuple(sorted(one[2]))) for d, one in said.items()})
-    assert union.notices == [sorted({n for notices, _, _ in said.values() for n in notices})]
-    assert union.frontiers == [max(frontier for _, frontier, _ in said.values())]
-    assert union.fellows == {f for _, _, fellows in said.values() for f in fellows}
+    recovered_set = RecoveredSet(
+        {d: past(rows, *one[:2], tuple(sorted(one[2]))) for d, one in said.items()}
+    )
+    assert recovered_set.notices == [
+        sorted({n for notices, _, _ in said.values() for n in notices})
+    ]
+    assert recovered_set.frontiers == [max(frontier for _, frontier, _ in said.values())]
+    assert recovered_set.obligation == {f for _, _, fellows in said.values() for f in fellows}
 
 
 @given(holdings())

@@ -10,7 +10,7 @@ from groupcomm.stream.ranges import Range, holds, merge_ranges
 from groupcomm.wire.membership import Holding, Past
 
 
-class Union:
+class RecoveredSet:
     """What several daemons hold of one view, by ring.
 
     Attributes:
@@ -19,10 +19,10 @@ class Union:
         prefix: per ring, up to here no number is missing.
         notices: per ring (upto, value) of all known horizons.
         frontiers: per ring the highest known one.
-        fellows: indices of those with whom one of them is bound, by earlier attempts.
+        obligation: indices of those with whom one of them is bound, by earlier attempts.
     """
 
-    __slots__ = ("_holders", "fellows", "forgotten", "frontiers", "notices", "prefix", "spans")
+    __slots__ = ("_holders", "forgotten", "frontiers", "notices", "obligation", "prefix", "spans")
 
     def __init__(self, pasts: Mapping[int, Past]) -> None:
         """Unite; `pasts` by the daemon's index in the view that ends, one at least."""
@@ -32,7 +32,7 @@ class Union:
         self.prefix: list[int] = []
         self.notices: list[list[Range]] = []
         self.frontiers: list[int] = []
-        self.fellows = frozenset(f for past in pasts.values() for f in past.fellows)
+        self.obligation = frozenset(f for past in pasts.values() for f in past.obligation)
         for rows in zip(*(past.holdings for past in pasts.values()), strict=True):
             self._unite(rows)
 

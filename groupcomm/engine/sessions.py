@@ -46,7 +46,7 @@ RECORD_HEAD_BYTES = 14
 """Of a bundle's record, besides its body, its user's name and its targets."""
 
 
-class Desk(Teller):
+class LocalSessions(Teller):
     """All local sessions.
 
     Attributes:
@@ -80,7 +80,7 @@ class Desk(Teller):
         self._closing = ""  # why nobody is admitted any more
         self._room = room
         self._probe = probe
-        self._last = first_connection
+        self._last_connection = first_connection
         self.names = UserNames()
         self.unreliable: list[Bundle] = []
         self._table: GroupTable | None = None
@@ -93,8 +93,8 @@ class Desk(Teller):
         self._greeted: list[int] = []
         self._questions: list[tuple[int, str]] = []
         self._closed: list[int] = []  # connections to be closed once their output is taken
-        self.guard.govern(settings.access, settings.quotas.groups)
-        self.intake.limit(settings.quotas)
+        self.access_control.set_rules(settings.access, settings.quotas.groups)
+        self.intake.set_quotas(settings.quotas)
 
     # ---- views ----
 
@@ -105,7 +105,7 @@ class Desk(Teller):
         self._view = view
         self._table = table
         self.subscriptions.begin(groups, several=several)
-        for session in self.sessions.values():
+        for session in self.by_connection.values():
             if session.is_notified:
                 before = session.state
                 self.ready[session.connection] = None
@@ -114,7 +114,7 @@ class Desk(Teller):
 
     def end_regular(self) -> None:
         """The regular part of the view is over."""
-        for session in self.sessions.values():
+        for session in self.by_connection.values():
             if session.is_notified:
                 before = session.state
                 self.ready[session.connection] = None
@@ -123,22 +123,22 @@ class Desk(Teller):
 
     def end(self) -> None:
         """The view is over: what has a number only in part is to be numbered again as a whole."""
-        for session in self.sessions.values():
+        for session in self.by_connection.values():
             self.backlog.put_back(session.reclaim())
 
     def close_all(self, reason: str) -> None:
         """End all sessions, and admit no more: this daemon leaves."""
         self._closing = reason
-        for session in list(self.sessions.values()):
+        for session in list(self.by_connection.values()):
             self._end(session, Code.CONNECTION_CLOSED, reason)
 
     @property
     def unfinished(self) -> int:
         """How many sessions there are for other daemons; one without a user is none yet."""
-        return sum(session.is_known for session in self.sessions.values())
+        return sum(session.is_known for session in self.by_connection.values())
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether no session waits for anything any more."""
         return not self.unfinished
 
@@ -147,48 +147,48 @@ class Desk(Teller):
         return "" if known is None else known.principal
 
     @property
-    def last(self) -> int:
+    def last_connection(self) -> int:
         """The highest number that any client was given."""
-        return self._last
+        return self._last_connection
 
-    def open(self) -> int:
+    def next_connection(self) -> int:
         """The number for a client that connects now; never given twice."""
-        self._last += 1
-        return self._last
+        self._last_connection += 1
+        return self._last_connection
 
     # ---- what clients do ----
 
-    def feed(self, event: ClientInput) -> None:
+    def accept(self, event: ClientInput) -> None:
         """Take one thing that a client did, or what changes for all; bytes wait for their turn."""
         match event:
             case ClientBytes(connection, data):
                 self._fed.append(connection)
-                self._hear(connection, data)
+                self._receive_bytes(connection, data)
             case ClientOpened(connection, principal):
                 session = DaemonSession(connection, limits=self.limits, principal=principal)
-                self.sessions[connection] = session
+                self.by_connection[connection] = session
             case ClientGone(connection):
                 self._lose_client(connection)
             case QuestionAnswered(connection, answer):
-                self.answer(connection, answer)
+                self.send_answer(connection, answer)
             case ClientDismissed(connection, code, reason):
                 self._dismiss(connection, code, reason)
             case ProgramSettings():
                 self.limits = event.limits
-                self.intake.limit(event.quotas)
-                self.govern(event.access, event.quotas.groups)
+                self.intake.set_quotas(event.quotas)
+                self.set_rules(event.access, event.quotas.groups)
 
     def serve(self, now: float) -> bool:
         """Do what clients have asked for, in turn (see Intake.serve); whether there was any."""
         self._now = now
-        if now >= self.blocking.due:
+        if now >= self.slow_receivers.due:
             self._cut_off_blocking(now)
         if now >= self.names.due:
-            self._refuse_tired(now)
+            self._refuse_overdue(now)
         return self.intake.serve(now)
 
-    def _hear(self, connection: int, data: bytes) -> None:
-        session = self.sessions.get(connection)
+    def _receive_bytes(self, connection: int, data: bytes) -> None:
+        session = self.by_connection.get(connection)
         if session is not None and session.state <= _OPEN:
             session.buffer(data)
             self.intake.add(session)
@@ -213,7 +213,7 @@ class Desk(Teller):
         found = []
         looked_at = self._held_back.intersection(self.intake.done)
         for number in sorted(looked_at.union(fed, self._backlogged)):
-            session = self.sessions.get(number)
+            session = self.by_connection.get(number)
             if session is None or session.reading:
                 self._held_back.discard(number)
                 self._backlogged.discard(number)
@@ -230,7 +230,7 @@ class Desk(Teller):
                 self._questions.append((session.connection, request.text))
         elif isinstance(request, Hello):
             if request.causes:
-                self._causes.wanted.add(session.connection)
+                self._causes_frames.wanted.add(session.connection)
             if request.principals:
                 self._principals.add(session.connection)
             if request.origins:
@@ -248,21 +248,21 @@ class Desk(Teller):
             raise SessionError(Code.REJECT_NAME, str(error)) from None
         if self._closing:
             raise SessionError(Code.CONNECTION_CLOSED, self._closing)
-        if why_not := self.guard.why_not_called(session.principal, user):
+        if why_not := self.access_control.why_name_refused(session.principal, user):
             raise SessionError(Code.REJECT_NAME, why_not)
         holder = self.names.holder(user)
         if holder is None:
             self._connect(session)
             return
-        if self._stays(holder):
-            if self.sessions[holder].reading:
+        if self._is_kept(holder):
+            if self.by_connection[holder].reading:
                 raise SessionError(Code.REJECT_NOT_UNIQUE, self._name_in_use(user))
-            self.names.doubt(session.connection, self._now)
+            self.names.queue_in_doubt(session.connection, self._now)
         self.names.queue(user, session.connection)
 
-    def _stays(self, holder: int) -> bool:
+    def _is_kept(self, holder: int) -> bool:
         """Whether the holder of a name is not about to give it up, for all that is known."""
-        return self.sessions[holder].state <= _OPEN
+        return self.by_connection[holder].state <= _OPEN
 
     def _name_in_use(self, user: str) -> str:
         return (
@@ -270,18 +270,18 @@ class Desk(Teller):
             " choose another name, or end that session first"
         )
 
-    def _refuse_tired(self, now: float) -> None:
+    def _refuse_overdue(self, now: float) -> None:
         """Refuse who has waited for names whose holders have turned out to be there."""
-        for connection in self.names.tired(now):
-            session = self.sessions.get(connection)
+        for connection in self.names.pop_overdue(now):
+            session = self.by_connection.get(connection)
             if session is None or session.state is not DaemonSessionState.GREETED:
                 continue
             holder = self.names.holder(session.user)
-            if holder is not None and self._stays(holder):
+            if holder is not None and self._is_kept(holder):
                 self._end(session, Code.REJECT_NOT_UNIQUE, self._name_in_use(session.user))
 
     def _connect(self, session: DaemonSession) -> None:
-        self.names.take(session.user, session.connection)
+        self.names.assign(session.user, session.connection)
         session.connect(private_name(session.user, self._daemon))
         self._order_control(session, BundleKind.CONNECT)
 
@@ -292,7 +292,7 @@ class Desk(Teller):
 
     def _submit(self, session: DaemonSession, request: Submit) -> None:
         bundle = request.bundle
-        asks = self.guard.access.restricts or bundle.kind > _FRAGMENT
+        asks = self.access_control.rules.restricts or bundle.kind > _FRAGMENT
         if (asks or session.refused == bundle.message) and not self._admits(session, bundle):
             return
         if bundle.privates:
@@ -304,7 +304,7 @@ class Desk(Teller):
         whole = 1 if bundle.kind == _FRAGMENT else bundle.count
         last = bundle.message + whole - 1
         self._probe.accepted(session.member.name, session.member.connection, bundle.message, last)
-        self.traffic.take(bundle)
+        self.traffic.count_sent(bundle)
         if request.ordered:
             session.awaited.add(bundle.message)
         if bundle.level == _UNRELIABLE:
@@ -314,44 +314,44 @@ class Desk(Teller):
 
     def _admits(self, session: DaemonSession, bundle: Bundle) -> bool:
         """Whether a bundle is allowed; if not it is dropped, and its session told once."""
-        refused = self.guard.judge(session, bundle)
+        refused = self.access_control.find_refusal(session, bundle)
         if refused is None:
             return True
         session.price = price_of_refusal(bundle, session.price)
         session.backlog_bytes -= bundle.size
         if refused.verb:
-            self.refuse(session, refused)
+            self.send_refusal(session, refused)
         return False
 
     # ---- rules ----
 
-    def govern(self, access: Access, most_groups: int | None) -> None:
+    def set_rules(self, access: Access, most_groups: int | None) -> None:
         """These rules hold from now on: who may not be in a group any more has to leave it."""
-        self.guard.govern(access, most_groups)
-        for session in list(self.sessions.values()):
+        self.access_control.set_rules(access, most_groups)
+        for session in list(self.by_connection.values()):
             session.allowed.clear()
             if DaemonSessionState.NEW < session.state <= DaemonSessionState.DRAINING:
-                why_not = self.guard.why_not_called(session.principal, session.user)
+                why_not = self.access_control.why_name_refused(session.principal, session.user)
                 if why_not:
                     self._end(session, Code.REJECT_NAME, why_not)
-        self.review()
+        self.review_members()
 
-    def review(self) -> None:
+    def review_members(self) -> None:
         """Look at all members of all groups by the rules."""
-        if self._table is not None and self.guard.access.restricts:
+        if self._table is not None and self.access_control.rules.restricts:
             for member in list(self._table.sessions.values()):
                 for group in list(member.groups):
                     self.entered(member, group)
 
     def entered(self, member: Member, group: str) -> None:
         """A session of any daemon is a member; an own one that may not be has to leave."""
-        if self.guard.may_be_in(member.principal, group):
+        if self.access_control.may_be_in(member.principal, group):
             return
-        session = self.sessions.get(member.id.connection)
+        session = self.by_connection.get(member.id.connection)
         if session is None or session.member != member.id:
-            self.guard.note_foreign(member, group)
+            self.access_control.note_foreign_member(member, group)
         elif session.state <= DaemonSessionState.DRAINING and group not in session.expelled:
-            self.refuse(session, self.guard.expel(session, group))
+            self.send_refusal(session, self.access_control.expel(session, group))
             bundle = leave_bundle(group)
             bundle.address(member.id.connection, session.user, ())
             self.subscriptions.admit(bundle)
@@ -391,10 +391,10 @@ class Desk(Teller):
         self.ready.pop(connection, None)
         self._held_back.discard(connection)
         self._backlogged.discard(connection)
-        self._causes.wanted.discard(connection)
+        self._causes_frames.wanted.discard(connection)
         self._principals.discard(connection)
         self._origins.discard(connection)
-        session = self.sessions.get(connection)
+        session = self.by_connection.get(connection)
         if session is None:
             return
         before = session.state
@@ -403,7 +403,7 @@ class Desk(Teller):
             self.intake.add(session)
         elif session.state is DaemonSessionState.CLOSED:
             self.names.unqueue(session.user, connection)
-            del self.sessions[connection]
+            del self.by_connection[connection]
         elif before <= _OPEN:
             self._begin_end(session)
 
@@ -415,8 +415,8 @@ class Desk(Teller):
     def _cut_off_blocking(self, now: float) -> None:
         """End the sessions of clients for which all senders have waited for too long."""
         limit_s = self.limits.block_s
-        for connection in self.blocking.late(now, limit_s):
-            session = self.sessions.get(connection)
+        for connection in self.slow_receivers.pop_overdue(now, limit_s):
+            session = self.by_connection.get(connection)
             if session is not None and session.is_notified:
                 before = session.state
                 session.close_slow(f"all senders waited for it for {limit_s:g} s")
@@ -424,31 +424,31 @@ class Desk(Teller):
 
     def _dismiss(self, connection: int, code: int, reason: str) -> None:
         """End the session of a client that may not stay."""
-        session = self.sessions.get(connection)
+        session = self.by_connection.get(connection)
         if session is not None:
             self._end(session, code, reason)
 
     # ---- towards the ring ----
 
-    def take_unreliable(self) -> list[Bundle]:
+    def pop_unreliable(self) -> list[Bundle]:
         """Bundles that need no number, in the order of their submission."""
         taken, self.unreliable = self.unreliable, []
         for bundle in taken:
-            session = self.sessions.get(bundle.session)
+            session = self.by_connection.get(bundle.session)
             if session is not None:
                 session.backlog_bytes -= bundle.size
         return taken
 
-    def numbered(self, bundle: Bundle) -> bool:
+    def on_numbered(self, bundle: Bundle) -> bool:
         """A bundle has its number; True if its session waits for the position."""
-        session = self.sessions.get(bundle.session)
+        session = self.by_connection.get(bundle.session)
         if session is None or not bundle.message:  # only what a client submits has a number
             return False
         return session.note_numbered(bundle)
 
-    def tell_position(self, bundle: Bundle, *, transitional: bool = False) -> None:
+    def send_position(self, bundle: Bundle, *, transitional: bool = False) -> None:
         """Nothing lower than this bundle can come: tell its session where it stands."""
-        session = self.sessions.get(bundle.session)
+        session = self.by_connection.get(bundle.session)
         if session is not None and bundle.message in session.awaited:
             session.awaited.remove(bundle.message)
             packet = bundle.packet
@@ -460,7 +460,7 @@ class Desk(Teller):
 
     def connected(self, connection: int, member: MemberId) -> None:
         """A local session is known everywhere from here on."""
-        session = self.sessions[connection]
+        session = self.by_connection[connection]
         if session.closed:
             return
         limit = self._room - RECORD_HEAD_BYTES - len(session.user.encode())
@@ -475,26 +475,26 @@ class Desk(Teller):
 
     def disconnected(self, connection: int, member: MemberId) -> None:
         """A local session has ended for everybody; its name may be used again."""
-        session = self.sessions[connection]
+        session = self.by_connection[connection]
         before = session.state
         session.disconnect()
-        self.guard.forget(session)
+        self.access_control.forget(session)
         if before is DaemonSessionState.GONE:
-            del self.sessions[connection]
+            del self.by_connection[connection]
         elif before is not DaemonSessionState.CLOSING:
             self._shut(session)
         follower = self.names.free(session.user)
         if follower is not None:
-            self._connect(self.sessions[follower])
+            self._connect(self.by_connection[follower])
 
     def joined(self, group: str) -> None:
         """A local session's join is ordered."""
-        self.subscriptions.joined(group)
+        self.subscriptions.on_joined(group)
 
     def left(self, group: str) -> None:
         """A local session has left a group."""
         if self._table is not None and group not in self._table.local:
-            self.subscriptions.unwanted(group)
+            self.subscriptions.on_unwanted(group)
 
     def table_changed(self, position: Position, digest: int) -> None:
         """The group table is at a new state."""

@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Start
 from groupcomm.engine.counters import Counters
-from groupcomm.engine.desk import Desk
-from groupcomm.engine.gate import Gate
+from groupcomm.engine.protection import DatagramProtection
+from groupcomm.engine.sessions import LocalSessions
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.security.identity import Roll, identity_fingerprint
 from groupcomm.security.keys import KeyRing, Rotation
@@ -30,13 +30,13 @@ class Core(Protocol):
     config: CoreConfig
     start: Start
     counters: Counters
-    desk: Desk
+    sessions: LocalSessions
 
     def wake(self) -> None:
         """Have the next step look at the backlog, and soon."""
 
 
-class Keeper:
+class KeyManager:
     """Of one start of one daemon.
 
     Args:
@@ -48,10 +48,10 @@ class Keeper:
         unstored: a file does not hold what was agreed: see `to_store`.
     """
 
-    def __init__(self, core: Core, gate: Gate, keys: KeyRing | None) -> None:
+    def __init__(self, core: Core, gate: DatagramProtection, keys: KeyRing | None) -> None:
         self._core = core
         self._rotation = Rotation(keys, core.start.name) if keys is not None else None
-        self._gate = gate
+        self._protection = gate
         self._members: Sequence[str] = ()
         self._sealed_since = 0.0  # with the present key
         self._roll_stored = True
@@ -60,13 +60,13 @@ class Keeper:
 
     # ---- what the order tells ----
 
-    def begin(self, members: Sequence[str]) -> None:
+    def begin_view(self, members: Sequence[str]) -> None:
         """A view begins, and its groups are known; `members` are its daemons, by index."""
         self._members = members
         if self._rotation is not None:
-            self._say(self._rotation.begin(members))
+            self._submit(self._rotation.begin(members))
 
-    def hear(self, daemon: int, bundle: Bundle) -> None:
+    def on_report(self, daemon: int, bundle: Bundle) -> None:
         """A report has its turn in the agreed order."""
         rotation = self._rotation
         if rotation is None or daemon >= len(self._members):
@@ -77,33 +77,33 @@ class Keeper:
             self._core.counters.violations["keys"] += 1
             return
         before = rotation.keys
-        self._say(rotation.on_report(self._members[daemon], report))
+        self._submit(rotation.on_report(self._members[daemon], report))
         if rotation.keys is not before:
-            self._take(before)
-        if report.evicted and self._gate.roll is not None:
-            self._use(self._gate.roll.without(report.evicted))
+            self._use_keys(before)
+        if report.evicted and self._protection.roll is not None:
+            self._use_roll(self._protection.roll.without(report.evicted))
 
-    def _use(self, roll: Roll) -> None:
-        if roll is not self._gate.roll:
-            self._gate.use_roll(roll)
+    def _use_roll(self, roll: Roll) -> None:
+        if roll is not self._protection.roll:
+            self._protection.use_roll(roll)
             self._roll_stored, self.unstored = False, True
             self._note_evicted()
 
     def _note_evicted(self) -> None:
-        if self._rotation is not None and self._gate.roll is not None:
-            self._rotation.evicted = tuple(map(identity_fingerprint, self._gate.roll.evicted))
+        if self._rotation is not None and self._protection.roll is not None:
+            self._rotation.evicted = tuple(map(identity_fingerprint, self._protection.roll.evicted))
 
-    def _take(self, before: KeyRing) -> None:
+    def _use_keys(self, before: KeyRing) -> None:
         assert self._rotation is not None
         keys = self._rotation.keys
-        self._gate.use(keys)
+        self._protection.use_keys(keys)
         self.unstored |= not self._rotation.stored
         if keys.active != before.active:
-            self._sealed_since = self._gate.now
+            self._sealed_since = self._protection.now
 
-    def _say(self, report: KeyReport | None) -> None:
+    def _submit(self, report: KeyReport | None) -> None:
         if report is not None:
-            self._core.desk.backlog.append(keys_bundle(report.encode()))
+            self._core.sessions.backlog.append(keys_bundle(report.encode()))
             self._core.wake()
 
     # ---- what the operator wishes ----
@@ -118,18 +118,18 @@ class Keeper:
         Raises:
             LocalProtocolError: one of them cannot be.
         """
-        rotation = self._present
+        rotation = self._active_rotation
         merged = None if roll is None else self._merged(roll)
         rotation.load(keys)  # the last thing that may fail
-        self._gate.use(rotation.keys)
+        self._protection.use_keys(rotation.keys)
         if merged is not None:
-            self._gate.use_roll(merged)
+            self._protection.use_roll(merged)
             self._note_evicted()
-        self._say(rotation.report())
+        self._submit(rotation.report())
 
     def promote(self, number: int) -> None:
         """All shall seal with a key. Raises LocalProtocolError if not all can."""
-        self._say(self._present.promote(number))
+        self._submit(self._active_rotation.promote(number))
 
     def retire(self, number: int, *, without_missing: bool) -> None:
         """All shall erase a key.
@@ -142,19 +142,21 @@ class Keeper:
         Raises:
             LocalProtocolError: it is in use, or was a moment ago, or a daemon is missing.
         """
-        rotation = self._present
+        rotation = self._active_rotation
         missing = sorted(set(self._core.config.daemons) - set(self._members))
         if missing and not without_missing:
             raise LocalProtocolError(
                 f"{', '.join(missing)} would be locked out if the newer key is not in the file"
                 " there: start them first, or add --without-missing"
             )
-        wait_s = self._sealed_since + 2 * self._core.config.rekeying.lifetime_s - self._gate.now
+        wait_s = (
+            self._sealed_since + 2 * self._core.config.rekeying.lifetime_s - self._protection.now
+        )
         if self._sealed_since and wait_s > 0:
             raise LocalProtocolError(
                 f"datagrams sealed with key {number} may still be on their way: wait {wait_s:.0f} s"
             )
-        self._say(rotation.retire(number))
+        self._submit(rotation.retire(number))
 
     def evict(self, name: str) -> None:
         """No daemon shall trust the identity of this one any more.
@@ -162,7 +164,7 @@ class Keeper:
         Raises:
             LocalProtocolError: there are no identities, or nobody has that one.
         """
-        rotation, roll = self._present, self._gate.roll
+        rotation, roll = self._active_rotation, self._protection.roll
         if roll is None:
             raise LocalProtocolError(_NO_IDENTITY)
         if name == self._core.start.name:
@@ -174,7 +176,7 @@ class Keeper:
                 else f"{name} has no identity; known are {', '.join(sorted(roll.daemons))}"
             )
         rotation.evicted += (identity_fingerprint(roll.daemons[name]),)
-        self._say(rotation.report())
+        self._submit(rotation.report())
 
     def _merged(self, roll: Roll) -> Roll:
         """What a file holds, and who was evicted meanwhile: that stays.
@@ -182,7 +184,7 @@ class Keeper:
         Raises:
             LocalProtocolError: there are no identities here, or it has another one for this daemon.
         """
-        old, me = self._gate.roll, self._core.start.name
+        old, me = self._protection.roll, self._core.start.name
         if old is None:
             raise LocalProtocolError(_NO_IDENTITY)
         if roll.daemons.get(me) != old.daemons[me]:
@@ -192,7 +194,7 @@ class Keeper:
         return Roll(roll.daemons, {**roll.evicted, **old.evicted})
 
     @property
-    def _present(self) -> Rotation:
+    def _active_rotation(self) -> Rotation:
         if self._rotation is None:
             raise LocalProtocolError(_NO_KEYS)
         return self._rotation
@@ -205,22 +207,22 @@ class Keeper:
         return None if self._rotation is None else self._rotation.keys
 
     @property
-    def lacks(self) -> tuple[str, int] | None:
+    def missing_key(self) -> tuple[str, int] | None:
         """The name of a daemon and the key that it seals with, as it has proved: it is not here."""
-        return self._gate.lacks
+        return self._protection.missing_key
 
     @property
-    def lacked(self) -> int | None:
+    def named_key(self) -> int | None:
         """A key that is not here, and that some datagram has named; anybody can name one."""
-        return self._gate.lacked
+        return self._protection.named_key
 
     def to_store(self) -> tuple[KeyRing | None, Roll | None]:
         """Return what the key file and the identities' file are to hold; None if they do."""
         rotation = self._rotation
         keys = None if rotation is None or rotation.stored else rotation.keys
-        return keys, None if self._roll_stored else self._gate.roll
+        return keys, None if self._roll_stored else self._protection.roll
 
-    def stored(self, keys: KeyRing) -> None:
+    def keys_stored(self, keys: KeyRing) -> None:
         """The key file holds these."""
         if self._rotation is not None and keys is self._rotation.keys:
             self._rotation.stored = True
@@ -231,25 +233,25 @@ class Keeper:
     @property
     def is_evicted(self) -> bool:
         """Return whether the others trust this daemon no more, and the file here says so."""
-        roll = self._gate.roll
+        roll = self._protection.roll
         return roll is not None and self._roll_stored and not roll.is_trusted(self._core.start.name)
 
     @property
     def roll(self) -> Roll | None:
         """Whose identities count; None where daemons have none."""
-        return self._gate.roll
+        return self._protection.roll
 
-    def stored_roll(self, roll: Roll) -> None:
+    def roll_stored(self, roll: Roll) -> None:
         """The identities' file tells of these."""
-        if roll is self._gate.roll:
+        if roll is self._protection.roll:
             self._roll_stored = True
         self.unstored = self.to_store() != (None, None)
 
     # ---- what is told ----
 
-    def told(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """The keys here and at all members, without secrets."""
-        rotation = self._present
+        rotation = self._active_rotation
         members = rotation.reports or dict.fromkeys(self._members)
         here = rotation.own_report()
         return {
@@ -257,11 +259,11 @@ class Keeper:
             "keys": {str(number): found.hex() for number, found in here.prints},
             "members": {name: _told(report) for name, report in members.items()},
             "missing": sorted(set(self._core.config.daemons) - set(self._members)),
-            "identities": self._told_identities(),
+            "identities": self._describe_identities(),
         }
 
-    def _told_identities(self) -> dict[str, Any] | None:
-        roll = self._gate.roll
+    def _describe_identities(self) -> dict[str, Any] | None:
+        roll = self._protection.roll
         if roll is None:
             return None
         evicted = {
@@ -271,7 +273,7 @@ class Keeper:
         return {
             "daemons": {name: found for name, found in known.items() if found not in evicted},
             "evicted": evicted,
-            "await": self._gate.awaited,
+            "await": self._protection.awaited,
         }
 
 

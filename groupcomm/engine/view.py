@@ -8,12 +8,12 @@ from groupcomm.clocks.latest import LatestTime
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.config.view import RING, View
 from groupcomm.engine.arrivals import Arrivals
-from groupcomm.engine.backlog import Backlog, stays_never
+from groupcomm.engine.backlog import Backlog, never_local_only
+from groupcomm.engine.deferred_headers import DeferredHeaders
 from groupcomm.engine.delivery import Delivery
-from groupcomm.engine.ending import Ending
 from groupcomm.engine.outside import Outside
-from groupcomm.engine.surroundings import Surroundings
-from groupcomm.engine.withheld import Withheld
+from groupcomm.engine.surroundings import ViewContext
+from groupcomm.engine.view_change import ViewChange
 from groupcomm.events import DaemonView
 from groupcomm.link.forwarding import Forwarding
 from groupcomm.link.routes import Routes
@@ -25,7 +25,7 @@ from groupcomm.wire.data import DataPacket
 from groupcomm.wire.horizon import HorizonNotice
 
 
-class Operation:
+class ViewState:
     """One daemon in one view.
 
     Args:
@@ -38,7 +38,7 @@ class Operation:
     Attributes:
         ring, delivery, streams, links: the parts.
         clock: of the ring.
-        ending: what is left to do with the view once it stands still.
+        view_change: what is left to do with the view once it stands still.
         receive: takes one packet of this view; see Arrivals.
         safe_waits: tells whether SAFE packets wait between two stamps; see Order.
         deadline: when `step` has something to do.
@@ -46,21 +46,21 @@ class Operation:
     """
 
     def __init__(
-        self, view: View, me: int, announcement: list[Bundle], around: Surroundings, now: float
+        self, view: View, me: int, announcement: list[Bundle], context: ViewContext, now: float
     ) -> None:
-        starts = around.config.starts
+        starts = context.config.starts
         self.view = view
         self.key = view.key
         self._me = me
-        self._around = around
+        self._context = context
         self._own_ring = view.ring_of[me]
         self._several = len(view.rings) > 1  # else nothing is ever passed on
-        self._probe = around.probe
-        self._desk = around.desk
-        self.counters = around.counters
+        self._probe = context.probe
+        self._sessions = context.sessions
+        self.counters = context.counters
         self._names: list[str | None] = [daemon.name for daemon in view.daemons]
-        latest = LatestTime(view.clock, around.physical.read(now), now)
-        self.clock = RingClock(around.physical, view.clock)
+        latest = LatestTime(view.clock, context.physical.read(now), now)
+        self.clock = RingClock(context.physical, view.clock)
         first = Backlog()
         first.extend(announcement)
         self._packer = Packer(
@@ -76,29 +76,29 @@ class Operation:
             me,
             starts,
             clock=self.clock,
-            desk=self._desk,
+            sessions=self._sessions,
             begun=self._on_complete,
-            keys=around.keeper.hear,
+            keys=context.key_manager.on_report,
             latest=latest,
             probe=self._probe,
         )
         self.streams = self.delivery.streams
         order = self.delivery.order
         self.safe_waits, self.blocks = order.safe_waits, order.blocks
-        self._outside = Outside(
+        self._unreliable = Outside(
             view,
             me,
             delivery=self.delivery,
             packer=self._packer,
-            desk=self._desk,
+            sessions=self._sessions,
             counters=self.counters,
             send=self.send,
             pass_on=self._pass_on,
         )
-        self._withheld = Withheld(self.key, self.streams[self._own_ring], view.packet_limit)
-        self.ending = Ending(view, me, self.delivery)
+        self._deferred = DeferredHeaders(self.key, self.streams[self._own_ring], view.packet_limit)
+        self.view_change = ViewChange(view, me, self.delivery)
         routes = Routes(view, me)
-        self._forwarding = Forwarding(view, me, routes, self.streams, around.config.timing)
+        self._forwarding = Forwarding(view, me, routes, self.streams, context.config.timing)
         self.links = self._forwarding.links
         self._gaps = self._foreign_gaps(routes.entered)
         self.ring = self._make_ring(routes.entered, now)
@@ -112,8 +112,8 @@ class Operation:
             self._me,
             ring=self.ring,
             delivery=self.delivery,
-            outside=self._outside,
-            withheld=self._withheld,
+            outside=self._unreliable,
+            withheld=self._deferred,
             forwarding=self._forwarding,
             counters=self.counters,
             latest=latest,
@@ -124,7 +124,7 @@ class Operation:
         return Ring(
             self.view,
             self._me,
-            self._around.config,
+            self._context.config,
             streams=self.streams,
             clock=self.clock,
             packer=self._packer,
@@ -136,7 +136,7 @@ class Operation:
 
     def _foreign_gaps(self, entered: frozenset[int]) -> list[Gaps]:
         """In the ring one asks soon, and rarely again: it may have to be fetched over a link."""
-        timing = self._around.config.timing
+        timing = self._context.config.timing
         retry_s = timing.token_retransmit_s + 2.5 * self.view.longest_delay_s
         return [
             Gaps(stream, delay_s=timing.repair_delay_s, retry_s=retry_s)
@@ -148,17 +148,19 @@ class Operation:
         """All have announced what they bring: the clients' packets may be numbered."""
         view = self.view
         names = tuple(daemon.name for daemon in view.daemons)
-        majority = self._around.config.has_majority(len(names))
+        majority = self._context.config.has_majority(len(names))
         own = self.delivery.announcements.whole[self._me]
-        self._desk.begin(
+        self._sessions.begin(
             DaemonView(id=view.id, daemons=names, majority=majority),
             self.delivery.groups.table,
             [group for group, _ in own.groups],
             several=self._several,
         )
-        self._desk.backlog.stays = self.delivery.wanted.stays if self._several else stays_never
-        self._packer.source = self._desk.backlog
-        self._around.keeper.begin(names)
+        self._sessions.backlog.is_local_only = (
+            self.delivery.wanted.is_local_only if self._several else never_local_only
+        )
+        self._packer.source = self._sessions.backlog
+        self._context.key_manager.begin_view(names)
 
     def reroute(self, links: tuple[tuple[int, int], ...], now: float) -> None:
         """Packets take these links of the view from now on."""
@@ -171,12 +173,12 @@ class Operation:
         self.deadline = now
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether everything that was submitted here has a number, and the whole view holds it."""
-        return not self._packer.source.size and not self.unsettled
+        return not self._packer.source.size and not self.unsettled_packets
 
     @property
-    def unsettled(self) -> int:
+    def unsettled_packets(self) -> int:
         """How many packets up to the last own one are not held by the whole view."""
         held = min(self.ring.held_by_all, self.ring.flow.held_remotely)
         return max(0, self._packer.last - held)
@@ -186,13 +188,13 @@ class Operation:
     def step(self, now: float, *, clients: bool) -> None:
         """Act once for all that has come, but for deliveries; `clients`: they did some of it."""
         self._now = now
-        if clients or self._desk.unreliable:
-            self._outside.send()
+        if clients or self._sessions.unreliable:
+            self._unreliable.send()
         if self._arrivals.changed:
             self._look_for_gaps(now)
         self.ring.step(now)
         if self._several:
-            for number, packet in self._withheld.take(self.ring.held_by_all):
+            for number, packet in self._deferred.pop_ready(self.ring.held_by_all):
                 self._forwarding.forward(self._own_ring, number, packet)
             for destination, packet in self._forwarding.step(now):
                 self.send(destination, packet)
@@ -239,26 +241,26 @@ class Operation:
     def publish(self, packet: DataPacket) -> None:
         """Send an originated packet to the ring and, unless it stays, towards every other ring."""
         self.send(RING, packet.raw)
-        if packet.stays:
-            self._withheld.add(packet)
+        if packet.local_only:
+            self._deferred.defer(packet)
         elif self._several:
             self._forwarding.forward(self._own_ring, packet.number, packet.raw)
 
     def promise(self, value: int, upto: int) -> None:
         """Count a horizon that this daemon has just announced for its ring."""
         self._probe.horizon(self._own_ring, value, upto)
-        self.delivery.count(self._own_ring, value, upto)
+        self.delivery.receive_horizon(self._own_ring, value, upto)
 
     def ring_frontier(self, value: int) -> None:
         """Note the least frontier of the ring's daemons."""
-        self.delivery.reach(self._own_ring, value)
+        self.delivery.receive_frontier(self._own_ring, value)
 
     def send(self, destination: int, packet: bytes) -> None:
         """Send a packet to a daemon of the view, or to RING."""
         if destination != RING:
-            self._around.seal_and_send(self._names[destination], packet)
+            self._context.seal_and_send(self._names[destination], packet)
         elif len(self.view.rings[self._own_ring]) > 1:
-            self._around.seal_and_send(None, packet)
+            self._context.seal_and_send(None, packet)
 
     def announce(self, notice: HorizonNotice) -> None:
         """Send a notice to the ring, and towards every other one."""

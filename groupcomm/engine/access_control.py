@@ -31,35 +31,43 @@ _JOIN = int(BundleKind.JOIN)
 _LEAVE = int(BundleKind.LEAVE)
 
 
-class Guard:
+class AccessControl:
     """What is allowed now.
 
     Attributes:
-        access: the rules.
+        rules: the rules.
         most_groups: of each principal; None for any number.
-        refused: how often each verb was refused, by its word.
-        foreign: how many joins at other daemons these rules would have refused.
+        refusals: how often each verb was refused, by its word.
+        foreign_joins: how many joins at other daemons these rules would have refused.
         news: what the log should say, the oldest first.
     """
 
-    __slots__ = ("_memberships", "_told", "access", "foreign", "most_groups", "news", "refused")
+    __slots__ = (
+        "_logged",
+        "_memberships",
+        "foreign_joins",
+        "most_groups",
+        "news",
+        "refusals",
+        "rules",
+    )
 
     def __init__(self) -> None:
-        self.access = Access()
+        self.rules = Access()
         self.most_groups: int | None = None
-        self.refused: Counter[str] = Counter()
-        self.foreign = 0
+        self.refusals: Counter[str] = Counter()
+        self.foreign_joins = 0
         self.news: deque[str] = deque(maxlen=MAX_NEWS)
         self._memberships: Counter[str] = Counter()  # of principals, with those asked for
-        self._told: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
 
-    def judge(self, session: DaemonSession, bundle: Bundle) -> Refused | None:
+    def find_refusal(self, session: DaemonSession, bundle: Bundle) -> Refused | None:
         """Whether a session may submit a bundle, decided for each of its destinations.
 
         What is dropped without a word has no verb.
         """
         if bundle.kind == _JOIN:
-            return self._judge_join(session, bundle)
+            return self._find_join_refusal(session, bundle)
         if bundle.kind == _LEAVE:
             if bundle.groups[0] not in session.groups:  # else anybody could have others order these
                 return self._drop(session, bundle)
@@ -67,11 +75,11 @@ class Guard:
             return None
         if bundle.kind == _FRAGMENT and bundle.index:  # as it was decided when it began
             return self._drop(session, bundle) if session.refused == bundle.message else None
-        if bundle.groups in session.allowed or not self.access.restricts:
+        if bundle.groups in session.allowed or not self.rules.restricts:
             return None
         for name in bundle.groups:
             verb = Verb.UNICAST if name[0] == "#" else Verb.SEND
-            if not self.access.may(session.principal, verb, name):
+            if not self.rules.may(session.principal, verb, name):
                 return self._refuse(session, bundle, verb, name)
         if len(session.allowed) >= MAX_KNOWN:
             session.allowed.clear()
@@ -84,9 +92,9 @@ class Guard:
             number=bundle.message, count=1, verb="", group="", principal=session.principal
         )
 
-    def _judge_join(self, session: DaemonSession, bundle: Bundle) -> Refused | None:
+    def _find_join_refusal(self, session: DaemonSession, bundle: Bundle) -> Refused | None:
         (group,) = bundle.groups
-        if not self.access.may(session.principal, Verb.JOIN, group):
+        if not self.rules.may(session.principal, Verb.JOIN, group):
             return self._refuse(session, bundle, Verb.JOIN, group)
         most, already = self.most_groups, group in session.groups
         if most is not None and not already and self._memberships[session.principal] >= most:
@@ -105,7 +113,7 @@ class Guard:
             session.refused = bundle.message
         else:
             count = bundle.count
-        self.refused[verb.word] += 1
+        self.refusals[verb.word] += 1
         return Refused(
             number=bundle.message,
             count=count,
@@ -118,11 +126,11 @@ class Guard:
 
     # ---- user names ----
 
-    def why_not_called(self, principal: str, user: str) -> str:
+    def why_name_refused(self, principal: str, user: str) -> str:
         """Return why a principal's session may not have a user name; "" if it may."""
-        if self.access.may_be_called(principal, user):
+        if self.rules.may_be_called(principal, user):
             return ""
-        self.refused["name"] += 1
+        self.refusals["name"] += 1
         own = own_name(principal)
         remedy = f"be {own!r} or {own + '/...'!r}, " if own else ""
         return (
@@ -132,16 +140,16 @@ class Guard:
 
     # ---- members ----
 
-    def govern(self, access: Access, most_groups: int | None) -> None:
+    def set_rules(self, access: Access, most_groups: int | None) -> None:
         """These rules hold from now on."""
-        self.access, self.most_groups = access, most_groups
-        self._told.clear()
+        self.rules, self.most_groups = access, most_groups
+        self._logged.clear()
 
     def expel(self, session: DaemonSession, group: str) -> Refused:
         """A session may not be in a group any more, and has to leave it."""
         session.expelled.add(group)
         self._forget(session, group)
-        self.refused[Verb.JOIN.word] += 1
+        self.refusals[Verb.JOIN.word] += 1
         self.news.append(f"{session.member}, {session.principal}, may not be in {group!r} any more")
         return Refused(
             number=0, count=1, verb=Verb.JOIN.word, group=group, principal=session.principal
@@ -149,18 +157,18 @@ class Guard:
 
     def may_be_in(self, principal: str, group: str) -> bool:
         """Whether a principal's sessions may be members of a group."""
-        return not self.access.restricts or self.access.may(principal, Verb.JOIN, group)
+        return not self.rules.restricts or self.rules.may(principal, Verb.JOIN, group)
 
-    def note_foreign(self, member: Member, group: str) -> None:
+    def note_foreign_member(self, member: Member, group: str) -> None:
         """Another daemon has a member that may not be one by these rules.
 
         The log tells of a principal and a group once until the rules change: whoever joins and
         leaves at a daemon with other rules shall not fill the logs of all.
         """
-        self.foreign += 1
-        if (member.principal, group) in self._told or len(self._told) >= MAX_TOLD:
+        self.foreign_joins += 1
+        if (member.principal, group) in self._logged or len(self._logged) >= MAX_TOLD:
             return
-        self._told.add((member.principal, group))
+        self._logged.add((member.principal, group))
         whose = member.principal or "nobody known"
         self.news.append(
             f"{member.id}, {whose}, is in {group!r}, which the rules of this daemon forbid: its"
@@ -178,13 +186,13 @@ class Guard:
         if not self._memberships[session.principal]:
             del self._memberships[session.principal]
 
-    def may_see(self, session: DaemonSession, group: str) -> bool:
+    def may_see_members(self, session: DaemonSession, group: str) -> bool:
         """Whether a session is told who else is in a group."""
-        access = self.access
+        access = self.rules
         return not access.restricts or access.may(session.principal, Verb.SEE_MEMBERS, group)
 
 
-def alone(view: GroupView, me: MemberId | None) -> GroupView:
+def restrict_to_self(view: GroupView, me: MemberId | None) -> GroupView:
     """A view of a group as somebody is told of it who may not see its members."""
     return msgspec.structs.replace(
         view,

@@ -11,14 +11,14 @@ from groupcomm.wire.data import DataPacket
 from groupcomm.wire.headers import EACH_BYTES, FRAME_BYTES, encode_headers
 
 
-class Withheld:
+class DeferredHeaders:
     """The packets of the own stream whose headers are to go out.
 
     Attributes:
-        everywhere: all daemons of the ring hold the stream up to this number.
+        released_upto: all daemons of the ring hold the stream up to this number.
     """
 
-    __slots__ = ("_key", "_numbers", "_room", "_stream", "everywhere")
+    __slots__ = ("_key", "_numbers", "_room", "_stream", "released_upto")
 
     def __init__(self, key: bytes, stream: Stream, packet_limit: int) -> None:
         """Begin; a packet of headers is not longer than `packet_limit`, if one of them fits."""
@@ -26,19 +26,19 @@ class Withheld:
         self._stream = stream
         self._room = packet_limit - FRAME_BYTES
         self._numbers: list[int] = []  # a heap
-        self.everywhere = stream.held
+        self.released_upto = stream.held
 
-    def add(self, packet: DataPacket) -> None:
+    def defer(self, packet: DataPacket) -> None:
         """Note a packet of the own ring that stays."""
         heappush(self._numbers, packet.number)
 
-    def take(self, everywhere: int) -> list[tuple[int, bytes]]:
+    def pop_ready(self, everywhere: int) -> list[tuple[int, bytes]]:
         """What may go out now that all daemons of the ring hold the stream up to `everywhere`.
 
         Returns:
             Packets of headers, each with the number of the first.
         """
-        self.everywhere = everywhere
+        self.released_upto = everywhere
         numbers, packets = self._numbers, self._stream.packets
         out: list[tuple[int, bytes]] = []
         headers: list[bytes] = []
@@ -60,8 +60,8 @@ class Withheld:
             out.append((first, encode_headers(self._key, headers)))
         return out
 
-    def form_outside(self, packet: DataPacket) -> bytes | None:
+    def form_for_other_ring(self, packet: DataPacket) -> bytes | None:
         """What another ring gets of a packet that it asks for; None if it is too early."""
-        if not packet.stays:
+        if not packet.local_only:
             return packet.raw
-        return packet.header() if packet.number <= self.everywhere else None
+        return packet.header() if packet.number <= self.released_upto else None

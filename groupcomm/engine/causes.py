@@ -10,7 +10,7 @@ from groupcomm.wire.raw import Raw
 _CAUSAL = ServiceLevel.CAUSAL
 
 
-class ToldCauses:
+class CausesFrames:
     """Who asked, and the last frame: several bundles of one packet follow each other.
 
     Attributes:
@@ -33,7 +33,7 @@ class ToldCauses:
             return connections, asked
         return [connection for connection in connections if connection not in wanted], asked
 
-    def before(self, delivery: tuple[Raw, ...], bundle: Bundle) -> tuple[Raw, ...]:
+    def prepend(self, delivery: tuple[Raw, ...], bundle: Bundle) -> tuple[Raw, ...]:
         """The frame with the causes of a bundle, and its DELIVER frame, which is to follow it."""
         first, *rest = delivery
         return (b"".join((self._frame_of(bundle), first)), *rest)

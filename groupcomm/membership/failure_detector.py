@@ -11,7 +11,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.membership.comparison import Comparison
 from groupcomm.membership.flood import Flood
-from groupcomm.membership.peers import HEARSAY_S, Peer
+from groupcomm.membership.peer import HEARSAY_S, PeerDaemon
 from groupcomm.membership.reservation import SLOW_S, Reservation
 from groupcomm.names import daemon_number
 from groupcomm.wire.membership import Beacon, ControlKind, Join, Outdated
@@ -23,11 +23,11 @@ FIRST_PATIENCE_S = 0.3
 LONGEST_PATIENCE_S = 30.0
 """A daemon that is heard but does not come along starts no further view for so long."""
 
-FELLOW_WRITES = 3
+MEMBER_WRITES = 3
 """A daemon outside the view waits while the disk of a member could write so often: what is under
 way, what is needed, and some more."""
 
-FELLOW_WAIT_S = 3.0
+MEMBER_WAIT_S = 3.0
 """A disk that would have to be waited for longer is not waited for at all."""
 
 HEARD_BEACONS = 3
@@ -40,7 +40,7 @@ MAX_STRANGERS = 256
 """Daemons that are not listed and of which anything is kept; a broken fellow could name any."""
 
 
-class Neighbours:
+class FailureDetector:
     """All other daemons, as one daemon knows them.
 
     Attributes:
@@ -77,16 +77,16 @@ class Neighbours:
         self._restarted = restarted
         self._used = used
         self.key = (start.daemon.number, start.incarnation.random_id)
-        self.peers: dict[int, Peer] = {}
+        self.peers: dict[int, PeerDaemon] = {}
         self._met: dict[int, Incarnation] = {}  # the last start of each that was heard
         self.listed = {daemon_number(n): n for n in config.daemons if n != start.name}
         self.comparison = Comparison(config, start, flood, self.peers)
         self.silence_due = inf
-        self._watched: list[tuple[Peer, float]] = []
+        self._watched: list[tuple[PeerDaemon, float]] = []
 
     # ---- who is there ----
 
-    def meet(self, number: int, incarnation: Incarnation, now: float) -> Peer | None:
+    def on_heard(self, number: int, incarnation: Incarnation, now: float) -> PeerDaemon | None:
         """The peer of a start that is heard; None if a later start of it was, or too many are.
 
         What was only heard of does not stand against it.
@@ -95,9 +95,9 @@ class Neighbours:
         if peer is None:
             if not self._has_room_for(number):
                 return None
-            peer = self.peers[number] = Peer(number, self.listed.get(number), incarnation)
+            peer = self.peers[number] = PeerDaemon(number, self.listed.get(number), incarnation)
         elif incarnation == peer.incarnation:
-            peer.is_there()
+            peer.retract_leave()
             over = self._met.get(number, incarnation)
             if over != incarnation:  # others have told of this start before it was heard
                 self._restarted(number, over, now)
@@ -111,12 +111,14 @@ class Neighbours:
         self._met[number] = incarnation
         return peer
 
-    def _replace(self, peer: Peer, incarnation: Incarnation, now: float, *, met: bool) -> None:
+    def _replace(
+        self, peer: PeerDaemon, incarnation: Incarnation, now: float, *, met: bool
+    ) -> None:
         peer.restart(incarnation, met=met)
         over = self._met.get(peer.number) if met else None
         self._restarted(peer.number, over if over != incarnation else None, now)
 
-    def hear_of(self, number: int, incarnation: Incarnation, now: float) -> Peer | None:
+    def on_mentioned(self, number: int, incarnation: Incarnation, now: float) -> PeerDaemon | None:
         """The peer of a start of which others pass on what it says; None if that does not count.
 
         It does not while the daemon is heard itself, and of those that nobody has met the one that
@@ -126,7 +128,7 @@ class Neighbours:
         if peer is None:
             if number == self.key[0] or not self._has_room_for(number):
                 return None
-            peer = Peer(number, self.listed.get(number), incarnation, met=False)
+            peer = PeerDaemon(number, self.listed.get(number), incarnation, met=False)
             self.peers[number] = peer
         elif peer.heard_at >= self.fresh_since(now):
             return None
@@ -137,20 +139,20 @@ class Neighbours:
                 return None
             self._replace(peer, incarnation, now, met=False)
         elif now - peer.mentioned_at > HEARSAY_S:
-            peer.forget_told()
+            peer.forget_passed_on()
         return peer
 
     def _has_room_for(self, number: int) -> bool:
         return number in self.listed or len(self.peers) < len(self.listed) + MAX_STRANGERS
 
-    def _tell_outdated(self, peer: Peer, incarnation: Incarnation, now: float) -> None:
+    def _tell_outdated(self, peer: PeerDaemon, incarnation: Incarnation, now: float) -> None:
         answers = now - peer.heard_at < self._timing.token_timeout_s
         if not answers and self._may_answer(peer, now):
             counter = self._used() + UNHEARD
             message = Outdated(incarnation.random_id, peer.incarnation.restarts, counter)
             self._flood.send_to(peer.name or "", message)
 
-    def _may_answer(self, peer: Peer, now: float) -> bool:
+    def _may_answer(self, peer: PeerDaemon, now: float) -> bool:
         if peer.number not in self.listed or now - peer.answered_at < ANSWER_INTERVAL_S:
             return False
         peer.answered_at = now
@@ -170,7 +172,7 @@ class Neighbours:
         """What came before this time no longer shows that somebody is heard."""
         return now - HEARD_BEACONS * self._timing.beacon_interval_s - self._timing.longest_delay_s
 
-    def lacking(self, origin: Peer, sender: int, kind: int, now: float) -> list[int]:
+    def pass_on_targets(self, origin: PeerDaemon, sender: int, kind: int, now: float) -> list[int]:
         """Who may not hear a message's origin directly, and so needs it passed on.
 
         Not those whom this daemon does not hear itself: who is down would cost as many datagrams
@@ -193,21 +195,23 @@ class Neighbours:
 
     # ---- beacons ----
 
-    def beacon(self, view: View | None, now: float) -> Beacon:
+    def make_beacon(self, view: View | None, now: float) -> Beacon:
         """The beacon of this daemon in a view."""
         counter, key = (view.id.counter, view.key) if view is not None else (0, bytes(16))
         heard, disk = self.heard_since(self.fresh_since(now)), self.reservation
         told = self.comparison.digests, disk.used, disk.mark, int(1e6 * disk.write_s)
         return Beacon(counter, key, heard, *told)
 
-    def answer(self, peer: Peer, view: View | None, now: float) -> None:
+    def send_beacon_to(self, peer: PeerDaemon, view: View | None, now: float) -> None:
         """Tell a daemon that does not know it that it is heard."""
         if self._may_answer(peer, now):
-            self._flood.send_to(peer.name or "", self.beacon(view, now))
+            self._flood.send_to(peer.name or "", self.make_beacon(view, now))
 
     # ---- disks ----
 
-    def may_meet(self, peer: Peer, said: Join | Beacon, view: View | None, now: float) -> bool:
+    def may_seek_view_with(
+        self, peer: PeerDaemon, said: Join | Beacon, view: View | None, now: float
+    ) -> bool:
         """Return whether it is time to seek a view with a daemon outside the present one.
 
         Both disks must allow it. Those of members of either view that are known to be slow have
@@ -284,14 +288,14 @@ class Neighbours:
             peer.heard_at = max(peer.heard_at, now)
         self.silence_due = now
 
-    def silent(self, now: float) -> list[Peer]:
+    def pop_silent(self, now: float) -> list[PeerDaemon]:
         """Those that are watched and were silent for too long; they are not watched any more."""
         silent = [peer for peer, limit_s in self._watched if peer.heard_at + limit_s <= now]
         self._watched = [entry for entry in self._watched if entry[0] not in silent]
         self._set_silence_due()
         return silent
 
-    def watch_again(self, peer: Peer, now: float) -> None:
+    def watch_again(self, peer: PeerDaemon, now: float) -> None:
         """The other end of a link that had been silent is heard again."""
         peer.heard_at = now
         self._watched.append((peer, self._timing.token_timeout_s + self._timing.longest_delay_s))
@@ -308,4 +312,4 @@ def _follows_in_s(beacon: Beacon, needed: int) -> float:
     """
     write_s = beacon.write_us / 1e6
     lacks = beacon.mark < needed and write_s > SLOW_S
-    return FELLOW_WRITES * write_s if lacks and FELLOW_WRITES * write_s <= FELLOW_WAIT_S else 0.0
+    return MEMBER_WRITES * write_s if lacks and MEMBER_WRITES * write_s <= MEMBER_WAIT_S else 0.0

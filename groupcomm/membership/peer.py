@@ -23,7 +23,7 @@ Row = frozenset[tuple[int, int]]
 """(number, random id) of daemons."""
 
 
-class Peer:
+class PeerDaemon:
     """One other daemon, in its latest start.
 
     Attributes:
@@ -32,11 +32,11 @@ class Peer:
         incarnation: which start this is.
         heard_at: when its own datagrams came last; -inf if never.
         left: it has left in order.
-        told_left, told_left_at: the sequence of the message by which others have said so, and when;
-            -1 if none has.
+        left_sequence, left_told_at: the sequence of the message by which others have said so, -1 if
+            none has, and when it came.
         met: this very start was heard; else others have told of it.
         strange: look closer when it is heard next: it was not met, or it is left out.
-        told_of_at: when others have last passed on a message of it; -inf if never.
+        passed_on_at: when others have last passed on a message of it; -inf if never.
         mentioned_at: the same of parts of messages.
         said_at: when a message of its own came last; -inf if none has.
         sequences: the highest of its messages, by kind, and when that came; joins, commits,
@@ -44,7 +44,7 @@ class Peer:
         seen, passed_on: sequences of its messages that were taken, from itself and from others,
             and passed on if they had to be.
         join, join_at: its latest join and when it came.
-        told_at: when a join came that told of the present whom it hears.
+        heard_list_at: when a join came that told of the present whom it hears.
         commit: its latest commit.
         beacon, beacon_at: its latest beacon and when it came.
         streak: how many of its beacons, one after the other, have said that it hears this daemon.
@@ -66,17 +66,21 @@ class Peer:
         "digests",
         "digests_at",
         "heard_at",
+        "heard_list_at",
         "ignored_until",
         "incarnation",
         "join",
         "join_at",
         "kept_waiting_since",
         "left",
+        "left_sequence",
+        "left_told_at",
         "mentioned_at",
         "met",
         "name",
         "number",
         "passed_on",
+        "passed_on_at",
         "patience_s",
         "said_at",
         "seen",
@@ -84,10 +88,6 @@ class Peer:
         "settings",
         "strange",
         "streak",
-        "told_at",
-        "told_left",
-        "told_left_at",
-        "told_of_at",
     )
 
     def __init__(
@@ -104,15 +104,15 @@ class Peer:
         self.incarnation = incarnation
         self.met = met
         self.strange = not met
-        self.told_of_at = self.mentioned_at = self.said_at = -inf
+        self.passed_on_at = self.mentioned_at = self.said_at = -inf
         self.heard_at = -inf
         self.left = False
-        self.told_left, self.told_left_at = -1, -inf
+        self.left_sequence, self.left_told_at = -1, -inf
         self.sequences: dict[tuple[type, bool], tuple[int, float]] = {}
         self.seen = ReplayWindow()
         self.passed_on = ReplayWindow()
         self.join: Join | None = None
-        self.join_at = self.told_at = -inf
+        self.join_at = self.heard_list_at = -inf
         self.commit: Commit | None = None
         self.beacon: Beacon | None = None
         self.beacon_at = -inf
@@ -129,7 +129,7 @@ class Peer:
         """What operators are told that it is called: its name, or its number before it has one."""
         return self.name or f"daemon {self.number:x}"
 
-    def call(self, name: str) -> None:
+    def set_name(self, name: str) -> None:
         """Note its name, as it says; raise ProtocolViolation if its number is of another one."""
         if daemon_number(name) != self.number:
             raise ProtocolViolation("name", f"daemon {self.number:x} calls itself {name!r}")
@@ -137,27 +137,27 @@ class Peer:
 
     def leave(self, sequence: int, now: float, *, own: bool) -> None:
         """It has left, as it says itself or as others pass on: then it may be heard again."""
-        self.left, self.told_left, self.told_left_at = True, -1 if own else sequence, now
+        self.left, self.left_sequence, self.left_told_at = True, -1 if own else sequence, now
         self.strange |= not own
         self.join = None
 
-    def is_there(self) -> None:
+    def retract_leave(self) -> None:
         """It is heard, or heard of: that others have said that it has left was not so."""
-        if self.told_left >= 0:
-            self.left, self.told_left = False, -1
+        if self.left_sequence >= 0:
+            self.left, self.left_sequence = False, -1
 
-    def is_told_of(self, sequence: int, now: float) -> None:
+    def on_passed_on(self, sequence: int, now: float) -> None:
         """Others have passed on a message of it that had not come before.
 
         Who has left says nothing more, and what it said before is not that long on its way: then
         who has told that it left has lied, whatever the sequence of that was.
         """
-        if sequence > self.told_left or now > self.told_left_at + HEARSAY_S:
-            self.is_there()
+        if sequence > self.left_sequence or now > self.left_told_at + HEARSAY_S:
+            self.retract_leave()
 
-    def forget_told(self) -> None:
+    def forget_passed_on(self) -> None:
         """What others have passed on counts for nothing any more."""
-        self.is_there()
+        self.retract_leave()
         self.passed_on = ReplayWindow()
         self.sequences = {key: seq for key, seq in self.sequences.items() if key[1]}
 
@@ -185,7 +185,7 @@ class Peer:
         self.sequences[kind, own] = sequence, now
         return True
 
-    def take_join(self, join: Join, now: float) -> bool:
+    def note_join(self, join: Join, now: float) -> bool:
         """Note a join; whether it says anything new.
 
         One that is repeated after its commit, for those that may not have it, is of the past: who
@@ -197,7 +197,7 @@ class Peer:
             (known.attempt, known.heard, known.mark) != (join.attempt, join.heard, join.mark)
         )
         if news or self.commit is None or self.commit.attempt != join.attempt:
-            self.told_at = now
+            self.heard_list_at = now
         return news
 
     @property
@@ -207,6 +207,6 @@ class Peer:
 
     def hears(self, key: tuple[int, int], since: float) -> bool:
         """Whether its latest join or beacon says that it hears a daemon."""
-        if self.join is not None and self.told_at >= since and key in self.join.heard:
+        if self.join is not None and self.heard_list_at >= since and key in self.join.heard:
             return True
         return self.beacon is not None and self.beacon_at >= since and key in self.beacon.heard

@@ -7,14 +7,14 @@ import attrs
 
 from groupcomm.config.view import Incarnation, View
 from groupcomm.errors import BadDatagram
-from groupcomm.membership.union import Union
+from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.stream.ranges import Range, ranges_of
 from groupcomm.wire.membership import Holding, Past
 
 
 @attrs.define
-class FakeHost:
-    """What membership needs from a daemon (groupcomm/membership/host.py).
+class FakeContext:
+    """What membership needs from a daemon (groupcomm/membership/context.py).
 
     Attributes:
         held: numbers of the view that stands still.
@@ -27,7 +27,7 @@ class FakeHost:
     key: bytes = b""
     rings: int = 1
     held: set[int] = attrs.field(factory=set)
-    fellows: frozenset[int] = frozenset()
+    obligation: frozenset[int] = frozenset()
     log: list[str] = attrs.field(factory=list)
     physical: int = 1000
     clock: int = 0
@@ -37,16 +37,16 @@ class FakeHost:
     sound: bool = True
     routes: list[tuple[tuple[int, int], ...]] = attrs.field(factory=list)
     forgotten: list[tuple[int, Incarnation]] = attrs.field(factory=list)
-    installed: list[tuple[View, Union | None, frozenset[int]]] = attrs.field(factory=list)
+    installed: list[tuple[View, RecoveredSet | None, frozenset[int]]] = attrs.field(factory=list)
 
     @property
-    def old(self) -> "FakeHost":
+    def old(self) -> "FakeContext":
         return self
 
-    def believes(self, past: Past) -> bool:
+    def is_plausible(self, past: Past) -> bool:
         return self.credulous
 
-    def prepare(self, union: Union, fellows: frozenset[int]) -> bool:
+    def prepare(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> bool:
         return self.sound or len(fellows) == 1
 
     def freeze(self) -> None:
@@ -58,7 +58,7 @@ class FakeHost:
             return None
         first = Holding(0, tuple(ranges_of(self.held)), (), 0)
         others = (Holding(0, (), (), 0),) * (self.rings - 1)
-        return Past(self.key, (first, *others), tuple(sorted(self.fellows)))
+        return Past(self.key, (first, *others), tuple(sorted(self.obligation)))
 
     def reading(self, now: float) -> int:
         return self.physical + int(now * 1e6)
@@ -72,10 +72,10 @@ class FakeHost:
     def forget(self, number: int, incarnation: Incarnation) -> None:
         self.forgotten.append((number, incarnation))
 
-    def missing(self, union: Union) -> list[list[Range]]:
+    def missing(self, recovered_set: RecoveredSet) -> list[list[Range]]:
         lacking = [
             number
-            for first, last in union.spans[0]
+            for first, last in recovered_set.spans[0]
             for number in range(first, last + 1)
             if number not in self.held
         ]
@@ -84,22 +84,24 @@ class FakeHost:
     def old_packet(self, ring: int, number: int) -> bytes | None:
         return b"%d" % number if number in self.held else None
 
-    def take_repair(self, packet: bytes, union: Union) -> tuple[int, int] | None:
+    def take_repair(self, packet: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
         if not packet.isdigit():
             raise BadDatagram("packet", f"{packet!r} is no number")
         number = int(packet)
-        if number in self.held or not union.holds(0, number):
+        if number in self.held or not recovered_set.holds(0, number):
             return None
         self.held.add(number)
         return 0, number
 
-    def bind(self, union: Union, fellows: frozenset[int]) -> None:
-        assert not any(self.missing(union)), "who is bound holds the union"
+    def bind(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> None:
+        assert not any(self.missing(recovered_set)), "who is bound holds the union"
         self.log.append("bind")
-        self.fellows |= fellows | union.fellows
+        self.obligation |= fellows | recovered_set.obligation
 
-    def install(self, view: View, union: Union | None, fellows: frozenset[int]) -> None:
+    def install(
+        self, view: View, recovered_set: RecoveredSet | None, fellows: frozenset[int]
+    ) -> None:
         self.log.append("install")
-        self.installed.append((view, union, fellows))
-        self.key, self.held, self.fellows = view.key, set(), frozenset()
+        self.installed.append((view, recovered_set, fellows))
+        self.key, self.held, self.obligation = view.key, set(), frozenset()
         self.rings = len(view.rings)

@@ -1,7 +1,7 @@
 """Headers go out once the whole ring holds what they stand for, and say all but the bodies."""
 
 from groupcomm.clocks.stamp import Stamp
-from groupcomm.engine.withheld import Withheld
+from groupcomm.engine.deferred_headers import DeferredHeaders
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.headers import decode_headers_untrusted
@@ -21,31 +21,31 @@ def packet(number: int, *, stays: bool = True) -> DataPacket:
         vector=(3, 4) if number % 2 else None,
         agreed=Stamp(9, 1) if number % 2 else None,
         reference=0 if number % 2 else number - 1,
-        stays=stays,
+        local_only=stays,
     )
     made.raw = made.encode(KEY)
     return decode_data_untrusted(made.raw)
 
 
-def holding(count: int) -> tuple[Withheld, Stream]:
+def holding(count: int) -> tuple[DeferredHeaders, Stream]:
     stream = Stream(0, 0)
-    withheld = Withheld(KEY, stream, LIMIT)
+    withheld = DeferredHeaders(KEY, stream, LIMIT)
     for number in range(1, count + 1):
         stream.accept(packet(number))
-        withheld.add(stream.packets[number])
+        withheld.defer(stream.packets[number])
     return withheld, stream
 
 
 def test_a_header_waits_until_the_whole_ring_holds_its_packet() -> None:
     withheld, stream = holding(3)
-    assert withheld.form_outside(stream.packets[1]) is None
-    assert withheld.take(0) == []
-    ((first, raw),) = withheld.take(2)
+    assert withheld.form_for_other_ring(stream.packets[1]) is None
+    assert withheld.pop_ready(0) == []
+    ((first, raw),) = withheld.pop_ready(2)
     assert first == 1
     assert [one.number for one in decode_headers_untrusted(raw).packets] == [1, 2]
-    assert withheld.take(2) == []
-    assert withheld.form_outside(stream.packets[2]) == stream.packets[2].header()
-    assert withheld.form_outside(stream.packets[3]) is None
+    assert withheld.pop_ready(2) == []
+    assert withheld.form_for_other_ring(stream.packets[2]) == stream.packets[2].header()
+    assert withheld.form_for_other_ring(stream.packets[3]) is None
 
 
 def test_a_header_says_all_of_its_packet_but_groups_and_bodies() -> None:
@@ -55,8 +55,8 @@ def test_a_header_says_all_of_its_packet_but_groups_and_bodies() -> None:
         for field in ("ring", "number", "time", "daemon", "previous", "vector", "reference"):
             assert getattr(header, field) == getattr(whole, field), field
         assert header.agreed == whole.agreed
-        assert header.withheld
-        assert not header.stays
+        assert header.pruned
+        assert not header.local_only
         for short, full in zip(header.bundles, whole.bundles, strict=True):
             assert (short.session, short.user, short.level) == (full.session, full.user, full.level)
             assert (short.message, short.count, short.groups) == (full.message, full.count, ())
@@ -66,7 +66,7 @@ def test_a_header_says_all_of_its_packet_but_groups_and_bodies() -> None:
 
 def test_packets_of_headers_are_filled_and_not_longer_than_allowed() -> None:
     withheld, _ = holding(20)
-    out = withheld.take(20)
+    out = withheld.pop_ready(20)
     assert all(len(raw) <= LIMIT for _, raw in out)
     assert len(out) == 10
     headers = [one for _, raw in out for one in decode_headers_untrusted(raw).packets]
@@ -77,11 +77,11 @@ def test_what_is_forgotten_needs_no_header() -> None:
     """A fellow that serves the links was quicker; here the token has not come by since then."""
     withheld, stream = holding(3)
     stream.forget(1002)
-    ((first, _),) = withheld.take(3)
+    ((first, _),) = withheld.pop_ready(3)
     assert first == 3
 
 
 def test_what_does_not_stay_is_given_whole() -> None:
     withheld, _ = holding(1)
     whole = packet(5, stays=False)
-    assert withheld.form_outside(whole) == whole.raw
+    assert withheld.form_for_other_ring(whole) == whole.raw

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from groupcomm.config.view import Incarnation, View
-from groupcomm.membership.union import Union
+from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.stream.ranges import Range
 from groupcomm.wire.membership import Past
 
@@ -12,21 +12,21 @@ class OldView(Protocol):
     """The view that stands still, as membership sees it.
 
     Attributes:
-        fellows: indices of those with whom this daemon is bound to treat it alike.
+        obligation: indices of those with whom this daemon is bound to treat it alike.
     """
 
-    fellows: frozenset[int]
+    obligation: frozenset[int]
 
-    def believes(self, past: Past) -> bool:
+    def is_plausible(self, past: Past) -> bool:
         """Whether a fellow can hold of it what it says."""
 
-    def prepare(self, union: Union, fellows: frozenset[int]) -> bool:
+    def prepare(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> bool:
         """Whether what was delivered here could have come of a union that is held; find out what is
         left to deliver of it. Alone it always could: in doubt nothing more is delivered.
         """
 
 
-class Host(Protocol):
+class MembershipContext(Protocol):
     """The daemon, as membership sees it. Packets of the old view are named by ring and number."""
 
     def freeze(self) -> None:
@@ -53,13 +53,13 @@ class Host(Protocol):
     def forget(self, number: int, incarnation: Incarnation) -> None:
         """A start of a daemon is over, because a later one was heard."""
 
-    def missing(self, union: Union) -> list[list[Range]]:
+    def missing(self, recovered_set: RecoveredSet) -> list[list[Range]]:
         """Per ring, what of the union is not held here."""
 
     def old_packet(self, ring: int, number: int) -> bytes | None:
         """A packet of the view that stands still, whole."""
 
-    def take_repair(self, packet: bytes, union: Union) -> tuple[int, int] | None:
+    def take_repair(self, packet: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
         """Take a packet of the view that stands still, if it is of the union and not here.
 
         Returns:
@@ -70,7 +70,7 @@ class Host(Protocol):
     def old(self) -> OldView:
         """The view that stands still; there is one."""
 
-    def bind(self, union: Union, fellows: frozenset[int]) -> None:
+    def bind(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> None:
         """This daemon holds the union and has told so: it treats the old view as these do.
 
         Args:
@@ -78,7 +78,9 @@ class Host(Protocol):
             fellows: indices in that view.
         """
 
-    def install(self, view: View, union: Union | None, fellows: frozenset[int]) -> None:
+    def install(
+        self, view: View, recovered_set: RecoveredSet | None, fellows: frozenset[int]
+    ) -> None:
         """Deliver what is left of the old view, then begin this one.
 
         Args:

@@ -8,7 +8,7 @@ from math import inf
 from groupcomm.session.daemon_session import DaemonSession
 
 
-class Blocking:
+class SlowReceivers:
     """The sessions of one daemon that let all senders wait, and since when.
 
     Attributes:
@@ -35,7 +35,7 @@ class Blocking:
         self._since.setdefault(session.connection, now)
         self.due = min(self.due, now + limit_s)
 
-    def late(self, now: float, limit_s: float) -> list[int]:
+    def pop_overdue(self, now: float, limit_s: float) -> list[int]:
         """Return the connections of those that have blocked for longer than they may."""
         since = self._since if self else {}
         found = [number for number, begun in since.items() if now >= begun + limit_s]

@@ -34,29 +34,29 @@ _HELLO_BYTES: Final = HEAD_BYTES + HELLO_BYTES + SEAL_BYTES
 Outgoing = tuple[str | None, bytes]
 
 
-class Gate(Protocol):
+class DatagramProtection(Protocol):
     """Sealing and opening for one start of one daemon, whatever the suite.
 
     Attributes:
         now: seconds, of the present step.
-        lacks: the name of a daemon, and the key that it seals with, as it has proved, and that is
-            not here; None if there is no such.
-        hellos, met: what `greet` has to add and to return, if anything.
+        missing_key: the name of a daemon and the id of the key that it seals with, as it has
+            proved, where this daemon does not have that key; None if there is none.
+        hellos, met: what `pop_hellos` has to add and to return, if anything.
     """
 
     now: float
     hellos: list[Outgoing]
     met: bool
-    lacks: tuple[str, int] | None
+    missing_key: tuple[str, int] | None
 
     @property
-    def lacked(self) -> int | None:
+    def named_key(self) -> int | None:
         """Id of a key that is not here and that a datagram has named; anybody can name one."""
 
-    def use(self, keys: KeyRing) -> None:
+    def use_keys(self, keys: KeyRing) -> None:
         """Seal and open with these keys from now on."""
 
-    def begin(self, now: float) -> None:
+    def begin_step(self, now: float) -> None:
         """A step begins, at this time."""
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
@@ -65,10 +65,10 @@ class Gate(Protocol):
     def open_untrusted(self, datagram: bytes) -> Opened | None:
         """Open a datagram; None if it was a hello. Raises BadDatagram, whatever the bytes."""
 
-    def greet(self, out: list[Outgoing]) -> bool:
+    def pop_hellos(self, out: list[Outgoing]) -> bool:
         """Add the hellos of this step; whether another daemon and this one have met in it."""
 
-    def forget(self, sender: int, incarnation: Incarnation) -> None:
+    def forget_start(self, sender: int, incarnation: Incarnation) -> None:
         """A start of a daemon is over; its datagrams may still come."""
 
     def begin_view(self, view: View) -> None:
@@ -101,7 +101,7 @@ class _Numbers:
         return number
 
 
-class _Nameless:
+class _WithoutIdentities:
     """What there is of identities where daemons have none."""
 
     __slots__ = ()
@@ -123,35 +123,44 @@ class _Nameless:
         return []
 
 
-class PlainGate(_Nameless):
+class PlainProtection(_WithoutIdentities):
     """Suite 0: whoever can send gets in; nobody says hello."""
 
-    __slots__ = ("_numbers", "_sealer", "forget", "hellos", "lacks", "met", "now", "open_untrusted")
+    __slots__ = (
+        "_numbers",
+        "_sealer",
+        "forget_start",
+        "hellos",
+        "met",
+        "missing_key",
+        "now",
+        "open_untrusted",
+    )
 
     def __init__(self, config: CoreConfig, start: Start) -> None:
         own, cluster = start.daemon, cluster_number(config.cluster)
         self._sealer = PlainSealer(cluster, own.number, own.incarnation, config.starts.datagram)
         opener = PlainOpener(cluster, (own.number, own.incarnation))
         self.open_untrusted = opener.open_untrusted
-        self.forget = opener.forget
+        self.forget_start = opener.forget
         self._numbers = _Numbers(config.daemons)
         self.now = 0.0
         self.hellos: list[Outgoing] = []
         self.met = False
-        self.lacks: tuple[str, int] | None = None
+        self.missing_key: tuple[str, int] | None = None
 
     @property
-    def lacked(self) -> int | None:
+    def named_key(self) -> int | None:
         """There are no keys."""
         return None
 
-    def use(self, keys: KeyRing) -> None:
+    def use_keys(self, keys: KeyRing) -> None:
         """There are no keys."""
 
-    def begin(self, now: float) -> None:
+    def begin_step(self, now: float) -> None:
         """Nothing depends on time."""
 
-    def greet(self, out: list[Outgoing]) -> bool:
+    def pop_hellos(self, out: list[Outgoing]) -> bool:
         """Do nothing: there are no hellos."""
         return False
 
@@ -161,7 +170,7 @@ class PlainGate(_Nameless):
         return self._sealer.seal(packet, receiver)
 
 
-class SealedGate(_Nameless):
+class SealedProtection(_WithoutIdentities):
     """Suite 1: only daemons with a key get in, and only with what they send now."""
 
     __slots__ = (
@@ -174,8 +183,8 @@ class SealedGate(_Nameless):
         "_own",
         "_sealer",
         "hellos",
-        "lacks",
         "met",
+        "missing_key",
         "now",
     )
 
@@ -192,7 +201,7 @@ class SealedGate(_Nameless):
         self._erase_at = now
         self.hellos: list[Outgoing] = []
         self.met = False
-        self.lacks: tuple[str, int] | None = None
+        self.missing_key: tuple[str, int] | None = None
 
     def _make_sealer(
         self, config: CoreConfig, start: Start, keys: KeyRing | None, cluster: int, now: float
@@ -215,22 +224,22 @@ class SealedGate(_Nameless):
         return Opener(keys, cluster, me, rekeying=config.rekeying)
 
     @property
-    def lacked(self) -> int | None:
+    def named_key(self) -> int | None:
         """Id of a key that is not here and that a datagram has named; anybody can name one."""
         return self._opener.lacked
 
-    def forget(self, sender: int, incarnation: Incarnation) -> None:
+    def forget_start(self, sender: int, incarnation: Incarnation) -> None:
         """A start of a daemon is over; its datagrams may still come."""
         self._opener.forget(sender, incarnation)
 
-    def use(self, keys: KeyRing) -> None:
+    def use_keys(self, keys: KeyRing) -> None:
         """Seal and open with these keys from now on."""
-        if self.lacks is not None and self.lacks[1] in keys.keys:
-            self.lacks = None
+        if self.missing_key is not None and self.missing_key[1] in keys.keys:
+            self.missing_key = None
         self._opener.use(keys)
         self._sealer.use(keys)
 
-    def begin(self, now: float) -> None:
+    def begin_step(self, now: float) -> None:
         """A step begins: epochs may be over."""
         self.now = self._opener.now = now
         if now >= self._sealer.due:
@@ -240,7 +249,7 @@ class SealedGate(_Nameless):
             self._sealer.tick(now)
             self._opener.tick()
 
-    def greet(self, out: list[Outgoing]) -> bool:
+    def pop_hellos(self, out: list[Outgoing]) -> bool:
         """Add the hellos of this step; whether another daemon and this one have met in it.
 
         A challenge alone is no meeting: who replays what is old brings it about.
@@ -278,21 +287,21 @@ class SealedGate(_Nameless):
         sender = opened.sender, opened.incarnation
         hello = self._introductions.on_unproven(sender, room, self.now)
         if hello is not None:
-            self._say(sender, self._told(hello), opened.key_id)
+            self._send_hello(sender, self._with_counters(hello), opened.key_id)
 
     def _on_hello(self, opened: Opened) -> None:
-        reply = self._answer(opened, decode_hello_untrusted(opened.packet))
+        reply = self._reply_to(opened, decode_hello_untrusted(opened.packet))
         if reply.say is not None:
             sender = opened.sender, opened.incarnation
-            self._say(sender, self._told(reply.say), opened.key_id)
+            self._send_hello(sender, self._with_counters(reply.say), opened.key_id)
         self.met |= reply.trust or reply.say is not None
 
-    def _answer(self, opened: Opened, hello: Hello) -> HelloReply:
+    def _reply_to(self, opened: Opened, hello: Hello) -> HelloReply:
         """What comes of a hello; if it is a proof its sender is trusted from now on."""
         sender = opened.sender, opened.incarnation
         reply = self._introductions.on_hello(sender, hello, proven=opened.proven, now=self.now)
         if not self._opener.has(hello.seals):
-            self.lacks = self._names[opened.sender], hello.seals
+            self.missing_key = self._names[opened.sender], hello.seals
         if reply.trust:
             ring, hop, control = hello.counters
             floors = {
@@ -304,13 +313,13 @@ class SealedGate(_Nameless):
             self._introductions.forgot |= self._opener.trust(*sender, floors)
         return reply
 
-    def _told(self, hello: Hello) -> Hello:
+    def _with_counters(self, hello: Hello) -> Hello:
         """With what every hello tells of this daemon."""
         of = self._sealer.counter
         counters = (of(Channel.RING), of(Channel.LINK), of(Channel.CONTROL))
         return attrs.evolve(hello, counters=counters, seals=self._sealer.key_id)
 
-    def _say(self, receiver: tuple[int, Incarnation], hello: Hello, key_id: int) -> None:
+    def _send_hello(self, receiver: tuple[int, Incarnation], hello: Hello, key_id: int) -> None:
         """To the configured address of a daemon, wherever what it answers has come from."""
         number, _ = receiver
         datagram = self._sealer.seal_hello(hello.encode(), number, key_id)

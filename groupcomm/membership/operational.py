@@ -10,11 +10,11 @@ from typing import Final
 
 from groupcomm.config.core import Timing
 from groupcomm.config.view import View
+from groupcomm.membership.context import MembershipContext
+from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.flood import Flood
-from groupcomm.membership.host import Host
 from groupcomm.membership.link_states import LinkStates, Pair
-from groupcomm.membership.neighbours import Neighbours
-from groupcomm.membership.peers import Peer
+from groupcomm.membership.peer import PeerDaemon
 from groupcomm.wire.membership import Links
 
 STEADY_BEACONS: Final = 4
@@ -24,7 +24,7 @@ REPEATS: Final = 5
 """So often a change of links is told; while one is lost, with every beacon."""
 
 
-class Standing:
+class OperationalPhase:
     """One daemon in the views that it installs.
 
     Attributes:
@@ -33,28 +33,30 @@ class Standing:
 
     __slots__ = (
         "_beacon_due",
+        "_context",
+        "_detector",
         "_flood",
-        "_host",
         "_indices",
         "_links",
-        "_neighbours",
         "_repeats",
         "_timing",
         "_view",
+        "announced_mark",
         "deadline",
-        "told_mark",
     )
 
-    def __init__(self, timing: Timing, flood: Flood, neighbours: Neighbours, host: Host) -> None:
+    def __init__(
+        self, timing: Timing, flood: Flood, detector: FailureDetector, context: MembershipContext
+    ) -> None:
         self._timing = timing
         self._flood = flood
-        self._neighbours = neighbours
-        self._host = host
+        self._detector = detector
+        self._context = context
         self._view: View | None = None
         self._links: LinkStates | None = None
         self._indices: dict[int, int] = {}
         self._repeats = 0
-        self.told_mark = 0  # in the last beacon
+        self.announced_mark = 0  # in the last beacon
         self._beacon_due = inf
         self.deadline = inf
 
@@ -62,40 +64,40 @@ class Standing:
         """A view is installed that was sought since `gathered_at`."""
         self._view = view
         self._indices = {daemon.number: index for index, daemon in enumerate(view.daemons)}
-        self._links = LinkStates(view, self._indices[self._neighbours.key[0]])
+        self._links = LinkStates(view, self._indices[self._detector.key[0]])
         self._repeats = 0
-        self._neighbours.watch(view, gathered_at, now)
+        self._detector.watch(view, gathered_at, now)
         self._beacon_due = self.deadline = now
 
     # ---- links ----
 
-    def on_links(self, peer: Peer, links: Links) -> bool:
+    def on_links(self, peer: PeerDaemon, links: Links) -> bool:
         """A daemon tells of its links; False if what remains does not join all rings."""
         states, view = self._links, self._view
         if states is None or view is None or links.view != view.key:
             return True
         index = self._indices.get(peer.number)
-        if index is None or not states.hear(index, frozenset(links.lost)):
+        if index is None or not states.receive_report(index, frozenset(links.lost)):
             return True
         return self._reroute(states)
 
-    def on_beacon(self, peer: Peer, now: float) -> None:
+    def on_beacon(self, peer: PeerDaemon, now: float) -> None:
         """A beacon has come from another member: a link that was lost may be there again."""
         pair = self._link_to(peer)
         if pair is None or self._links is None or pair not in self._links.own:
             return
         if peer.streak >= STEADY_BEACONS:
             self._links.regain(pair)
-            self._neighbours.watch_again(peer, now)
-            self.deadline = min(self.deadline, self._neighbours.silence_due)
-            self._tell_links()
+            self._detector.watch_again(peer, now)
+            self.deadline = min(self.deadline, self._detector.silence_due)
+            self._announce_links()
             self._reroute(self._links)
 
-    def _link_to(self, peer: Peer) -> Pair | None:
+    def _link_to(self, peer: PeerDaemon) -> Pair | None:
         index = self._indices.get(peer.number)
         return self._links.link_to(index) if self._links is not None and index is not None else None
 
-    def _lose(self, silent: list[Peer]) -> bool:
+    def _lose(self, silent: list[PeerDaemon]) -> bool:
         """These are not heard any more; False if the view cannot stand without them."""
         states = self._links
         assert states is not None
@@ -107,16 +109,16 @@ class Standing:
             peer.streak = 0
         if not self._reroute(states):
             return False
-        self._tell_links()
+        self._announce_links()
         return True
 
     def _reroute(self, states: LinkStates) -> bool:
         if not states.join_all:
             return False
-        self._host.reroute(states.usable)
+        self._context.reroute(states.usable)
         return True
 
-    def _tell_links(self) -> None:
+    def _announce_links(self) -> None:
         self._repeats = REPEATS
         self._send_links()
 
@@ -130,22 +132,22 @@ class Standing:
     @property
     def owes_mark(self) -> bool:
         """Return whether the disk has reserved what others need, and they were not told."""
-        disk = self._neighbours.reservation
-        return self.told_mark < disk.needed <= disk.mark
+        disk = self._detector.reservation
+        return self.announced_mark < disk.needed <= disk.mark
 
     def step(self, now: float) -> bool:
         """Do what it is time for; False if the view cannot stand any longer."""
-        neighbours = self._neighbours
+        detector = self._detector
         if now >= self._beacon_due or self.owes_mark:
             self._beacon_due = now + self._timing.beacon_interval_s
-            self.told_mark = neighbours.reservation.mark
-            self._flood.send_all(neighbours.beacon(self._view, now))
+            self.announced_mark = detector.reservation.mark
+            self._flood.send_all(detector.make_beacon(self._view, now))
             if self._repeats or (self._links is not None and self._links.own):
                 self._repeats = max(self._repeats - 1, 0)
                 self._send_links()
-        if now >= neighbours.silence_due:
-            silent = neighbours.silent(now)
+        if now >= detector.silence_due:
+            silent = detector.pop_silent(now)
             if silent and not self._lose(silent):
                 return False
-        self.deadline = min(self._beacon_due, neighbours.silence_due)
+        self.deadline = min(self._beacon_due, detector.silence_due)
         return True

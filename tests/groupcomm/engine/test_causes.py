@@ -62,7 +62,7 @@ def test_who_did_not_ask_is_told_nothing_and_its_frames_are_as_ever() -> None:
     room = Room()
     room.clients.heard(room.other)
     room.send(*LEVELS)
-    sessions = room.clients.core.desk.sessions
+    sessions = room.clients.core.sessions.by_connection
     asked, other = (b"".join(sessions[one].pop_output(PLENTY)) for one in (room.asking, room.other))
     reader = room.clients.sessions[room.other]
     assert {causes for _, causes in causes_of(reader.receive(other))} == {None}
@@ -95,11 +95,11 @@ def numbered(**causes: Any) -> Bundle:
 def test_what_is_delivered_before_the_welcome_has_its_causes_too() -> None:
     clients = Clients()
     early = clients.start("early", causes=True)
-    desk = clients.core.desk
-    desk.feed(clients.said(early))
-    desk.intake.serve(0.0)
+    sessions = clients.core.sessions
+    sessions.accept(clients.said(early))
+    sessions.intake.serve(0.0)
     bundle = numbered(vector=(6,), agreed=Stamp(5, 0))
-    desk.deliver([early], bundle, MemberId("#bob#a", 1))
+    sessions.deliver([early], bundle, MemberId("#bob#a", 1))
     assert clients.heard(early) == []
     clients.connect("other")
     told = causes_of(clients.heard(early))
@@ -108,7 +108,7 @@ def test_what_is_delivered_before_the_welcome_has_its_causes_too() -> None:
 
 def test_who_has_gone_is_forgotten() -> None:
     room = Room()
-    told = room.clients.core.desk._causes
+    told = room.clients.core.sessions._causes_frames
     assert told.wanted == {room.asking}
     room.clients.step(ClientGone(room.asking))
     assert told.wanted == set()

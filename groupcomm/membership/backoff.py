@@ -25,7 +25,7 @@ def longest_silence_s(timing: Timing) -> float:
     return silence_s(timing, 1 + MOST_FAILURES / 2)
 
 
-class Trouble:
+class Backoff:
     """The failures of one daemon.
 
     Attributes:
@@ -38,11 +38,11 @@ class Trouble:
         self.failures = 0
         self._installed_at = -inf
 
-    def installed(self, now: float) -> None:
+    def on_installed(self, now: float) -> None:
         """A view was installed."""
         self._installed_at = now
 
-    def gathering(self, now: float, *, operational: bool) -> None:
+    def on_gather(self, now: float, *, operational: bool) -> None:
         """A daemon gathers again: it had a view until now, or else an attempt that failed."""
         lasted_s = now - self._installed_at if operational else 0.0
         if lasted_s >= STEADY_S:
@@ -53,6 +53,6 @@ class Trouble:
             self.failures = min(self.failures + 1, MOST_FAILURES)
 
     @property
-    def stretch(self) -> float:
+    def factor(self) -> float:
         """By what to multiply timeouts."""
         return 1 + self.failures / 2

@@ -6,7 +6,7 @@ import pytest
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Incarnation, Start
-from groupcomm.engine.gate import Outgoing, SealedGate
+from groupcomm.engine.protection import Outgoing, SealedProtection
 from groupcomm.errors import BadDatagram
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import HEAD_BYTES, Channel
@@ -20,25 +20,25 @@ OTHER_KEYS: Final = KeyRing({1: bytes(range(32))}, 1)
 
 def gate(
     name: str, start: int = 1, *, keys: KeyRing | None = None, config: CoreConfig = CONFIG
-) -> SealedGate:
+) -> SealedProtection:
     incarnation = Incarnation(start, 1000 * start + ord(name))
     keys = keys or KeyRing({1: bytes(32)}, 1)
-    return SealedGate(config, Start(name=name, incarnation=incarnation), keys, 0.0)
+    return SealedProtection(config, Start(name=name, incarnation=incarnation), keys, 0.0)
 
 
-def refused(receiver: SealedGate, datagram: bytes) -> str:
+def refused(receiver: SealedProtection, datagram: bytes) -> str:
     with pytest.raises(BadDatagram) as caught:
         receiver.open_untrusted(datagram)
     return caught.value.reason
 
 
-def said(one: SealedGate) -> list[Outgoing]:
+def said(one: SealedProtection) -> list[Outgoing]:
     out: list[Outgoing] = []
-    one.greet(out)
+    one.pop_hellos(out)
     return out
 
 
-def meet(one: SealedGate, other: SealedGate) -> None:
+def meet(one: SealedProtection, other: SealedProtection) -> None:
     """One has sent something; hellos go to and fro until nothing is said any more."""
     assert refused(other, one.seal(None, LONG)) == "unproven"
     turns = [other, one]
@@ -63,13 +63,13 @@ def test_two_know_each_other_after_one_way_there_and_back() -> None:
     a, b = gate("a"), gate("b")
     assert refused(b, a.seal(None, LONG)) == "unproven"
     out: list[Outgoing] = []
-    assert not b.greet(out)
+    assert not b.pop_hellos(out)
     assert a.open_untrusted(out.pop()[1]) is None
-    assert a.greet(out), "b is proven to a, and a has told b"
+    assert a.pop_hellos(out), "b is proven to a, and a has told b"
     assert b.open_untrusted(out.pop()[1]) is None
-    assert b.greet(out), "a is proven to b"
+    assert b.pop_hellos(out), "a is proven to b"
     assert out == []
-    assert not b.greet([]), "they meet once"
+    assert not b.pop_hellos([]), "they meet once"
 
 
 def test_what_is_said_is_no_longer_than_what_came_and_goes_to_the_configured_daemon() -> None:

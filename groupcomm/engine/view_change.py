@@ -12,8 +12,8 @@ from groupcomm.engine import checks
 from groupcomm.engine.delivery import Delivery
 from groupcomm.errors import BadDatagram, Contradiction
 from groupcomm.level import ServiceLevel
-from groupcomm.membership.union import Union
-from groupcomm.membership.walk import Limits, Walk, find_boundary
+from groupcomm.membership.recovered_set import RecoveredSet
+from groupcomm.membership.walk import RecoveryWalk, WalkLimits, find_boundary
 from groupcomm.stream.ranges import Range, ranges_of, without
 from groupcomm.stream.stream import MAX_AHEAD, Stream
 from groupcomm.wire.bundle import Bundle, BundleKind
@@ -25,7 +25,7 @@ _STATE = BundleKind.STATE
 _NOTHING = Stamp(0, 0)
 
 
-class Plan(NamedTuple):
+class DeliveryPlan(NamedTuple):
     """What is left to deliver of a view.
 
     Attributes:
@@ -39,22 +39,22 @@ class Plan(NamedTuple):
     boundary: Stamp | None
 
 
-class Ending:
+class ViewChange:
     """What remains to be done with a view that stands still.
 
     Attributes:
-        fellows: indices of those with whom this daemon is bound to treat the view alike.
+        obligation: indices of those with whom this daemon is bound to treat the view alike.
     """
 
-    __slots__ = ("_delivery", "_me", "_own_ring", "_plan", "_view", "fellows")
+    __slots__ = ("_delivery", "_me", "_own_ring", "_plan", "_view", "obligation")
 
     def __init__(self, view: View, me: int, delivery: Delivery) -> None:
         self._view = view
         self._me = me
         self._own_ring = view.ring_of[me]
         self._delivery = delivery
-        self._plan: Plan | None = None
-        self.fellows: frozenset[int] = frozenset()
+        self._plan: DeliveryPlan | None = None
+        self.obligation: frozenset[int] = frozenset()
 
     # ---- what is held ----
 
@@ -71,28 +71,28 @@ class Ending:
             )
             for stream in self._delivery.streams
         )
-        return Past(self._view.key, holdings, tuple(sorted(self.fellows)))
+        return Past(self._view.key, holdings, tuple(sorted(self.obligation)))
 
-    def missing(self, union: Union) -> list[list[Range]]:
+    def missing(self, recovered_set: RecoveredSet) -> list[list[Range]]:
         """Per ring what of the union is not here."""
         return [
-            without(union.spans[stream.ring], [(0, stream.forgotten), *_spans(stream)])
+            without(recovered_set.spans[stream.ring], [(0, stream.forgotten), *_spans(stream)])
             for stream in self._delivery.streams
         ]
 
-    def bind(self, union: Union, fellows: frozenset[int]) -> None:
+    def take_obligation(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> None:
         """Take over what the others know: this daemon holds the union, and tells them so."""
-        self.fellows |= fellows | union.fellows
+        self.obligation |= fellows | recovered_set.obligation
         order = self._delivery.order
         for stream in self._delivery.streams:
             ring, held = stream.ring, stream.held
             if held > stream.forgotten:
                 order.blocks.stream_advanced(ring, held, stream.packets[held].time)
-            for upto, value in union.notices[ring]:
-                self._delivery.count(ring, value, upto)
-            order.frontiers.raise_to(ring, union.frontiers[ring])
+            for upto, value in recovered_set.notices[ring]:
+                self._delivery.receive_horizon(ring, value, upto)
+            order.frontiers.raise_to(ring, recovered_set.frontiers[ring])
 
-    def believes(self, past: Past) -> bool:
+    def is_plausible(self, past: Past) -> bool:
         """Whether a fellow can hold of this view what it says.
 
         What it has forgotten this daemon has told to hold, and nobody is further ahead than windows
@@ -105,11 +105,11 @@ class Ending:
             if any(upto > most for upto, _ in holding.notices):
                 return False
             times = [holding.frontier, *(value for _, value in holding.notices)]
-            if not self._delivery.can_be(max(times)):
+            if not self._delivery.is_possible_time(max(times)):
                 return False
         return True
 
-    def take(self, raw: bytes, union: Union) -> tuple[int, int] | None:
+    def receive_repair(self, raw: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
         """Take a packet of the view from a fellow; its ring and number, None if it is no news.
 
         Only what is of the union may come in: the boundary is found from what is held here.
@@ -121,28 +121,28 @@ class Ending:
         if raw[1:17] != self._view.key:
             raise BadDatagram("view", "a recovered packet of another view")
         checks.check_data(packet, self._view)
-        if self._delivery.is_here(packet) or (packet.withheld and packet.ring == self._own_ring):
+        if self._delivery.has_packet(packet) or (packet.pruned and packet.ring == self._own_ring):
             return None
         if packet.daemon == self._me:
             raise Contradiction("content", f"packet {packet.number}, which this daemon never sent")
-        known = union.holds(packet.ring, packet.number)
-        is_news = known and self._delivery.take_recovered(packet)
+        known = recovered_set.holds(packet.ring, packet.number)
+        is_news = known and self._delivery.receive_recovered(packet)
         return (packet.ring, packet.number) if is_news else None
 
     # ---- what is delivered ----
 
-    def prepare(self, union: Union, fellows: frozenset[int]) -> bool:
+    def prepare(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> bool:
         """Find out what is left to deliver, now that the union is held.
 
         Returns:
             Whether what was delivered before could have come of it. If not, somebody has told what
             is not so; alone this daemon then delivers nothing more.
         """
-        packets = self._packets(union)
-        limits = self._limits(union, fellows)
+        packets = self._packets(recovered_set)
+        limits = self._limits(recovered_set, fellows)
         boundary = find_boundary(packets, limits)
-        walk = Walk(limits, self._delivery.order.resolve)
-        plan = Plan([], [], boundary)
+        walk = RecoveryWalk(limits, self._delivery.order.resolve)
+        plan = DeliveryPlan([], [], boundary)
         sound = True
         for packet in packets:
             regular = boundary is None or (packet.time, packet.ring) < boundary
@@ -152,35 +152,35 @@ class Ending:
             left = plan.regular if regular else plan.transitional
             left += [bundle for bundle in kept if not bundle.given]
         if not sound and fellows == {self._me}:
-            sound, plan = True, Plan([], [], _NOTHING)
+            sound, plan = True, DeliveryPlan([], [], _NOTHING)
         self._plan = plan if sound else None
         return sound
 
-    def _limits(self, union: Union, fellows: frozenset[int]) -> Limits:
+    def _limits(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> WalkLimits:
         """What the union says, together with what is known here; as `bind` takes it over."""
         order = self._delivery.order
         horizons = order.blocks.values.copy()
         for stream in self._delivery.streams:
             ring, held = stream.ring, stream.held
-            known = [value for upto, value in union.notices[ring] if upto <= held]
+            known = [value for upto, value in recovered_set.notices[ring] if upto <= held]
             if held > stream.forgotten:
                 known.append(stream.packets[held].time)
             horizons[ring] = max(horizons[ring], *known) if known else horizons[ring]
-        return Limits(
-            forgotten=union.forgotten,
-            prefix=union.prefix,
+        return WalkLimits(
+            forgotten=recovered_set.forgotten,
+            prefix=recovered_set.prefix,
             horizon=min(horizons),
-            frontier=min(map(max, order.frontiers.values, union.frontiers)),
-            fellows=fellows | union.fellows,
+            frontier=min(map(max, order.frontiers.values, recovered_set.frontiers)),
+            obligation=fellows | recovered_set.obligation,
         )
 
-    def _packets(self, union: Union) -> list[DataPacket]:
+    def _packets(self, recovered_set: RecoveredSet) -> list[DataPacket]:
         """The packets of the union that are not forgotten here, in stamp order."""
         packets = [
             packet
             for stream in self._delivery.streams
             for number, packet in stream.packets.items()
-            if union.holds(stream.ring, number)
+            if recovered_set.holds(stream.ring, number)
         ]
         packets.sort(key=lambda packet: Stamp(packet.time, packet.ring))
         return packets
@@ -195,29 +195,29 @@ class Ending:
         plan = self._plan
         assert plan is not None, "a view ends without having been prepared"
         for bundles in (plan.regular, plan.transitional):
-            self._hear_announcements(bundles)
+            self._receive_announcements(bundles)
         if not self._delivery.complete:
             turn()
             return False
         self._deliver(plan.regular)
-        waits = self._delivery.tell_positions(plan.boundary)
+        waits = self._delivery.send_regular_positions(plan.boundary)
         turn()
         self._deliver(plan.transitional)
-        self._delivery.tell_transitional(waits)
+        self._delivery.send_transitional_positions(waits)
         self._delivery.groups.end()
         return True
 
-    def _hear_announcements(self, bundles: list[Bundle]) -> None:
+    def _receive_announcements(self, bundles: list[Bundle]) -> None:
         for bundle in bundles:
             if bundle.kind == _STATE and not bundle.given:
                 bundle.given = True
-                self._delivery.hear(bundle)
+                self._delivery.receive_announcement(bundle)
 
     def _deliver(self, bundles: list[Bundle]) -> None:
         for bundle in bundles:
             if not bundle.given:
                 bundle.given = True
-                self._delivery.release(bundle)
+                self._delivery.deliver_bundle(bundle)
 
 
 def _may_drop(packet: DataPacket, kept: list[Bundle], *, regular: bool) -> bool:

@@ -12,9 +12,9 @@ from typing import Final
 
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import ProtocolViolation, RemoteProtocolError
+from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.flood import Flood
-from groupcomm.membership.neighbours import Neighbours
-from groupcomm.membership.peers import Peer
+from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.trust import Trust
 from groupcomm.security.layout import WINDOW
 from groupcomm.wire.control import ControlPacket
@@ -33,11 +33,11 @@ MOST_PER_S: Final = 10**6
 _DIRECT: Final = frozenset((ControlKind.BEACON, ControlKind.OUTDATED))
 """Nobody passes these on."""
 
-Take = Callable[[Peer, ControlMessage, int, bool, float], None]
+Accept = Callable[[PeerDaemon, ControlMessage, int, bool, float], None]
 """Takes (whose, the message, its sequence, whether it came from there itself, now)."""
 
 
-class Hearing:
+class ControlReceiver:
     """Of one daemon.
 
     Args:
@@ -47,21 +47,21 @@ class Hearing:
         take: a message that counts.
 
     Attributes:
-        since: when this daemon began to look for a view.
+        gathering_since: when this daemon began to look for a view.
     """
 
-    __slots__ = ("_flood", "_neighbours", "_news", "_peers", "_take", "_trust", "since")
+    __slots__ = ("_accept", "_detector", "_flood", "_news", "_peers", "_trust", "gathering_since")
 
-    def __init__(self, flood: Flood, neighbours: Neighbours, trust: Trust, take: Take) -> None:
+    def __init__(self, flood: Flood, detector: FailureDetector, trust: Trust, take: Accept) -> None:
         self._flood = flood
-        self._neighbours = neighbours
-        self._peers = neighbours.peers
+        self._detector = detector
+        self._peers = detector.peers
         self._trust = trust
-        self._take = take
+        self._accept = take
         self._news = False
-        self.since = -inf
+        self.gathering_since = -inf
 
-    def take_news(self) -> bool:
+    def pop_news(self) -> bool:
         """Whether somebody was heard for the first time since then; it is told once."""
         news, self._news = self._news, False
         return news
@@ -70,12 +70,12 @@ class Hearing:
         """A daemon's own datagram has come; False if it is of a start that is over, or left out."""
         peer = self._peers.get(number)
         if peer is None or peer.strange or peer.incarnation is not incarnation:
-            if not self._trust.hears(number, incarnation, now):
+            if not self._trust.is_heard(number, incarnation, now):
                 return False
-            peer = self._neighbours.meet(number, incarnation, now)
+            peer = self._detector.on_heard(number, incarnation, now)
             if peer is None:
                 return False
-        if peer.heard_at < self.since:
+        if peer.heard_at < self.gathering_since:
             self._news = True
         peer.heard_at = now
         return True
@@ -96,7 +96,7 @@ class Hearing:
             raise RemoteProtocolError(f"passed on: {error}") from None
 
     def _on_own(self, packet: ControlPacket, now: float) -> None:
-        peer = self._neighbours.peers.get(packet.origin)
+        peer = self._detector.peers.get(packet.origin)
         if peer is None or peer.incarnation != packet.incarnation:
             raise ProtocolViolation("origin", "a message in the name of another start")
         highest = peer.seen.highest
@@ -108,18 +108,20 @@ class Hearing:
     def _on_passed_on(self, packet: ControlPacket, sender: int, now: float) -> None:
         if packet.kind in _DIRECT:
             raise ProtocolViolation("origin", "a message that nobody passes on")
-        peer = self._neighbours.hear_of(packet.origin, packet.incarnation, now)
+        peer = self._detector.on_mentioned(packet.origin, packet.incarnation, now)
         if peer is not None and self._flood.is_new(peer.passed_on, packet, own=False):
             self._on_news(peer, packet, sender, now)
 
-    def _on_news(self, peer: Peer, packet: ControlPacket, sender: int, now: float) -> None:
+    def _on_news(self, peer: PeerDaemon, packet: ControlPacket, sender: int, now: float) -> None:
         own = sender == packet.origin
-        window, since = (peer.seen, peer.said_at) if own else (peer.passed_on, peer.told_of_at)
+        window, since = (peer.seen, peer.said_at) if own else (peer.passed_on, peer.passed_on_at)
         most = min(MOST_AHEAD, MOST_AT_ONCE + MOST_PER_S * (now - since))
         if packet.sequence > window.highest + most:
             raise ProtocolViolation("sequence", f"{packet.sequence}, after {window.highest}")
         if packet.kind not in _DIRECT:
-            self._flood.pass_on(packet, self._neighbours.lacking(peer, sender, packet.kind, now))
+            self._flood.pass_on(
+                packet, self._detector.pass_on_targets(peer, sender, packet.kind, now)
+            )
         if not own:
             peer.mentioned_at = now
         body = self._flood.assemble(packet, window, own=own)
@@ -127,8 +129,8 @@ class Hearing:
             if own:
                 peer.said_at = now
             else:
-                peer.told_of_at = now
-                peer.is_told_of(packet.sequence, now)
+                peer.passed_on_at = now
+                peer.on_passed_on(packet.sequence, now)
             message = decode_message_untrusted(packet.kind, body)
-            if self._neighbours.comparison.admits(peer, message, now):
-                self._take(peer, message, packet.sequence, own, now)
+            if self._detector.comparison.admits(peer, message, now):
+                self._accept(peer, message, packet.sequence, own, now)

@@ -2,7 +2,7 @@
 
 from math import inf
 
-from groupcomm.engine.blocking import Blocking
+from groupcomm.engine.slow_receivers import SlowReceivers
 from groupcomm.session.daemon_session import DaemonSession, SessionLimits
 
 LIMIT_S = 10.0
@@ -18,24 +18,24 @@ def session(number: int) -> DaemonSession:
 
 
 def test_each_is_late_in_its_turn() -> None:
-    blocking = Blocking()
+    blocking = SlowReceivers()
     blocking.add(session(1), 0.0, LIMIT_S)
     blocking.add(session(2), 5.0, LIMIT_S)
     assert blocking.due == 10.0
-    assert blocking.late(10.0, LIMIT_S) == [1]
+    assert blocking.pop_overdue(10.0, LIMIT_S) == [1]
     assert blocking.due == 15.0, "nothing more need come of the second"
-    assert blocking.late(15.0, LIMIT_S) == [1, 2], "who is still there"
+    assert blocking.pop_overdue(15.0, LIMIT_S) == [1, 2], "who is still there"
 
 
 def test_who_has_read_has_all_its_time_again() -> None:
-    blocking, slow = Blocking(), session(1)
+    blocking, slow = SlowReceivers(), session(1)
     blocking.add(slow, 0.0, LIMIT_S)
     slow.pop_output(1000)
     assert not blocking
     slow.push(*FULL)
     blocking.add(slow, 9.0, LIMIT_S)
-    assert blocking.late(10.0, LIMIT_S) == []
+    assert blocking.pop_overdue(10.0, LIMIT_S) == []
     assert blocking.due == 19.0
     slow.pop_output(1000)
-    assert blocking.late(19.0, LIMIT_S) == []
+    assert blocking.pop_overdue(19.0, LIMIT_S) == []
     assert blocking.due == inf

@@ -23,9 +23,9 @@ def data_of(events: list[Event]) -> list[bytes]:
 
 def connected(clients: Clients) -> list[int]:
     """Who is in the group table."""
-    operation = clients.core.operation
-    assert operation is not None
-    return [number for _, number in operation.delivery.groups.table.sessions]
+    view_state = clients.core.view_state
+    assert view_state is not None
+    return [number for _, number in view_state.delivery.groups.table.sessions]
 
 
 # ---- names ----
@@ -81,7 +81,7 @@ def behind_a_busy_holder() -> tuple[Clients, int, int]:
     for number in range(STEP_WORK):
         clients.sessions[one].join(f"g{number}")
     clients.step_once(clients.said(one), clients.said(heir))
-    assert not clients.core.desk.sessions[one].reading
+    assert not clients.core.sessions.by_connection[one].reading
     return clients, one, heir
 
 
@@ -112,7 +112,7 @@ def test_who_gives_up_waiting_for_a_name_leaves_nothing() -> None:
     one, heir = clients.connect("u"), clients.start("u")
     clients.step(ClientGone(one), clients.said(heir), ClientGone(heir))
     assert connected(clients) == []
-    assert clients.core.desk.sessions == {}
+    assert clients.core.sessions.by_connection == {}
     assert connected(clients) == []
     assert isinstance(clients.talk(clients.start("u"))[0], Connected)
 
@@ -141,7 +141,7 @@ def test_a_client_that_is_gone_before_it_was_admitted_leaves_nothing() -> None:
     clients = Clients()
     connection = clients.start("u")
     clients.step(ClientGone(connection))
-    assert connection not in clients.core.desk.sessions
+    assert connection not in clients.core.sessions.by_connection
     assert connected(clients) == []
     clients.step(ClientBytes(connection, b"late"), ClientGone(connection))
 
@@ -200,7 +200,7 @@ def test_a_client_that_does_not_read_is_closed_and_loses_what_waited() -> None:
         events += clients.talk(sender)
     assert len(data_of(events)) == 25, "who reads misses nothing"
     assert clients.ended == [slow]
-    assert clients.core.desk.sessions[slow].output_bytes < 200, "memory is given back"
+    assert clients.core.sessions.by_connection[slow].output_bytes < 200, "memory is given back"
     (ended,) = clients.heard(slow)
     assert isinstance(ended, Closed)
     assert "20000 bytes waited; read faster" in ended.reason
@@ -212,53 +212,55 @@ def test_a_client_that_does_not_read_is_closed_and_loses_what_waited() -> None:
 @pytest.mark.parametrize("end", ["reads", "goes"])
 def test_senders_wait_for_a_slow_client_until_it_reads_or_goes(end: str) -> None:
     clients, sender, slow = two_members(evolve(LIMITS, block_bytes=3_000))
-    desk = clients.core.desk
+    sessions = clients.core.sessions
     for _ in range(5):
-        assert not desk.blocking or desk.sessions[slow].blocks
+        assert not sessions.slow_receivers or sessions.by_connection[slow].blocks
         clients.sessions[sender].multicast(["g"], bytes(900), level=AGREED)
         clients.talk(sender)
-    assert desk.blocking
+    assert sessions.slow_receivers
     if end == "reads":
         clients.heard(slow)
     else:
-        desk.feed(ClientGone(slow))  # nobody needs to know of it yet: that would have to wait, too
-    assert not desk.blocking
+        sessions.accept(
+            ClientGone(slow)
+        )  # nobody needs to know of it yet: that would have to wait, too
+    assert not sessions.slow_receivers
 
 
 def blocked_by_a_goodbye() -> tuple[Clients, int]:
     """All senders wait for a client that does not read and has said goodbye."""
     clients, sender, slow = two_members(evolve(LIMITS, block_bytes=3_000))
-    desk = clients.core.desk
-    while not desk.blocking:
+    sessions = clients.core.sessions
+    while not sessions.slow_receivers:
         clients.sessions[sender].multicast(["g"], bytes(900), level=AGREED)
         clients.talk(sender)
     clients.sessions[slow].close()
-    desk.feed(clients.said(slow))
-    desk.intake.serve(0.0)
-    assert desk.sessions[slow].state is DaemonSessionState.LEAVING
-    assert desk.blocking
+    sessions.accept(clients.said(slow))
+    sessions.intake.serve(0.0)
+    assert sessions.by_connection[slow].state is DaemonSessionState.LEAVING
+    assert sessions.slow_receivers
     return clients, slow
 
 
 def test_a_client_that_reads_nothing_after_its_goodbye_is_cut_off() -> None:
     clients, slow = blocked_by_a_goodbye()
-    desk = clients.core.desk
-    assert desk.blocking.due == LIMITS.block_s
-    desk.serve(LIMITS.block_s)
-    assert not desk.blocking
+    sessions = clients.core.sessions
+    assert sessions.slow_receivers.due == LIMITS.block_s
+    sessions.serve(LIMITS.block_s)
+    assert not sessions.slow_receivers
     clients.step()
     assert clients.ended == [slow], "the shell closes it, whether it reads or not"
 
 
 def test_a_client_that_is_too_slow_after_its_goodbye_is_closed_like_others() -> None:
     clients, sender, slow = two_members()
-    desk = clients.core.desk
+    sessions = clients.core.sessions
     clients.sessions[slow].close()
-    desk.feed(clients.said(slow))
-    desk.intake.serve(0.0)
-    while not desk.sessions[slow].closed:
-        assert desk.sessions[slow].state is DaemonSessionState.LEAVING
-        desk.abort([slow], MemberId("#u#a", sender), 1)
+    sessions.accept(clients.said(slow))
+    sessions.intake.serve(0.0)
+    while not sessions.by_connection[slow].closed:
+        assert sessions.by_connection[slow].state is DaemonSessionState.LEAVING
+        sessions.abort([slow], MemberId("#u#a", sender), 1)
     clients.step(ClientBytes(sender, b""))
     assert clients.ended == [slow]
     assert connected(clients) == [sender]
@@ -266,8 +268,8 @@ def test_a_client_that_is_too_slow_after_its_goodbye_is_closed_like_others() -> 
 
 def test_senders_do_not_wait_for_a_client_that_is_gone_after_its_goodbye() -> None:
     clients, slow = blocked_by_a_goodbye()
-    clients.core.desk.feed(ClientGone(slow))
-    assert not clients.core.desk.blocking
+    clients.core.sessions.accept(ClientGone(slow))
+    assert not clients.core.sessions.slow_receivers
 
 
 def test_senders_go_on_as_soon_as_a_slow_client_has_read() -> None:
@@ -277,11 +279,11 @@ def test_senders_go_on_as_soon_as_a_slow_client_has_read() -> None:
     for _ in range(6):
         clients.sessions[sender].multicast(["g"], bytes(900), level=AGREED)
         clients.talk(sender)
-    assert core.operation is not None
-    assert core.operation.ring.flow.blocked
+    assert core.view_state is not None
+    assert core.view_state.ring.flow.blocked
     clients.heard(slow)
     clients.step()
-    assert not core.operation.ring.flow.blocked
+    assert not core.view_state.ring.flow.blocked
 
 
 def test_unreliable_messages_are_dropped_at_a_slow_client_before_others() -> None:
@@ -290,7 +292,7 @@ def test_unreliable_messages_are_dropped_at_a_slow_client_before_others() -> Non
         for _ in range(10):
             clients.sessions[sender].multicast(["g"], bytes(900), level=level)
             clients.talk(sender)
-    session = clients.core.desk.sessions[slow]
+    session = clients.core.sessions.by_connection[slow]
     assert session.dropped == 5, "the sixth would go above 5,000 bytes"
     levels = [event.level for event in clients.heard(slow) if isinstance(event, Message)]
     assert levels == [UNRELIABLE] * 5 + [FIFO] * 10
@@ -299,16 +301,16 @@ def test_unreliable_messages_are_dropped_at_a_slow_client_before_others() -> Non
 @pytest.mark.parametrize("level", [RELIABLE, SAFE])
 def test_a_client_is_not_read_while_much_of_it_waits_for_numbers(level: ServiceLevel) -> None:
     clients, sender, _ = two_members()
-    desk = clients.core.desk
+    sessions = clients.core.sessions
     for _ in range(3):
-        assert desk.sessions[sender].reading
+        assert sessions.by_connection[sender].reading
         clients.sessions[sender].multicast(["g"], bytes(900), level=level)
-        desk.feed(clients.said(sender))
-        desk.intake.serve(0.0)
-    assert not desk.sessions[sender].reading
+        sessions.accept(clients.said(sender))
+        sessions.intake.serve(0.0)
+    assert not sessions.by_connection[sender].reading
     clients.step(ClientBytes(sender, b""))
-    assert desk.sessions[sender].reading
-    assert desk.sessions[sender].backlog_bytes == 0
+    assert sessions.by_connection[sender].reading
+    assert sessions.by_connection[sender].backlog_bytes == 0
 
 
 def test_joins_and_leaves_do_not_count_for_ever() -> None:
@@ -317,7 +319,7 @@ def test_joins_and_leaves_do_not_count_for_ever() -> None:
         clients.sessions[sender].join("h")
         clients.sessions[sender].leave("h")
         clients.talk(sender)
-        assert clients.core.desk.sessions[sender].backlog_bytes == 0
+        assert clients.core.sessions.by_connection[sender].backlog_bytes == 0
 
 
 # ---- counts ----
@@ -329,7 +331,7 @@ def test_messages_and_bytes_are_counted_once_for_each_receiver() -> None:
     for connection in (one, two):
         clients.sessions[connection].join("g")
         clients.talk(connection)
-    traffic = clients.core.desk.traffic
+    traffic = clients.core.sessions.traffic
     assert (traffic.taken, traffic.delivered) == (0, 0)
     for number in range(5):
         clients.sessions[one].multicast("g", b"%d" % number, level=AGREED)
