@@ -38,6 +38,7 @@ from groupcomm.trace.steps import (
     MemberAdded,
     MemberDropped,
     MessageId,
+    OfReceived,
     PassedThrough,
     PathCopied,
     StampedReceived,
@@ -170,14 +171,17 @@ def readable_step(event: AlgorithmStep) -> str:
             return f"raises its own count to {count}"
         case PassedThrough(what=what):
             return f"passes {what} through"
-    return _of_message(event, f"{event.s}:{event.m}")
-
-
-def _of_message(event: AlgorithmStep, message: str) -> str:
-    match event:
         case StampedSent(to=to, stamp=stamp, bytes=size):
-            text = f"sends {message} to {', '.join(to) or 'nobody'}"
+            text = f"sends {event.s}:{event.m} to {', '.join(to) or 'nobody'}"
             return f"{text}, stamped {stamp} ({size} bytes)" if stamp else text
+        case PathCopied(paths=paths):
+            return f"copies clock and buffer for {event.s}:{event.m}: {paths} paths now"
+    stamped = f", stamped {event.stamp} ({event.bytes} bytes)" if event.stamp else ""
+    return _of_received(event, f"{event.s}:{event.m}") + stamped
+
+
+def _of_received(event: OfReceived, message: str) -> str:
+    match event:
         case StampedReceived(source=source):
             return f"receives {message} from {source}"
         case Concurrent():
@@ -190,9 +194,6 @@ def _of_message(event: AlgorithmStep, message: str) -> str:
             return f"takes {message} out of the buffer"
         case Given():
             return f"delivers {message}"
-        case PathCopied(paths=paths):
-            return f"copies clock and buffer for {message}: {paths} paths now"
-    raise AssertionError(event)
 
 
 def _listed(messages: Iterable[MessageId]) -> str:

@@ -15,7 +15,7 @@ MessageId: TypeAlias = tuple[str, int]
 """Sender and number."""
 
 
-class _Step(msgspec.Struct, frozen=True, tag_field="e", gc=False):
+class _Step(msgspec.Struct, frozen=True, tag_field="e", omit_defaults=True, gc=False):
     t: int
     p: str
 
@@ -56,11 +56,13 @@ class StampedSent(_Step, frozen=True, tag="out", gc=False):
 
 
 class StampedReceived(_Step, frozen=True, tag="in", gc=False):
-    """It received a message, with its stamp, from `source`."""
+    """It received a message from `source`, with a stamp of so many bytes that reads so."""
 
     s: str
     m: int
     source: str
+    stamp: str = ""
+    bytes: int = 0
 
 
 class Concurrent(_Step, frozen=True, tag="concurrent", gc=False):
@@ -68,6 +70,8 @@ class Concurrent(_Step, frozen=True, tag="concurrent", gc=False):
 
     s: str
     m: int
+    stamp: str = ""
+    bytes: int = 0
 
 
 class Buffered(_Step, frozen=True, tag="buffer", gc=False):
@@ -76,6 +80,8 @@ class Buffered(_Step, frozen=True, tag="buffer", gc=False):
     s: str
     m: int
     waits: tuple[MessageId, ...]
+    stamp: str = ""
+    bytes: int = 0
 
 
 class SuccessorFound(_Step, frozen=True, tag="next", gc=False):
@@ -83,6 +89,8 @@ class SuccessorFound(_Step, frozen=True, tag="next", gc=False):
 
     s: str
     m: int
+    stamp: str = ""
+    bytes: int = 0
 
 
 class Taken(_Step, frozen=True, tag="take", gc=False):
@@ -90,6 +98,8 @@ class Taken(_Step, frozen=True, tag="take", gc=False):
 
     s: str
     m: int
+    stamp: str = ""
+    bytes: int = 0
 
 
 class Given(_Step, frozen=True, tag="give", gc=False):
@@ -97,6 +107,8 @@ class Given(_Step, frozen=True, tag="give", gc=False):
 
     s: str
     m: int
+    stamp: str = ""
+    bytes: int = 0
 
 
 class PathCopied(_Step, frozen=True, tag="path", gc=False):
@@ -129,6 +141,9 @@ AlgorithmStep: TypeAlias = (
     | PassedThrough
 )
 
+
+OfReceived: TypeAlias = StampedReceived | Concurrent | Buffered | SuccessorFound | Taken | Given
+"""Steps about a message that has come; each can tell its stamp again."""
 
 STEPS: Final[tuple[type[AlgorithmStep], ...]] = get_args(AlgorithmStep)
 """All of them, to look whether an event is one."""

@@ -11,13 +11,16 @@ from groupcomm.events import GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.trace.steps import StepTrace
 from groupcomm_client.filters.envelope import Opened, prefix_of
+from groupcomm_client.filters.newcomers import newcomers
 from groupcomm_client.filters.roles import (
     CannotUndo,
     Filter,
     FilterMessage,
     FilterOutgoing,
     Manager,
+    Newcomer,
     Outgoing,
+    Stamped,
     SystemEvent,
 )
 
@@ -102,6 +105,11 @@ class Step:
     def record_to(self, steps: StepTrace) -> None:
         """See `Path`."""
         self._ends.steps = steps
+
+    def stamp_of(self, message: Message | Outgoing) -> Stamped | None:
+        """See `Path`."""
+        above = self._above
+        return None if above is None else above.filter.manager.stamp_of(message, above)
 
     def send_on(self, message: Outgoing) -> None:
         """See `Path`."""
@@ -250,6 +258,12 @@ class Chain:
     def told(self, event: SystemEvent) -> None:
         """The program is being told of something that is no message."""
         self.each(lambda manager, step: manager.told(event, step))
+        if isinstance(event, GroupView):
+            for newcomer in newcomers(event):
+                self._announce(newcomer)
+
+    def _announce(self, newcomer: Newcomer) -> None:
+        self.each(lambda manager, step: manager.joined(newcomer, step))
 
     @property
     def deadline(self) -> float | None:

@@ -9,7 +9,7 @@ and a manager that waits for a time says so by its deadline.
 """
 
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import attrs
 import msgspec
@@ -62,6 +62,39 @@ class FilterMessage(Message, frozen=True, kw_only=True, gc=False):
     origin: int
 
 
+class Stamped(NamedTuple):
+    """The stamp that a filter has put on a message, for traces.
+
+    Attributes:
+        text: as a reader is to see it.
+        bytes: its length on the wire.
+    """
+
+    text: str
+    bytes: int
+
+
+class Newcomer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The announcement of a member who has come to a group.
+
+    A session is a group. An application is named by the part of a program's name before a dash:
+    ``chat-ann`` is Ann, who uses the application ``chat``; see `newcomers.application_of`.
+
+    Attributes:
+        group: the group.
+        member: who has come; the receiver itself, when it has joined.
+        new_session: nobody was in the group before.
+        new_application: nobody was in the group before with the newcomer's application.
+        users: all members of the group, the newcomer among them, in the order of their joins.
+    """
+
+    group: str
+    member: MemberId
+    new_session: bool
+    new_application: bool
+    users: tuple[MemberId, ...]
+
+
 class CannotUndo(RemoteProtocolError):
     """Raised by a receive filter: the message is not what the send filter makes."""
 
@@ -101,6 +134,9 @@ class Path(Protocol):
 
     def record_to(self, steps: StepTrace) -> None:
         """Have all filters of the connection record their steps there."""
+
+    def stamp_of(self, message: Message | Outgoing) -> Stamped | None:
+        """Return the stamp that the filter next above has put on a message as it is on the wire."""
 
     def send_on(self, message: Outgoing) -> None:
         """Pass a message on, towards the daemon."""
@@ -161,6 +197,13 @@ class Manager:
 
     def told(self, event: SystemEvent, path: Path) -> None:
         """The program is being told this; what is passed on now comes behind it."""
+
+    def joined(self, newcomer: Newcomer, path: Path) -> None:
+        """Somebody has come to a group of this session; told after the view that says so."""
+
+    def stamp_of(self, message: Message | Outgoing, path: Path) -> Stamped | None:
+        """Return this filter's stamp of a message as it is on the wire; None if it has none."""
+        return None
 
     def heard(self, message: FilterMessage, path: Path) -> None:
         """The manager of another member has sent this.

@@ -2,16 +2,19 @@
 
 The vocabulary is that of `groupcomm.trace.steps`; docs/trace.md describes the file. Put it next to
 the daemon (last) to record what the daemon delivers, next to the program (first) for what other
-filters make of it.
+filters make of it. Each step of a message that the filter next above has stamped tells the stamp.
 """
 
 from collections.abc import Callable
 from pathlib import Path as FolderPath
+from typing import Final
 from urllib.parse import quote
+
+import msgspec
 
 from groupcomm.events import Message
 from groupcomm.host.trace_file import TraceFile
-from groupcomm.trace.steps import AlgorithmStep, StepTrace
+from groupcomm.trace.steps import AlgorithmStep, Given, MessageId, OfReceived, StepTrace
 from groupcomm_client.filters.roles import (
     Filter,
     FilterMessage,
@@ -20,14 +23,21 @@ from groupcomm_client.filters.roles import (
     Outgoing,
     Path,
     ReceiveFilter,
+    Stamped,
     SystemEvent,
 )
 
+REMEMBERED: Final = 65_536
+"""Stamps of messages that have come and not been given; of more the oldest are forgotten."""
+
 
 class _Recorder(Manager):
+    """Records steps, and tells a message's stamp again at each step of it."""
+
     def __init__(self, folder: FolderPath) -> None:
         self._folder = folder
         self._file: TraceFile | None = None
+        self._stamps: dict[MessageId, Stamped] = {}
 
     def start(self, path: Path) -> None:
         me = str(path.member)
@@ -36,14 +46,36 @@ class _Recorder(Manager):
 
     def _record(self, step: AlgorithmStep) -> None:
         assert self._file is not None
+        if isinstance(step, OfReceived):
+            step = self._with_stamp(step)
         self._file.record(step)
         self._file.flush()
+
+    def _with_stamp(self, step: OfReceived) -> OfReceived:
+        message = step.s, step.m
+        stamped = self._stamps.get(message)
+        if isinstance(step, Given):
+            self._stamps.pop(message, None)
+        if stamped is None:
+            return step
+        return msgspec.structs.replace(step, stamp=stamped.text, bytes=stamped.bytes)
+
+    def came(self, message: Message, path: Path) -> None:
+        """Record the receipt of a message, and remember its stamp."""
+        name = str(message.sender), message.number
+        stamped = path.stamp_of(message)
+        if stamped is not None:
+            self._stamps[name] = stamped
+            if len(self._stamps) > REMEMBERED:
+                del self._stamps[next(iter(self._stamps))]
+        path.steps.received(name, name[0])
 
     def sent(self, message: Outgoing, number: int, path: Path) -> None:
         if isinstance(message, FilterOutgoing):
             path.steps.passed("own message sent")
         else:
-            path.steps.sent((str(path.member), number), message.groups)
+            stamped = path.stamp_of(message) or Stamped("", 0)
+            path.steps.sent((str(path.member), number), message.groups, *stamped)
 
     def given(self, message: Message, path: Path) -> None:
         path.steps.delivered((str(message.sender), message.number))
@@ -57,8 +89,11 @@ class _Recorder(Manager):
 
 
 class _Receive(ReceiveFilter):
+    def __init__(self, recorder: _Recorder) -> None:
+        self._recorder = recorder
+
     def process(self, message: Message, path: Path) -> None:
-        path.steps.received((str(message.sender), message.number), str(message.sender))
+        self._recorder.came(message, path)
         path.receive_on(message)
 
     def process_system(self, message: FilterMessage, path: Path) -> None:
@@ -75,4 +110,9 @@ def traced(folder: FolderPath) -> Callable[[], Filter]:
     Raises:
         ConfigError: by `connect`, if no file can be written there.
     """
-    return lambda: Filter("trace", receive=_Receive(), manager=_Recorder(folder))
+
+    def make() -> Filter:
+        recorder = _Recorder(folder)
+        return Filter("trace", receive=_Receive(recorder), manager=recorder)
+
+    return make

@@ -11,26 +11,31 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Cause, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
-from groupcomm.trace.steps import AlgorithmStep
+from groupcomm.trace.steps import AlgorithmStep, OfReceived, StampedSent
 from groupcomm_client.filters import (
     CannotUndo,
     Factory,
     Filter,
     Manager,
+    Newcomer,
     Outgoing,
     Path,
     ReceiveFilter,
     SendFilter,
     Unfiltered,
     Way,
+    application_of,
     causal,
     compression,
     default,
     delay,
+    select_received,
+    select_sent,
     set_default,
     shared,
     traced,
 )
+from groupcomm_client.filters.causal.group import CausalGroup
 from groupcomm_client.filters.causal.stamps import (
     Stamp,
     decode_mark_untrusted,
@@ -40,6 +45,7 @@ from groupcomm_client.filters.causal.stamps import (
 from groupcomm_client.filters.compression import decompress_untrusted
 from groupcomm_client.filters.envelope import MAGIC, open_envelope_untrusted
 from groupcomm_client.filters.filtering import Filtering
+from groupcomm_client.filters.newcomers import newcomers
 
 ANN, BOB = MemberId("#ann#a", 1), MemberId("#bob#b", 1)
 FIFO, AGREED = ServiceLevel.FIFO, ServiceLevel.AGREED
@@ -72,9 +78,14 @@ class Session:
         return self.sent[-1][1] if self.sent else b""
 
     def come(
-        self, data: bytes, sender: MemberId = BOB, level: ServiceLevel = AGREED, type: int = 0
+        self,
+        data: bytes,
+        sender: MemberId = BOB,
+        level: ServiceLevel = AGREED,
+        type: int = 0,
+        number: int = 1,
     ) -> None:
-        self.filtering.receive(Message(sender, 1, ("g",), level, type, data, None))
+        self.filtering.receive(Message(sender, number, ("g",), level, type, data, None))
 
     def view(self, *members: MemberId, vs: Sequence[MemberId] = ()) -> None:
         place = Position(ViewId(1, 1, 1), 0, 0, 0, 0)  # type: ignore[arg-type]
@@ -216,6 +227,49 @@ def test_the_default_is_what_was_set() -> None:
         assert default() == (causal,)
     finally:
         set_default([])
+
+
+def test_sent_and_received_filters_are_selected_apart() -> None:
+    """Each selector forwards by default, and holds for connections that are made after it."""
+    assert default() == ()
+    before = Session(default())
+    select_sent(Shout)
+    try:
+        sending = Session(default())
+        select_received(Whisper)
+        both = Session(default())
+        select_sent()
+        receiving = Session(default())
+    finally:
+        select_sent()
+        select_received()
+    heard = {}
+    for name, session in (
+        ("before", before),
+        ("sending", sending),
+        ("both", both),
+        ("receiving", receiving),
+    ):
+        out = session.send(b"Hi")
+        session.come(b"Hi")
+        heard[name] = out, session.data
+    assert heard == {
+        "before": (b"Hi", [b"Hi"]),
+        "sending": (b"HI", [b"Hi"]),
+        "both": (b"HI", [b"hi"]),
+        "receiving": (b"Hi", [b"hi"]),
+    }
+    assert default() == ()
+
+
+def test_what_is_selected_stands_behind_the_default() -> None:
+    set_default([causal])
+    select_sent(Shout)
+    try:
+        assert [make().name for make in default()] == ["causal", "selected"]
+    finally:
+        set_default([])
+        select_sent()
 
 
 # ---- changes ----
@@ -381,8 +435,8 @@ def test_a_trace_says_what_passes_and_what_the_causal_filter_does(tmp_path: Fold
         each.view(ANN, BOB)
     session.come(bob.sent[-1][1], BOB)
     first, second = bob.send(b"1", FIFO), bob.send(b"2", FIFO)
-    session.come(second, BOB, FIFO)
-    session.come(first, BOB, FIFO)
+    session.come(second, BOB, FIFO, number=2)
+    session.come(first, BOB, FIFO, number=1)
     session.send(b"3", FIFO)
     session.filtering.end()
     (file,) = tmp_path.iterdir()
@@ -391,6 +445,79 @@ def test_a_trace_says_what_passes_and_what_the_causal_filter_does(tmp_path: Fold
     names = " ".join(str(step.__struct_config__.tag) for step in steps)
     assert names == (
         "pass vector pass pass member"  # the view, the own mark, bob's mark
-        " in buffer in buffer next take give next take give out tick"
+        " in buffer in buffer next take give next take give tick out"
     )
     assert {step.p for step in steps} == {str(ANN)}
+    first_stamp = len(encode_stamp(Stamp(1, 1, ()))) + 1
+    assert {(step.m, step.stamp, step.bytes) for step in steps if isinstance(step, OfReceived)} == {
+        (1, f"{BOB} 1", first_stamp),
+        (2, f"{BOB} 2", first_stamp),
+    }
+    (sent,) = (step for step in steps if isinstance(step, StampedSent))
+    assert (sent.stamp, sent.bytes) == (f"{ANN} 1, {BOB} 2", first_stamp + 1)
+
+
+def test_a_trace_before_the_causal_filter_has_its_steps_without_stamps(
+    tmp_path: FolderPath,
+) -> None:
+    session = Session([traced(tmp_path), causal])
+    session.view(ANN, BOB)
+    session.send(b"1", FIFO)
+    session.filtering.end()
+    (file,) = tmp_path.iterdir()
+    last = msgspec.json.decode(file.read_bytes().splitlines()[-1])
+    assert (last["e"], last["stamp"], last["bytes"]) == ("out", "", 0)
+
+
+def test_a_stamp_whose_table_is_not_known_is_told_as_it_is() -> None:
+    group = CausalGroup(ANN)
+    assert group.text_of(BOB, Stamp(3, 2, (1, 0))) == f"{BOB} 3, epoch 2, slots [1, 0]"
+
+
+# ---- newcomers ----
+
+CHAT_EVE, CHAT_DAN = MemberId("#chat-eve#c", 1), MemberId("#chat-dan#d", 1)
+
+
+class Host(Manager):
+    def __init__(self) -> None:
+        self.came: list[Newcomer] = []
+
+    def joined(self, newcomer: Newcomer, path: Path) -> None:
+        self.came.append(newcomer)
+
+
+def test_a_newcomer_is_announced_with_its_session_its_application_and_all_users() -> None:
+    host = Host()
+    session = Session([lambda: Filter("host", manager=host)])
+    session.view(ANN)
+    session.view(ANN, CHAT_EVE, vs=[ANN])
+    session.view(ANN, CHAT_EVE, CHAT_DAN, BOB, vs=[ANN, CHAT_EVE])
+    told = [(one.member, one.new_session, one.new_application) for one in host.came]
+    assert told == [
+        (ANN, True, True),
+        (CHAT_EVE, False, True),
+        (CHAT_DAN, False, False),
+        (BOB, False, False),  # names without a dash are one application
+    ]
+    assert [one.users for one in host.came[:2]] == [(ANN,), (ANN, CHAT_EVE)]
+    assert {one.group for one in host.came} == {"g"}
+
+
+def test_who_joins_is_told_of_its_own_coming_only() -> None:
+    place = Position(ViewId(1, "a", 1), 0, 0, 0, 0)
+    view = GroupView(
+        group="g",
+        id=place,
+        members=(BOB, ANN),
+        cause=Cause.JOIN,
+        changed=(ANN,),
+        vs_set=(ANN,),
+        own=True,
+    )
+    assert [(one.member, one.new_session) for one in newcomers(view)] == [(ANN, False)]
+
+
+def test_an_application_is_what_stands_before_a_dash() -> None:
+    names = ("#chat-ann#a", "#ann#a", "#-ann#a", "#a-b-c#d")
+    assert [application_of(MemberId(name, 1)) for name in names] == ["chat", "", "", "a"]

@@ -31,6 +31,7 @@ from groupcomm_client.filters.roles import (
     Path,
     ReceiveFilter,
     SendFilter,
+    Stamped,
     SystemEvent,
 )
 
@@ -126,9 +127,20 @@ class CausalOrder(Manager):
             data = _PLAIN + message.data
             path.send_on(msgspec.structs.replace(message, data=data))
             return
-        data = _STAMPED + encode_stamp(group.next_stamp()) + message.data
+        stamp = group.next_stamp()
+        data = _STAMPED + encode_stamp(stamp) + message.data
+        path.steps.counted(stamp.own)
         path.send_on(msgspec.structs.replace(message, data=data))
-        path.steps.counted(group.sent())
+        group.sent()  # not before: who is not sent is not waited for
+
+    def stamp_of(self, message: Message | Outgoing, path: Path) -> Stamped | None:
+        """See `Manager`."""
+        group = self._groups.get(message.groups[0])
+        if message.level is not ServiceLevel.FIFO or group is None or message.data[:1] != _STAMPED:
+            return None
+        stamp, end = decode_stamp_untrusted(message.data, 1)
+        sender = message.sender if isinstance(message, Message) else path.member
+        return Stamped(group.text_of(sender, stamp), end)
 
     # ---- in ----
 

@@ -135,6 +135,16 @@ class CausalGroup:
                 counts.add(member, slot - 1)
         return counts
 
+    def text_of(self, sender: MemberId, stamp: Stamp) -> str:
+        """Return a stamp for readers: counts by member, or its slots if its table is not known."""
+        tables = {self._epoch: self._table} if sender == self.me else self._tables.get(sender, {})
+        table = tables.get(stamp.epoch)
+        if table is None:
+            return f"{sender} {stamp.own}, epoch {stamp.epoch}, slots {list(stamp.slots)}"
+        known = zip(table, stamp.slots, strict=False)
+        counts = [f"{member} {slot - 1}" for member, slot in known if slot and member != sender]
+        return ", ".join([f"{sender} {stamp.own}", *counts])
+
     def is_next(self, sender: MemberId, counts: VectorClock[MemberId]) -> bool:
         """Whether a message may be delivered: the sender's next, with all its causes here."""
         counted = sender in counts
