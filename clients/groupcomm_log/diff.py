@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupcomm_log.reader import LogReader, OnDamage
-from groupcomm_log.stays import (
+from groupcomm_log.view_periods import (
     FIRST,
     KEY,
     NEVER,
@@ -24,8 +24,8 @@ from groupcomm_log.stays import (
     UNORDERED,
     GroupChange,
     Key,
-    Stay,
-    read_stays,
+    ViewPeriod,
+    read_periods,
 )
 
 SHOWN: Final = 5
@@ -63,20 +63,20 @@ def compare(left: Path, right: Path, on_damage: OnDamage) -> Comparison:
         OSError: a file cannot be read.
     """
     found = Comparison()
-    others: dict[str, list[Stay]] = {}
-    for stay in read_stays(LogReader(right, on_damage)):
-        others.setdefault(stay.view, []).append(stay)
-    for stay in read_stays(LogReader(left, on_damage)):
-        for other in others.get(stay.view, []):
-            _Pair(stay, other, found).compare()
+    others: dict[str, list[ViewPeriod]] = {}
+    for period in read_periods(LogReader(right, on_damage)):
+        others.setdefault(period.view, []).append(period)
+    for period in read_periods(LogReader(left, on_damage)):
+        for other in others.get(period.view, []):
+            _Pair(period, other, found).compare()
     return found
 
 
 class _Pair:
     """Two sessions in one view of daemons."""
 
-    def __init__(self, left: Stay, right: Stay, found: Comparison) -> None:
-        self._stays = left, right
+    def __init__(self, left: ViewPeriod, right: ViewPeriod, found: Comparison) -> None:
+        self._periods = left, right
         self._found = found
         self._groups = left.joined & right.joined
         self._start = max(left.start, right.start)
@@ -95,32 +95,32 @@ class _Pair:
         if self._throughout:
             self._compare_messages("in this view", UNORDERED, sort=True)
         else:
-            self._found.left_out += len(self._messages(self._stays[0], UNORDERED, sort=False))
+            self._found.left_out += len(self._messages(self._periods[0], UNORDERED, sort=False))
 
     def _compare_changes(self) -> None:
-        one, other = self._stays
+        one, other = self._periods
         left = [_change(change, other.member) for change in self._changes(one)]
         right = [_change(change, one.member) for change in self._changes(other)]
         self._found.changes += len(left)
         if left != right:
             self._tell("group views", left, right)
 
-    def _changes(self, stay: Stay) -> list[GroupChange]:
+    def _changes(self, period: ViewPeriod) -> list[GroupChange]:
         return [
             change
-            for change in stay.changes
+            for change in period.changes
             if self._start <= change.key <= self._end and change.group in self._groups
         ]
 
     def _compare_messages(self, where: str, levels: tuple[str, ...], *, sort: bool) -> None:
-        left, right = (self._messages(stay, levels, sort=sort) for stay in self._stays)
+        left, right = (self._messages(period, levels, sort=sort) for period in self._periods)
         for count in pc.value_counts(left["level"]).to_pylist():
             self._found.compared[count["values"]] += count["counts"]
         if not left.equals(right):
             self._tell(f"messages {where}", _rows(left), _rows(right))
 
-    def _messages(self, stay: Stay, levels: tuple[str, ...], *, sort: bool) -> pa.Table:
-        table = pa.concat_tables(stay.messages) if stay.messages else NO_MESSAGES
+    def _messages(self, period: ViewPeriod, levels: tuple[str, ...], *, sort: bool) -> pa.Table:
+        table = pa.concat_tables(period.messages) if period.messages else NO_MESSAGES
         table = table.filter(
             pc.and_(pc.is_in(table["level"], pa.array(levels)), self._is_shared(table["groups"]))
         )
@@ -142,7 +142,7 @@ class _Pair:
         return pc.is_in(groups, pa.array(shared, pa.string()))
 
     def _tell(self, what: str, left: list[_Row], right: list[_Row]) -> None:
-        view, told = self._stays[0].view, self._found.differences
+        view, told = self._periods[0].view, self._found.differences
         for which, rows in (("first", left), ("second", right)):
             only = [*(Counter(rows) - Counter(right if rows is left else left))]
             told += [

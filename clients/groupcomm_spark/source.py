@@ -11,8 +11,7 @@ from pyspark.sql.datasource import DataSource
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from groupcomm_spark.reading.batch import BatchReader
-    from groupcomm_spark.reading.stream import StreamReader
+    from groupcomm_spark.reading.readers import BatchReader, StreamReader
     from groupcomm_spark.sink.writer import GroupCommStreamWriter
 
 
@@ -32,8 +31,7 @@ class GroupCommDataSource(DataSource):
         Raises:
             ConfigError: an option is wrong.
         """
-        from groupcomm_spark.reading.columns import spark_schema  # noqa: PLC0415 - needs pyarrow
-        from groupcomm_spark.reading.options import parse_options  # noqa: PLC0415
+        from groupcomm_spark.reading.options import parse_options, spark_schema  # noqa: PLC0415
 
         return spark_schema(parse_options(self.options).columns)
 
@@ -43,9 +41,8 @@ class GroupCommDataSource(DataSource):
         Raises:
             ConfigError: an option is wrong, or the user's own schema is.
         """
-        from groupcomm_spark.reading.batch import BatchReader  # noqa: PLC0415 - needs pyarrow
-        from groupcomm_spark.reading.columns import names_of  # noqa: PLC0415
-        from groupcomm_spark.reading.options import parse_options  # noqa: PLC0415
+        from groupcomm_spark.reading.options import names_of, parse_options  # noqa: PLC0415
+        from groupcomm_spark.reading.readers import BatchReader  # noqa: PLC0415 - needs pyarrow
 
         return BatchReader(parse_options(self.options, streams=False), names_of(schema))
 
@@ -55,9 +52,8 @@ class GroupCommDataSource(DataSource):
         Raises:
             ConfigError: an option is wrong, or the user's own schema is.
         """
-        from groupcomm_spark.reading.columns import names_of  # noqa: PLC0415 - needs pyarrow
-        from groupcomm_spark.reading.options import parse_options  # noqa: PLC0415
-        from groupcomm_spark.reading.stream import StreamReader  # noqa: PLC0415
+        from groupcomm_spark.reading.options import names_of, parse_options  # noqa: PLC0415
+        from groupcomm_spark.reading.readers import StreamReader  # noqa: PLC0415
 
         return StreamReader(parse_options(self.options), names_of(schema))
 

@@ -19,7 +19,7 @@ from groupcomm.errors import GroupCommError
 from groupcomm.events import Message
 from groupcomm_client import connect
 from groupcomm_log.reader import LogReader
-from groupcomm_spark.telemetry.kinds import read_kinds
+from groupcomm_spark.telemetry.alarms import read_kinds
 from groupcomm_tools.cli import main as groupcomm
 from groupcomm_tools.local_cluster import lines_of
 from groupcomm_tools.recording.recorder_process import recorded

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 import pyspark
 
-from groupcomm_spark.java import find_java
+from groupcomm_spark.session import find_java
 from groupcomm_tools.local_cluster import free_ports
 
 HOST: Final = "127.0.0.1"

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from groupcomm_log.check import is_recorded, look_at
 from groupcomm_log.errors import Damage, LogDamaged, LogError, LogRemoved
-from groupcomm_log.reader import LogReader
+from groupcomm_log.reader import LogReader, find_start, parse_start
 from groupcomm_log.schema import GAP, MESSAGE, VIEW, Offset, rows_of
-from groupcomm_log.start import find_start, parse_start
 from groupcomm_log.writer import Limits, LogWriter
 from tests.groupcomm_log.make import QuickDisk, append, contents, crash
 

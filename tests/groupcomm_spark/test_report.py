@@ -19,8 +19,7 @@ from groupcomm_spark.commands.report import read_sites, sent_at
 from groupcomm_spark.logs import read_logs
 from groupcomm_spark.report.figures import Figures, Key, gather, site_of
 from groupcomm_spark.report.histogram import PER_DOUBLING, later_than, percentile_ms
-from groupcomm_spark.report.page import make_page
-from groupcomm_spark.report.tables import grouped_delays
+from groupcomm_spark.report.page import grouped_delays, make_page
 from groupcomm_tools.cli import main
 from tests.groupcomm_spark.test_logs import make_log
 

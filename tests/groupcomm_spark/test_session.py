@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
 from groupcomm.errors import ConfigError
-from groupcomm_spark import java
+from groupcomm_spark import session as java
 from groupcomm_spark.commands.doctor import examine
 from groupcomm_spark.errors import plain
 from groupcomm_tools.cli import main

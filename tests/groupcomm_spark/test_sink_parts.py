@@ -17,14 +17,19 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client import Connection, connect
 from groupcomm_client.committed import Batch, committed
 from groupcomm_log.disk import Disk
-from groupcomm_spark.sink.columns import STAGED, check_columns, to_staged
-from groupcomm_spark.sink.options import Options, parse_options
-from groupcomm_spark.sink.publishing import SinkError, publish
+from groupcomm_spark.sink.options import (
+    STAGED,
+    SinkOptions,
+    check_columns,
+    parse_options,
+    to_staged,
+)
 from groupcomm_spark.sink.staging import Manifest, Part, Published, Staging, StagingDamaged
+from groupcomm_spark.sink.writer import SinkError, publish
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_log.make import QuickDisk
 
-OPTIONS = Options(staging=Path("/nowhere"), group="g", timeout_s=5)
+OPTIONS = SinkOptions(staging=Path("/nowhere"), group="g", timeout_s=5)
 
 # ---- options ----
 
@@ -36,7 +41,7 @@ def test_options_are_read() -> None:
     found = parse_options(
         {"checkpointLocation": "file:///a%20b/c", "Group": "g", "level": "safe", "timeout": "2.5"}
     )
-    assert found == Options(
+    assert found == SinkOptions(
         staging=Path("/a b/c/groupcomm"),
         group="g",
         level=ServiceLevel.SAFE,
@@ -80,7 +85,7 @@ TYPES = {"string": StringType(), "int": IntegerType(), "array": ArrayType(String
 def test_wrong_columns_are_told(columns: dict[str, str], what: str) -> None:
     schema = StructType([StructField(name, TYPES[kind]) for name, kind in columns.items()])
     with pytest.raises(ConfigError, match=what):
-        check_columns(schema, Options(staging=Path("/x")))
+        check_columns(schema, SinkOptions(staging=Path("/x")))
 
 
 @pytest.mark.parametrize(
@@ -231,7 +236,7 @@ async def test_a_session_that_ends_in_the_middle_is_followed_by_another(
     """The daemon ends the first, the view of daemons the second; receivers have it once."""
     data = [b"%d" % at for at in range(3000)]
     staging, manifest = staged(tmp_path, 0, data)
-    options = Options(staging=tmp_path, address=cluster.address("a"), timeout_s=20)
+    options = SinkOptions(staging=tmp_path, address=cluster.address("a"), timeout_s=20)
     send, many = Connection.multicast, Connection.multicast_many
     ends = calls = 0
 
@@ -273,7 +278,7 @@ async def test_after_some_attempts_the_query_fails(
         self.close_socket()
 
     staging, manifest = staged(tmp_path, 0, [b"x"])
-    options = Options(staging=tmp_path, address=cluster.address("a"), timeout_s=20)
+    options = SinkOptions(staging=tmp_path, address=cluster.address("a"), timeout_s=20)
     monkeypatch.setattr(Connection, "multicast_many", is_broken_off)
     with pytest.raises(SinkError, match="batch 0 was not published: after 3 attempts: "):
         await publish(manifest, partial(staging.rows, manifest), options)
@@ -286,7 +291,7 @@ async def test_a_daemon_that_takes_nothing_is_told(
         await trio.sleep_forever()
 
     staging, manifest = staged(tmp_path, 0, [b"x"])
-    options = Options(staging=tmp_path, address=cluster.address("a"), timeout_s=0.5)
+    options = SinkOptions(staging=tmp_path, address=cluster.address("a"), timeout_s=0.5)
     monkeypatch.setattr(Connection, "multicast_many", waits)
     with pytest.raises(SinkError, match=r"the daemon has taken nothing for 0.5 s"):
         await publish(manifest, partial(staging.rows, manifest), options)

@@ -13,7 +13,7 @@ from groupcomm_log.names import list_segments
 from groupcomm_log.schema import Offset
 from groupcomm_spark.errors import plain
 from groupcomm_spark.reading.options import parse_options
-from groupcomm_spark.reading.stream import StreamReader
+from groupcomm_spark.reading.readers import StreamReader
 from tests.groupcomm_log.make import contents, crash
 from tests.groupcomm_spark.test_source import make_epoch, write
 

@@ -15,8 +15,14 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking import connect
 from groupcomm_log.schema import GAP, MESSAGE
 from groupcomm_spark.logs import read_logs
-from groupcomm_spark.telemetry.judge import Flow, Window, judge
-from groupcomm_spark.telemetry.kinds import Kind, Kinds, read_kinds
+from groupcomm_spark.telemetry.alarms import (
+    Flow,
+    MessageKind,
+    MessageKinds,
+    Window,
+    judge,
+    read_kinds,
+)
 from groupcomm_spark.telemetry.windows import COLUMNS, to_window, windows_of
 from groupcomm_tools.cli import main
 from groupcomm_tools.running_cluster import RunningCluster
@@ -157,7 +163,7 @@ def flow(count: int, *, missing: int = 0, late: int = 0, sender: str = ANN) -> F
     return Flow("state", sender, count, 20 * count, missing, late, 0.5)
 
 
-KIND = Kind(type=1, rate_hz=10, missing=0.1, late_s=0.1, late=0.1, bytes_per_s=300)
+KIND = MessageKind(type=1, rate_hz=10, missing=0.1, late_s=0.1, late=0.1, bytes_per_s=300)
 
 
 @pytest.mark.parametrize(
@@ -177,17 +183,17 @@ KIND = Kind(type=1, rate_hz=10, missing=0.1, late_s=0.1, late=0.1, bytes_per_s=3
     ],
 )
 def test_alarms_go_beyond_the_limits(flows: Sequence[Flow], alarms: list[str]) -> None:
-    found = judge(window(*flows), Kinds(kinds={"state": KIND}))
+    found = judge(window(*flows), MessageKinds(kinds={"state": KIND}))
     assert [alarm.alarm for alarm in found] == alarms
     assert all(alarm.text.startswith("state: ") for alarm in found)
 
 
 def test_where_a_recording_begins_nothing_is_missing() -> None:
-    assert judge(window(flow(3), covered_s=0.3), Kinds(kinds={"state": KIND})) == []
+    assert judge(window(flow(3), covered_s=0.3), MessageKinds(kinds={"state": KIND})) == []
 
 
 def test_of_what_no_limit_is_told_nothing_is_alarming() -> None:
-    kinds = Kinds(kinds={"state": Kind(type=1)})
+    kinds = MessageKinds(kinds={"state": MessageKind(type=1)})
     assert judge(window(flow(1, missing=90, late=1)), kinds) == []
 
 

@@ -13,8 +13,7 @@ from groupcomm_client import Connection, connect
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import ROWS, SCHEMA
 from groupcomm_log.writer import LogWriter
-from groupcomm_spark.verify.folders import verify_folders
-from groupcomm_spark.verify.job import verify
+from groupcomm_spark.verify.job import verify, verify_folders
 from groupcomm_tools.cli import main
 from groupcomm_tools.local_cluster import LocalCluster
 from tests.groupcomm_log.make import QuickDisk

@@ -8,8 +8,7 @@ from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcomm_spark.errors import plain
-from groupcomm_spark.java import find_java
-from groupcomm_spark.session import LOCAL, open_session
+from groupcomm_spark.session import LOCAL, find_java, open_session
 from groupcomm_tools.doctor.findings import Finding, Grade, ok, print_findings, problem
 
 NAME: Final = "doctor"

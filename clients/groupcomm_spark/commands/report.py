@@ -55,8 +55,7 @@ def run(options: argparse.Namespace) -> int:
     # ruff: noqa: PLC0415 - extras
     from groupcomm_spark.logs import read_logs
     from groupcomm_spark.report.figures import COLUMNS, gather
-    from groupcomm_spark.report.page import make_page
-    from groupcomm_spark.report.tables import as_json
+    from groupcomm_spark.report.page import as_json, make_page
 
     spark = session_of(options)
     logs = read_logs(spark, options.folders, COLUMNS)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 from groupcomm.errors import ConfigError
 from groupcomm.names import check_group
 from groupcomm_spark.commands.options import add_spark_options, session_of, teller
-from groupcomm_spark.telemetry.judge import Window, judge
-from groupcomm_spark.telemetry.kinds import Kinds, read_kinds
+from groupcomm_spark.telemetry.alarms import MessageKinds, Window, judge, read_kinds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,12 +87,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _watch_once(
     options: argparse.Namespace,
-    kinds: Kinds,
+    kinds: MessageKinds,
     group: str | None,
     checkpoint: Path,
     spark: "SparkSession",
 ) -> None:
-    from groupcomm_spark.telemetry.queries import (  # noqa: PLC0415 - an extra
+    from groupcomm_spark.telemetry.windows import (  # noqa: PLC0415 - an extra
         Alarms,
         Pace,
         await_queries,
@@ -118,7 +117,7 @@ def _watch_once(
     )
 
 
-def _show(window: Window, kinds: Kinds, *, as_json: bool) -> None:
+def _show(window: Window, kinds: MessageKinds, *, as_json: bool) -> None:
     """A window for people, or as a line of JSON."""
     alarms = judge(window, kinds)
     if as_json:

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     # ruff: noqa: PLC0415 - extras
     from groupcomm_log.reader import LogReader
     from groupcomm_spark.progress import Progress
-    from groupcomm_spark.verify.folders import verify_folders
+    from groupcomm_spark.verify.job import verify_folders
 
     for folder in options.folders:  # before Spark takes its seconds to start
         LogReader(folder).segments()

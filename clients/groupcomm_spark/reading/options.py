@@ -1,14 +1,17 @@
 """What may be asked of the format "groupcomm" when it reads."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
-from groupcomm_log.schema import KINDS, SCHEMA
+from groupcomm_log.schema import KINDS, SCHEMA, schema_of
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -188,3 +191,28 @@ class _Parser:
         place = self._place("startingOffset", f"{EARLIEST}, {LATEST}, ")
         assert place is not None
         return place
+
+
+def spark_schema(names: Sequence[str]) -> StructType:
+    """Some of the columns, in this order, as Spark has them."""
+    return from_arrow_schema(schema_of(names))
+
+
+def names_of(schema: StructType) -> tuple[str, ...]:
+    """The columns of a schema, which a user may have given to `schema()`.
+
+    Raises:
+        ConfigError: a log has no such column, or one of another type.
+    """
+    known = {field.name: field.dataType for field in spark_schema(SCHEMA.names)}
+    for field in schema:
+        if field.name not in known:
+            raise ConfigError(
+                f"schema: a log has no column {field.name!r}; it has {', '.join(known)}"
+            )
+        if field.dataType != known[field.name]:
+            raise ConfigError(
+                f"schema: the column {field.name} is {known[field.name].simpleString()}, not"
+                f" {field.dataType.simpleString()}; leave the schema out, and cast what is read"
+            )
+    return tuple(field.name for field in schema)

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.wire.destinations import MAX_GROUPS
 from groupcomm_log.disk import Disk
-from groupcomm_spark.sink.columns import STAGED
+from groupcomm_spark.sink.options import STAGED
 
 READ_ROWS: Final = 1024
 """So many are read, and sent, at a time."""

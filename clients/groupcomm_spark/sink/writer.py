@@ -1,23 +1,132 @@
-"""The writer that Spark is given: `write` runs on executors, `commit` beside the driver.
+"""Sending a batch, until all daemons of the view have it."""
 
-Spark makes a new one for each batch, and another one for each commit.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import trio
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from groupcomm.errors import ConfigError
-from groupcomm_spark.sink.columns import check_columns, to_staged
-from groupcomm_spark.sink.options import Options, parse_options
-from groupcomm_spark.sink.publishing import publish
-from groupcomm_spark.sink.staging import Part, Staging
+from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, SessionEnded
+from groupcomm.level import ServiceLevel
+from groupcomm_client.committed.markers import (
+    TYPE,
+    Begin,
+    End,
+    Marker,
+    encode_marker,
+    publisher_user,
+)
+from groupcomm_client.connecting import connect
+from groupcomm_client.connection import Connection
+from groupcomm_client.sessions import FOR_GOOD
+from groupcomm_spark.sink.options import SinkOptions, check_columns, parse_options, to_staged
+from groupcomm_spark.sink.staging import Manifest, Part, Staging
+
+ATTEMPTS: Final = 3
+"""To send a batch while the driver lives; a restart of the query makes as many again."""
+
+AGAIN_S: Final = 0.2
+"""So long after a failure to connect it is tried again."""
+
+Rows = Callable[[], Iterator[pa.RecordBatch]]
+
+
+class SinkError(GroupCommError):
+    """A batch could not be sent; it stays staged, and is sent when the query is started again."""
+
+
+async def publish(manifest: Manifest, rows: Rows, options: SinkOptions) -> None:
+    """Multicast a batch between its markers; on return all daemons of the view have it.
+
+    Args:
+        manifest: of the batch, which has rows.
+        rows: reads them, from the first one each time.
+        options: of the query.
+
+    Raises:
+        SinkError: the daemon is not there, or takes nothing for `timeout_s`, or the session
+            has ended again and again.
+        StagingDamaged: the rows cannot be read.
+    """
+    why = ""
+    for _ in range(ATTEMPTS):
+        async with _connected(manifest, options) as connection:
+            try:
+                if await _send(connection, manifest, rows(), options):
+                    return
+                why = "the view of daemons ended before all of them had it"
+            except SessionEnded as error:
+                why = str(error)
+            except trio.TooSlowError:
+                raise SinkError(
+                    _text(manifest, f"the daemon has taken nothing for {options.timeout_s:g} s")
+                ) from None
+    raise SinkError(_text(manifest, f"after {ATTEMPTS} attempts: {why}"))
+
+
+def _text(manifest: Manifest, why: str) -> str:
+    return (
+        f"batch {manifest.batch} was not published: {why}; it stays staged, and is sent when the"
+        " query is started again"
+    )
+
+
+@asynccontextmanager
+async def _connected(manifest: Manifest, options: SinkOptions) -> AsyncIterator[Connection]:
+    """A session; a daemon that is not there may come for `timeout_s`."""
+    end = trio.current_time() + options.timeout_s
+    while True:
+        left_s = max(AGAIN_S, end - trio.current_time())
+        try:
+            async with connect(
+                options.address, user=publisher_user(), timeout_s=left_s
+            ) as connection:
+                yield connection
+                return
+        except (CannotConnect, SessionEnded) as error:
+            if error.code in FOR_GOOD or trio.current_time() + AGAIN_S > end:
+                raise SinkError(_text(manifest, str(error))) from None
+        await trio.sleep(AGAIN_S)
+
+
+async def _send(
+    connection: Connection, manifest: Manifest, rows: Iterator[pa.RecordBatch], options: SinkOptions
+) -> bool:
+    """Send it all; whether all daemons of the view have it."""
+    groups = manifest.groups
+    to = tuple(groups)
+    with trio.fail_after(options.timeout_s):
+        await _mark(connection, to, Begin(manifest.query, manifest.batch), ServiceLevel.AGREED)
+    for batch in rows:
+        columns = [batch[name].to_pylist() for name in batch.schema.names]
+        for (names, type_), run in groupby(zip(*columns, strict=True), key=_destination):
+            with trio.fail_after(options.timeout_s):
+                await connection.multicast_many(
+                    names, [data for *_, data in run], level=options.level, type=type_
+                )
+    end = End(manifest.query, manifest.batch, groups, manifest.after)
+    with trio.fail_after(options.timeout_s):
+        ordered = await connection.multicast(
+            to, encode_marker(end), level=ServiceLevel.SAFE, type=TYPE, ordered=True
+        )
+    return not ordered.transitional
+
+
+def _destination(row: tuple[Any, ...]) -> tuple[list[str], int]:
+    return row[0], row[1]
+
+
+async def _mark(
+    connection: Connection, to: tuple[str, ...], marker: Marker, level: ServiceLevel
+) -> None:
+    await connection.multicast(to, encode_marker(marker), level=level, type=TYPE)
+
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -47,7 +156,7 @@ class GroupCommStreamWriter(DataSourceStreamArrowWriter):
         options: of the query.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

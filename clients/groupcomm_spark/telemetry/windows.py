@@ -3,16 +3,18 @@
 A stream gives a window once, when it is over: when the watermark has passed it.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import msgspec
 import pyarrow as pa
 
 from groupcomm_log.schema import MESSAGE
-from groupcomm_spark.telemetry.judge import Flow, Window, judge
-from groupcomm_spark.telemetry.kinds import Kinds
+from groupcomm_spark.telemetry.alarms import Flow, MessageKinds, Window, judge
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,7 +26,7 @@ _NS_PER_US: Final = 1000
 _MICRO: Final = 1_000_000
 
 
-def windows_of(rows: "DataFrame", kinds: Kinds) -> "DataFrame":
+def windows_of(rows: "DataFrame", kinds: MessageKinds) -> "DataFrame":
     """One row for each window: start, end, covered_s, and `flows`, an array of structs as `Flow`.
 
     Args:
@@ -63,7 +65,7 @@ def windows_of(rows: "DataFrame", kinds: Kinds) -> "DataFrame":
     )
 
 
-def _messages(rows: "DataFrame", kinds: Kinds) -> "DataFrame":
+def _messages(rows: "DataFrame", kinds: MessageKinds) -> "DataFrame":
     """Messages of these kinds: name, sender, number, size, made, age_s and late."""
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra
 
@@ -114,7 +116,7 @@ def _unsigned(byte: int, count: int) -> "Column":
     return fn.when(whole, fn.conv(digits, 16, 10).cast("decimal(20,0)"))
 
 
-def alarms_of(windows: "DataFrame", kinds: Kinds) -> "DataFrame":
+def alarms_of(windows: "DataFrame", kinds: MessageKinds) -> "DataFrame":
     """What is alarming, as rows for the sink: `data` is an `Alarm` as JSON.
 
     Args:
@@ -137,3 +139,140 @@ def to_window(row: dict[str, Any]) -> Window:
     start, end = row["start"], row["end"]
     assert isinstance(start, datetime)
     return Window(start, end, row["covered_s"], [Flow(**flow) for flow in row["flows"]])
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+LOOK_S: Final = 1
+
+Show = Callable[[Window], None]
+
+
+@attrs.frozen(kw_only=True)
+class Alarms:
+    """Where alarms go.
+
+    Attributes:
+        group: that they are multicast to, AGREED.
+        address: of the daemon; None for the default one.
+    """
+
+    group: str
+    address: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Pace:
+    """When a query looks for new rows.
+
+    Attributes:
+        every_s: seconds between two looks.
+        available_now: it takes what is there, and ends.
+    """
+
+    every_s: float = 1.0
+    available_now: bool = False
+
+
+def start_queries(
+    spark: "SparkSession",
+    log: Path,
+    kinds: MessageKinds,
+    checkpoint: Path,
+    show: Show,
+    *,
+    alarms: Alarms | None = None,
+    pace: Pace | None = None,
+) -> list["StreamingQuery"]:
+    """Start them; with the same checkpoint they go on where they were.
+
+    Args:
+        spark: the session.
+        log: that is read, while it is written.
+        kinds: what is counted, and what is normal.
+        checkpoint: a folder of their own, which executors reach, too.
+        show: is given each window that is over.
+        alarms: where alarms go; None: nowhere.
+        pace: see `Pace`.
+    """
+    pace = pace or Pace()
+
+    def show_all(batch: "DataFrame", _: int) -> None:
+        for window in sorted(map(to_window, batch.toArrow().to_pylist())):
+            show(window)
+
+    windows = windows_of(_rows(spark, log), kinds)
+    writers = [("windows", windows.writeStream.foreachBatch(show_all))]
+    if alarms is not None:
+        to_group = alarms_of(windows_of(_rows(spark, log), kinds), kinds).writeStream
+        to_group = to_group.format("groupcomm").option("group", alarms.group)
+        if alarms.address is not None:
+            to_group = to_group.option("address", alarms.address)
+        writers.append(("alarms", to_group))
+    return [
+        _paced(writer, pace)
+        .queryName(name)
+        .option("checkpointLocation", str(checkpoint / name))
+        .start()
+        for name, writer in writers
+    ]
+
+
+def _rows(spark: "SparkSession", log: Path) -> "DataFrame":
+    reader = spark.readStream.format("groupcomm").option("columns", ",".join(COLUMNS))
+    return reader.option("kinds", "message").load(str(log))
+
+
+def _paced(writer: "DataStreamWriter", pace: Pace) -> "DataStreamWriter":
+    if pace.available_now:
+        return writer.trigger(availableNow=True)
+    return writer.trigger(processingTime=f"{pace.every_s * 1000:.0f} milliseconds")
+
+
+def await_queries(
+    queries: list["StreamingQuery"], duration_s: float | None, tell_dropped: Callable[[int], None]
+) -> None:
+    """Wait until all have ended, or until the time is over; then they are stopped.
+
+    Args:
+        queries: of `start_queries`.
+        duration_s: at most so long; None: for ever.
+        tell_dropped: is told how many messages more came too late for their window.
+
+    Raises:
+        StreamingQueryException: one has failed.
+    """
+    until = None if duration_s is None else time.monotonic() + duration_s
+    dropped = _Dropped(tell_dropped)
+    try:
+        while any(query.isActive for query in queries):
+            for query in queries:  # it raises what has ended it
+                query.awaitTermination(LOOK_S)
+            dropped.look(queries[0])
+            if until is not None and time.monotonic() > until:
+                return
+        for query in queries:
+            query.awaitTermination(LOOK_S)
+    finally:
+        for query in queries:
+            query.stop()
+
+
+class _Dropped:
+    """Counts what is dropped, once for each batch."""
+
+    def __init__(self, tell: Callable[[int], None]) -> None:
+        self._tell = tell
+        self._seen = -1
+
+    def look(self, query: "StreamingQuery") -> None:
+        for progress in query.recentProgress:
+            if progress.batchId <= self._seen:
+                continue
+            self._seen = progress.batchId
+            count = sum(each.numRowsDroppedByWatermark for each in progress.stateOperators)
+            if count:
+                self._tell(count)

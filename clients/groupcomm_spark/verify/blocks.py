@@ -1,7 +1,7 @@
 """What one receiver was told, row by row: order, causes, views. Arrays of numbers in, few out.
 
 A block is some rows of some logs. It is cut into pieces of rows that follow each other in one
-stay. What can be decided within a piece is decided here. Of the rest a piece leaves *ends*: all
+period. What can be decided within a piece is decided here. Of the rest a piece leaves *ends*: all
 rules of order have one form, that in a series each value is above all bounds that stand before
 it; so of a series a piece tells its least value and its highest bound, and `joining` holds those of
 a piece against those of the pieces before it. So it matters not how Spark has dealt out the rows.
@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from groupcomm.level import LEVELS
-from groupcomm_log.stays import KEY
+from groupcomm_log.view_periods import KEY
 
 Ints = NDArray[np.int64]
 
@@ -68,11 +68,11 @@ LINES: Final = pa.schema([pa.field(name, pa.int64()) for name in LINE])
 
 @dataclass(frozen=True)
 class LogPlan:
-    """The stays of one log, by row.
+    """The periods of one log, by row.
 
     Attributes:
         first: the first row of each.
-        session, era: of each; see Stay.
+        session, era: of each; see ViewPeriod.
         view: the code of each one's view, where it is known.
         is_known: whether it is, or that there is none.
         daemons: codes of its daemons' names; None if they are not known.
@@ -95,7 +95,7 @@ def examine(block: pa.Table, plan: Plan) -> pa.RecordBatch:
 
     Args:
         block: the columns NUMBERS and `context`.
-        plan: the stays of all logs.
+        plan: the periods of all logs.
 
     Returns:
         rows of LINES.
@@ -115,7 +115,7 @@ def examine(block: pa.Table, plan: Plan) -> pa.RecordBatch:
     for begin, end in pairwise(edges):
         code = int(log[begin])
         lines.span(code, int(row[begin]), int(row[end - 1]))
-        for start, stop, at in _stays(plan.get(code), row[begin:end]):
+        for start, stop, at in _periods(plan.get(code), row[begin:end]):
             part = slice(begin + start, begin + stop)
             piece = _Piece(
                 {name: column[part] for name, column in columns.items()}, contexts, lines
@@ -124,8 +124,8 @@ def examine(block: pa.Table, plan: Plan) -> pa.RecordBatch:
     return lines.batch()
 
 
-def _stays(plan: LogPlan | None, rows: Ints) -> Iterator[tuple[int, int, int]]:
-    """Where pieces begin and end, and in which of the log's stays they are."""
+def _periods(plan: LogPlan | None, rows: Ints) -> Iterator[tuple[int, int, int]]:
+    """Where pieces begin and end, and in which of the log's periods they are."""
     if plan is None:
         yield 0, len(rows), NONE
         return
@@ -188,7 +188,7 @@ class _Lines:
 
 
 class _Piece:
-    """Rows that follow each other in one stay."""
+    """Rows that follow each other in one period."""
 
     def __init__(self, columns: dict[str, Ints], contexts: _Contexts, lines: _Lines) -> None:
         self._columns = columns

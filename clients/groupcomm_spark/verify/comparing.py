@@ -1,13 +1,15 @@
-"""Logs held against each other: by hashes in the JVM, and row by row only where these differ."""
+"""Where logs may be compared: a view cut at each position at which those that may changes."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from groupcomm_log.stays import KEY, ORDERED
-from groupcomm_spark.verify.cells import WHOLE, Cell, in_cells
-from groupcomm_spark.verify.stays import Stay, are_together
+from groupcomm_log.schema import MESSAGE
+from groupcomm_log.view_periods import FIRST, KEY, NEVER, ORDERED, UNORDERED, Key
+from groupcomm_spark.logs import LOG
+from groupcomm_spark.verify.periods import LogPeriod, are_together
 from groupcomm_spark.verify.verdict import (
     AGREED_SET,
     CONTENT,
@@ -17,6 +19,185 @@ from groupcomm_spark.verify.verdict import (
     Verdict,
     Violation,
 )
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+WHOLE: Final = -1
+"""The cell of what has no order: all of a view."""
+
+LEAST: Final = -(2**63)
+MOST: Final = 2**63 - 1
+
+Views = dict[str, list[LogPeriod]]
+"""Stays in one view, of those that were a member of any group in it."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A part of one period that is compared as one.
+
+    Attributes:
+        period: which.
+        number: of the cell in its view; WHOLE for what has no order.
+        above, upto: positions, the second among them.
+    """
+
+    period: LogPeriod
+    number: int
+    above: Key
+    upto: Key
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether all of it came in the regular part, or the regular part goes on behind it."""
+        return self.upto <= self.period.regular_end
+
+
+def by_view(periods: Sequence[LogPeriod]) -> Views:
+    """Who is to be compared with whom."""
+    views: Views = {}
+    for period in periods:
+        if period.view is not None and period.start != NEVER:
+            views.setdefault(period.view, []).append(period)
+    return views
+
+
+def complete(logs: "DataFrame", periods: Sequence[LogPeriod]) -> None:
+    """Fill in what only messages tell: where regular parts end, and what is first behind a gap."""
+    from pyspark.sql.functions import col, max_by, min, min_by  # noqa: PLC0415 - an extra
+
+    _find_views(logs, periods)
+    parting = [
+        period for periods in by_view(periods).values() if _part(periods) for period in periods
+    ]
+    behind = [period for period in periods if period.is_behind_gap and period.view is not None]
+    wanted = {period.number: period for period in [*parting, *behind]}.values()
+    if not wanted:
+        return
+    regular = col("row") < col("transition")
+    table = [(s.log, s.view, s.number, s.first, s.end, s.transition) for s in wanted]
+    views = {period.view for period in wanted}
+    messages = logs.filter((col("kind") == MESSAGE) & col("level").isin(*ORDERED))
+    rows = _within(
+        messages.filter(col("view").isin(*views)),  # Parquet knows which files have which
+        table,
+        f"{LOG} string, view string, period int, first long, end long, transition long",
+    )
+    found = rows.groupBy("period").agg(
+        min("row").alias("row"),
+        *(min_by(name, "row").alias(f"first_{name}") for name in KEY),
+        *(max_by(name, _if(regular, col("row"))).alias(f"last_{name}") for name in KEY),
+    )
+    for row in found.collect():
+        period = periods[row["period"]]
+        changed_at = period.changes[0].row if period.changes else MOST
+        if period.is_behind_gap and row["row"] < changed_at:
+            period.start = tuple(row[f"first_{name}"] for name in KEY)
+        if row["last_stamp"] is not None:
+            last = tuple(row[f"last_{name}"] for name in KEY)
+            period.regular_end = max(period.regular_end, last)
+
+
+def _if(condition: "Column", value: "Column") -> "Column":
+    from pyspark.sql.functions import when  # noqa: PLC0415 - an extra
+
+    return when(condition, value)
+
+
+def _part(periods: Sequence[LogPeriod]) -> bool:
+    """Whether not all of them go on together."""
+    return any(not are_together(period, other) for period, other in combinations(periods, 2))
+
+
+def _find_views(logs: "DataFrame", periods: Sequence[LogPeriod]) -> None:
+    """Behind damage the next row tells in which view it is."""
+    from pyspark.sql.functions import col  # noqa: PLC0415 - an extra
+
+    for period in periods:
+        if period.is_behind_gap and period.view is None and period.member:
+            row = (
+                logs.filter((col(LOG) == period.log) & col("view").isNotNull())
+                .filter((col("row") >= period.first) & (col("row") < period.end))
+                .orderBy("row")
+                .select("view")
+                .first()
+            )
+            period.view = None if row is None else row["view"]
+
+
+def _within(rows: "DataFrame", table: Sequence[tuple[object, ...]], schema: str) -> "DataFrame":
+    """Rows beside what is said of the period that they are in."""
+    from pyspark.sql.functions import broadcast, col  # noqa: PLC0415 - an extra
+
+    spark = rows.sparkSession
+    periods = spark.createDataFrame(list(table), schema)
+    joined = rows.join(broadcast(periods), [LOG, "view"])
+    return joined.filter((col("row") >= col("first")) & (col("row") < col("end")))
+
+
+def cut_cells(views: Views) -> list[Cell]:
+    """The cells of all periods."""
+    return [cell for periods in views.values() for cell in _cells_of(periods)]
+
+
+def _cells_of(periods: list[LogPeriod]) -> list[Cell]:
+    cuts = {period.start for period in periods} - {FIRST}
+    if _part(periods):
+        cuts |= {period.regular_end for period in periods} - {FIRST}
+    edges = [FIRST, *sorted(cuts), NEVER]
+    ordered = [
+        Cell(period, number, above, upto)
+        for period in periods
+        for number, (above, upto) in enumerate(pairwise(edges))
+        if above >= period.start
+    ]
+    return ordered + [Cell(period, WHOLE, FIRST, NEVER) for period in periods]
+
+
+def in_cells(logs: "DataFrame", cells: Sequence[Cell]) -> "DataFrame":
+    """Messages with the columns `period` and `cell`; those in none are left out."""
+    from pyspark.sql.functions import col  # noqa: PLC0415 - an extra
+
+    rows = logs.filter((col("kind") == MESSAGE) & col("level").isin(*ORDERED, *UNORDERED))
+    table = [
+        (
+            *(cell.period.log, cell.period.view, cell.period.number, cell.number),
+            *(cell.period.first, cell.period.end, cell.number != WHOLE),
+            *_bound(cell.above),
+            *_bound(cell.upto),
+        )
+        for cell in cells
+    ]
+    bounds = [f"{side}_{name} long" for side in ("above", "upto") for name in KEY]
+    schema = (
+        f"{LOG} string, view string, period int, cell int, first long, end long, ordered boolean"
+    )
+    joined = _within(rows, table, ", ".join([schema, *bounds]))
+    ordered = col("level").isin(*ORDERED)
+    inside = _is_above("above") & ~_is_above("upto")
+    return joined.filter((ordered == col("ordered")) & (~ordered | inside)).drop(
+        *(f"{side}_{name}" for side in ("above", "upto") for name in KEY)
+    )
+
+
+def _bound(key: Key) -> tuple[int, ...]:
+    """A position as four columns, also one that is none."""
+    if key == NEVER:
+        return (MOST,) * len(KEY)
+    return tuple(int(part) for part in key) if len(key) == len(KEY) else (LEAST,) * len(KEY)
+
+
+def _is_above(side: str) -> "Column":
+    """Whether a row's position is above one."""
+    from pyspark.sql.functions import col, lit  # noqa: PLC0415 - an extra
+
+    above = lit(False)
+    for name in reversed(KEY):
+        bound = col(f"{side}_{name}")
+        above = (col(name) > bound) | ((col(name) == bound) & above)
+    return above
+
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -50,7 +231,7 @@ class _Suspect:
 
     Attributes:
         part: which.
-        having, needing: stays; what one of the first has, each of the second must have.
+        having, needing: periods; what one of the first has, each of the second must have.
     """
 
     part: _Part
@@ -59,13 +240,17 @@ class _Suspect:
 
 
 def compare_cells(
-    logs: "DataFrame", stays: Sequence[Stay], cells: Sequence[Cell], verdict: Verdict, most: int
+    logs: "DataFrame",
+    periods: Sequence[LogPeriod],
+    cells: Sequence[Cell],
+    verdict: Verdict,
+    most: int,
 ) -> None:
     """Find what some log has and another one lacks, or has otherwise."""
-    found = _sums(logs, cells, stays)
-    suspects = list(_suspects(found, cells, stays, verdict))
+    found = _sums(logs, cells, periods)
+    suspects = list(_suspects(found, cells, periods, verdict))
     if suspects:
-        _examine(logs, cells, stays, suspects, verdict, most)
+        _examine(logs, cells, periods, suspects, verdict, most)
 
 
 def _hash() -> "Column":
@@ -75,14 +260,14 @@ def _hash() -> "Column":
 
 
 def _sums(
-    logs: "DataFrame", cells: Sequence[Cell], stays: Sequence[Stay]
+    logs: "DataFrame", cells: Sequence[Cell], periods: Sequence[LogPeriod]
 ) -> dict[_Part, dict[int, Sums]]:
-    """What each stay has of each part."""
+    """What each period has of each part."""
     from pyspark.sql.functions import bit_xor, col, count, lit, sum  # noqa: PLC0415 - an extra
 
     rows = in_cells(logs, cells).withColumn("hash", _hash())
     table = (
-        rows.groupBy("stay", "cell", "level", "groups")
+        rows.groupBy("period", "cell", "level", "groups")
         .agg(
             count(lit(1)).alias("count"),
             sum(col("hash").bitwiseAND(_LOW)).alias("sum"),
@@ -92,9 +277,9 @@ def _sums(
     )
     found: dict[_Part, dict[int, Sums]] = {}
     for row in table.to_pylist():
-        view = stays[row["stay"]].view
+        view = periods[row["period"]].view
         part = _Part(view, row["cell"], row["level"], tuple(row["groups"]))
-        found.setdefault(part, {})[row["stay"]] = row["count"], row["sum"], row["xor"]
+        found.setdefault(part, {})[row["period"]] = row["count"], row["sum"], row["xor"]
     return found
 
 
@@ -104,19 +289,19 @@ def _sums(
 def _suspects(
     found: dict[_Part, dict[int, Sums]],
     cells: Sequence[Cell],
-    stays: Sequence[Stay],
+    periods: Sequence[LogPeriod],
     verdict: Verdict,
 ) -> Iterator[_Suspect]:
     places: dict[tuple[str | None, int], list[Cell]] = {}
     for cell in cells:
-        places.setdefault((cell.stay.view, cell.number), []).append(cell)
+        places.setdefault((cell.period.view, cell.number), []).append(cell)
     for part, sums in found.items():
         concerned = [
             cell
             for cell in places[part.view, part.cell]
-            if not cell.stay.joined.isdisjoint(part.groups)
+            if not cell.period.joined.isdisjoint(part.groups)
         ]
-        _check_addressed(part, sums, stays, verdict)
+        _check_addressed(part, sums, periods, verdict)
         compared: set[int] = set()
         for peers in _classes(concerned, part):
             if len(peers) > 1:
@@ -129,17 +314,17 @@ def _suspects(
 
 
 def _check_addressed(
-    part: _Part, sums: dict[int, Sums], stays: Sequence[Stay], verdict: Verdict
+    part: _Part, sums: dict[int, Sums], periods: Sequence[LogPeriod], verdict: Verdict
 ) -> None:
     for number in sums:
-        stay = stays[number]
-        own = stay.member.rpartition("/")[0]
-        if stay.joined.isdisjoint(part.groups) and own not in part.groups:
+        period = periods[number]
+        own = period.member.rpartition("/")[0]
+        if period.joined.isdisjoint(part.groups) and own not in part.groups:
             evidence = (
                 f"{sums[number][0]} {part.level} messages in view {part.view} are to"
-                f" {' '.join(part.groups)}; {stay.member} is in {' '.join(sorted(stay.joined))}"
+                f" {' '.join(part.groups)}; {period.member} is in {' '.join(sorted(period.joined))}"
             )
-            verdict.add(Violation(NOT_ADDRESSED, (stay.log,), stay.first, evidence))
+            verdict.add(Violation(NOT_ADDRESSED, (period.log,), period.first, evidence))
 
 
 def _classes(cells: Sequence[Cell], part: _Part) -> list[tuple[int, ...]]:
@@ -149,30 +334,30 @@ def _classes(cells: Sequence[Cell], part: _Part) -> list[tuple[int, ...]]:
         near = [each for each in classes if any(_are_alike(cell, one, part) for one in each)]
         classes = [each for each in classes if each not in near]
         classes.append([cell, *(one for each in near for one in each)])
-    return [tuple(sorted(cell.stay.number for cell in each)) for each in classes]
+    return [tuple(sorted(cell.period.number for cell in each)) for each in classes]
 
 
 def _are_alike(one: Cell, other: Cell, part: _Part) -> bool:
     """Whether two must have the same."""
-    if are_together(one.stay, other.stay):
-        return part.cell != WHOLE or (one.stay.is_throughout and other.stay.is_throughout)
+    if are_together(one.period, other.period):
+        return part.cell != WHOLE or (one.period.is_throughout and other.period.is_throughout)
     if part.cell == WHOLE:
         return False
     if one.is_regular and other.is_regular:
         return True
     # SAFE in one's regular part is everywhere; the agreed order before it is complete (O4, S1).
     first, second = (one, other) if one.is_regular else (other, one)
-    return part.level == "SAFE" and first.is_regular and second.stay.next_view is not None
+    return part.level == "SAFE" and first.is_regular and second.period.next_view is not None
 
 
 def _strays(cells: Sequence[Cell], part: _Part, sums: dict[int, Sums]) -> Iterator[_Suspect]:
     """What came in a transitional part, below the end of another's regular part, is there, too."""
     if part.cell == WHOLE:
         return
-    regular = tuple(cell.stay.number for cell in cells if cell.is_regular)
+    regular = tuple(cell.period.number for cell in cells if cell.is_regular)
     for cell in cells:
-        if regular and not cell.is_regular and cell.stay.number in sums:
-            yield _Suspect(part, (cell.stay.number,), regular)
+        if regular and not cell.is_regular and cell.period.number in sums:
+            yield _Suspect(part, (cell.period.number,), regular)
 
 
 # ---- row by row ----
@@ -181,23 +366,29 @@ def _strays(cells: Sequence[Cell], part: _Part, sums: dict[int, Sums]) -> Iterat
 def _examine(
     logs: "DataFrame",
     cells: Sequence[Cell],
-    stays: Sequence[Stay],
+    periods: Sequence[LogPeriod],
     suspects: Sequence[_Suspect],
     verdict: Verdict,
     most: int,
 ) -> None:
     classes = sorted({(suspect.having, suspect.needing) for suspect in suspects})
     table = [
-        (stay, s.part.cell, s.part.level, list(s.part.groups), classes.index((s.having, s.needing)))
+        (
+            period,
+            s.part.cell,
+            s.part.level,
+            list(s.part.groups),
+            classes.index((s.having, s.needing)),
+        )
         for s in suspects
-        for stay in {*s.having, *s.needing}
+        for period in {*s.having, *s.needing}
     ]
     told: Counter[tuple[str, tuple[str, ...]]] = Counter()
     done: set[tuple[Any, ...]] = set()
     places = _places(logs, cells, table, [len({*h, *n}) for h, n in classes])
     for place in places:
         having, needing = classes[place["class"]]
-        for violation in _judge(place, having, needing, stays):
+        for violation in _judge(place, having, needing, periods):
             key = (violation.name, violation.logs, place["view"], *(place[name] for name in KEY))
             if key in done:
                 continue
@@ -223,21 +414,21 @@ def _places(
     from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
 
     spark = logs.sparkSession
-    schema = "stay int, cell int, level string, groups array<string>, class int"
+    schema = "period int, cell int, level string, groups array<string>, class int"
     suspected = spark.createDataFrame(list(suspects), schema)
-    wanted = {(stay, cell) for stay, cell, *_ in suspects}
-    rows = in_cells(logs, [c for c in cells if (c.stay.number, c.number) in wanted])
-    rows = rows.join(f.broadcast(suspected), ["stay", "cell", "level", "groups"])
+    wanted = {(period, cell) for period, cell, *_ in suspects}
+    rows = in_cells(logs, [c for c in cells if (c.period.number, c.number) in wanted])
+    rows = rows.join(f.broadcast(suspected), ["period", "cell", "level", "groups"])
     size = f.element_at(f.array(*map(f.lit, sizes)), f.col("class") + 1)
     shown = f.struct(
-        *("stay", "row", "level", "groups", "sender", "number"),
+        *("period", "row", "level", "groups", "sender", "number"),
         f.xxhash64("level", "groups", *CONTENTS).alias("hash"),
     )
     found = (
         rows.groupBy("view", "cell", *KEY, "class")
         .agg(f.collect_list(shown).alias("rows"))
         .filter(
-            (f.size(f.array_distinct(f.col("rows.stay"))) < size)
+            (f.size(f.array_distinct(f.col("rows.period"))) < size)
             | (f.size(f.array_distinct(f.col("rows.hash"))) > 1)
         )
         .orderBy("view", *KEY, "class")
@@ -251,45 +442,48 @@ def _judge(
     place: dict[str, Any],
     having: tuple[int, ...],
     needing: tuple[int, ...],
-    stays: Sequence[Stay],
+    periods: Sequence[LogPeriod],
 ) -> Iterator[Violation]:
-    rows = {row["stay"]: row for row in place["rows"]}
-    there = [stay for stay in having if stay in rows]
+    rows = {row["period"]: row for row in place["rows"]}
+    there = [period for period in having if period in rows]
     where = f"{place['view']}/{'.'.join(str(place[name]) for name in KEY)}"
     hashes = {row["hash"] for row in place["rows"]}
     if len(hashes) > 1 and len({row["hash"] for row in rows.values()}) > 1:
-        logs = tuple(sorted(stays[stay].log for stay in rows))
-        texts = [f"{_told(row, stays)}" for _, row in sorted(rows.items())]
-        first = min(rows.values(), key=lambda row: stays[row["stay"]].log)
+        logs = tuple(sorted(periods[period].log for period in rows))
+        texts = [f"{_told(row, periods)}" for _, row in sorted(rows.items())]
+        first = min(rows.values(), key=lambda row: periods[row["period"]].log)
         yield Violation(CONTENT, logs, first["row"], f"at {where}: {'; '.join(texts)}")
     if not there:
         return
-    for stay in needing:
-        if stay not in rows:
+    for period in needing:
+        if period not in rows:
             one = rows[there[0]]
-            name = _name(one, there, rows, stays)
-            if stays[stay].next_view is None and name == SAFE:
+            name = _name(one, there, rows, periods)
+            if periods[period].next_view is None and name == SAFE:
                 name = AGREED_SET  # it may have ended before
-            holder = stays[there[0]]
+            holder = periods[there[0]]
             evidence = (
-                f"{stays[stay].log} lacks what stands at {where} in {_told(one, stays)}"
+                f"{periods[period].log} lacks what stands at {where} in {_told(one, periods)}"
                 f" ({len(there)} of {len(having)} have it)"
             )
-            yield Violation(name, (holder.log, stays[stay].log), one["row"], evidence)
+            yield Violation(name, (holder.log, periods[period].log), one["row"], evidence)
 
 
 def _name(
-    one: dict[str, Any], there: list[int], rows: dict[int, dict[str, Any]], stays: Sequence[Stay]
+    one: dict[str, Any],
+    there: list[int],
+    rows: dict[int, dict[str, Any]],
+    periods: Sequence[LogPeriod],
 ) -> str:
     """Which promise is broken where one lacks it."""
     if one["level"] not in ORDERED:
         return VIEW_SET
-    was_safe = any(rows[stay]["row"] < stays[stay].transition for stay in there)
+    was_safe = any(rows[period]["row"] < periods[period].transition for period in there)
     return SAFE if one["level"] == "SAFE" and was_safe else AGREED_SET
 
 
-def _told(row: dict[str, Any], stays: Sequence[Stay]) -> str:
-    log = stays[row["stay"]].log
+def _told(row: dict[str, Any], periods: Sequence[LogPeriod]) -> str:
+    log = periods[row["period"]].log
     return (
         f"{log} row {row['row']}: {row['level']} {row['sender']} number {row['number']}"
         f" to {' '.join(row['groups'])}"

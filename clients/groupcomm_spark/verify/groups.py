@@ -5,19 +5,19 @@ from itertools import combinations
 from typing import Final
 
 from groupcomm.names import daemon_of
-from groupcomm_log.stays import FIRST, NEVER, Key
-from groupcomm_spark.verify.cells import Views
-from groupcomm_spark.verify.stays import FOR_EVER, Change, Stay, are_together
+from groupcomm_log.view_periods import FIRST, NEVER, Key
+from groupcomm_spark.verify.comparing import Views
+from groupcomm_spark.verify.periods import FOR_EVER, Change, LogPeriod, are_together
 from groupcomm_spark.verify.verdict import DAEMONS_VIEW, GROUP_VIEW, VS_SET, Violation
 
 BEGIN: Final[Key] = (0, 0, 0, 0)
 """Where views of groups stand with which a view of daemons begins."""
 
 
-def check_groups(stays: Sequence[Stay], views: Views) -> Iterator[Violation]:
+def check_groups(periods: Sequence[LogPeriod], views: Views) -> Iterator[Violation]:
     """What is wrong with views of groups."""
-    for stay in stays:
-        yield from _check_stay(stay)
+    for period in periods:
+        yield from _check_period(period)
     for peers in views.values():
         yield from _compare(peers)
 
@@ -25,21 +25,21 @@ def check_groups(stays: Sequence[Stay], views: Views) -> Iterator[Violation]:
 # ---- of one log ----
 
 
-def _check_stay(stay: Stay) -> Iterator[Violation]:
+def _check_period(period: LogPeriod) -> Iterator[Violation]:
     members: dict[str, tuple[str, ...]] = {}
-    for change in stay.changes:
-        for name, why in _contradictions(stay, change, members.get(change.group)):
-            yield Violation(name, (stay.log,), change.row, f"{_told(change)}: {why}")
+    for change in period.changes:
+        for name, why in _contradictions(period, change, members.get(change.group)):
+            yield Violation(name, (period.log,), change.row, f"{_told(change)}: {why}")
         members[change.group] = change.members
-    if stay.start == FIRST and stay.next_view is not None:
-        for group in sorted(stay.joined):
+    if period.start == FIRST and period.next_view is not None:
+        for group in sorted(period.joined):
             if group not in members:
-                why = f"in view {stay.view} {stay.member} was told of no view of {group}"
-                yield Violation(GROUP_VIEW, (stay.log,), stay.first, why)
+                why = f"in view {period.view} {period.member} was told of no view of {group}"
+                yield Violation(GROUP_VIEW, (period.log,), period.first, why)
 
 
 def _contradictions(
-    stay: Stay, change: Change, before: tuple[str, ...] | None
+    period: LogPeriod, change: Change, before: tuple[str, ...] | None
 ) -> Iterator[tuple[str, str]]:
     """Names of rules that it breaks, and why."""
     members, changed = change.members, change.changed
@@ -50,19 +50,19 @@ def _contradictions(
             yield GROUP_VIEW, f"the view before had {' '.join(before)}"
     elif not network and any((name in members) is not joins for name in changed):
         yield GROUP_VIEW, "who has changed is" + (" not" if joins else " still") + " a member"
-    if stay.member and stay.member not in members and stay.member not in changed:
-        yield GROUP_VIEW, f"{stay.member} was told of it and is no member"
-    strangers = [name for name in members if daemon_of(name) not in (stay.daemons or ())]
-    if stay.daemons is not None and strangers:
+    if period.member and period.member not in members and period.member not in changed:
+        yield GROUP_VIEW, f"{period.member} was told of it and is no member"
+    strangers = [name for name in members if daemon_of(name) not in (period.daemons or ())]
+    if period.daemons is not None and strangers:
         yield GROUP_VIEW, f"the daemon of {' '.join(strangers)} is not in the view"
-    if not stay.member:
+    if not period.member:
         return
     if network:
-        if stay.member not in change.vs_set or not set(change.vs_set) <= set(members):
-            yield VS_SET, f"{stay.member} comes along with members, itself among them"
+        if period.member not in change.vs_set or not set(change.vs_set) <= set(members):
+            yield VS_SET, f"{period.member} comes along with members, itself among them"
         return
-    came = [stay.member] if joins and stay.member in changed else _without(members, changed)
-    if stay.member in members and list(change.vs_set) != came:
+    came = [period.member] if joins and period.member in changed else _without(members, changed)
+    if period.member in members and list(change.vs_set) != came:
         yield VS_SET, f"along came {' '.join(came)}"
 
 
@@ -73,7 +73,7 @@ def _without(members: tuple[str, ...], changed: tuple[str, ...]) -> list[str]:
 # ---- of several ----
 
 
-def _compare(peers: Sequence[Stay]) -> Iterator[Violation]:
+def _compare(peers: Sequence[LogPeriod]) -> Iterator[Violation]:
     for one, other in combinations(peers, 2):
         start, end = max(one.start, other.start), _end(one, other)
         if start == NEVER:
@@ -81,22 +81,22 @@ def _compare(peers: Sequence[Stay]) -> Iterator[Violation]:
         mine, theirs = (
             {
                 (each.key, each.group): each
-                for each in stay.changes
+                for each in period.changes
                 if start <= each.key <= end and each.group in one.joined & other.joined
             }
-            for stay in (one, other)
+            for period in (one, other)
         )
         for key in sorted({*mine, *theirs}):
             yield from _compare_changes(one, other, mine.get(key), theirs.get(key))
 
 
-def _end(one: Stay, other: Stay) -> Key:
+def _end(one: LogPeriod, other: LogPeriod) -> Key:
     """Up to where both have all that is agreed."""
     return NEVER if are_together(one, other) else min(one.regular_end, other.regular_end)
 
 
 def _compare_changes(
-    one: Stay, other: Stay, mine: Change | None, theirs: Change | None
+    one: LogPeriod, other: LogPeriod, mine: Change | None, theirs: Change | None
 ) -> Iterator[Violation]:
     if mine is None or theirs is None:
         has, lacks, change = (one, other, mine) if mine is not None else (other, one, theirs)
@@ -129,36 +129,36 @@ def _told(change: Change) -> str:
 # ---- views of daemons ----
 
 
-def check_daemons(stays: Sequence[Stay]) -> Iterator[Violation]:
+def check_daemons(periods: Sequence[LogPeriod]) -> Iterator[Violation]:
     """What is wrong with views of daemons."""
-    first: dict[str, Stay] = {}
-    for stay, before in zip(stays, [None, *stays[:-1]], strict=True):
-        if stay.view is None or stay.daemons is None or stay.is_behind_gap:
+    first: dict[str, LogPeriod] = {}
+    for period, before in zip(periods, [None, *periods[:-1]], strict=True):
+        if period.view is None or period.daemons is None or period.is_behind_gap:
             continue
-        told = f"view {stay.view} of {' '.join(stay.daemons)}"
-        one = first.setdefault(stay.view, stay)
-        if (one.daemons, one.majority) != (stay.daemons, stay.majority):
-            why = f"{told} ({stay.majority}); in {one.log} {' '.join(one.daemons or ())}"
-            logs = stay.log, one.log
-            yield Violation(DAEMONS_VIEW, logs, stay.first, f"{why} ({one.majority})")
-        if stay.member and daemon_of(stay.member) not in stay.daemons:
-            why = f"{told}: the daemon of {stay.member} is not in it"
-            yield Violation(DAEMONS_VIEW, (stay.log,), stay.first, why)
-        if before is not None and _follows(before, stay) and not _is_above(stay, before):
+        told = f"view {period.view} of {' '.join(period.daemons)}"
+        one = first.setdefault(period.view, period)
+        if (one.daemons, one.majority) != (period.daemons, period.majority):
+            why = f"{told} ({period.majority}); in {one.log} {' '.join(one.daemons or ())}"
+            logs = period.log, one.log
+            yield Violation(DAEMONS_VIEW, logs, period.first, f"{why} ({one.majority})")
+        if period.member and daemon_of(period.member) not in period.daemons:
+            why = f"{told}: the daemon of {period.member} is not in it"
+            yield Violation(DAEMONS_VIEW, (period.log,), period.first, why)
+        if before is not None and _follows(before, period) and not _is_above(period, before):
             why = f"{told}: the view before was {before.view}"
-            yield Violation(DAEMONS_VIEW, (stay.log,), stay.first, why)
-        if stay.transition not in (FOR_EVER, stay.first) and stay.end <= stay.transition:
+            yield Violation(DAEMONS_VIEW, (period.log,), period.first, why)
+        if period.transition not in (FOR_EVER, period.first) and period.end <= period.transition:
             why = f"{told}: its regular part is over behind its end"
-            yield Violation(DAEMONS_VIEW, (stay.log,), stay.first, why)
+            yield Violation(DAEMONS_VIEW, (period.log,), period.first, why)
 
 
-def _follows(before: Stay, stay: Stay) -> bool:
-    same = (before.log, before.session) == (stay.log, stay.session)
+def _follows(before: LogPeriod, period: LogPeriod) -> bool:
+    same = (before.log, before.session) == (period.log, period.session)
     return same and before.view is not None
 
 
-def _is_above(stay: Stay, before: Stay) -> bool:
-    return _order(stay.view) > _order(before.view)
+def _is_above(period: LogPeriod, before: LogPeriod) -> bool:
+    return _order(period.view) > _order(before.view)
 
 
 def _order(view: str | None) -> tuple[int, str, int]:

@@ -1,19 +1,70 @@
-"""The whole proof, stage by stage."""
+"""Messages without an order that came twice; of the others their numbers tell (see `blocks`)."""
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from groupcomm_spark.logs import LOG
-from groupcomm_spark.verify.cells import WHOLE, Views, by_view, complete, cut_cells
-from groupcomm_spark.verify.comparing import compare_cells
-from groupcomm_spark.verify.doubles import check_doubles
-from groupcomm_spark.verify.evidence import tell_broken
+from groupcomm_log.errors import Damage
+from groupcomm_spark.logs import LOG, read_logs
+from groupcomm_spark.verify.comparing import (
+    WHOLE,
+    Views,
+    by_view,
+    compare_cells,
+    complete,
+    cut_cells,
+)
+from groupcomm_spark.verify.files import check_files
 from groupcomm_spark.verify.groups import check_daemons, check_groups
-from groupcomm_spark.verify.joining import join
-from groupcomm_spark.verify.receivers import examine_rows, make_plan
-from groupcomm_spark.verify.stays import Stay, cut_stays, read_events, read_lost_rows
-from groupcomm_spark.verify.verdict import ROW_NUMBERS, Verdict, Violation
+from groupcomm_spark.verify.periods import LogPeriod, cut_periods, read_events, read_lost_rows
+from groupcomm_spark.verify.receivers import examine_rows, join, make_plan
+from groupcomm_spark.verify.verdict import DUPLICATE, ROW_NUMBERS, Verdict, Violation, tell_broken
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def check_doubles(
+    logs: "DataFrame", periods: Sequence[LogPeriod], verdict: Verdict, most: int
+) -> None:
+    """UNRELIABLE and RELIABLE: at most once in a session."""
+    from pyspark.sql.functions import col, count, lit, max, min, xxhash64  # noqa: PLC0415
+
+    rows = logs.filter(col("level").isin("UNRELIABLE", "RELIABLE"))
+    hashes = rows.select("row", xxhash64(LOG, "sender", "number").alias("hash"))
+    found = (
+        hashes.groupBy("hash")
+        .agg(count(lit(1)).alias("count"), min("row").alias("first"), max("row").alias("last"))
+        .filter(col("count") > 1)
+        .join(rows.select(LOG, "row", "sender", "number", "level"), col("last") == col("row"))
+        .filter(col("hash") == xxhash64(LOG, "sender", "number"))
+        .orderBy(LOG, "row")
+        .collect()
+    )
+    told: Counter[str] = Counter()
+    for row in found:
+        log, first, last = row[LOG], row["first"], row["last"]
+        if _session(periods, log, first) != _session(periods, log, last):
+            continue  # two sessions may each be told of it
+        why = (
+            f"{row['level']} of {row['sender']} number {row['number']} came {row['count']} times,"
+            f" in rows {first} to {last}"
+        )
+        told[log] += 1
+        if told[log] <= most:
+            verdict.add(Violation(DUPLICATE, (log,), last, why))
+        else:
+            verdict.counts[DUPLICATE] += 1
+
+
+def _session(periods: Sequence[LogPeriod], log: str, row: int) -> int:
+    of_log = [period for period in periods if period.log == log]
+    at = bisect_right([period.first for period in of_log], row) - 1
+    return of_log[at].session if of_log else 0
+
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,7 +89,7 @@ class History:
     Attributes:
         logs: see `groupcomm_spark.logs.read_logs`; all columns have to be there.
         events: rows that are no messages.
-        stays: of all logs; see `stays`.
+        periods: of all logs; see `periods`.
         views: who is to be compared with whom.
     """
 
@@ -55,9 +106,9 @@ class History:
         self.lost = read_lost_rows(logs, self.events)
         for log, ranges in (lost or {}).items():
             self.lost.setdefault(log, []).extend(ranges)
-        self.stays: list[Stay] = cut_stays(self.events, lost)
-        complete(logs, self.stays)
-        self.views: Views = by_view(self.stays)
+        self.periods: list[LogPeriod] = cut_periods(self.events, lost)
+        complete(logs, self.periods)
+        self.views: Views = by_view(self.periods)
 
     @property
     def codes(self) -> dict[str, int]:
@@ -87,7 +138,7 @@ def verify(
     with stage("receivers"):
         check_receivers(history, verdict, most)
     with stage("doubles"):
-        check_doubles(logs, history.stays, verdict, most)
+        check_doubles(logs, history.periods, verdict, most)
     with stage("comparing"):
         compare(history, verdict, most)
     verdict.violations.sort(key=lambda each: (each.name, each.logs, each.row or 0))
@@ -109,7 +160,7 @@ def compare_agreed(logs: "DataFrame", *, most: int = MOST) -> Verdict:
 def check_views(history: History, verdict: Verdict) -> None:
     """Views of groups and daemons: of each log, and of each two that were members together."""
     found: Iterable[Violation]
-    for found in (check_daemons(history.stays), check_groups(history.stays, history.views)):
+    for found in (check_daemons(history.periods), check_groups(history.periods, history.views)):
         for violation in found:
             verdict.add(violation)
 
@@ -118,7 +169,7 @@ def check_receivers(history: History, verdict: Verdict, most: int = MOST) -> Non
     """The order of each log by itself: FIFO, causal, agreed; views of messages; row numbers."""
     codes = history.codes
     names = {code: log for log, code in codes.items()}
-    joined = join(examine_rows(history.logs, make_plan(history.stays, codes)))
+    joined = join(examine_rows(history.logs, make_plan(history.periods, codes)))
     verdict.rows = joined.rows
     verdict.causal_checked = joined.causal_checked
     verdict.causal_unknown = joined.causal_unknown
@@ -143,4 +194,33 @@ def compare(
     if only_agreed:
         cells = [cell for cell in cells if cell.number != WHOLE]
     if cells:
-        compare_cells(history.logs, history.stays, cells, verdict, most)
+        compare_cells(history.logs, history.periods, cells, verdict, most)
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def verify_folders(
+    spark: "SparkSession", folders: Sequence[Path], *, most: int = MOST, stage: Stage = quiet
+) -> Verdict:
+    """Verify logs where they are written; see `verify`.
+
+    Damaged files are named and left out: what they held is then known to be missing.
+
+    Raises:
+        LogError: one of the folders is no log.
+        OSError: a file cannot be read.
+    """
+    with stage("files"):
+        files = check_files(spark, folders)
+    logs = read_logs(spark, folders, on_damage=_pass_over, without=files.damaged)
+    verdict = verify(logs, lost=files.lost, most=most, stage=stage)
+    for violation in files.violations:
+        verdict.add(violation)
+    verdict.violations.sort(key=lambda each: (each.name, each.logs, each.row or 0))
+    return verdict
+
+
+def _pass_over(_: Damage) -> None:
+    """It was told already, by `check_files`."""

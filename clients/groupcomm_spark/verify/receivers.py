@@ -1,25 +1,157 @@
-"""The rules that one log alone can break, on all rows of all logs."""
+"""What the pieces of a log left, held against each other in the order of their rows."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from groupcomm_log.schema import MESSAGE, VIEW
-from groupcomm_log.stays import KEY
+from groupcomm_log.view_periods import KEY
 from groupcomm_spark.logs import LOG
 from groupcomm_spark.verify.blocks import (
     CODES,
     GROUP_VIEW,
     LINE,
+    NONE,
     NUMBERS,
     OTHER,
+    Ints,
     LogPlan,
     Plan,
+    What,
     examine,
 )
-from groupcomm_spark.verify.stays import Stay
+from groupcomm_spark.verify.periods import LogPeriod
+
+BROKEN: Final = {
+    What.FIFO: What.BROKEN_FIFO,
+    What.AGREED: What.BROKEN_AGREED,
+    What.CAUSES: What.BROKEN_CAUSES,
+    What.AGREED_CAUSES: What.BROKEN_CAUSES,
+}
+"""What it is called if a value is not above the bounds before it."""
+
+
+@dataclass(frozen=True, order=True)
+class Broken:
+    """A rule that one log breaks.
+
+    Attributes:
+        what: which.
+        log: its code.
+        row: that should not stand there.
+        earlier: that it contradicts; NONE if there is none.
+        count: for so many it stands.
+    """
+
+    what: What
+    log: int
+    row: int
+    earlier: int = NONE
+    count: int = 1
+
+
+@dataclass
+class Joined:
+    """What all lines say together.
+
+    Attributes:
+        broken: rules.
+        holes: per code of a log, ranges of rows that are not there.
+        doubled: the same, of rows that are there twice.
+        rows: looked at.
+        causal_checked, causal_unknown: see Verdict.
+    """
+
+    broken: list[Broken]
+    holes: dict[int, list[tuple[int, int]]]
+    doubled: dict[int, list[tuple[int, int]]]
+    rows: int
+    causal_checked: int
+    causal_unknown: int
+
+
+def join(lines: pa.Table) -> Joined:
+    """Put together what blocks have told.
+
+    Args:
+        lines: see `blocks.LINES`.
+    """
+    table = np.stack([column.to_numpy() for column in lines.columns], axis=1)
+    what = table[:, 0]
+    counts = table[what == What.COUNTS]
+    holes, doubled = _join_spans(table[what == What.SPAN])
+    broken = [
+        Broken(What(line[0]), int(line[1]), int(line[4]), int(line[9]), int(line[5]))
+        for line in table[what >= What.BROKEN_FIFO]
+        if line[0] != What.COUNTS
+    ]
+    for series in BROKEN:
+        broken += _join_series(series, table[what == series])
+    return Joined(
+        sorted(broken),
+        holes,
+        doubled,
+        *(int(counts[:, column].sum()) for column in (4, 5, 6)),
+    )
+
+
+def _join_spans(
+    spans: Ints,
+) -> tuple[dict[int, list[tuple[int, int]]], dict[int, list[tuple[int, int]]]]:
+    holes: dict[int, list[tuple[int, int]]] = {}
+    doubled: dict[int, list[tuple[int, int]]] = {}
+    spans = spans[np.lexsort((spans[:, 4], spans[:, 1]))]
+    log, first, last = spans[:, 1], spans[:, 4], spans[:, 9]
+    same = log[1:] == log[:-1]
+    for at in np.flatnonzero(same & (first[1:] != last[:-1] + 1)).tolist():
+        end, begin = int(last[at]), int(first[at + 1])
+        if begin > end:
+            holes.setdefault(int(log[at]), []).append((end + 1, begin - 1))
+        else:
+            doubled.setdefault(int(log[at]), []).append((begin, end))
+    return holes, doubled
+
+
+def _join_series(what: What, ends: Ints) -> list[Broken]:
+    """Values that are not above all bounds of pieces before theirs."""
+    if len(ends) < 2:
+        return []
+    ends = ends[np.lexsort((np.maximum(ends[:, 4], ends[:, 9]), *ends[:, [3, 2, 1]].T))]
+    same = (ends[1:, 1:4] == ends[:-1, 1:4]).all(axis=1)
+    if what in (What.FIFO, What.AGREED):  # each bound is below the next, or it was told already
+        above = np.zeros(len(same), bool)
+        for column in (8, 7, 6, 5):
+            value, bound = ends[1:, column], ends[:-1, column + 5]
+            above = (value > bound) | ((value == bound) & above)
+        wrong = np.flatnonzero(same & ~above)
+        return [_broken(what, ends[at + 1], ends[at]) for at in wrong.tolist()]
+    found = []
+    highest: Ints | None = None
+    for at, end in enumerate(ends):
+        if at and not same[at - 1]:
+            highest = None
+        if highest is not None and end[4] != NONE and tuple(end[5:7]) <= tuple(highest[10:12]):
+            found.append(_broken(what, end, highest))
+        if end[9] != NONE and (highest is None or tuple(end[10:12]) > tuple(highest[10:12])):
+            highest = end
+    return found
+
+
+def _broken(what: What, end: Ints, before: Ints) -> Broken:
+    return Broken(BROKEN[what], int(end[1]), int(end[4]), int(before[9]))
+
+
+def count(broken: list[Broken]) -> Counter[What]:
+    """How often each rule is broken."""
+    found: Counter[What] = Counter()
+    for each in broken:
+        found[each.what] += each.count
+    return found
+
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -28,30 +160,30 @@ BLOCK: Final = 200_000
 """Rows that are looked at together: enough for arrays, and some 20 MB."""
 
 
-def make_plan(stays: Iterable[Stay], log_codes: dict[str, int]) -> Plan:
-    """What blocks have to know of stays."""
-    by_log: dict[str, list[Stay]] = {}
-    for stay in stays:
-        by_log.setdefault(stay.log, []).append(stay)
+def make_plan(periods: Iterable[LogPeriod], log_codes: dict[str, int]) -> Plan:
+    """What blocks have to know of periods."""
+    by_log: dict[str, list[LogPeriod]] = {}
+    for period in periods:
+        by_log.setdefault(period.log, []).append(period)
     return {
         log_codes[log]: LogPlan(
-            first=np.array([stay.first for stay in of_log], np.int64),
-            session=[stay.session for stay in of_log],
-            era=[stay.era for stay in of_log],
-            view=[stay.view_code for stay in of_log],
-            is_known=[_is_known(stay) for stay in of_log],
+            first=np.array([period.first for period in of_log], np.int64),
+            session=[period.session for period in of_log],
+            era=[period.era for period in of_log],
+            view=[period.view_code for period in of_log],
+            is_known=[_is_known(period) for period in of_log],
             daemons=[
-                None if stay.daemons is None else np.array(stay.daemon_codes, np.int64)
-                for stay in of_log
+                None if period.daemons is None else np.array(period.daemon_codes, np.int64)
+                for period in of_log
             ],
         )
         for log, of_log in by_log.items()
     }
 
 
-def _is_known(stay: Stay) -> bool:
+def _is_known(period: LogPeriod) -> bool:
     """Whether it is known which view it is in, if any."""
-    return stay.view_code is not None or (bool(stay.member) and not stay.is_behind_gap)
+    return period.view_code is not None or (bool(period.member) and not period.is_behind_gap)
 
 
 def examine_rows(logs: "DataFrame", plan: Plan) -> pa.Table:

@@ -72,8 +72,11 @@ def batches_from(options: argparse.Namespace, damages: Damages) -> Iterator["pa.
         ConfigError: `--from` means nothing.
         LogError: there is no log.
     """
-    from groupcomm_log.reader import LogReader  # noqa: PLC0415 - an extra
-    from groupcomm_log.start import find_start, parse_start  # noqa: PLC0415 - an extra
+    from groupcomm_log.reader import (  # noqa: PLC0415 - an extra
+        LogReader,
+        find_start,
+        parse_start,
+    )
 
     try:
         start = parse_start(options.start)

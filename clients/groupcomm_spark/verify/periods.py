@@ -1,7 +1,7 @@
-"""Logs cut into stays: what one session of a recorder was told in one view of daemons.
+"""Logs cut into periods: what one session of a recorder received in one view of daemons.
 
-The same cut as `groupcomm_log.stays` makes, which knows what is promised to a recorder and from
-when on; here for many logs at once, from the few rows that are no messages.
+`groupcomm_log.view_periods` cuts in the same way; it knows what is promised to a recorder, and from
+when on. Here many logs are cut at once, from the few rows that are not messages.
 """
 
 import json
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from groupcomm_log.schema import GAP, MESSAGE
-from groupcomm_log.stays import FIRST, KEY, NEVER, Key
+from groupcomm_log.view_periods import FIRST, KEY, NEVER, Key
 from groupcomm_spark.logs import LOG
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ class Change:
 
 
 @dataclass
-class Stay:
+class LogPeriod:
     """What one session was told in one view of daemons, or in a part of it.
 
     Attributes:
-        number: among all stays of all logs.
+        number: among all periods of all logs.
         log: where it is written.
         session: which of the log's, from 0.
-        era: stays of one session in one view, parted by gaps, share it.
+        era: periods of one session in one view, parted by gaps, share it.
         member: the session's name; empty if its beginning was removed from the log.
         view: of daemons; None while there is none, or it is not known behind a gap.
         daemons: in the view; None if they are not known.
@@ -90,7 +90,7 @@ class Stay:
         return self.start == FIRST and self.next_view is not None
 
 
-def are_together(one: Stay, other: Stay) -> bool:
+def are_together(one: LogPeriod, other: LogPeriod) -> bool:
     """Whether both went on from their view to the same next one, as one.
 
     They may come to the same view from the same one and have parted in between, in a view that
@@ -125,10 +125,10 @@ def read_events(logs: "DataFrame") -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: (row[LOG], row["row"]))
 
 
-def cut_stays(
+def cut_periods(
     events: Iterable[Row], lost: Mapping[str, Sequence[tuple[int, int]]] | None = None
-) -> list[Stay]:
-    """The stays of all logs.
+) -> list[LogPeriod]:
+    """The periods of all logs.
 
     Args:
         events: see `read_events`.
@@ -137,55 +137,55 @@ def cut_stays(
     by_log: dict[str, list[Row]] = {}
     for row in events:
         by_log.setdefault(row[LOG], []).append(row)
-    stays: list[Stay] = []
+    periods: list[LogPeriod] = []
     for log, rows in by_log.items():
         gaps = [{"kind": ROWS_LOST, "row": first} for first, _ in (lost or {}).get(log, ())]
-        cutter = _Cutter(log, stays)
+        cutter = _Cutter(log, periods)
         for row in sorted([*rows, *gaps], key=lambda row: row["row"]):
             cutter.event(row)
-    return stays
+    return periods
 
 
 class _Cutter:
-    def __init__(self, log: str, stays: list[Stay]) -> None:
-        self._stays = stays
-        self._stay = Stay(len(stays), log, -1, 0, "", None, first=0)
-        stays.append(self._stay)
+    def __init__(self, log: str, periods: list[LogPeriod]) -> None:
+        self._periods = periods
+        self._period = LogPeriod(len(periods), log, -1, 0, "", None, first=0)
+        periods.append(self._period)
 
     def event(self, row: Row) -> None:
         """Take a row that is no message."""
         match row["kind"]:
             case "gap" if row["sender"] is not None:
-                self._cut(row, session=self._stay.session + 1, member=row["sender"], view=None)
+                self._cut(row, session=self._period.session + 1, member=row["sender"], view=None)
             case "gap" | "rows lost":
                 self._gap(row)
             case "daemons":
                 self._next_view(row)
             case "transition":
-                self._stay.transition = min(self._stay.transition, row["row"])
+                self._period.transition = min(self._period.transition, row["row"])
             case "view":
                 self._group_view(row)
 
-    def _cut(self, row: Row, **new: Any) -> Stay:
-        old = self._stay
+    def _cut(self, row: Row, **new: Any) -> LogPeriod:
+        old = self._period
         old.end = row["row"]
-        self._stay = Stay(
+        self._period = LogPeriod(
             **{
-                **{"number": len(self._stays), "log": old.log, "session": old.session},
+                **{"number": len(self._periods), "log": old.log, "session": old.session},
                 **{"era": old.era + 1, "member": old.member, "first": row["row"], **new},
             }
         )
-        self._stays.append(self._stay)
+        self._periods.append(self._period)
         return old
 
     def _gap(self, row: Row) -> None:
         """What comes behind it is of the same session; of which view, the next row tells."""
-        old = self._stay
+        old = self._period
         if old.view is None and not old.joined:
             return
         is_known = row["kind"] == GAP and row["cause"] == "overrun"
         self._cut(row, view=old.view if is_known else None, era=old.era + (not is_known))
-        new = self._stay
+        new = self._period
         new.joined, new.is_behind_gap = set(old.joined), True
         if is_known:
             new.daemons, new.majority = old.daemons, old.majority
@@ -197,14 +197,14 @@ class _Cutter:
         old = self._cut(row, view=row["view"])
         if old.view is not None or old.is_behind_gap:
             old.next_view = row["view"]
-        new = self._stay
+        new = self._period
         new.joined = set(old.joined)
         new.start = FIRST if new.joined else NEVER
         new.daemons, new.majority = tuple(row["members"]), row["cause"]
         new.view_code, new.daemon_codes = row["view_code"], tuple(row["member_codes"])
 
     def _group_view(self, row: Row) -> None:
-        stay = self._stay
+        period = self._period
         change = Change(
             row=row["row"],
             view=row["view"],
@@ -215,22 +215,22 @@ class _Cutter:
             cause=row["cause"],
             vs_set=tuple(row["vs_set"]),
         )
-        if change.cause == "join" and stay.member in change.changed:
-            stay.joined.add(change.group)
-            stay.start = change.key
-            stay.is_behind_gap = False
-        elif stay.is_behind_gap and stay.start == NEVER:
-            stay.start = change.key
-        if change.cause == "network" and not stay.changes:
-            self._tell_before(stay, frozenset(change.vs_set))
-        stay.changes.append(change)
-        if row["row"] < stay.transition:
-            stay.regular_end = max(stay.regular_end, change.key)
+        if change.cause == "join" and period.member in change.changed:
+            period.joined.add(change.group)
+            period.start = change.key
+            period.is_behind_gap = False
+        elif period.is_behind_gap and period.start == NEVER:
+            period.start = change.key
+        if change.cause == "network" and not period.changes:
+            self._tell_before(period, frozenset(change.vs_set))
+        period.changes.append(change)
+        if row["row"] < period.transition:
+            period.regular_end = max(period.regular_end, change.key)
 
-    def _tell_before(self, stay: Stay, came_along: frozenset[str]) -> None:
+    def _tell_before(self, period: LogPeriod, came_along: frozenset[str]) -> None:
         """Who came along from the view before is told by the first group view of this one."""
-        before = self._stays[stay.number - 1] if stay.number else stay
-        if before.log == stay.log and before.next_view == stay.view:
+        before = self._periods[period.number - 1] if period.number else period
+        if before.log == period.log and before.next_view == period.view:
             before.came_along = came_along
 
 

@@ -1,4 +1,4 @@
-"""A log cut into stays: what one session of a recorder was told in one view of daemons."""
+"""A log cut into periods: what one session of a recorder was told in one view of daemons."""
 
 import zlib
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ class GroupChange:
 
 
 @dataclass
-class Stay:
+class ViewPeriod:
     """What one session was told in one view of daemons, or in a part of it.
 
     Attributes:
@@ -83,8 +83,8 @@ class Stay:
         return self.start == FIRST and self.next_view is not None
 
 
-def read_stays(reader: LogReader) -> Iterator[Stay]:
-    """The stays of a log, in order.
+def read_periods(reader: LogReader) -> Iterator[ViewPeriod]:
+    """The periods of a log, in order.
 
     Raises:
         LogError, OSError: see `LogReader.batches`.
@@ -102,21 +102,21 @@ def read_stays(reader: LogReader) -> Iterator[Stay]:
 
 class _Cutter:
     def __init__(self) -> None:
-        self._stay: Stay | None = None
+        self._period: ViewPeriod | None = None
         self._member = ""
         self._transitional = self._behind_gap = False
 
-    def event(self, row: dict[str, Any]) -> Iterator[Stay]:
-        """Take a row that is no message; a stay that it ends is complete."""
+    def event(self, row: dict[str, Any]) -> Iterator[ViewPeriod]:
+        """Take a row that is no message; a period that it ends is complete."""
         match row["kind"]:
             case "gap" if row["sender"] is not None:  # a new session
                 yield from self.end()
                 self._member = row["sender"]
             case "gap":
-                old = self._stay
+                old = self._period
                 yield from self.end()
                 if old is not None:
-                    self._stay = Stay(old.view, old.member, old.joined, NEVER)
+                    self._period = ViewPeriod(old.view, old.member, old.joined, NEVER)
                     self._behind_gap = True
             case "daemons":
                 yield from self._next_view(row["view"])
@@ -125,32 +125,32 @@ class _Cutter:
             case "view":
                 self._group_view(row)
 
-    def end(self) -> Iterator[Stay]:
+    def end(self) -> Iterator[ViewPeriod]:
         """What is told from here on is of another session."""
-        if self._stay is not None:
-            yield self._stay
-        self._stay = None
+        if self._period is not None:
+            yield self._period
+        self._period = None
         self._behind_gap = False
 
-    def _next_view(self, view: str) -> Iterator[Stay]:
-        old = self._stay
+    def _next_view(self, view: str) -> Iterator[ViewPeriod]:
+        old = self._period
         if old is not None:
             old.next_view = view
         yield from self.end()
         self._transitional = False
         joined = set() if old is None else old.joined
-        self._stay = Stay(view, self._member, set(joined), FIRST if joined else NEVER)
+        self._period = ViewPeriod(view, self._member, set(joined), FIRST if joined else NEVER)
 
     def _group_view(self, row: dict[str, Any]) -> None:
-        stay = self._stay
-        if stay is None:
+        period = self._period
+        if period is None:
             return
         key = tuple(row[name] for name in KEY)
         group, changed = row["groups"][0], tuple(row["changed"])
-        if row["cause"] == "join" and stay.member in changed:
-            stay.joined.add(group)
-            stay.start = key
-        stay.changes.append(
+        if row["cause"] == "join" and period.member in changed:
+            period.joined.add(group)
+            period.start = key
+        period.changes.append(
             GroupChange(
                 key, group, tuple(row["members"]), changed, row["cause"], tuple(row["vs_set"])
             )
@@ -160,9 +160,9 @@ class _Cutter:
     def messages(self, batch: pa.RecordBatch) -> None:
         """Take rows that are messages."""
         batch = batch.filter(pc.is_valid(batch["view"]))
-        if self._stay is None or not batch.num_rows:
+        if self._period is None or not batch.num_rows:
             return
-        self._stay.messages.append(_digested(batch))
+        self._period.messages.append(_digested(batch))
         ordered = batch.filter(pc.is_in(batch["level"], pa.array(ORDERED)))
         if ordered.num_rows:
             for at in (0, ordered.num_rows - 1):
@@ -170,11 +170,11 @@ class _Cutter:
                 self._ordered(tuple(row.values()))
 
     def _ordered(self, key: Key) -> None:
-        assert self._stay is not None
+        assert self._period is not None
         if self._behind_gap:
-            self._stay.start, self._behind_gap = key, False
+            self._period.start, self._behind_gap = key, False
         if not self._transitional:
-            self._stay.regular_end = max(self._stay.regular_end, key)
+            self._period.regular_end = max(self._period.regular_end, key)
 
 
 def _digested(batch: pa.RecordBatch) -> pa.Table:

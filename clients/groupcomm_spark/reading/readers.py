@@ -1,4 +1,4 @@
-"""``spark.readStream.format("groupcomm")``: a log as it grows.
+"""The two readers that Spark uses: of a log as it is, and of a log as it grows.
 
 The offset of a stream is that of the first row it has not read: ``{"epoch": 1, "row": 4711}``.
 Spark keeps it in the query's checkpoint as text.
@@ -7,7 +7,7 @@ Spark keeps it in the query's checkpoint as text.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -20,6 +20,33 @@ from groupcomm_log.schema import Offset
 from groupcomm_spark.reading.options import LATEST, Place, ReadOptions
 from groupcomm_spark.reading.planning import Planner, to_tasks
 from groupcomm_spark.reading.rows import read_parts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class BatchReader(DataSourceReader):
+    """Plans on the driver, and reads on the workers.
+
+    Args:
+        options: which rows.
+        columns: which of their columns, in this order.
+    """
+
+    def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
+        self._options = options
+        self._columns = tuple(columns)
+
+    def partitions(self) -> list[InputPartition]:
+        """A task for each large file, and for small ones together."""
+        options = self._options
+        parts = Planner(options.folder, options.first, options.stop).parts()
+        return [InputPartition(task) for task in to_tasks(parts, self._options.rows_per_task)]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """The rows of a task; for a log without rows Spark makes one whose value is None."""
+        return read_parts(partition.value or (), self._options, self._columns)
+
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,0 +1,205 @@
+"""Kinds of messages, what is normal of each, and what is alarming about a window.
+
+Pure but for `read_kinds`: figures in, alarms out. docs/spark.md describes the file of kinds.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from groupcomm.errors import ConfigError
+
+MAX_TYPE: Final = 2**16 - 1
+
+
+class MessageKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is normal of one kind; of what is None nothing is.
+
+    Attributes:
+        type: the tag of its messages, 0 to 65,535.
+        rate_hz: messages a second, of all senders together.
+        least: share of this rate below which the alarm goes, 0 to 1.
+        missing: share of a sender's numbers that may be missing, 0 to 1.
+        late_s: a message that comes so many seconds after it was made is late.
+        late: share of messages that may be late, 0 to 1.
+        bytes_per_s: of all its messages, at most.
+    """
+
+    type: int
+    rate_hz: float | None = None
+    least: float = 0.8
+    missing: float | None = None
+    late_s: float = 1.0
+    late: float | None = None
+    bytes_per_s: float | None = None
+
+
+class MessageKinds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All kinds of a system.
+
+    Attributes:
+        kinds: by name.
+        number_at: byte at which a message has its number: 4 bytes, big-endian. None: its number in
+            its sender's count, which goes on with what is sent elsewhere.
+        made_at: byte at which it says when it was made: nanoseconds since 1970, 8 bytes,
+            big-endian. None: when it was received.
+        window_s: length of a window, seconds, by when messages were made.
+        watermark_s: a window is over once a message was made so many seconds after its end; what
+            comes later still is dropped, and counted.
+    """
+
+    kinds: dict[str, MessageKind]
+    number_at: int | None = None
+    made_at: int | None = None
+    window_s: float = 1.0
+    watermark_s: float = 2.0
+
+
+def read_kinds(path: Path) -> MessageKinds:
+    """Read them from a file of TOML.
+
+    Raises:
+        ConfigError: something in it is wrong; it says what.
+        OSError: it cannot be read.
+    """
+    try:
+        kinds = msgspec.toml.decode(path.read_bytes(), type=MessageKinds)
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    for what in _wrong(kinds):
+        raise ConfigError(f"{path}: {what}")
+    return kinds
+
+
+def _wrong(kinds: MessageKinds) -> list[str]:
+    """What does not make sense though it is of the right type."""
+    found = [] if kinds.kinds else ["there are no kinds: write [kinds.NAME]"]
+    for name, byte in (("number_at", kinds.number_at), ("made_at", kinds.made_at)):
+        if byte is not None and byte < 0:
+            found.append(f"{name} is {byte}; bytes count from 0")
+    for name, seconds in (("window_s", kinds.window_s), ("watermark_s", kinds.watermark_s)):
+        if not 0.01 <= seconds <= 86400:
+            found.append(f"{name} is {seconds:g}; it must be 0.01 to 86400")
+    types: dict[int, str] = {}
+    for name, kind in kinds.kinds.items():
+        if not 0 <= kind.type <= MAX_TYPE:
+            found.append(f"type of {name} is {kind.type}; it must be 0 to {MAX_TYPE}")
+        if kind.type in types:
+            found.append(f"{name} and {types[kind.type]} have the same type {kind.type}")
+        types[kind.type] = name
+        for share in ("least", "missing", "late"):
+            value = getattr(kind, share)
+            if value is not None and not 0 <= value <= 1:
+                found.append(f"{share} of {name} is {value:g}; a share is 0 to 1")
+    return found
+
+
+WHOLE: Final = 0.9
+"""A window is judged for what is missing in it only if messages cover this share of it: where a
+recording begins and where it ends nothing is wrong."""
+
+
+class Flow(NamedTuple):
+    """What came of one kind from one sender in a window.
+
+    Attributes:
+        kind: its name.
+        sender: ``#user#daemon/connection``.
+        messages: how many.
+        bytes: of these.
+        missing: numbers between the least and the greatest that did not come.
+        late: messages that were late.
+        worst_s: the longest time from when one was made until it was received.
+    """
+
+    kind: str
+    sender: str
+    messages: int
+    bytes: int
+    missing: int
+    late: int
+    worst_s: float
+
+
+class Window(NamedTuple):
+    """A window that is over.
+
+    Attributes:
+        start, end: of it.
+        covered_s: from the first message of any kind to the last one.
+        flows: what came.
+    """
+
+    start: datetime
+    end: datetime
+    covered_s: float
+    flows: Sequence[Flow]
+
+    @property
+    def seconds(self) -> float:
+        """How long it was."""
+        return (self.end - self.start).total_seconds()
+
+
+class Alarm(msgspec.Struct, frozen=True):
+    """Something that is not normal.
+
+    Attributes:
+        alarm: `silent`, `rate`, `missing`, `late` or `bandwidth`.
+        kind: of messages.
+        start: of the window, ISO 8601.
+        value: what was found.
+        limit: what it has passed.
+        text: a sentence.
+    """
+
+    alarm: str
+    kind: str
+    start: str
+    value: float
+    limit: float
+    text: str
+
+
+def judge(window: Window, kinds: MessageKinds) -> list[Alarm]:
+    """All alarms of a window, by the order of the kinds."""
+    is_whole = window.covered_s >= WHOLE * window.seconds
+    start = window.start.isoformat()
+    return [
+        Alarm(name, kind_name, start, round(value, 6), limit, f"{kind_name}: {text}")
+        for kind_name, kind in kinds.kinds.items()
+        for name, value, limit, text in _alarms(window, kind_name, kind, is_whole=is_whole)
+    ]
+
+
+_Found = tuple[str, float, float, str]
+
+
+def _alarms(window: Window, name: str, kind: MessageKind, *, is_whole: bool) -> Iterator[_Found]:
+    flows = [flow for flow in window.flows if flow.kind == name]
+    count = sum(flow.messages for flow in flows)
+    if kind.rate_hz is not None and is_whole:
+        rate, least = count / window.seconds, kind.least * kind.rate_hz
+        if not count:
+            yield "silent", 0.0, least, f"nothing in {window.seconds:g} s"
+        elif rate < least:
+            text = f"{rate:g} messages a second, {kind.rate_hz:g} are normal"
+            yield "rate", rate, least, text
+    if not count:
+        return
+    missing = sum(flow.missing for flow in flows)
+    share = missing / (count + missing)
+    if kind.missing is not None and share > kind.missing:
+        yield "missing", share, kind.missing, f"{missing} of {count + missing} are missing"
+    late = sum(flow.late for flow in flows)
+    if kind.late is not None and late / count > kind.late:
+        worst = max(flow.worst_s for flow in flows)
+        text = f"{late} of {count} came after more than {kind.late_s:g} s, one after {worst:.3f} s"
+        yield "late", late / count, kind.late, text
+    bytes_per_s = sum(flow.bytes for flow in flows) / window.seconds
+    if kind.bytes_per_s is not None and bytes_per_s > kind.bytes_per_s:
+        text = f"{bytes_per_s:,.0f} bytes a second, {kind.bytes_per_s:,.0f} are allowed"
+        yield "bandwidth", bytes_per_s, kind.bytes_per_s, text
