@@ -1,1 +1,1 @@
-"""The `groupcomm` command, and what stands behind its verbs."""
+"""The `groupcomm` command, and everything that its subcommands need."""

@@ -1,4 +1,4 @@
-"""Many seeds on all cores; the results come in the order of the seeds, whatever the timing."""
+"""Campaigns: many seeds on all processors; results come in the order of the seeds."""
 
 import gc
 import hashlib
@@ -18,13 +18,13 @@ from groupcomm.sim.settings import Options
 from groupcomm_tools.terminal import say
 
 COLLECT_EVERY = 8
-"""Runs between collections; what cycles of one run keep is some megabytes."""
+"""Runs between garbage collections; the cycles of one run hold some megabytes."""
 
 TERMINAL_INTERVAL_S = 0.2
-"""Between two states of a progress line on a terminal."""
+"""Seconds between two states of a progress line on a terminal."""
 
 Run = Callable[[int, Options], RunResult]
-"""What runs one seed."""
+"""A function that runs one seed."""
 
 AHEAD = 4
 """Runs for each worker that may wait for an earlier and longer one."""
@@ -54,7 +54,7 @@ class Totals:
     _hashes: list[str] = attrs.field(factory=list)
 
     def add(self, result: RunResult) -> None:
-        """Add one run; the order matters for the hash."""
+        """Add the result of one run; the order matters for the hash."""
         self.seeds += 1
         self.events += result.events
         self.sent += result.sent
@@ -67,22 +67,22 @@ class Totals:
 
     @property
     def violations(self) -> int:
-        """How many properties did not hold, over all runs."""
+        """Return the number of properties that did not hold, over all runs."""
         return sum(len(result.findings) for result in self.failed)
 
     def trace_hash(self) -> str:
-        """The hash of the one trace, or a hash over those of all runs in their order."""
+        """Return the hash of the one trace, or a hash over those of all runs in their order."""
         if len(self._hashes) == 1:
             return self._hashes[0]
         return hashlib.blake2b("".join(self._hashes).encode(), digest_size=16).hexdigest()
 
 
 class Progress:
-    """How far a campaign is: one line that changes on a terminal, else a line now and then.
+    """The progress of a campaign: a line that changes on a terminal, else a line now and then.
 
     Args:
-        seeds: how many runs there will be.
-        interval_s: seconds between lines, where there is no terminal.
+        seeds: number of runs.
+        interval_s: seconds between lines if there is no terminal.
     """
 
     def __init__(self, seeds: int, interval_s: float) -> None:
@@ -105,7 +105,7 @@ class Progress:
             say("")
 
     def show(self, totals: Totals) -> None:
-        """Show the state, unless that was done a moment ago."""
+        """Show the state, unless it was shown a moment ago."""
         now = time.monotonic()
         if now - self._shown < self._interval_s:
             return
@@ -123,7 +123,7 @@ class Progress:
 
 
 def replay_command(seed: int, options: Options) -> str:
-    """What a user types to have one run of a campaign again, bit for bit."""
+    """Return the command line that repeats one run of a campaign, bit for bit."""
     duration = repr(options.duration_s).removesuffix(".0")
     words = [f"groupcomm simulate --seeds {seed}:{seed} --duration-s {duration}"]
     if options.daemons is not None:
@@ -151,10 +151,11 @@ def run_campaign(
     """Run every seed, one after the other or `workers` at a time; yield results in their order.
 
     Args:
-        seeds: what to run.
+        seeds: the seeds to run.
         options: for all of them.
         workers: processes, at least 1; with 1, or one seed, everything runs in this process.
-        run: runs one seed; with several workers a function of a module, as it is pickled.
+        run: runs one seed; with several workers it must be a function of a module, as it is
+            pickled.
     """
     if workers == 1 or len(seeds) == 1:
         for seed in seeds:
@@ -180,9 +181,9 @@ def run_campaign(
 def _start_worker() -> None:
     """Set up a process of the pool.
 
-    ^C reaches a whole group of processes; the one that waits for the others answers it. A run
-    makes many small objects and few cycles, so the collector looks only between some runs, and
-    never at what was there before the first.
+    ^C reaches a whole group of processes; the process that waits for the others handles it. A run
+    makes many small objects and few cycles, so garbage is collected only between some runs, and
+    never among the objects that existed before the first run.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()
@@ -190,7 +191,7 @@ def _start_worker() -> None:
 
 
 def _run_clean(run: Run, seed: int, options: Options) -> RunResult:
-    """Run a seed; memory is given back now and then: the thousandth run is as fast as the first."""
+    """Run a seed; collect garbage now and then, so that the last run is as fast as the first."""
     try:
         return run(seed, options)
     finally:

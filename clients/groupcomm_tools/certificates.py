@@ -1,7 +1,7 @@
 """A small certificate authority in a folder: ``ca.pem``, ``ca.key``, and what it has issued.
 
-For a first try, and for plants that have no other. Keys are of curve P-256, never locked with a
-password, and readable by their owner only.
+It is for a first try, and for plants that have no other authority. Keys are of curve P-256, without
+a password, and readable by their owner only.
 """
 
 import ipaddress
@@ -23,14 +23,14 @@ from groupcommd.revocation_file import Revocations, check_principal, revoke
 REVOKED: Final = "revoked.toml"
 
 BACKDATED: Final = timedelta(minutes=5)
-"""Clocks of other hosts may be late."""
+"""Validity begins this much earlier: clocks of other hosts may be late."""
 
 
 def make_authority(folder: Path, days: float) -> tuple[Path, Path]:
-    """Make a folder with a new authority; the paths of its certificate and its key.
+    """Make a folder with a new authority; return the paths of its certificate and its key.
 
     Raises:
-        ConfigError: there is one already.
+        ConfigError: there is an authority already.
         OSError: it cannot be written.
     """
     make_private_folder(folder)
@@ -46,19 +46,19 @@ def make_authority(folder: Path, days: float) -> tuple[Path, Path]:
 
 
 def issue(folder: Path, name: str, hosts: Sequence[str], days: float) -> tuple[Path, Path]:
-    """Issue a certificate; the paths of it and of its key.
+    """Issue a certificate; return the paths of it and of its key.
 
-    That of a daemon serves programs, and lets nobody in. That of a program lets it in, as
-    ``cert:NAME``, and serves nobody: it has no name of a host.
+    The certificate of a daemon serves programs, and admits nobody. That of a program admits it, as
+    ``cert:NAME``, and serves nobody: it has no host name.
 
     Args:
-        folder: of the authority.
-        name: whose it is.
-        hosts: names and addresses of a daemon's host; of a program none.
+        folder: folder of the authority.
+        name: name of the daemon or program.
+        hosts: names and addresses of a daemon's host; empty for a program.
         days: how long it is valid.
 
     Raises:
-        ConfigError: there is no authority, or a certificate of this name.
+        ConfigError: there is no authority, or there is a certificate of this name.
         OSError: it cannot be written.
     """
     if not PROGRAM_NAME.fullmatch(name) or name == "ca":
@@ -98,7 +98,7 @@ def revoke_issued(folder: Path, name: str) -> tuple[Path, int]:
         The path of the file of revocations, for daemons, and the serial number.
 
     Raises:
-        ConfigError: there is no such certificate, or the file of revocations is not to be read.
+        ConfigError: there is no such certificate, or the file of revocations is invalid.
         OSError: a file cannot be read or written.
     """
     path = folder / f"{name}.pem"
@@ -128,7 +128,7 @@ def revoke_others(
     """Revoke certificates that need not be in the folder; return the file of revocations.
 
     Raises:
-        ConfigError: a principal is none of a certificate, or the file is not to be read.
+        ConfigError: a principal is not one of a certificate, or the file is invalid.
         OSError: it cannot be read or written.
     """
     when = f"{note}, " if note else ""

@@ -49,7 +49,7 @@ COMMANDS: Final = {
 }
 """What each command does, in the order of the help.
 
-Each is a module of `groupcomm_tools.commands`, which is imported only when the command is run.
+Each command is a module of `groupcomm_tools.commands`, which is imported only when it is run.
 """
 
 
@@ -101,8 +101,8 @@ def make_parser(described: Collection[str] = COMMANDS) -> argparse.ArgumentParse
     """Return the parser of the command line.
 
     Args:
-        described: names of the commands whose options it knows. It imports their modules; of the
-            others it knows what the help says.
+        described: names of the commands whose options it knows. It imports their modules; for the
+            others it knows only the line of the help.
     """
     parser = argparse.ArgumentParser(
         prog="groupcomm",

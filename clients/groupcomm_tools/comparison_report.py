@@ -1,4 +1,4 @@
-"""What a comparison of algorithms has shown, as a table and as a page.
+"""The report on a comparison of algorithms, as a table and as a page.
 
 Pure: rows in, text out.
 """
@@ -28,14 +28,14 @@ LEGEND: Final = (
 
 
 def verdict_of(row: Row, order: Order) -> str:
-    """Whether an order was kept, in a word."""
+    """Return in a word whether an order was kept."""
     if order in row.entry.type.claims:
         return "kept" if order in row.held else "BROKEN"
     return "luck" if order in row.held else "no"
 
 
 def cells_of(row: Row) -> list[str]:
-    """A row of the table."""
+    """Return the cells of a row of the table."""
     return [
         row.entry.name,
         *(verdict_of(row, order) for order in Order),
@@ -56,7 +56,7 @@ def _how(row: Row) -> str:
 
 
 def facts_of(load: Load) -> tuple[str, ...]:
-    """What all of them were given."""
+    """Return lines about the load of all algorithms."""
     return (
         f"{load.processes} processes, {load.messages} messages of 100 bytes to all, one each"
         f" {load.gap_us / 1000:g} ms on average; seed {load.seed}",
@@ -66,7 +66,7 @@ def facts_of(load: Load) -> tuple[str, ...]:
 
 
 def lines_of(rows: Sequence[Row], load: Load) -> list[str]:
-    """The table as text."""
+    """Return the table as text."""
     table = [list(COLUMNS), *map(cells_of, rows)]
     widths = [max(len(cells[at]) for cells in table) for at in range(len(COLUMNS))]
     lines = []
@@ -78,7 +78,7 @@ def lines_of(rows: Sequence[Row], load: Load) -> list[str]:
 
 
 def list_of(entries: Sequence[Entry]) -> list[str]:
-    """Names of algorithms, what they claim, and how they are run."""
+    """Return the names of algorithms, what they claim, and how they are run."""
     width = max(len(entry.name) for entry in entries)
     return [
         f"{entry.name:<{width}}  {claims_of(entry):<19}  {entry.note}".rstrip() for entry in entries
@@ -86,7 +86,7 @@ def list_of(entries: Sequence[Entry]) -> list[str]:
 
 
 def claims_of(entry: Entry) -> str:
-    """The orders that an algorithm claims."""
+    """Return the orders that an algorithm claims."""
     claims = [order.value for order in Order if order in entry.type.claims]
     return ", ".join(claims) or "nothing"
 
@@ -95,7 +95,7 @@ def claims_of(entry: Entry) -> str:
 
 
 def page_of(rows: Sequence[Row], load: Load) -> Page:
-    """All of it."""
+    """Return the page."""
     wrong = [row.entry.name for row in rows if row.is_wrong]
     verdict = "Each algorithm has kept what it claims, and none has lost what its rule delivers."
     if wrong:
@@ -111,7 +111,7 @@ def page_of(rows: Sequence[Row], load: Load) -> Page:
 
 
 def _tiles(rows: Sequence[Row]) -> list[Tile]:
-    """What costs least and what is quickest, of those on the same load that claim each order."""
+    """Return the cheapest and the fastest algorithm for each order, of those with the same load."""
     found: list[Tile] = []
     for order in Order:
         keeping = [
@@ -143,7 +143,7 @@ def _orders(rows: Sequence[Row]) -> Section:
 
 
 def _ways(rows: Sequence[Row]) -> list[Section]:
-    """How those were run that are not like the others; and what is missing."""
+    """Return how some algorithms are run differently, and what is missing."""
     told = [
         TableRow(cells=[row.entry.name, _how(row)], wrong=row.is_wrong) for row in rows if _how(row)
     ]
@@ -190,7 +190,7 @@ def _charts(rows: Sequence[Row]) -> list[Section]:
 def _section(
     rows: Sequence[Row], words: tuple[str, str, str], panels: dict[str, list[float]]
 ) -> Section:
-    """Bars for each row; words: key, title, how to read it."""
+    """Return bars for each row; `words` are the key, the title and the note of the section."""
     key, title, note = words
     lines = [
         Line(

@@ -23,21 +23,21 @@ from groupcomm_tools.warm_start import ForkedProcess, start_warm
 
 START_S = 15.0
 LEAVE_S = 10.0
-"""More than leaving takes at most, unless a configuration says so."""
+"""Longer than leaving takes, unless a configuration says otherwise."""
 _KEY = "cluster.key"
 _PORTS = range(10_000, 30_000)
-"""Below those that Linux gives to connections (ip(7): ip_local_port_range)."""
+"""Below the ports that Linux gives to connections (ip(7): ip_local_port_range)."""
 
 
 class ClusterError(GroupCommError):
-    """A daemon does not do what it is there for; the text ends with its log."""
+    """A daemon does not start, or does not do its work; the text ends with the daemon's log."""
 
 
 class LocalDaemon:
     """One daemon; it can be started again after its end.
 
     Attributes:
-        name: of the daemon.
+        name: name of the daemon.
         unix: path of the socket where its clients connect.
         log: path of its log, JSON lines.
     """
@@ -51,7 +51,9 @@ class LocalDaemon:
         *,
         prefix: Sequence[str] = (),
     ) -> None:
-        """It does not run yet; `prefix` is that of a command line which runs it elsewhere."""
+        """Prepare a daemon that does not run yet; `prefix` begins a command line that runs it
+        elsewhere.
+        """
         self.name = name
         self._options = options
         self._prefix = prefix
@@ -64,7 +66,7 @@ class LocalDaemon:
         self._log_bytes = 0  # of earlier starts
 
     async def start(self) -> None:
-        """Start it; returns once it listens.
+        """Start the daemon; return once it listens.
 
         Raises:
             ClusterError: it ends, or does not listen in time.
@@ -91,7 +93,7 @@ class LocalDaemon:
 
     @property
     def tcp(self) -> str:
-        """Where it listens for programs on TCP, if it does: ``host:port``."""
+        """The address where it listens for programs on TCP, if it does: ``host:port``."""
         return str(json.loads(self._ports.read_text())["tcp"])
 
     @property
@@ -106,12 +108,12 @@ class LocalDaemon:
 
     @property
     def tls(self) -> str:
-        """The same on TLS."""
+        """The address where it listens for programs on TLS, if it does."""
         return str(json.loads(self._ports.read_text())["tls"])
 
     @property
     def pid(self) -> int:
-        """Of its process."""
+        """The process number."""
         assert self._process is not None
         return self._process.pid
 
@@ -127,12 +129,12 @@ class LocalDaemon:
         self._process.wait()
 
     async def leave(self) -> int:
-        """Have it leave in order; its exit status, -9 if it had to be killed."""
+        """Have it leave in order; return its exit status, -9 if it had to be killed."""
         self.signal(signal.SIGTERM)
         return await self.ended()
 
     async def ended(self) -> int:
-        """Wait for its end; its exit status, -9 if it does not come."""
+        """Wait for its end; return its exit status, -9 if it does not end by itself."""
         assert self._process is not None
         with trio.move_on_after(LEAVE_S):
             while self.running:
@@ -143,24 +145,24 @@ class LocalDaemon:
 
     @property
     def running(self) -> bool:
-        """Whether its process lives."""
+        """Whether its process is alive."""
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
-        """End it if it runs."""
+        """End the daemon if it runs."""
         if self.running:
             self.kill()
 
     @property
     def view(self) -> tuple[str, tuple[str, ...]]:
-        """Id and daemons, sorted, of the last view that it has logged since its start."""
+        """Id and sorted daemons of the last view that it has logged since its start."""
         for line in reversed(self._lines(self._log_bytes)):
             if "daemons" in line:
                 return line["view"], tuple(line["daemons"])
         return "", ()
 
     def lines(self) -> list[dict[str, Any]]:
-        """What it has logged, since its first start."""
+        """Return what it has logged since its first start."""
         return self._lines(0)
 
     def _lines(self, begin: int) -> list[dict[str, Any]]:
@@ -179,8 +181,8 @@ class LocalCluster:
     """Daemons that know each other; all end with the block.
 
     Attributes:
-        daemons: by name.
-        folder: of all they write.
+        daemons: daemons by name.
+        folder: folder of all files that they write.
     """
 
     def __init__(
@@ -196,12 +198,12 @@ class LocalCluster:
         """Choose ports and write the configuration; nothing is started yet.
 
         Args:
-            names: of the daemons.
+            names: names of the daemons.
             settings: TOML for the head of their configuration; with neither a key file nor
                 ``insecure`` they get a key of their own.
             clients: TOML for its table of this name.
-            options: for the command line of each.
-            tcp: whether they listen for programs on TCP, too.
+            options: options for the command line of each.
+            tcp: they listen for programs on TCP, too.
             sites: the same names by site; all in one if there is none. See topology.py.
         """
         self._temporary = tempfile.TemporaryDirectory(prefix="groupcomm-")
@@ -245,7 +247,7 @@ class LocalCluster:
         self.close()
 
     def close(self) -> None:
-        """End all, and remove what they have written."""
+        """End all daemons, and remove what they have written."""
         for daemon in self.daemons.values():
             daemon.stop()
         self._temporary.cleanup()
@@ -254,7 +256,7 @@ class LocalCluster:
         return self.daemons[name]
 
     async def settle(self, names: Sequence[str]) -> None:
-        """Wait until these daemons have logged one view, of just them.
+        """Wait until these daemons have logged one view of exactly them.
 
         Raises:
             ClusterError: one of them has ended, or they do not find each other in time.
@@ -272,7 +274,9 @@ class LocalCluster:
             )
 
     def _late(self, wanted: tuple[str, ...]) -> str:
-        """The first of these daemons that is not in one view with just the others; else empty."""
+        """Return the first of these daemons that is not in one view with exactly the others; else
+        "".
+        """
         first = self[wanted[0]].view if wanted else ("", ())
         for name in wanted:
             view = self[name].view
@@ -282,11 +286,11 @@ class LocalCluster:
 
 
 def free_ports(host: str, count: int) -> list[int]:
-    """Ports of an address of this host that nobody has at this moment, for UDP and TCP.
+    """Return ports of an address of this host that nobody uses at this moment, for UDP and TCP.
 
-    They are none of those that the kernel gives to connections, or one of these could have a
-    port before the daemon listens there. TCP is looked at on 127.0.0.1 as well, where a daemon
-    whose configuration says ``tcp = "on"`` has its programs.
+    None of them is a port that the kernel gives to connections; otherwise a connection could have a
+    port before the daemon listens there. TCP is also tested on 127.0.0.1, where a daemon whose
+    configuration says ``tcp = "on"`` listens for programs.
     """
     found: list[int] = []
     while len(found) < count:
@@ -311,7 +315,7 @@ def _is_free(host: str, port: int) -> bool:
 
 
 async def lines_of(stream: trio.abc.ReceiveStream) -> AsyncIterator[bytes]:
-    """The lines of a stream without their ends; what stands behind the last end is no line."""
+    """Yield the lines of a stream without their ends; leave out an incomplete last line."""
     rest = b""
     async for chunk in stream:
         *lines, rest = (rest + chunk).split(b"\n")

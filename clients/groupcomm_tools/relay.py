@@ -1,8 +1,8 @@
-"""A relay between the daemons of one host: their datagrams suffer on the way what the user wants.
+"""A relay between the daemons of one host, which does to their datagrams what the user wants.
 
-Each ordered pair of daemons has a UDP port of its own. What comes there takes the way of the
-simulator's paths (`groupcomm.sim.network`), only that time is real: loss, delay, duplication,
-reordering, corruption and cuts are the same code, drawn from a seed.
+Each ordered pair of daemons has a UDP port of its own. A datagram takes a path of the simulator
+(`groupcomm.sim.network`) in real time: loss, delay, duplication, reordering, corruption and cuts
+are the same code, drawn from a seed.
 """
 
 import json
@@ -26,26 +26,26 @@ from groupcomm.sim.path_faults import PathFaults
 
 READ_BYTES: Final = 65_536
 MAX_READS: Final = 64
-"""Datagrams of one port before others get their turn."""
+"""Datagrams of one port before other ports have their turn."""
 
 BUFFER_BYTES: Final = 4 * 1024 * 1024
-"""Asked of the system for each socket; what does not fit would be lost without being asked for."""
+"""Buffer of each socket; the system would lose without a fault what does not fit."""
 
 Pair = tuple[str, str]
-"""Names of the daemon that sends and of the one that receives."""
+"""Names of the sending and of the receiving daemon."""
 
 
 @attrs.frozen(kw_only=True)
 class Line:
-    """What a path is like while nothing goes wrong.
+    """The properties of a path without faults.
 
     Attributes:
-        delay_s: one way.
-        jitter_s: up to so much more, drawn anew for each burst.
-        bytes_per_s: bandwidth, headers of IP and UDP included; None for as much as comes.
-        queue_s: for so long a path with too little of it keeps what comes; more is lost, as in a
+        delay_s: delay of one way.
+        jitter_s: maximum of the additional delay, drawn anew for each burst.
+        bytes_per_s: bandwidth, headers of IP and UDP included; None for unlimited.
+        queue_s: how long a path of little bandwidth queues datagrams; more are lost, as in a
             router.
-        loss: the chance that a datagram is lost; 1 if there is no way at all.
+        loss: probability that a datagram is lost; 1 if there is no way at all.
     """
 
     delay_s: float = 0.0
@@ -56,7 +56,7 @@ class Line:
 
 
 class Port:
-    """One ordered pair: where datagrams come in, the path they take, and where they go."""
+    """One ordered pair: where datagrams arrive, the path that they take, and their destination."""
 
     def __init__(self, loop: Loop, seed: int, pair: Pair, target: Address, line: Line) -> None:
         family = socket.AF_INET6 if ":" in target.host else socket.AF_INET
@@ -76,12 +76,12 @@ class Port:
 
     @property
     def address(self) -> Address:
-        """Where the sender has to send to."""
+        """The address to which the sender has to send."""
         host, port, *_ = self.socket.getsockname()
         return Address(host, port)
 
     def take(self) -> None:
-        """Send what has come on its way; never waits."""
+        """Forward the datagrams that have arrived; never wait."""
         for _ in range(MAX_READS):
             try:
                 datagram = self.socket.recv(READ_BYTES)
@@ -105,7 +105,7 @@ class Port:
             return  # lost, as datagrams are
 
     def suffer(self, faults: Faults | None) -> None:
-        """Let faults act from now on; None ends them."""
+        """Inject faults from now on; None ends them."""
         if self.path.faults is not None:
             self.path.faults.flush()
             self.path.faults = None
@@ -113,7 +113,7 @@ class Port:
             self.path.faults = PathFaults(self._loop, self._rng, faults, self.path.transfer)
 
     def hold(self, seconds: float) -> None:
-        """Hold everything for so long, then let it go in order."""
+        """Hold all datagrams for so many seconds, then release them in order."""
         if self.path.faults is None:
             self.suffer(Faults())
         assert self.path.faults is not None
@@ -124,7 +124,7 @@ class Relay:
     """All ports between some daemons.
 
     Attributes:
-        ports: by ordered pair.
+        ports: ports by ordered pair.
     """
 
     def __init__(
@@ -138,11 +138,11 @@ class Relay:
         """Open the ports.
 
         Args:
-            addresses: where the daemons themselves listen, by name.
-            seed: of all chances.
-            line: what all paths are like.
-            lines: what single ones are like instead; None for daemons that talk directly, of
-                which the relay knows nothing.
+            addresses: where the daemons listen, by name.
+            seed: seed of all random decisions.
+            line: properties of all paths.
+            lines: properties of single paths instead; None for daemons that communicate directly,
+                of which the relay knows nothing.
         """
         self._addresses = addresses
         pairs = [(source, target) for source in addresses for target in addresses]
@@ -158,7 +158,7 @@ class Relay:
         }
 
     def write(self, path: FilePath) -> None:
-        """Write where each daemon reaches the others, for ``groupcommd --via``."""
+        """Write the addresses at which each daemon reaches the others, for ``groupcommd --via``."""
         found = {
             source: {
                 target: str(self._way((source, target)))
@@ -175,7 +175,7 @@ class Relay:
         return self._addresses[pair[1]] if port is None else port.address
 
     async def run(self) -> None:
-        """Relay until it is cancelled; then the ports are closed."""
+        """Relay until cancelled; then close the ports."""
         try:
             async with trio.open_nursery() as nursery:
                 for port in self.ports.values():
@@ -207,33 +207,33 @@ class Relay:
     # ---- what goes wrong ----
 
     def cut(self, pairs: Iterable[Pair]) -> None:
-        """From now on nothing passes there, until `mend`."""
+        """Drop all datagrams of these pairs, until `mend`."""
         for pair in set(pairs) - self._cut:
             self._cut.add(pair)
             self.ports[pair].path.cut(1)
 
     def mend(self, pairs: Iterable[Pair] | None = None) -> None:
-        """Everything passes again, there or everywhere."""
+        """Pass all datagrams again, of these pairs or of all."""
         for pair in self._cut.intersection(self._cut if pairs is None else pairs):
             self._cut.discard(pair)
             self.ports[pair].path.cut(-1)
 
     def suffer(self, faults: Faults | None, pairs: Iterable[Pair] | None = None) -> None:
-        """Let faults act on datagrams; None ends them. All pairs unless some are named."""
+        """Inject faults into these pairs, or into all; None ends the faults."""
         self._loop.run(now_us())
         for pair in self.ports if pairs is None else pairs:
             self.ports[pair].suffer(faults)
         self._set_timer()
 
     def hold(self, pairs: Iterable[Pair], seconds: float) -> None:
-        """Hold everything there for so long, then let it go in order."""
+        """Hold all datagrams of these pairs for so many seconds, then release them in order."""
         self._loop.run(now_us())
         for pair in pairs:
             self.ports[pair].hold(seconds)
         self._set_timer()
 
     def between(self, one: Iterable[str], other: Iterable[str]) -> Iterator[Pair]:
-        """All ordered pairs between two sets of daemons, both ways."""
+        """Yield all ordered pairs between two sets of daemons, in both directions."""
         others = tuple(other)
         for a in one:
             for b in others:

@@ -1,4 +1,4 @@
-"""A cluster of real daemons for tests: processes on this host, and calls that wait.
+"""A cluster of real daemons for tests: processes on this host, and calls that block.
 
 ::
 
@@ -10,7 +10,7 @@
         cluster.heal()
         cluster.settle()
 
-No event loop is needed; inside of one, calls make it wait.
+No event loop is needed; inside one, calls block it.
 """
 
 import signal
@@ -38,12 +38,12 @@ DEFAULT_DAEMONS: Final = 3
 
 
 class RunningCluster:
-    """Daemons as processes: one view of all with the block's begin, and their end with its end.
+    """Daemons as processes: in one view when the block begins, and ended when it ends.
 
     Attributes:
-        names: of all daemons, in order.
-        sites: the names of the daemons of each, by its name.
-        config: path of their configuration.
+        names: names of all daemons, in order.
+        sites: names of the daemons of each site, by the site's name.
+        config: path of the configuration.
     """
 
     def __init__(
@@ -63,16 +63,17 @@ class RunningCluster:
         """Choose ports and write the configuration; nothing is started yet.
 
         Args:
-            daemons: their names, or how many, 1 to 26; these are called a, b, c.
+            daemons: names of the daemons, or their number, 1 to 26; these are called a, b, c.
             settings: TOML for the head of their configuration.
             clients: TOML for its table of this name.
-            options: for the command line of each.
-            tcp: whether they listen for programs on TCP, too.
+            options: options for the command line of each.
+            tcp: they listen for programs on TCP, too.
             relay: put a relay between them, which `partition`, `suffer` and `line` need.
-            line: what the relay's paths are like; with several sites those between sites.
-            sites: among how many they are shared, in order; several need no `relay=True`.
+            line: properties of the relay's paths; with several sites, of those between sites.
+            sites: number of sites among which they are shared, in order; several need no
+                `relay=True`.
             shape: which sites have links: mesh, chain, ring or star.
-            seed: of the relay's chances.
+            seed: seed of the relay's random decisions.
         """
         if isinstance(daemons, int) and not 1 <= daemons <= len(string.ascii_lowercase):
             raise ConfigError(f"daemons is {daemons}; it must be 1 to 26, or their names")
@@ -130,34 +131,34 @@ class RunningCluster:
     # ---- what is there ----
 
     def address(self, name: str) -> str:
-        """Where programs connect to a daemon."""
+        """Return the address where programs connect to a daemon."""
         return str(self._local[name].unix)
 
     def tcp_address(self, name: str) -> str:
-        """The same on TCP, if it was asked for."""
+        """Return the address on TCP, if it was asked for."""
         return self._local[name].tcp
 
     def tls_address(self, name: str) -> str:
-        """The same on TLS, if it was configured."""
+        """Return the address on TLS, if it was configured."""
         return f"tls://{self._local[name].tls}"
 
     def pid(self, name: str) -> int:
-        """The process of a daemon."""
+        """Return the process number of a daemon."""
         return self._local[name].pid
 
     def log(self, name: str) -> list[dict[str, Any]]:
-        """What a daemon has logged, since its first start."""
+        """Return what a daemon has logged since its first start."""
         return self._local[name].lines()
 
     @property
     def running(self) -> list[str]:
-        """The names of the daemons whose processes live."""
+        """The names of the daemons whose processes are alive."""
         return [name for name in self.names if self._local[name].running]
 
     # ---- daemons ----
 
     def start(self, *names: str) -> None:
-        """Start daemons that do not run; returns once they listen, see `settle`.
+        """Start daemons that do not run; return once they listen (see `settle` for their view).
 
         Raises:
             ClusterError: one of them does not start.
@@ -175,19 +176,19 @@ class RunningCluster:
             self._local[name].kill()
 
     def leave(self, name: str) -> int:
-        """Have a daemon leave in order; its exit status."""
+        """Have a daemon leave in order; return its exit status."""
         return self._thread.call(self._local[name].leave)
 
     def pause(self, name: str) -> None:
-        """Stop a daemon's process, so that it is silent, until `resume`."""
+        """Stop the process of a daemon, so that it is silent, until `resume`."""
         self._local[name].signal(signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
-        """Let a daemon that was paused go on."""
+        """Continue a daemon that was paused."""
         self._local[name].signal(signal.SIGCONT)
 
     def settle(self, *names: str) -> None:
-        """Wait until these daemons, or all that run, are in one view of nobody else.
+        """Wait until these daemons, or all that run, are in one view of exactly them.
 
         Raises:
             ClusterError: one of them has ended, or they do not find each other in time.
@@ -197,7 +198,7 @@ class RunningCluster:
     # ---- the network ----
 
     def partition(self, *parts: Sequence[str]) -> None:
-        """Cut the daemons into parts that hear nothing of each other, until `heal`.
+        """Cut the daemons into parts that receive nothing from each other, until `heal`.
 
         Args:
             parts: the names in each, as in ``partition("a", "bc")``; with several sites
@@ -213,7 +214,7 @@ class RunningCluster:
         self._thread.call_sync(relay.cut, pairs)
 
     def suffer(self, faults: Faults | None) -> None:
-        """Let all paths lose, double, reorder or corrupt datagrams; None ends it.
+        """Lose, duplicate, reorder or corrupt datagrams on all paths; None ends it.
 
         Raises:
             ConfigError: there is no relay.
@@ -240,9 +241,9 @@ _Value = TypeVar("_Value")
 
 
 class TrioThread:
-    """Runs from its making until `close`; calls may come from any thread.
+    """A trio loop in a thread of its own, which runs until `close`; calls may come from any thread.
 
-    A call from inside an event loop, of trio or of asyncio, makes that loop wait.
+    A call from inside an event loop, of trio or of asyncio, blocks that loop.
     """
 
     def __init__(self) -> None:
@@ -263,13 +264,13 @@ class TrioThread:
         self.close()
 
     def close(self) -> None:
-        """Cancel all that still runs, and end the thread."""
+        """Cancel everything that still runs, and end the thread."""
         if self._thread.is_alive():
             self._token.run_sync_soon(self._nursery.cancel_scope.cancel)
             self._thread.join()
 
     def call(self, function: Callable[..., Awaitable[_Value]], *arguments: Any) -> _Value:
-        """Call an async function there, and wait for what it returns or raises."""
+        """Call an async function in the thread; return or raise what it does."""
         answer: Future[_Value] = Future()
         self._token.run_sync_soon(
             self._nursery.start_soon, self._answer, answer, function, arguments
@@ -277,7 +278,7 @@ class TrioThread:
         return answer.result()
 
     def call_sync(self, function: Callable[..., _Value], *arguments: Any) -> _Value:
-        """The same for a function that is not async."""
+        """Call a function that is not async in the thread; return or raise what it does."""
 
         async def call() -> _Value:
             return function(*arguments)
@@ -285,7 +286,7 @@ class TrioThread:
         return self.call(call)
 
     def begin(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
-        """Have an async function run there from now on; what it raises ends the thread."""
+        """Start an async function in the thread; what it raises ends the thread."""
         self._token.run_sync_soon(self._nursery.start_soon, function, *arguments)
 
     async def _main(self, begun: "Future[trio.lowlevel.TrioToken]") -> None:

@@ -1,7 +1,8 @@
-"""What commands write to a terminal: nothing in it is obeyed that somebody else has written.
+"""Streams of commands, which escape everything that a terminal would execute or hide.
 
-A message, a name, the text of an error or a daemon's answer may hold what a terminal obeys, or what
-nobody sees. The command line's own streams escape all of it, so that no command can forget to.
+A message, a name, the text of an error or a daemon's answer may hold control sequences, or
+invisible characters. The streams of the command line escape all of them, so that no command can
+forget to.
 """
 
 import sys
@@ -13,17 +14,18 @@ from groupcomm.visible import visible
 
 
 class VisibleStream:
-    """A stream that shows what is not to be seen, and is its `below` otherwise.
+    """A stream that shows invisible characters as escapes, and otherwise acts as its stream
+    `below`.
 
-    A command draws over its own line by a carriage return that begins what it writes; any other
-    one is escaped. What must go out as it is, as a picture with colours, is written `below`.
+    A command may begin a text with a carriage return, to draw over its own line; any other one is
+    escaped. What must not be changed, such as a coloured picture, is written to `below`.
     """
 
     def __init__(self, below: TextIO) -> None:
         self.below = below
 
     def write(self, text: str) -> int:
-        """Write a text whose lines and tabs are its own."""
+        """Write a text; its lines and tabs are kept."""
         head = text[:1] if text[:1] == "\r" else ""
         self.below.write(head + visible(text[len(head) :], kept="\n\t"))
         return len(text)
@@ -39,13 +41,13 @@ class VisibleStream:
 
 
 def below(stream: TextIO) -> TextIO:
-    """Return the stream on which a picture, or bytes for another program, go out as they are."""
+    """Return the stream that writes pictures, or bytes for another program, unchanged."""
     return stream.below if isinstance(stream, VisibleStream) else stream
 
 
 @contextmanager
 def visible_output() -> Iterator[None]:
-    """Have standard output and standard error escape what is not to be seen, during the block."""
+    """Have standard output and standard error escape invisible characters during the block."""
     output, messages = sys.stdout, sys.stderr
     sys.stdout = cast(TextIO, VisibleStream(below(output)))
     sys.stderr = cast(TextIO, VisibleStream(below(messages)))

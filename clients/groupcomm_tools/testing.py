@@ -32,10 +32,10 @@ _MARKERS: Final = (
 
 @pytest.fixture
 def groupcomm_cluster(request: pytest.FixtureRequest) -> Iterator[RunningCluster]:
-    """Real daemons in one view, for the length of a test.
+    """Run real daemons in one view, for the length of a test.
 
-    A marker of the same name takes the arguments of `RunningCluster`. With ``--groupcomm-seed`` the
-    relay's chances are others.
+    A marker of the same name accepts the arguments of `RunningCluster`. ``--groupcomm-seed``
+    changes the random decisions of the relay.
     """
     with RunningCluster(**_arguments(request, "groupcomm_cluster")) as cluster:
         yield cluster
@@ -43,16 +43,16 @@ def groupcomm_cluster(request: pytest.FixtureRequest) -> Iterator[RunningCluster
 
 @pytest.fixture
 def groupcomm_simulation(request: pytest.FixtureRequest) -> Cluster:
-    """A cluster in virtual time, in one view; its programs are `groupcomm.sim.clients.Client`.
+    """Run a cluster in virtual time, in one view; its programs are `groupcomm.sim.clients.Client`.
 
-    A marker of the same name takes the arguments of `groupcomm.sim.settings.plain_settings`.
-    ``--groupcomm-seed`` goes before its seed: the same seed gives the same run.
+    A marker of the same name accepts the arguments of `groupcomm.sim.settings.plain_settings`.
+    ``--groupcomm-seed`` replaces its seed: the same seed gives the same run.
     """
     return Cluster(plain_settings(**_arguments(request, "groupcomm_simulation")))
 
 
 def _arguments(request: pytest.FixtureRequest, marker: str) -> dict[str, Any]:
-    """What the nearest marker says, with the seed of the command line."""
+    """Return the arguments of the nearest marker, with the seed of the command line."""
     found = request.node.get_closest_marker(marker)
     arguments = dict(found.kwargs) if found is not None else {}
     if found is not None and found.args:
@@ -81,7 +81,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
-    """Show with a test that failed what its daemons have logged, or the seed of its simulation."""
+    """Add to the report of a failed test what its daemons have logged, or the seed of its
+    simulation.
+    """
     outcome = yield
     report: pytest.TestReport = outcome.get_result()
     if report.failed and report.when == "call":

@@ -1,6 +1,6 @@
-"""Several sites on one host: who is where, and what lies between each two of them.
+"""Several sites on one host: their daemons, and the links between them.
 
-What really lies there is a relay (relay.py), which delays and loses what real networks would.
+The links are those of a relay (relay.py), which delays and loses datagrams as real networks do.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,22 +19,22 @@ MAX_SITES: Final = len(SITE_NAMES)
 SHAPES: Final = ("mesh", "chain", "ring", "star")
 LINK_PACKET_BYTES: Final = 1340
 BYTES_PER_S: Final = 125_000
-"""Of a megabit a second."""
+"""Bytes a second of one megabit a second."""
 
 NO_WAY: Final = Line(loss=1.0)
-"""Between sites that do not hear each other."""
+"""The line between sites that do not hear each other."""
 
 
 def make_line(
     *, delay_ms: float = 0.0, jitter_ms: float = 0.0, mbit: float | None = None, loss: float = 0.0
 ) -> Line:
-    """A line in the units that people use.
+    """Return a line, from the units that people use.
 
     Args:
-        delay_ms: one way, milliseconds.
-        jitter_ms: up to so much more.
-        mbit: bandwidth, megabits a second; None for as much as comes.
-        loss: the chance that a datagram is lost.
+        delay_ms: delay of one way, milliseconds.
+        jitter_ms: maximum of the additional delay, milliseconds.
+        mbit: bandwidth, megabits a second; None for unlimited.
+        loss: probability that a datagram is lost.
 
     Raises:
         ConfigError: one of them is out of its range.
@@ -58,8 +58,8 @@ class Topology:
     """Sites of daemons, and the links between them.
 
     Attributes:
-        sites: the names of each one's daemons.
-        links: by the names of two sites; sites without a link do not hear each other.
+        sites: names of the daemons, by site.
+        links: lines by the names of two sites; sites without a link do not hear each other.
     """
 
     sites: Mapping[str, tuple[str, ...]]
@@ -67,17 +67,17 @@ class Topology:
 
     @classmethod
     def of(cls, names: Sequence[str], sites: int, line: Line, shape: str = "mesh") -> Self:
-        """Share daemons among sites, as evenly as possible and in order.
+        """Return a topology that shares daemons among sites, as evenly as possible and in order.
 
         Args:
-            names: of the daemons.
-            sites: how many, 1 to MAX_SITES.
-            line: what lies between two sites that have a link, either way.
-            shape: which have one: each two (mesh), neighbours in a line (chain) or on a circle
-                (ring), or the first and each other one (star).
+            names: names of the daemons.
+            sites: number of sites, 1 to MAX_SITES.
+            line: line between two sites that have a link, in both directions.
+            shape: which sites have a link: each two (mesh), neighbours in a line (chain) or on a
+                circle (ring), or the first and each other one (star).
 
         Raises:
-            ConfigError: there are not so many sites, or no such shape.
+            ConfigError: there cannot be so many sites, or there is no such shape.
         """
         if not 1 <= sites <= min(MAX_SITES, len(names)):
             most = min(MAX_SITES, len(names))
@@ -98,18 +98,18 @@ class Topology:
         return tuple(name for names in self.sites.values() for name in names)
 
     def site_of(self, daemon: str) -> str:
-        """The site of a daemon."""
+        """Return the site of a daemon."""
         return next(site for site, names in self.sites.items() if daemon in names)
 
     def link(self, one: str, other: str) -> Line:
-        """What lies between two sites."""
+        """Return the line between two sites."""
         return self.links.get((one, other)) or self.links.get((other, one)) or NO_WAY
 
     def lines(self, within: Line | None = None) -> dict[Pair, Line | None]:
-        """What a relay needs to know of each ordered pair of daemons.
+        """Return the lines of a relay, by ordered pair of daemons.
 
         Args:
-            within: what lies between daemons of one site; None if they talk directly.
+            within: line between daemons of one site; None if they communicate directly.
         """
         return {
             (source, target): within if near == far else self.link(near, far)
@@ -121,7 +121,9 @@ class Topology:
         }
 
     def between(self, *sites: str) -> Iterator[Pair]:
-        """All ordered pairs of daemons of two sites; with one site all between it and others."""
+        """Yield all ordered pairs of daemons of two sites; with one site, of this and all
+        others.
+        """
         one, *others = sites
         for other in others or [site for site in self.sites if site != one]:
             for near in self.sites[one]:
@@ -131,12 +133,12 @@ class Topology:
 
     @property
     def longest_delay_s(self) -> float:
-        """The longest way between two sites, in seconds, along the shortest of links."""
+        """The longest way between two sites, in seconds, along the shortest sequence of links."""
         lengths = {pair: line.delay_s + line.jitter_s for pair, line in self.links.items()}
         return max(shortest_paths(self.sites, lengths).values(), default=0.0)
 
     def settings(self, packet_bytes: int = LINK_PACKET_BYTES) -> str:
-        """The links as TOML, for the head of the daemons' configuration."""
+        """Return the links as TOML, for the head of the daemons' configuration."""
         return "".join(
             f"links.{one}-{other} = {{ delay_ms = {ceil((line.delay_s + line.jitter_s) * 1000)},"
             f" packet_bytes = {packet_bytes} }}\n"

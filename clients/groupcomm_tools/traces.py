@@ -1,4 +1,4 @@
-"""Traces on disk: a file, or a folder with those of several processes of one host."""
+"""Traces on disk: a file, or a folder with the traces of several processes of one host."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -9,13 +9,14 @@ from groupcomm.trace.events import TraceEvent
 
 
 def trace_events(path: Path) -> Iterator[TraceEvent]:
-    """The events of a trace, as they happened.
+    """Yield the events of a trace, in the order in which they happened.
 
     Args:
-        path: JSON lines; or a folder, whose ``*.jsonl`` are taken together.
+        path: a file of JSON lines; or a folder, whose ``*.jsonl`` are merged.
 
     Raises:
-        TraceError: a line is broken, or the folder has no traces; names the file and the line.
+        TraceError: a line is broken, or the folder has no traces; the text names the file and the
+            line.
         OSError: a file cannot be read.
     """
     with ExitStack() as stack:

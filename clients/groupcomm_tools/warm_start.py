@@ -1,8 +1,8 @@
-"""Warm start: daemons forked from a process that has imported all that they need.
+"""Warm start: daemons are forked from a process that has imported everything they need.
 
-To import a daemon takes some 0.4 s of processor, to fork one a hundredth of that. Each is a process
-like any other: what it inherits are modules, and the umask of the process that starts them. That
-one ends once nobody can ask it for a process any more.
+Importing a daemon takes some 0.4 s of processor time, forking one a hundredth of that. Each daemon
+is an ordinary process: it inherits modules, and the umask of the process that starts it. The
+process that forks ends once nobody can send it requests any more.
 """
 
 import atexit
@@ -24,36 +24,36 @@ from types import FrameType
 from typing import Any, Final
 
 LOST: Final = 255
-"""The exit status of a process whose forking process was killed: nobody knows it."""
+"""Exit status of a process whose forking process was killed: nobody knows the real one."""
 
 _REQUEST_BYTES: Final = 1 << 20
 _STATUS: Final = struct.Struct("=i")
 
 
 class ForkedProcess:
-    """A process that was forked for this one; used like subprocess.Popen.
+    """A process that was forked for this one; it is used like subprocess.Popen.
 
     Attributes:
-        pid: its number.
-        returncode: its exit status, minus the number of a signal that has ended it; None while
-            it is not known to have ended.
+        pid: process number.
+        returncode: exit status, minus the number of the signal that has ended it; None while it is
+            not known to have ended.
     """
 
     def __init__(self, pid: int, status: int) -> None:
-        """`status` is the descriptor where its exit status comes."""
+        """Note the process; its exit status comes on the descriptor `status`."""
         self.pid = pid
         self.returncode: int | None = None
         self._status = status
 
     def poll(self) -> int | None:
-        """Look whether it has ended; its exit status, or None."""
+        """Return the exit status if the process has ended, else None."""
         return self.returncode if self._has_ended(0.0) else None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; its exit status.
+        """Wait for the end of the process; return its exit status.
 
         Raises:
-            subprocess.TimeoutExpired: it runs on after so many seconds.
+            subprocess.TimeoutExpired: it still runs after so many seconds.
         """
         if not self._has_ended(timeout):
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
@@ -61,7 +61,7 @@ class ForkedProcess:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal, unless it has ended."""
+        """Send a signal to the process, unless it has ended."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):  # it ends just now
                 os.kill(self.pid, number)
@@ -79,21 +79,21 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """A process that imports a module, and forks for each time its ``main`` is to be called."""
+    """A process that imports a module, and forks once for each call of its ``main``."""
 
     def __init__(self, module: str) -> None:
-        """Start it; it imports while this process goes on."""
+        """Start the process; it imports the module while this process goes on."""
         self._channel, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with far:
             command = [sys.executable, "-m", __name__, module, str(far.fileno())]
             self._process = subprocess.Popen(command, pass_fds=[far.fileno()])
 
     def start(self, arguments: Sequence[str], stderr: int) -> ForkedProcess:
-        """Have ``main(arguments)`` called in a new process.
+        """Call ``main(arguments)`` in a new process.
 
         Args:
-            arguments: strings.
-            stderr: a descriptor for what it has to say.
+            arguments: arguments of the command line.
+            stderr: descriptor of its standard error.
 
         Raises:
             OSError: the process that forks has ended.
@@ -113,7 +113,7 @@ class ForkServer:
         return ForkedProcess(_STATUS.unpack(pid)[0], status)
 
     def close(self) -> None:
-        """Ask it for no more; it ends, what it has forked goes on."""
+        """Send no more requests; the process ends, and the processes that it has forked go on."""
         self._channel.close()
         self._process.wait()
 
@@ -132,9 +132,9 @@ def start_warm(module: str, arguments: Sequence[str], stderr: int) -> ForkedProc
     """Call ``main(arguments)`` of a module in a new process that has imported it already.
 
     Args:
-        module: its name.
-        arguments: of the command line, without the program's name.
-        stderr: a descriptor for what it has to say.
+        module: name of the module.
+        arguments: arguments of the command line, without the program's name.
+        stderr: descriptor of its standard error.
     """
     with _one_at_a_time:
         key = (module, *_read_at_start())
@@ -148,7 +148,7 @@ def start_warm(module: str, arguments: Sequence[str], stderr: int) -> ForkedProc
 
 
 def _read_at_start() -> list[str]:
-    """What of the environment acts only if it is there when an interpreter starts."""
+    """Return the environment variables that only act when an interpreter starts."""
     found = os.environ.items()
     return sorted(f"{name}={text}" for name, text in found if name.startswith(("PYTHON", "LD_")))
 
@@ -157,10 +157,10 @@ def _read_at_start() -> list[str]:
 
 
 class _Forks:
-    """What was forked, and where the exit status of each is waited for.
+    """The forked processes, and the pipes on which their exit statuses are awaited.
 
     Args:
-        channel: where requests come.
+        channel: socket on which requests come.
     """
 
     def __init__(self, channel: socket.socket) -> None:
@@ -171,7 +171,7 @@ class _Forks:
         self._statuses: dict[int, int] = {}
 
     def serve(self) -> dict[str, Any] | None:
-        """Fork for each request; return it in the process that is to serve it, else None."""
+        """Fork for each request; return the request in the forked process, and None at the end."""
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         while True:
             ready = select.select([self._channel, self._woken], [], [])[0]
@@ -187,7 +187,7 @@ class _Forks:
                     return request
 
     def _fork(self, stderr: int, status: int) -> bool:
-        """Fork once; whether this is the new process."""
+        """Fork once; return whether this is the new process."""
         pid = os.fork()
         if pid:
             os.close(stderr)
@@ -204,7 +204,7 @@ class _Forks:
         return True
 
     def _reap(self) -> None:
-        """Tell the exit status of each that has ended."""
+        """Report the exit status of each process that has ended."""
         for pid, status in list(self._statuses.items()):
             ended, code = os.waitpid(pid, os.WNOHANG)
             if ended:
@@ -215,7 +215,7 @@ class _Forks:
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:
-    """Have a signal wake up who waits, and no more."""
+    """Do nothing: the signal only wakes up the process."""
 
 
 def _serve(module: str, descriptor: int) -> int:

@@ -1,1 +1,1 @@
-"""`groupcomm bench`: how many messages pass, how long they take, and what that costs."""
+"""The benchmark behind `groupcomm bench`: message rates, delays, and their cost."""

@@ -1,8 +1,8 @@
-"""The floor: relays with the same hops as daemons, trio, and no protocol at all.
+"""The floor of the delays: relays with the same hops as daemons, on trio, without any protocol.
 
-A sender gives messages to its relay over a unix socket; that one sends each on to the programs
-beside it and, as a datagram, to the other relays, which give it to theirs. Nothing is numbered,
-kept, repaired, ordered or encrypted, so nothing that does more can be quicker by its design.
+A sender writes messages to its relay over a unix socket. The relay passes each message to the
+programs beside it and, as a datagram, to the other relays, which pass it to their programs. Nothing
+is numbered, stored, repaired, ordered or encrypted, so no design that does more can be faster.
 """
 
 import json
@@ -25,7 +25,7 @@ from groupcomm_tools.local_cluster import free_ports
 
 MODULE: Final = "groupcomm_tools.bench.bare"
 READ_BYTES: Final = 60_000
-"""What is read at once goes on in one datagram."""
+"""Bytes read at once; they continue in one datagram."""
 
 UDP_BUFFER_BYTES: Final = 4 << 20
 HOST: Final = "127.0.0.1"
@@ -34,7 +34,7 @@ _GREETING: Final = b"!"
 
 
 class BareRelay:
-    """One relay, in place of a daemon.
+    """One relay, which takes the place of a daemon.
 
     Args:
         ports: UDP ports of all relays.
@@ -85,7 +85,9 @@ class BareRelay:
             await self._give(data, program)
 
     async def _give(self, data: bytes, sender: socket.socket | None = None) -> None:
-        """Write to all programs beside, waiting for slow ones; so there may be one sender only."""
+        """Write data to all programs beside; wait for slow ones, so there may be only one
+        sender.
+        """
         for program in [each for each in self._programs if each is not sender]:
             sent = 0
             while sent < len(data):
@@ -96,7 +98,7 @@ class BareRelay:
 
 
 def connect_relay(path: str) -> socket.socket:
-    """A connection to a relay, which from now on gives it what is sent."""
+    """Return a connection to a relay, which from now on passes every message to it."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(path)
     connection.recv(len(_GREETING))
@@ -112,7 +114,7 @@ def relay_command(
         paths: unix sockets of all relays.
         ports: UDP ports of all relays.
         index: which one this is.
-        module: is run.
+        module: the module to run.
     """
     words = ["relay", paths[index], str(index), json.dumps(ports)]
     return [sys.executable, "-m", module, *words]
@@ -145,14 +147,14 @@ async def _receive(path: str, count: int, size: int) -> None:
 
 
 async def floor_us(plan: Plan, relays: str = MODULE, programs: str = MODULE) -> list[float]:
-    """One-way delays of a plan's messages through bare relays, microseconds, sorted.
+    """Return the one-way delays of a plan's messages through bare relays: microseconds, sorted.
 
-    As many relays as the plan has daemons, with one receiver at each; unix sockets always.
+    There are as many relays as the plan has daemons, with one receiver at each, on unix sockets.
 
     Args:
-        plan: of the run.
-        relays: the module that is run as relays.
-        programs: the module that is run as the sender and the receivers.
+        plan: parameters of the run.
+        relays: module that runs as the relays.
+        programs: module that runs as the sender and the receivers.
 
     Raises:
         GroupCommError: messages were lost.
@@ -197,7 +199,7 @@ def _end(process: subprocess.Popen[Any]) -> None:
 
 
 def main() -> int:
-    """Be one of the programs."""
+    """Run one of the programs; the command line says which."""
     role, path, *words = sys.argv[1:]
     if role == "relay":
         trio.run(BareRelay(json.loads(words[1]), int(words[0])).run, path)

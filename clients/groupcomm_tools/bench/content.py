@@ -1,9 +1,9 @@
-"""What the messages of a sender hold: all distinct, quick to make, and quick to check.
+"""Contents of a sender's messages: all distinct, quick to make, and quick to check.
 
-A sender's messages stand one behind the other on a ring of random bytes, whose length is a prime
-number: so they all begin at different places until every place was the begin of one. Both sides
-make the same ring from a seed; many messages are made by one cut, checked by one comparison, and
-one that is wrong shows which one it is instead.
+The messages of a sender follow each other on a ring of random bytes, whose length is a prime
+number; so each begins at a different place until every place has been used. Both sides make the
+same ring from a seed. One cut makes many messages, one comparison checks them, and the content of a
+wrong message shows which message it is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,10 @@ from struct import Struct
 from typing import Final
 
 DISTINCT: Final = 8_388_593
-"""Messages of a sender until the first comes again; a prime number."""
+"""Messages of a sender until the first content is repeated; a prime number."""
 
 DISTINCT_LARGE: Final = 65_521
-"""The same for messages that are longer than this."""
+"""The same count for messages that are longer than this."""
 
 _TIME: Final = Struct("!QQ")
 _PREFIX: Final = 16
@@ -39,7 +39,7 @@ class Content:
         self._ring = (random * (1 + -(-size // self._count)))[: self._count + size]
 
     def many(self, first: int, count: int) -> list[bytes]:
-        """Messages number `first` and those after it."""
+        """Return `count` messages, from number `first` on."""
         made: list[bytes] = []
         while len(made) < count:
             place, run = self._run(first + len(made), count - len(made))
@@ -47,7 +47,7 @@ class Content:
         return made
 
     def is_next(self, messages: Sequence[bytes], first: int) -> bool:
-        """Whether these are the messages from number `first` on."""
+        """Return whether these are the messages from number `first` on."""
         if set(map(len, messages)) != {self._size}:
             return False
         done = 0
@@ -60,13 +60,15 @@ class Content:
         return True
 
     def _run(self, first: int, count: int) -> tuple[int, int]:
-        """Where a message begins, and how many from it on stand there before the ring ends."""
+        """Return where a message begins, and how many follow it before the ring ends."""
         place = first * self._size % self._count
         room = self._count + self._size - place
         return place, min(count, room // self._size)
 
     def number(self, data: bytes, expected: int) -> int | None:
-        """Which message this is, the one nearest to `expected`; None if it is none of them."""
+        """Return the number of this message, the one nearest to `expected`; None if it is
+        unknown.
+        """
         place = self._ring.find(data[:_PREFIX])
         if not 0 <= place < self._count:
             return None
@@ -82,13 +84,14 @@ def _cutter(size: int, count: int) -> Struct:
 
 
 class Account:
-    """What a receiver has got of one sender.
+    """The messages that a receiver has received from one sender.
 
     Attributes:
-        got: how many messages.
-        expected: number of the next one.
-        duplicated, misordered, wrong: messages that came twice, too late, or that nobody sent.
-        skipped: numbers that were passed over and have not come.
+        got: number of messages.
+        expected: number of the next message.
+        duplicated, misordered, wrong: counts of messages that came twice, too late, or that nobody
+            sent.
+        skipped: numbers that were skipped and have not come since.
     """
 
     def __init__(self, content: Content) -> None:
@@ -98,7 +101,7 @@ class Account:
         self.skipped: set[int] = set()
 
     def take(self, messages: Sequence[bytes]) -> None:
-        """Check what has come, in its order."""
+        """Check messages in the order in which they came."""
         self.got += len(messages)
         if self._content.is_next(messages, self.expected):
             self.expected += len(messages)
@@ -120,7 +123,7 @@ class Account:
             self.duplicated += 1
 
     def report(self, timed: int) -> dict[str, int]:
-        """All of it, as figures are made of it; `timed`: messages that carried the time."""
+        """Return all counts for the figures; `timed` counts the messages that carried the time."""
         return {
             "got": self.got,
             "expected": self.expected,
@@ -133,16 +136,16 @@ class Account:
 
 
 def lost_of(report: Mapping[str, int], sent: int) -> int:
-    """How many of so many sent messages have not come, by an account's report."""
+    """Return how many of the sent messages have not come, according to a report."""
     return report["skipped"] + max(0, sent - report["expected"])
 
 
 def timed(now_ns: int, number: int, size: int) -> bytes:
-    """A message that carries the time."""
+    """Return a message that carries the time."""
     return _TIME.pack(now_ns, number).ljust(size, b".")
 
 
 def read_timed(data: bytes) -> tuple[int, int]:
-    """The time and the number in it."""
+    """Return the time and the number that a message carries."""
     now_ns, number = _TIME.unpack_from(data)
     return now_ns, number

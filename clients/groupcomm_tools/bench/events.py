@@ -1,7 +1,7 @@
-"""How long it takes until programs are told that a daemon has gone, and that it is back.
+"""Delays until programs are notified that a daemon has gone, and that it is back.
 
-Three daemons, a program at each, and nothing else under way. What counts is when the last of the
-programs concerned receives the `DaemonView`.
+There are three daemons with a program at each, and no other traffic. A delay ends when the last of
+the programs concerned receives the `DaemonView`.
 """
 
 import enum
@@ -28,11 +28,13 @@ NAMES: Final = ("alfa", "bravo", "charlie")
 REST, VICTIM = NAMES[:-1], NAMES[-1]
 PATIENCE_S: Final = 30.0
 QUIET_S: Final = (0.3, 0.6)
-"""Before something happens; drawn anew, so that it happens at any point of the daemons' periods."""
+"""Pause in seconds before an event; drawn anew, so that events fall at any point of the daemons'
+periods.
+"""
 
 
 class Kind(enum.Enum):
-    """What happens to a daemon."""
+    """What is done to a daemon."""
 
     KILL = "kill"  # kill -9; then it is started again
     LEAVE = "leave"  # SIGTERM; then it is started again
@@ -41,11 +43,11 @@ class Kind(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Event:
-    """What happens, and under which timings.
+    """A disturbance, under some timings.
 
     Attributes:
-        kind: what.
-        preset: of the daemons' configuration.
+        kind: the disturbance.
+        preset: preset of the daemons' configuration.
     """
 
     kind: Kind
@@ -54,12 +56,12 @@ class Event:
 
 @attrs.frozen(kw_only=True)
 class EventTimes:
-    """What an event took, in milliseconds.
+    """Delays of an event, in milliseconds.
 
     Attributes:
-        view_ms: from what happened to the new view at programs.
+        view_ms: from the disturbance to the new view at the programs.
         merged_ms: from the start of the process, or from the healing, to the view of all daemons at
-            programs.
+            the programs.
     """
 
     view_ms: float
@@ -67,13 +69,13 @@ class EventTimes:
 
 
 class Watcher:
-    """Programs at daemons that note the latest view that they are told of, and when."""
+    """Programs at daemons, which note the latest view that they are notified of, and when."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[tuple[str, ...], float]] = {}
 
     async def watch(self, daemon: LocalDaemon) -> None:
-        """Be the program at a daemon."""
+        """Run the program at a daemon."""
         async with connect(str(daemon.unix)) as connection:
             await connection.join(GROUP)
             async for event in connection:
@@ -81,10 +83,11 @@ class Watcher:
                     self._seen[daemon.name] = (event.daemons, trio.current_time())
 
     async def told(self, view: tuple[str, ...], programs: Iterable[str]) -> float:
-        """Wait until the programs at these daemons are in a view; when the last one was told.
+        """Wait until the programs at these daemons are in a view; return when the last one was
+        notified.
 
         Raises:
-            GroupCommError: they are not told.
+            GroupCommError: they are not notified in time.
         """
         names = tuple(programs)
         with trio.move_on_after(PATIENCE_S):
@@ -98,7 +101,7 @@ class Watcher:
 
 
 async def measure_event(event: Event) -> EventTimes:
-    """Have it happen once, to daemons of its own.
+    """Cause an event once, with daemons of its own; return its delays.
 
     Raises:
         GroupCommError: a view does not come.
@@ -120,7 +123,7 @@ async def measure_event(event: Event) -> EventTimes:
 
 @asynccontextmanager
 async def _watching(cluster: LocalCluster, event: Event) -> AsyncIterator[Watcher]:
-    """Programs at all daemons that live on; they have been told of the view of all."""
+    """Run programs at all surviving daemons, until they are notified of the view of all."""
     await cluster.settle(NAMES)
     names = NAMES if event.kind is Kind.PARTITION else REST
     watcher = Watcher()

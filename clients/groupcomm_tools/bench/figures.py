@@ -16,10 +16,10 @@ from groupcomm_tools.bench.plan import Plan, members_of, topology_of
 
 @attrs.frozen(kw_only=True)
 class SiteFigures:
-    """What the receivers of one site have seen; delays as in Figures.
+    """Figures of the receivers of one site; delays are as in `Figures`.
 
     Attributes:
-        msgs_per_s_each: what the slowest of them got.
+        msgs_per_s_each: rate of the slowest receiver.
     """
 
     msgs_per_s_each: float
@@ -31,12 +31,12 @@ class SiteFigures:
 def by_site(
     plan: Plan, rates: Sequence[float], delays: Sequence[Sequence[float]]
 ) -> dict[str, SiteFigures]:
-    """What receivers saw, by the site that they are in; empty with one site.
+    """Return the figures of receivers by their site; empty if there is one site.
 
     Args:
-        plan: of the run.
-        rates: of each receiver, messages a second.
-        delays: of each receiver, microseconds.
+        plan: parameters of the run.
+        rates: messages a second of each receiver.
+        delays: microseconds, for each receiver.
     """
     if plan.sites == 1:
         return {}
@@ -56,14 +56,14 @@ def by_site(
 
 
 def quantile(ordered: Sequence[float], part: float) -> float | None:
-    """Of sorted values; None if there are none."""
+    """Return a quantile of sorted values; None if there are no values."""
     if not ordered:
         return None
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
 def sites_json(sites: dict[str, SiteFigures]) -> dict[str, Any]:
-    """By name, rounded."""
+    """Return the figures by the name of the site, rounded, for JSON."""
     return {
         site: {
             name: None if value is None else round(value, 1)
@@ -75,7 +75,7 @@ def sites_json(sites: dict[str, SiteFigures]) -> dict[str, Any]:
 
 @attrs.frozen
 class CpuUse:
-    """Processor seconds used while it was measured, by all programs of a kind together."""
+    """Processor seconds used during the measurement, by all programs of each kind together."""
 
     daemons: float
     senders: float
@@ -84,21 +84,22 @@ class CpuUse:
 
 @attrs.frozen(kw_only=True)
 class Figures:
-    """One run; delays are one way, in microseconds, of messages that carry the time.
+    """Figures of one run; delays are one way, in microseconds, of messages that carry the time.
 
     Attributes:
         plan: its parameters.
-        msgs_per_s_each: what the slowest receiver got.
+        msgs_per_s_each: rate of the slowest receiver.
         mb_per_s_each: the same in megabytes.
-        msgs_per_s_fastest: what the fastest receiver got.
+        msgs_per_s_fastest: rate of the fastest receiver.
         delay_p50_us, delay_p95_us, delay_p99_us, delay_p999_us, delay_max_us: None without such
             messages.
         lost, duplicated, misordered, wrong: messages, summed over receivers; misordered counts
             receivers that saw another order, too, if the level promises one.
         cpu_daemons, cpu_senders, cpu_receivers: in units of one processor.
-        cpu_s_per_million: of daemons, for a million deliveries to all receivers together.
+        cpu_s_per_million: processor seconds of the daemons for a million deliveries to all
+            receivers.
         jain: fairness among senders, 1 if all got the same share (Jain, Chiu and Hawe, 1984).
-        by_site: what the receivers of each site have seen; empty with one site.
+        by_site: figures of the receivers of each site; empty if there is one site.
     """
 
     plan: Plan
@@ -123,7 +124,9 @@ class Figures:
 
     @property
     def is_right(self) -> bool:
-        """Whether every message came once, in order, as it was sent; UNRELIABLE may be lost."""
+        """Return whether every message came once, in order and unchanged; UNRELIABLE ones may be
+        lost.
+        """
         lost = self.lost if self.plan.level else 0
         return not (lost or self.duplicated or self.misordered or self.wrong)
 
@@ -135,14 +138,14 @@ def figures_of(
     sent: Sequence[dict[str, Any]],
     reports: Sequence[dict[str, Any]],
 ) -> Figures:
-    """Put together what programs have told.
+    """Return the figures of a run, from the reports of its programs.
 
     Args:
-        plan: of the run.
-        window: when measuring began and ended, nanoseconds.
-        cpu: seconds used in it.
-        sent: per sender.
-        reports: per receiver.
+        plan: parameters of the run.
+        window: begin and end of the measurement, in nanoseconds.
+        cpu: processor seconds used in the window.
+        sent: report of each sender.
+        reports: report of each receiver.
     """
     seconds = (window[1] - window[0]) / 1e9
     rates = [_rate(plan, report, window) for report in reports]
@@ -184,7 +187,7 @@ def _inside(at: int, window: tuple[int, int]) -> bool:
 
 
 def _rate(plan: Plan, report: dict[str, Any], window: tuple[int, int]) -> float:
-    """Messages a second that a receiver got in the window."""
+    """Return how many messages a second a receiver received in the window."""
     timed = sum(_inside(at, window) for at, _ in report["delays"])
     counts = [(0, 0), *map(tuple, report["counts"])]
     got = _at(counts, window[1]) - _at(counts, window[0]) if not plan.is_timed else 0
@@ -192,7 +195,7 @@ def _rate(plan: Plan, report: dict[str, Any], window: tuple[int, int]) -> float:
 
 
 def _at(counts: Sequence[tuple[int, ...]], time_ns: int) -> int:
-    """How many had come at a time."""
+    """Return how many messages had come at a time."""
     return max((count for at, count in counts if at <= time_ns), default=0)
 
 
@@ -213,7 +216,7 @@ _FLOOR: Final = {"floor_p50_us": 0.5, "floor_p99_us": 0.99}
 
 
 def machine() -> str:
-    """What it ran on."""
+    """Return a description of the machine."""
     return (
         f"{os.cpu_count()} processors, {platform.system()} {platform.release()},"
         f" {platform.python_implementation()} {platform.python_version()}, trio {version('trio')}"
@@ -221,12 +224,12 @@ def machine() -> str:
 
 
 def middle_of(rounds: Sequence[Figures]) -> Figures:
-    """The round in the middle by its rate."""
+    """Return the round that is in the middle by its rate."""
     return sorted(rounds, key=lambda figures: figures.msgs_per_s_each)[len(rounds) // 2]
 
 
 def as_json(rounds: Sequence[Figures]) -> dict[str, Any]:
-    """The middle run by its rate; delays are medians, counts of what went wrong are sums."""
+    """Return the middle run by rate; delays are medians, and counts of errors are sums."""
     found = attrs.asdict(middle_of(rounds), recurse=False)
     plan = attrs.asdict(found.pop("plan"))
     sites = sites_json(found.pop("by_site"))
@@ -247,10 +250,11 @@ def as_json(rounds: Sequence[Figures]) -> dict[str, Any]:
 
 
 def floor_json(floors: Sequence[Sequence[float]]) -> dict[str, float]:
-    """Quantiles of the delays of bare relays, medians over the rounds; nothing if there were none.
+    """Return quantiles of the delays of bare relays, as medians over the rounds; empty without
+    rounds.
 
     Args:
-        floors: by round, sorted delays in microseconds.
+        floors: sorted delays of each round, in microseconds.
     """
     if not floors:
         return {}

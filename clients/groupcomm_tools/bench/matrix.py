@@ -21,7 +21,7 @@ from groupcomm_tools.bench.plan import Plan
 from groupcomm_tools.bench.runs import measure, open_daemons
 
 LONE_RATE: Final = 200.0
-"""Messages a second, far apart enough that each is alone."""
+"""Messages a second, so far apart that each is alone."""
 
 SIZES: Final = (100, 1_000, 8_000, 100_000)
 LARGEST: Final = 4_000_000
@@ -29,7 +29,7 @@ SMALL_PACKET: Final = 1_400
 IDLE_SESSIONS: Final = 1_000
 IDLE_GROUPS: Final = 10_000
 IDLE_RATE: Final = 200_000.0
-"""At full rate a message's cost follows from how many happen to come at once."""
+"""Fixed, because at full rate the cost of a message depends on how many happen to come at once."""
 
 LARGE_PACKET: Final = 60_000
 
@@ -42,15 +42,15 @@ _EVENTS: Final = {
 
 @attrs.frozen(kw_only=True)
 class Row:
-    """One row.
+    """One row of the matrix.
 
     Attributes:
-        name: what `--rows` and scripts call it.
+        name: name for `--rows` and scripts.
         section: key of the part of the page where it stands.
-        line: its label there; rows of one label stand below each other.
-        series: which colour it has there, 0 or 1.
-        what: is run.
-        floor: whether bare relays are measured in turn with it.
+        line: its label there; rows with one label are drawn below each other.
+        series: number of its colour there, 0 or 1.
+        what: the run or the event.
+        floor: bare relays are measured in turn with it.
         beside: name of the row that it is compared with; empty for none.
     """
 
@@ -64,7 +64,7 @@ class Row:
 
 
 def rows_of(duration_s: float) -> list[Row]:
-    """The whole table, in the order in which it is run."""
+    """Return all rows, in the order in which they are run."""
     rows = [*_three(), *_one(), *_encryption(), *_idle(), *_delays(), *_levels(), *_events()]
     return [
         attrs.evolve(row, what=attrs.evolve(row.what, duration_s=duration_s))
@@ -75,11 +75,11 @@ def rows_of(duration_s: float) -> list[Row]:
 
 
 def chosen(rows: Sequence[Row], patterns: str) -> list[Row]:
-    """Those whose names match one of these patterns.
+    """Return the rows whose names match one of these patterns.
 
     Args:
-        rows: to choose from.
-        patterns: as the shell has them for files, with commas between.
+        rows: the rows to choose from.
+        patterns: patterns of the shell, separated by commas.
 
     Raises:
         ConfigError: a pattern matches none.
@@ -95,7 +95,7 @@ def chosen(rows: Sequence[Row], patterns: str) -> list[Row]:
 
 
 def size_label(size: int) -> str:
-    """A size as it is written."""
+    """Return a size as text."""
     return f"{size // 1_000_000} MB" if size >= 1_000_000 else f"{size:,} B"
 
 
@@ -202,19 +202,19 @@ Tell = Callable[[str], None]
 
 _RUN_S = 4.0
 _EVENT_S = 3.5
-"""What starting and ending take, before any row has shown it."""
+"""Seconds that a start and an end take, before any row has shown it."""
 
 
 @attrs.define(kw_only=True)
 class Result:
-    """What has come of a row.
+    """Results of a row.
 
     Attributes:
-        row: which.
+        row: the row.
         runs: figures by round, if it is a run.
         events: times by round, if it is an event.
         floors: delays of the bare relays by round, sorted, microseconds.
-        failures: why rounds have no figures.
+        failures: why some rounds have no figures.
     """
 
     row: Row
@@ -225,27 +225,27 @@ class Result:
 
     @property
     def is_right(self) -> bool:
-        """Whether every round has ended, with every message right."""
+        """Return whether every round has ended, with every message right."""
         return not self.failures and all(figures.is_right for figures in self.runs.values())
 
     @property
     def figures(self) -> dict[int, float]:
-        """What its rounds are compared by."""
+        """Return the figure by which each round is compared."""
         return {number: figure_of(figures) for number, figures in self.runs.items()}
 
     @property
     def floor_ratio(self) -> float | None:
-        """Delay by that of the bare relays, round by round; the median."""
+        """Return the median, over the rounds, of the delay divided by that of the bare relays."""
         middles = {number: delays[len(delays) // 2] for number, delays in self.floors.items()}
         return ratio(self.figures, middles)
 
     @property
     def costs(self) -> dict[int, float]:
-        """Daemons' processor seconds for a million deliveries, by round."""
+        """Return the daemons' processor seconds for a million deliveries, by round."""
         return {number: figures.cpu_s_per_million for number, figures in self.runs.items()}
 
     def as_json(self, others: Sequence["Result"]) -> dict[str, Any]:
-        """All of it, for a script."""
+        """Return everything about the row, for JSON."""
         found: dict[str, Any] = {"name": self.row.name}
         if isinstance(self.row.what, Event):
             found |= _event_json(self.row.what, list(self.events.values()))
@@ -265,19 +265,19 @@ class Result:
         return {**found, "is_right": self.is_right, "failures": self.failures}
 
     def beside(self, others: Sequence["Result"]) -> "Result | None":
-        """The row that it is compared with, if that was run."""
+        """Return the row to compare with, if it was run."""
         return next((each for each in others if each.row.name == self.row.beside), None)
 
 
 def figure_of(figures: Figures) -> float:
-    """What a run is compared by: the median delay of lone messages, else messages a second."""
+    """Return the figure of a run: the median delay of lone messages, else messages a second."""
     if figures.plan.is_timed:
         return figures.delay_p50_us or 0.0
     return figures.msgs_per_s_each
 
 
 def ratio(ours: dict[int, float], theirs: dict[int, float]) -> float | None:
-    """The median of the ratios of rounds that both have."""
+    """Return the median of the ratios of the rounds that both have; None without such rounds."""
     found = [ours[number] / theirs[number] for number in ours if theirs.get(number)]
     return statistics.median(found) if found else None
 
@@ -296,12 +296,12 @@ def _event_json(event: Event, times: Sequence[EventTimes]) -> dict[str, Any]:
 
 
 async def run_matrix(results: Sequence[Result], rounds: int, tell: Tell) -> None:
-    """Run all rows so many times; what fails is noted, and the rest goes on.
+    """Run all rows in rounds; note what fails, and go on.
 
     Args:
-        results: of the rows; they are filled in as rounds end.
-        rounds: how many.
-        tell: takes lines about how far it is.
+        results: results of the rows, filled in as rounds end.
+        rounds: number of rounds.
+        tell: is called with lines about the progress.
     """
     costs_s = {result.row.name: _guess_s(result.row) for result in results}
     total = rounds * len(results)

@@ -1,4 +1,4 @@
-"""What one run of the benchmark does."""
+"""The parameters of one run of the benchmark."""
 
 from typing import Final
 
@@ -16,10 +16,10 @@ LEAST_BYTES: Final = 16
 """A message holds the time and a number."""
 
 PROBES_PER_S: Final = 200
-"""So many messages of a sender carry the time, for delays under load."""
+"""Messages a second, of one sender, that carry the time, for delays under load."""
 
 TIMED_RATE: Final = 5_000
-"""Up to so many messages a second, of one sender, each carries the time."""
+"""Up to this rate, in messages a second of one sender, each message carries the time."""
 
 
 @attrs.frozen(kw_only=True)
@@ -27,27 +27,27 @@ class Plan:
     """Parameters of a run; they appear in its figures by these names.
 
     Attributes:
-        daemons: how many are started on this host; 0 if running ones are used.
+        daemons: number of daemons to start on this host; 0 to use running daemons.
         senders, receivers: programs, dealt out to the daemons in turn.
         size: bytes of a message.
         level: of all messages.
         rate: messages a second of all senders together; 0 for as many as pass.
-        duration_s: how long is measured.
-        warm_up_s: how long the load lasts before that.
-        bundling: whether senders give messages by the iterable, or await each one singly.
-        unix: whether programs use unix sockets, else TCP.
-        tls: whether programs use TLS, if not unix sockets.
-        encryption: whether daemons encrypt datagrams, else they carry a checksum.
-        packet_bytes: of one datagram between daemons.
-        spin: whether daemons never sleep.
-        idle_sessions: programs that are connected besides, and do nothing.
-        idle_groups: groups that these are members of, each of one.
-        sites: among how many the daemons are shared.
-        shape: which sites have a link; mesh, chain, ring or star.
+        duration_s: length of the measurement.
+        warm_up_s: length of the load before the measurement.
+        bundling: senders pass many messages at once; else they await each one.
+        unix: programs use unix sockets, else TCP.
+        tls: programs use TLS, unless they use unix sockets.
+        encryption: daemons encrypt datagrams; else datagrams carry a checksum.
+        packet_bytes: size of a datagram between daemons.
+        spin: daemons never sleep.
+        idle_sessions: number of other connected programs, which do nothing.
+        idle_groups: number of groups of these programs, with one member each.
+        sites: number of sites among which the daemons are shared.
+        shape: which sites have a link: mesh, chain, ring or star.
         delay_ms, jitter_ms: of each link, one way.
         loss: the chance that a datagram is lost on a link.
         mbit: bandwidth of each link, megabits a second; None for any.
-        members_in: in how many sites, the first ones, there are programs; 0 for all.
+        members_in: number of sites with programs, from the first one on; 0 for all.
     """
 
     daemons: int = 3
@@ -86,17 +86,17 @@ class Plan:
 
     @property
     def way(self) -> str:
-        """By what programs connect, as it is told."""
+        """Return how programs connect, as text."""
         return "unix" if self.unix else "TLS" if self.tls else "TCP"
 
     @property
     def is_timed(self) -> bool:
-        """Whether every message carries the time."""
+        """Return whether every message carries the time."""
         return 0 < self.rate / self.senders <= TIMED_RATE
 
 
 def topology_of(plan: Plan) -> Topology:
-    """The sites of a plan's daemons, and what lies between them."""
+    """Return the sites of a plan's daemons, and the links between them."""
     line = make_line(
         delay_ms=plan.delay_ms, jitter_ms=plan.jitter_ms, mbit=plan.mbit, loss=plan.loss
     )
@@ -104,6 +104,6 @@ def topology_of(plan: Plan) -> Topology:
 
 
 def members_of(plan: Plan) -> list[str]:
-    """The daemons that programs connect to, in turn."""
+    """Return the daemons that programs connect to, in turn."""
     chosen = list(topology_of(plan).sites.values())[: plan.members_in or plan.sites]
     return [name for names in chosen for name in names]

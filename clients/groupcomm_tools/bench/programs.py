@@ -29,14 +29,14 @@ DATA, TIMED, END = 0, 1, 2
 """Types of messages."""
 
 CHUNK_BYTES: Final = 512 * 1024
-"""So much is given to the library at once."""
+"""Bytes passed to the library at once."""
 
 
 class Sender:
     """One sender.
 
     Args:
-        plan: of the run.
+        plan: parameters of the run.
         index: its number among the senders.
     """
 
@@ -48,7 +48,7 @@ class Sender:
         self._stop = trio.Event()
 
     async def run(self, address: str) -> None:
-        """Connect, send from the first line of the input to the second, and tell what was sent."""
+        """Connect; send from the first line of the input to the second; print how much was sent."""
         plan = self._plan
         async with connect(address) as connection:
             print(json.dumps({"ready": connection.name}), flush=True)
@@ -86,7 +86,7 @@ class Sender:
         await self._send_all(connection, owed)
 
     async def _send_all(self, connection: Connection, owed: Callable[[], int]) -> None:
-        """Send as many as are owed, and a message with the time now and then."""
+        """Send as many messages as are owed, and a message with the time now and then."""
         next_probe = 0.0
         while not self._stop.is_set():
             if time.monotonic() >= next_probe:
@@ -117,7 +117,7 @@ class Receiver:
     """One receiver, from its start to its figures.
 
     Args:
-        plan: of the run.
+        plan: parameters of the run.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -133,11 +133,11 @@ class Receiver:
         self._ended = 0
 
     def expect(self, senders: list[str]) -> None:
-        """Learn the private names of the senders, in the order of their numbers."""
+        """Note the private names of the senders, in the order of their numbers."""
         self._indices = {name: index for index, name in enumerate(senders)}
 
     def take(self, batch: list[Received]) -> None:
-        """Check what has come."""
+        """Check events in the order in which they came."""
         now = time.monotonic_ns()
         messages = [event for event in batch if type(event) is Message]
         done = 0
@@ -164,7 +164,7 @@ class Receiver:
         self._order = zlib.crc32(order, self._order)
 
     def _index(self, sender: MemberId) -> int:
-        """Its number."""
+        """Return the number of a sender."""
         if sender not in self._known:
             self._known[sender] = self._indices[sender.name]
         return self._known[sender]
@@ -177,11 +177,11 @@ class Receiver:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all senders have said that they send no more."""
+        """Return whether all senders have said that they send no more."""
         return self._ended == len(self._accounts)
 
     def report(self) -> dict[str, Any]:
-        """All that was seen."""
+        """Return everything that was received, for the figures."""
         return {
             "accounts": [
                 account.report(timed)
@@ -194,7 +194,7 @@ class Receiver:
         }
 
     def _thinned(self) -> list[tuple[int, int]]:
-        """Counts, a few hundred a second."""
+        """Return the counts, at most a few hundred for each second."""
         kept: list[tuple[int, int]] = []
         for at, count in self._counts:
             if not kept or at - kept[-1][0] > 2_000_000 or at == self._counts[-1][0]:
@@ -222,7 +222,7 @@ async def _receive_all(address: str, plan: Plan) -> None:
 
 
 async def _finish(scope: trio.CancelScope) -> None:
-    """A line, or the end of the input: what has not come by now is lost."""
+    """Wait for a line or the end of the input; messages that have not come by then are lost."""
     await trio.lowlevel.wait_readable(sys.stdin.fileno())
     scope.cancel()
 
@@ -231,7 +231,7 @@ async def _finish(scope: trio.CancelScope) -> None:
 
 
 _AT_ONCE: Final = 50
-"""So many connect or join at a time."""
+"""Sessions that connect or join at a time."""
 
 
 async def _connect(stack: AsyncExitStack, address: str, made: list[Connection]) -> None:

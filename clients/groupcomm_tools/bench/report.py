@@ -17,13 +17,13 @@ Values = Sequence[float]
 
 @attrs.frozen(kw_only=True)
 class Measure:
-    """One thing that rounds are drawn by.
+    """A figure by which rounds are drawn.
 
     Attributes:
-        label: with its unit.
-        values: of all rounds of a row.
-        floors: the same of the bare relays; empty where they have none.
-        is_own: whether it follows from no other one beside it, so that its spread is told.
+        label: name of the figure, with its unit.
+        values: returns the values of all rounds of a row.
+        floors: returns the values of the bare relays; empty where there are none.
+        is_own: no other figure beside it determines it, so its spread is shown.
     """
 
     label: str
@@ -141,10 +141,10 @@ PARTS: Final = (
 
 
 def page_of(results: Sequence[Result], facts: Sequence[str]) -> Page:
-    """All of it.
+    """Return the page of a matrix.
 
     Args:
-        results: of all rows that were run.
+        results: results of all rows that were run.
         facts: lines about where, when and how.
     """
     begun = [each for each in results if each.runs or each.events or each.failures]
@@ -167,7 +167,7 @@ def page_of(results: Sequence[Result], facts: Sequence[str]) -> Page:
 
 
 def lines_of(results: Sequence[Result]) -> list[str]:
-    """A line for each row."""
+    """Return a line for each row."""
     parts = {part.key: part for part in PARTS}
     lines = []
     for result in results:
@@ -242,7 +242,7 @@ def _bar(values: Values, series: int, *, wrong: bool) -> Bar:
 
 
 def _table(part: Part, rows: Sequence[Result], results: Sequence[Result]) -> Table:
-    """Columns that no row fills are left out."""
+    """Return the table of a section, without the columns that no row fills."""
     found = [_cells(part, row, results) for row in rows]
     columns = [*dict.fromkeys(name for cells in found for name in cells), "wrong"]
     for cells, row in zip(found, rows, strict=True):
@@ -290,7 +290,7 @@ def _ratios(result: Result, results: Sequence[Result]) -> dict[str, str]:
 
 
 def _costs(result: Result) -> dict[str, str]:
-    """Processors, and what else runs tell."""
+    """Return the processor time, and other figures of runs."""
     plan = result.row.what
     assert isinstance(plan, Plan)
     middle = [
@@ -307,7 +307,7 @@ def _costs(result: Result) -> dict[str, str]:
 
 
 def _went_wrong(result: Result) -> str:
-    """What, in few words; "nothing" if all was right."""
+    """Return in a few words what went wrong; "nothing" if all was right."""
     found = [*result.failures]
     for name in ("lost", "duplicated", "misordered", "wrong"):
         count = sum(getattr(figures, name) for figures in result.runs.values())

@@ -1,4 +1,6 @@
-"""Programs of the benchmark over TLS: certificates for its daemons, a token for its programs."""
+"""One run of the benchmark: daemons, senders and receivers as processes, and what they have
+used.
+"""
 
 import json
 import os
@@ -31,7 +33,9 @@ _VALID_DAYS: Final = 1.0
 
 @contextmanager
 def over_tls(folder: Path) -> Iterator[str]:
-    """Let programs that are started now know daemons with these settings, for their `[clients]`."""
+    """Yield settings for the daemons' `[clients]`, with which programs started now connect by
+    TLS.
+    """
     ca, _ = make_authority(folder, _VALID_DAYS)
     certificate, key = issue(folder, "daemon", [TLS_HOST], _VALID_DAYS)
     tokens = folder / "bench.tokens"
@@ -54,14 +58,15 @@ def over_tls(folder: Path) -> Iterator[str]:
 START_S: Final = 30.0
 IDLE_START_S: Final = 60.0
 FINISH_S: Final = 20.0
-"""After the senders' end; what has not come by then is lost."""
+"""Seconds after the end of the senders; messages that have not come by then are lost."""
 
 _CLIENTS: Final = 'slow_receivers = "block"'
-"""Senders go as fast as the slowest receiver, and not faster for a while."""
+"""Senders go as fast as the slowest receiver, from the first message on."""
 
 _TIMING: Final = "{token_timeout_s = 2.0}"
-"""A machine that is busy with other things stops a daemon for some tenths of a second now and then.
-Its fellows must not take it for dead: what is sent while they are apart counts as lost."""
+"""A busy machine stops a daemon for some tenths of a second now and then. The other daemons must
+not take it for dead: messages sent while they are apart would count as lost.
+"""
 
 Command: TypeAlias = Sequence[str]
 
@@ -71,17 +76,17 @@ _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
 class Program:
-    """A sender or a receiver: lines of JSON out, lines of text in."""
+    """A program that prints lines of JSON and reads lines of text."""
 
     def __init__(self, process: trio.Process) -> None:
         self.process = process
         self._buffer = b""
 
     async def told(self) -> dict[str, Any]:
-        """The next line that it prints.
+        """Return the next line that the program prints.
 
         Raises:
-            GroupCommError: it has ended instead.
+            GroupCommError: the program has ended instead.
         """
         assert self.process.stdout is not None
         while b"\n" not in self._buffer:
@@ -97,13 +102,13 @@ class Program:
         return found
 
     async def say(self, line: str = "") -> None:
-        """Write a line to its input."""
+        """Write a line to the input of the program."""
         assert self.process.stdin is not None
         with suppress(trio.BrokenResourceError):
             await self.process.stdin.send_all(line.encode() + b"\n")
 
     async def end(self) -> None:
-        """End it if it has not ended, and leave nothing of it."""
+        """End the program if it has not ended, and release what it holds."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.kill()
@@ -114,7 +119,7 @@ class Program:
 
 
 def cpu_s(pid: int) -> float:
-    """Processor seconds that a process has used."""
+    """Return the processor seconds that a process has used."""
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123
         fields = file.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
@@ -122,7 +127,7 @@ def cpu_s(pid: int) -> float:
 
 @asynccontextmanager
 async def open_daemons(plan: Plan) -> AsyncIterator[tuple[list[str], list[int]]]:
-    """Daemons of this host for some runs: where programs connect, and their processes."""
+    """Run daemons on this host; yield where programs connect, and the daemons' process numbers."""
     topology = topology_of(plan)
     settings = f'preset = "local"\npacket_bytes = {plan.packet_bytes}\ntiming = {_TIMING}\n'
     with TemporaryDirectory(prefix="groupcomm-") as folder, ExitStack() as stack:
@@ -158,7 +163,9 @@ def _address(daemon: LocalDaemon, plan: Plan) -> str:
 
 @asynccontextmanager
 async def _relaying(cluster: LocalCluster, topology: Topology, via: Path) -> AsyncIterator[None]:
-    """What lies between sites, if there are several; daemons of one site talk directly."""
+    """Run a relay between the sites, if there are several; daemons of one site communicate
+    directly.
+    """
     if not topology.links:
         yield
         return
@@ -172,7 +179,7 @@ async def _relaying(cluster: LocalCluster, topology: Topology, via: Path) -> Asy
 
 @asynccontextmanager
 async def _idle(plan: Plan, addresses: Sequence[str]) -> AsyncIterator[None]:
-    """Programs that are there and do nothing."""
+    """Run programs that are connected and do nothing."""
     if not plan.idle_sessions:
         yield
         return
@@ -188,21 +195,21 @@ async def _idle(plan: Plan, addresses: Sequence[str]) -> AsyncIterator[None]:
 
 
 async def measure(plan: Plan, addresses: Sequence[str], daemons: Sequence[int]) -> Figures:
-    """Run senders and receivers against daemons, and say what came of it.
+    """Run senders and receivers against daemons; return the figures.
 
     Args:
-        plan: of the run.
-        addresses: where programs connect, in turn.
-        daemons: processes of the daemons on this host; none if they are elsewhere.
+        plan: parameters of the run.
+        addresses: addresses of the daemons, used in turn.
+        daemons: process numbers of the daemons on this host; empty if they run elsewhere.
 
     Raises:
-        GroupCommError: a program ends, or does not get ready.
+        GroupCommError: a program ends, or is not ready in time.
     """
     return await measure_programs(plan, *commands(plan, addresses), daemons)
 
 
 def commands(plan: Plan, addresses: Sequence[str]) -> tuple[list[Command], list[Command]]:
-    """Command lines of the receivers and the senders."""
+    """Return the command lines of the receivers and of the senders."""
     told = json.dumps(cattrs.unstructure(plan))
     receivers: list[Command] = [
         (*_PROGRAM, "receive", _place(addresses, index), told) for index in range(plan.receivers)
@@ -217,15 +224,15 @@ def commands(plan: Plan, addresses: Sequence[str]) -> tuple[list[Command], list[
 async def measure_programs(
     plan: Plan, receiving: Sequence[Command], sending: Sequence[Command], daemons: Sequence[int]
 ) -> Figures:
-    """The same with any programs that read and print what ours do.
+    """Run any programs that read and print what those of the benchmark do; return the figures.
 
     Args:
-        plan: of the run.
+        plan: parameters of the run.
         receiving, sending: command lines of the receivers and the senders.
-        daemons: processes whose use of the processors is told.
+        daemons: process numbers of the daemons whose processor time counts.
 
     Raises:
-        GroupCommError: a program ends, or does not get ready.
+        GroupCommError: a program ends, or is not ready in time.
     """
     async with AsyncExitStack() as stack:
         receivers, senders = [], []
@@ -262,7 +269,7 @@ async def measure_programs(
 
 
 async def _reports(receivers: Sequence[Program]) -> list[dict[str, Any]]:
-    """What receivers have seen; those that still wait after a while are told to give up."""
+    """Return the reports of receivers; after a while, tell those that still wait to give up."""
     reports: list[dict[str, Any]] = [{} for _ in receivers]
 
     async def read(index: int) -> None:

@@ -1,1 +1,1 @@
-"""Talking in groups from a terminal: what is typed goes out, what happens is shown."""
+"""A chat in groups, from a terminal: lines are sent, and events are shown."""

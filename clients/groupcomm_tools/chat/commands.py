@@ -1,4 +1,6 @@
-"""Lines of a terminal, a pipe or a file, as they come; nobody blocks in a thread for them."""
+"""The commands of a chat: text for a group, or those of spuser, the program that comes with
+Spread.
+"""
 
 import os
 from collections.abc import Callable
@@ -14,14 +16,15 @@ READ_BYTES: Final = 65_536
 
 
 class InputLines:
-    """What a file descriptor gives, line by line; only one task may ask.
+    """The lines of a file descriptor, as they come, without a thread; only one task may wait for
+    them.
 
     Args:
-        descriptor: of the input; it is neither closed nor made non-blocking.
-        most_bytes: of one line; a longer one is dropped as a whole.
+        descriptor: descriptor of the input; it is neither closed nor made non-blocking.
+        most_bytes: maximum length of a line; a longer line is dropped as a whole.
 
     Attributes:
-        number: of the line that was given last, from 1.
+        number: number of the last line that was returned, from 1.
     """
 
     def __init__(self, descriptor: int, most_bytes: int = MAX_MESSAGE_BYTES) -> None:
@@ -35,10 +38,11 @@ class InputLines:
         self._watchable = True
 
     async def next(self) -> bytes | None:
-        """The next line without its end, whatever its bytes are; None at the end of the input.
+        """Return the next line without its end, as bytes; None at the end of the input.
 
         Raises:
-            LocalProtocolError: a line was too long and is dropped; the next call goes on behind it.
+            LocalProtocolError: a line was too long and is dropped; the next call continues after
+                it.
             OSError: the input cannot be read.
         """
         while True:
@@ -72,7 +76,7 @@ class InputLines:
         return line.removesuffix(b"\r")
 
     async def _read(self) -> bytes:
-        """What has come, one byte at least; nothing (b"") at the end."""
+        """Return the bytes that have come, at least one; none at the end."""
         if self._watchable:
             try:
                 await trio.lowlevel.wait_readable(self._descriptor)
@@ -100,15 +104,15 @@ DEFAULT_PROMPT: Final = "> "
 
 
 class ChatCommands:
-    """Does what lines say.
+    """Executes what lines say.
 
     Args:
-        talk: acts.
-        lines: of the input.
-        spuser: every line is an order, and all words after ``s`` are groups, as in spuser; else
-            orders begin with a slash, and all other lines are messages.
-        say: takes messages for whoever types.
-        prompt: asks for the next line, where there is somebody to ask.
+        talk: session that acts.
+        lines: lines of the input.
+        spuser: every line is a command, and all words after ``s`` are groups, as in spuser; else
+            commands begin with a slash, and all other lines are messages.
+        say: is called with messages for the user.
+        prompt: asks for the next line, if there is somebody to ask.
     """
 
     def __init__(
@@ -127,7 +131,7 @@ class ChatCommands:
         self._prompt = prompt
 
     async def obey(self) -> bool:
-        """Do what all lines say, up to the end; whether all of it could be done.
+        """Execute all lines, up to the end; return whether all of them could be executed.
 
         Raises:
             SessionEnded: the session is over.

@@ -1,4 +1,4 @@
-"""How a chat shows what happens."""
+"""One session of a chat: messages sent, events shown, and own messages that have not come back."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from groupcomm_tools.event_text import print_event
 
 
 def show(event: Received, *, as_json: bool) -> None:
-    """Print an event for people, or as a line of JSON."""
+    """Print an event as a sentence, or as one line of JSON."""
     if as_json or not isinstance(event, Message):
         print_event(event, as_json=as_json)
         return
@@ -25,9 +25,9 @@ def show(event: Received, *, as_json: bool) -> None:
 
 
 def readable(data: bytes) -> str:
-    """Text that does nothing to a terminal but appear on it.
+    """Return data as text that does nothing to a terminal but appear on it.
 
-    Bytes that are not UTF-8, and what nobody would see, show as escapes; further lines are
+    Bytes that are not UTF-8, and invisible characters, are shown as escapes; further lines are
     indented.
     """
     text = data.decode(errors="backslashreplace")
@@ -37,19 +37,19 @@ def readable(data: bytes) -> str:
 _UNRELIABLE: Final = ServiceLevel.UNRELIABLE
 
 LOST_AFTER_S: Final = 1.0
-"""An UNRELIABLE message that is not back so long after all others is lost."""
+"""Seconds after all other own messages, after which an UNRELIABLE message counts as lost."""
 
 
 class ChatSession:
-    """What a person or a script says through one connection, and what it is told.
+    """The messages and events of one connection, for a person or a script.
 
     Args:
-        connection: open.
-        level: of all messages.
-        show: is called with every event, in order.
+        connection: an open connection.
+        level: level of all messages.
+        show: is called with each event, in order.
 
     Attributes:
-        group: where messages go that name no group; empty if there is none.
+        group: destination of messages that name no group; empty if there is none.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ChatSession:
     # ---- groups ----
 
     async def join(self, group: str) -> None:
-        """Become a member, unless it is one, and talk there from now on.
+        """Become a member, unless it is one already, and send to this group from now on.
 
         Raises:
             LocalProtocolError: a bad name.
@@ -78,7 +78,7 @@ class ChatSession:
         self.group = group
 
     async def leave(self, group: str) -> None:
-        """Be a member no longer; talk in a group that is left, if there is one.
+        """Leave a group; then send to another group of which it is a member, if there is one.
 
         Raises:
             LocalProtocolError: it has not joined.
@@ -93,11 +93,12 @@ class ChatSession:
         """Send messages.
 
         Args:
-            messages: of 64 MiB each, at most.
-            groups: names of groups, or private names; none for the group that is talked in.
+            messages: at most 64 MiB each.
+            groups: names of groups, or private names; empty for the current group.
 
         Raises:
-            LocalProtocolError: there is no group to talk in, a bad name, or one is too long.
+            LocalProtocolError: there is no current group, a name is invalid, or a message is too
+                long.
         """
         targets = groups or ([self.group] if self.group else [])
         if not targets:
@@ -110,11 +111,11 @@ class ChatSession:
     # ---- in ----
 
     def read(self) -> None:
-        """From now on `listen` shows what comes, as it comes."""
+        """Have `listen` show events from now on, as they come."""
         self._reads.set()
 
     def pause(self) -> None:
-        """From now on nothing is shown: what comes waits, at the daemon in the end."""
+        """Show nothing from now on: events wait, in the end at the daemon."""
         if self._reads.is_set():
             self._reads = trio.Event()
             self._reading.cancel()
@@ -125,7 +126,7 @@ class ChatSession:
         return not self._reads.is_set()
 
     async def listen(self) -> None:
-        """Show what comes, until the session ends."""
+        """Show events until the session ends."""
         while True:
             while self.paused:
                 await self._reads.wait()
@@ -146,14 +147,14 @@ class ChatSession:
         self._show(event)
 
     async def waiting(self) -> int:
-        """How many events have come and were not shown."""
+        """Return the number of events that have come and were not shown."""
         await self.connection.ask("status")  # what comes before the answer has been read with it
         return len(self.connection.conversation.events)
 
     # ---- the end ----
 
     async def finish(self) -> int:
-        """Wait until all own messages have come back; how many UNRELIABLE ones are lost."""
+        """Wait until all own messages have come back; return the number of lost UNRELIABLE ones."""
         self.read()
         while any(count > 0 for level, count in self._owed.items() if level > _UNRELIABLE):
             await self._next_back()

@@ -1,4 +1,4 @@
-"""Options of `groupcomm bench` for daemons in several sites."""
+"""`groupcomm bench`: measure message rates, delays, and their cost."""
 
 import argparse
 import json
@@ -28,7 +28,7 @@ _OF_LINKS: Final = ("shape", "delay_ms", "jitter_ms", "loss", "mbit", "members_i
 
 
 def _add_site_options(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the options for daemons in several sites."""
     group = parser.add_argument_group("several sites, with a relay of this host in between")
     group.add_argument("--sites", type=int, metavar="N", default=1, help="that are apart (1)")
     group.add_argument("--shape", choices=SHAPES, default="mesh", help="which have links (mesh)")
@@ -48,7 +48,7 @@ def _add_site_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _site_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """What a plan says of sites.
+    """Return the parameters of a plan that concern sites.
 
     Raises:
         ConfigError: an option is out of its range, or needs several sites.
@@ -68,7 +68,7 @@ def _site_settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print_sites(figures: Figures) -> None:
-    """Say it to people; nothing with one site."""
+    """Print what the sites are, and the figures of each; nothing if there is one site."""
     plan = figures.plan
     if plan.sites == 1:
         return
@@ -92,7 +92,7 @@ ROUNDS: Final = 3
 DURATION_S: Final = 2.0
 OUTPUT: Final = Path("bench.html")
 MATRIX_OPTIONS: Final = frozenset({"matrix", "rows", "output", "rounds", "duration_s", "json"})
-"""Options that mean something with --matrix."""
+"""Options that have a meaning with --matrix."""
 
 
 def add_matrix_options(parser: argparse.ArgumentParser) -> None:
@@ -117,7 +117,7 @@ def refuse_changed(
     """Refuse options of a single run, which would have no effect.
 
     Raises:
-        ConfigError: one was given; names it.
+        ConfigError: one was given; the text names it.
     """
     for option in changed_options(options, add_options, MATRIX_OPTIONS):
         raise ConfigError(f"{option} is for a single run; the rows of --matrix have their own")
@@ -127,7 +127,7 @@ def refuse_without_matrix(options: argparse.Namespace) -> None:
     """Refuse options of the matrix for a single run.
 
     Raises:
-        ConfigError: one was given; names it.
+        ConfigError: one was given; the text names it.
     """
     for name in ("rows", "output"):
         if getattr(options, name) is not None:
@@ -135,7 +135,8 @@ def refuse_without_matrix(options: argparse.Namespace) -> None:
 
 
 def run_rows(options: argparse.Namespace) -> int:
-    """Run the rows and write the page, after ^C with what is there; 1 if a row is wrong.
+    """Run the rows and write the page, after ^C with the results so far; return 1 if a row is
+    wrong.
 
     Raises:
         ConfigError: an option is out of its range.
@@ -244,7 +245,7 @@ _BUNDLING_HELP: Final = "whether a sender gives many messages at once, or awaits
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure; 1 if a message was lost, came twice, out of order, or was not what was sent."""
+    """Measure; return 1 if a message was lost, duplicated, out of order, or changed."""
     if options.matrix:
         refuse_changed(options, add_options)
         return run_rows(options)
@@ -295,7 +296,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _run(plan: Plan, options: argparse.Namespace) -> tuple[list[Figures], list[list[float]]]:
-    """What came of all runs, and the delays of the floor's runs in turn with them."""
+    """Return the figures of all runs, and the delays of the relays' runs in turn with them."""
     rounds: list[Figures] = []
     floors: list[list[float]] = []
     if options.connect:

@@ -1,4 +1,4 @@
-"""`groupcomm certs`: a certificate authority and certificates, for a first try with TLS."""
+"""`groupcomm certs`: make a certificate authority and certificates, for a first try with TLS."""
 
 import argparse
 import sys
@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make the files, and say what they are for."""
+    """Make the files, and print what they are for; return 0."""
     if not 0 < options.days <= 36_500:
         raise ConfigError(f"certs: --days is {options.days:g}; it must be above 0, at most 36500")
     if options.what == "revoke":

@@ -42,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """ChatSession until the end of the input; 1 if a line could not be done."""
+    """Talk until the end of the input; return 1 if a line could not be executed."""
     if options.group is None and not options.spuser:
         raise ConfigError("which group? groupcomm chat GROUP, or groupcomm chat --spuser")
     if sys.stdin is None:
@@ -83,4 +83,4 @@ def _prompt(text: str) -> None:
 
 
 def _nobody_to_ask(text: str) -> None:
-    """Who reads from a file or a pipe asks no questions."""
+    """Print nothing: the input is a file or a pipe."""

@@ -29,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check all traces; 0 if every property holds in each of them."""
+    """Check all traces; return 0 if every property holds in each of them."""
     started = time.monotonic()
     results = []
     for path in options.traces:

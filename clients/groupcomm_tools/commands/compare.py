@@ -1,4 +1,4 @@
-"""`groupcomm compare`: ordering algorithms on the same load, what each costs and keeps."""
+"""`groupcomm compare`: run ordering algorithms on the same load, and compare cost and orders."""
 
 import argparse
 import json
@@ -53,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run them; 1 if one has broken what it claims.
+    """Run the algorithms; return 1 if one has broken an order that it claims.
 
     Raises:
         ConfigError: an option is out of its range, or names no algorithm.

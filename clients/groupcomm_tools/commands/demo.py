@@ -1,4 +1,7 @@
-"""The programs of the demo: they send, note what they receive, and compare it in the end."""
+"""`groupcomm demo`: three real daemons, a crash, and one order in spite of it.
+
+A program at each daemon sends, notes what it receives, and compares it in the end.
+"""
 
 import argparse
 import sys
@@ -25,19 +28,19 @@ GROUP: Final = "demo"
 AGREED_LEVELS: Final = (ServiceLevel.AGREED, ServiceLevel.SAFE)
 LOOK_S: Final = 0.005
 QUIET_S: Final = 0.3
-"""Who has heard nothing new for so long has heard all that was sent before."""
+"""Seconds without a new message, after which a program has received everything sent before."""
 
 
 class Participant:
     """One program at one daemon.
 
     Attributes:
-        user: its name.
-        daemon: the name of its daemon.
+        user: name of the program.
+        daemon: name of its daemon.
         heard: all messages, in the order in which they came.
-        sent: how many it has sent, by level.
-        view: the daemons of the latest view that it was told of.
-        present: whether its daemon lives.
+        sent: number of messages sent, by level.
+        view: daemons of the latest view that it was notified of.
+        present: its daemon is alive.
     """
 
     def __init__(self, user: str, daemon: str, connection: Connection) -> None:
@@ -56,7 +59,7 @@ class Participant:
         await self._connection.multicast(GROUP, data, level=level)
 
     async def listen(self) -> None:
-        """Note everything that comes."""
+        """Note everything that the program receives."""
         async for event in self._connection:
             if isinstance(event, Message):
                 self.heard.append(event)
@@ -66,15 +69,15 @@ class Participant:
 
     @property
     def agreed(self) -> list[Position]:
-        """Where what it has heard of the agreed order stands."""
+        """Return the positions of the received messages that are in the agreed order."""
         return [m.position for m in self.heard if m.level in AGREED_LEVELS and m.position]
 
 
 class Participants:
-    """All participants, also those whose daemon has died.
+    """All programs, also those whose daemon has died.
 
     Attributes:
-        all: in the order of their entries.
+        all: in the order in which they connected.
     """
 
     def __init__(self, say: Callable[[str], None], nursery: trio.Nursery) -> None:
@@ -84,7 +87,7 @@ class Participants:
         self.all: list[Participant] = []
 
     async def enter(self, daemon: LocalDaemon) -> Participant:
-        """Connect one more participant, a member of the group."""
+        """Connect one more program, as a member of the group."""
         participant: Participant = await self._nursery.start(self._act, daemon)
         self.all.append(participant)
         return participant
@@ -108,18 +111,18 @@ class Participants:
             self._say(f"the program at {daemon.name} has lost its daemon, and knows it")
 
     def exit(self, daemon: str) -> None:
-        """A daemon is dead, and so are its connections."""
+        """Note that a daemon is dead, and with it its connections."""
         for participant in self.all:
             if participant.daemon == daemon:
                 participant.present = False
 
     async def agree(self, daemons: Sequence[str]) -> None:
-        """Wait until all who are present are told of one view with these daemons."""
+        """Wait until all present programs are notified of one view with these daemons."""
         while any(a.present and a.view != tuple(sorted(daemons)) for a in self.all):
             await trio.sleep(LOOK_S)
 
     async def hear_all(self) -> None:
-        """Wait until nobody hears anything new, for QUIET_S at least."""
+        """Wait until no program has received a new message for QUIET_S."""
         asked_at = trio.current_time()
         while any(
             trio.current_time() - max(participant.heard_at, asked_at) < QUIET_S
@@ -129,7 +132,7 @@ class Participants:
             await trio.sleep(LOOK_S)
 
     async def leave(self) -> None:
-        """All disconnect in order."""
+        """Disconnect all programs in order."""
         self._done.set()
         await trio.sleep(LOOK_S)
 
@@ -137,11 +140,11 @@ class Participants:
 
     @property
     def order(self) -> list[Position]:
-        """The agreed order, as all together have seen it."""
+        """Return the agreed order, as all programs together have seen it."""
         return sorted({position for participant in self.all for position in participant.agreed})
 
     def wrong(self) -> list[str]:
-        """What should not be: something out of order, twice, or missing."""
+        """Return what is wrong: messages out of order, duplicated, or missing."""
         found: list[str] = []
         for participant in self.all:
             names = Counter((m.sender, m.number) for m in participant.heard)
@@ -179,7 +182,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Play it; 0 if all saw the same order."""
+    """Play the demo; return 0 if all programs saw the same order."""
     text = SPOKEN.encode()
     if options.text is not None or DEFAULT_TEXT.exists():  # an installed package has no README
         text = (options.text or DEFAULT_TEXT).read_bytes()
@@ -190,13 +193,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 class Narrator:
-    """Tells what happens, with the seconds since the beginning."""
+    """Prints what happens, with the seconds since the beginning."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
 
     def say(self, text: str) -> None:
-        """A line for the spectator."""
+        """Print a line for the spectator."""
         print(f"{time.monotonic() - self._started:6.2f} s  {text}", flush=True)
 
 
@@ -232,7 +235,7 @@ async def _play(options: argparse.Namespace, lines: Sequence[bytes]) -> int:
 
 @asynccontextmanager
 async def _recorded(folder: Path | None, cluster: LocalCluster) -> AsyncIterator[None]:
-    """What comes meanwhile to those daemons that survive is written down, if that is wanted."""
+    """Record meanwhile what the daemons deliver that survive, if a folder is given."""
     if folder is None:
         yield
         return

@@ -1,4 +1,6 @@
-"""`groupcomm doctor`: what may be wrong with a daemon and its host, and what to do about it."""
+"""`groupcomm doctor`: find out what may be wrong with a daemon and its host, and how to repair
+it.
+"""
 
 import argparse
 from collections.abc import Iterator
@@ -33,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look; 1 if there is a problem."""
+    """Run the checks; return 1 if there is a problem."""
     findings = examine(options.config, options.name, options.address, options.other)
     return print_findings(findings, as_json=options.json)
 
@@ -41,12 +43,12 @@ def run(options: argparse.Namespace) -> int:
 def examine(
     path: Path | None, name: str | None, address: str | None, others: list[str]
 ) -> Iterator[Finding]:
-    """All checks that make sense, as they are done.
+    """Yield the findings of all checks that apply, as they are made.
 
     Args:
-        path: of the configuration; None for the daemon that programs of this user find.
-        name: of the daemon; None for what the file says.
-        address: of the daemon; None for what the file says.
+        path: path of the configuration; None for the daemon that programs of this user find.
+        name: name of the daemon; None to take it from the file.
+        address: address of the daemon; None to take it from the file.
         others: addresses of other daemons.
     """
     found, config = host_checks.check_configuration(path, name)

@@ -1,4 +1,4 @@
-"""`groupcomm groups`: which groups there are."""
+"""`groupcomm groups`: list the groups."""
 
 import argparse
 from typing import Final
@@ -11,7 +11,7 @@ add_options = query.add_options
 
 
 def run(options: argparse.Namespace) -> int:
-    """List them."""
+    """List the groups; return 0."""
     found = query.query(options, "groups")["groups"]
     if not options.json:
         for name, count in found.items():

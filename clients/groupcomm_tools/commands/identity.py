@@ -1,4 +1,4 @@
-"""`groupcomm identity`: make the identity of a daemon, and list those of all."""
+"""`groupcomm identity`: make the identity of a daemon, and list the identities of all daemons."""
 
 import argparse
 import json

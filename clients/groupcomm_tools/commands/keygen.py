@@ -1,4 +1,4 @@
-"""`groupcomm keygen`: make the secret that a cluster's daemons share."""
+"""`groupcomm keygen`: make the secret that the daemons of a cluster share."""
 
 import argparse
 import sys
@@ -16,7 +16,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make it."""
+    """Write the key file; return 0."""
     write_key_file(options.file)
     print(
         f"wrote {options.file}: copy it to every daemon's host, and name it there as key_file",

@@ -19,7 +19,7 @@ FAILED: Final = 1
 
 
 class Refused(GroupCommError):
-    """A daemon does not do it; the text is its own."""
+    """A daemon refuses a request; the text is the daemon's."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

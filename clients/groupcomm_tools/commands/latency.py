@@ -1,4 +1,4 @@
-"""`groupcomm latency`: how long a message takes from a program to the daemon and back."""
+"""`groupcomm latency`: measure how long a message takes from a program to the daemon and back."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ from groupcomm_tools.commands.options import add_connection_options, add_level_o
 EXAMPLE: Final = "groupcomm latency --level safe --count 500"
 
 LAST_WAIT_S: Final = 5.0
-"""How long the last messages may take, after the time that sending takes by its rate."""
+"""Seconds that the last messages may take, beyond the time that sending takes by its rate."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure; 1 if a message has not come back."""
+    """Measure; return 1 if a message has not come back."""
     for name, least in (("count", 1), ("rate", 0.1), ("size", 0)):
         if getattr(options, name) < least:
             raise ConfigError(f"--{name} is {getattr(options, name)}; it must be {least} at least")

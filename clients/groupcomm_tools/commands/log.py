@@ -1,4 +1,4 @@
-"""`groupcomm log`: look at what was recorded, check it, compare two recorders."""
+"""`groupcomm log`: print, check and compare what was recorded."""
 
 import argparse
 import json
@@ -52,13 +52,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 class Damages:
-    """Tells of damage, and remembers what it was."""
+    """A callback that prints each damage once, and remembers it."""
 
     def __init__(self) -> None:
         self.found: set[Damage] = set()
 
     def __call__(self, damage: Damage) -> None:
-        """Tell of one."""
+        """Print a damage, unless it was printed before."""
         if damage in self.found:
             return  # the log is read a second time
         self.found.add(damage)
@@ -66,10 +66,10 @@ class Damages:
 
 
 def batches_from(options: argparse.Namespace, damages: Damages) -> Iterator["pa.RecordBatch"]:
-    """The rows of a log from where the options say, up to what is there now.
+    """Return the rows of a log, from where the options say, up to what is there now.
 
     Raises:
-        ConfigError: `--from` means nothing.
+        ConfigError: `--from` names no place.
         LogError: there is no log.
     """
     from groupcomm_log.reader import (  # noqa: PLC0415 - an extra

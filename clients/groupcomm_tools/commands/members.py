@@ -1,4 +1,4 @@
-"""`groupcomm members`: who is in a group."""
+"""`groupcomm members`: list the members of a group."""
 
 import argparse
 from typing import Final
@@ -15,7 +15,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List them."""
+    """List the members; return 0."""
     found = query.query(options, f"members {options.group}")["members"]
     if not options.json:
         for name in found:

@@ -1,4 +1,4 @@
-"""`groupcomm record`: write down what is delivered to groups, durably and in its order."""
+"""`groupcomm record`: write what is delivered to groups to a durable log, in its order."""
 
 import argparse
 import json
@@ -53,7 +53,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Record until enough has come, ^C or SIGTERM; everything received is then on disk."""
+    """Record until the count is reached, or until ^C or SIGTERM; everything received is then on
+    disk.
+    """
     for name in ("sync_ms", "buffer_mb", "seal_mb", "seal_s", "keep_mb", "keep_s"):
         value = getattr(options, name)
         if value is not None and value <= 0:
@@ -88,7 +90,7 @@ def _make_recorder(options: argparse.Namespace, groups: tuple[str, ...]) -> "Rec
 
 
 def _tell(options: argparse.Namespace, happened: dict[str, Any]) -> None:
-    """What happens, as JSON to standard output; what people should know to standard error."""
+    """Print what happens: as JSON on standard output, or as text on standard error."""
     if options.json:
         try:
             print(json.dumps(happened), flush=True)

@@ -1,4 +1,4 @@
-"""`groupcomm relay`: let the datagrams between the daemons of this host suffer."""
+"""`groupcomm relay`: delay, lose and cut the datagrams between the daemons of this host."""
 
 import argparse
 import sys
@@ -58,7 +58,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Relay until ^C, or until standard input says ``quit``."""
+    """Relay until ^C, or until standard input says ``quit``; return 0."""
     trio.run(_run, options)
     return 0
 
@@ -91,10 +91,10 @@ async def _run(options: argparse.Namespace) -> None:
 
 
 def read_link(text: str, sites: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], Line]:
-    """Two sites and what lies between them, as in ``north-south:delay-ms=40,loss=0.01``.
+    """Return two sites and the line between them, as in ``north-south:delay-ms=40,loss=0.01``.
 
     Raises:
-        ConfigError: it is none; the text says what is wrong.
+        ConfigError: the text names no link; the message says what is wrong.
     """
     names, _, rest = text.partition(":")
     found: dict[str, float] = {}
@@ -107,11 +107,11 @@ def read_link(text: str, sites: Mapping[str, Sequence[str]]) -> tuple[tuple[str,
 
 
 _MOST: Final = {"delay-ms": 10_000.0, "jitter-ms": 10_000.0, "mbit": 1e6, "loss": 1.0}
-"""What a link has, and how much of it at most."""
+"""Properties of a link, and the maximum of each."""
 
 
 class Orders:
-    """Obeys lines of text."""
+    """The commands that the relay reads from its input."""
 
     def __init__(self, relay: Relay, sites: Mapping[str, Sequence[str]] | None = None) -> None:
         self._relay = relay
@@ -119,10 +119,10 @@ class Orders:
         self._faults: dict[str, Any] = {}
 
     def obey(self, text: str) -> None:
-        """Do what a line says.
+        """Execute the command in a line.
 
         Raises:
-            ConfigError: it says nothing that can be done; nothing has changed.
+            ConfigError: it is not a command, or cannot be executed; nothing has changed.
         """
         match text.split():
             case []:

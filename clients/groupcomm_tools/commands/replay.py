@@ -38,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Send it all; 0 once the daemon has taken it, 1 if the log was damaged."""
+    """Send all messages; return 0 once the daemon has accepted them, 1 if the log was damaged."""
     need_pyarrow("reads logs")
     from groupcomm_tools.recording.replay import Replay  # noqa: PLC0415 - an extra
 
@@ -61,10 +61,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def parse_rate(text: str) -> float | None:
-    """How many times the recorded pace; None for as fast as it goes.
+    """Return the speed in multiples of the recorded pace; None for as fast as possible.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the text names no speed.
     """
     if text == "max":
         return None

@@ -117,7 +117,7 @@ def _add_how_it_runs(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_seeds(text: str) -> range:
-    """``A:B`` or ``A`` as seeds, both ends included."""
+    """Return the seeds of ``A:B`` or ``A``, both ends included."""
     first, colon, last = text.partition(":")
     try:
         seeds = range(int(first), int(last if colon else first) + 1)
@@ -129,7 +129,7 @@ def parse_seeds(text: str) -> range:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run all seeds; 0 if every property holds in every run. With --topology carry that out."""
+    """Run all seeds; return 0 if every property holds in every run. With --topology, run a plan."""
     if options.topology is not None:
         refuse_for_plan(options, add_options)
         return run_plan(options)
@@ -182,7 +182,7 @@ def _run_all(
 
 
 def show_failure(result: RunResult, options: Options) -> None:
-    """Tell on standard error what was found in one run, and how to see it again."""
+    """Print on standard error what was found in one run, and how to repeat it."""
     seed = result.settings.seed
     say(f"seed {seed}: {len(result.findings)} violations")
     for line in result.last_events:

@@ -1,4 +1,4 @@
-"""`groupcomm simulate --topology`: what sites, links and loads cost, before they are there."""
+"""`groupcomm simulate --topology`: find what sites, links and loads will cost."""
 
 import argparse
 import json
@@ -27,10 +27,10 @@ from groupcomm_tools.plan.tables import (
 from groupcomm_tools.terminal import say
 
 OWN: Final = frozenset({"topology", "grow_sites", "grow_daemons", "output", "json", "seeds"})
-"""Options that mean something with --topology."""
+"""Options that have a meaning with --topology."""
 
 STOPPED: Final = 130
-"""Exit status after ^C while the plan grew."""
+"""Exit status after ^C while the plan was enlarged."""
 
 Growing = list[tuple[str, list[PlanFigures]]]
 
@@ -60,7 +60,7 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_sizes(text: str) -> list[int]:
-    """Numbers with commas between them, as in ``2,4,8``."""
+    """Return the numbers of a text such as ``2,4,8``."""
     try:
         return [int(word) for word in text.split(",")]
     except ValueError:
@@ -73,7 +73,7 @@ def refuse_without_topology(options: argparse.Namespace) -> None:
     """Refuse options of a plan where there is none.
 
     Raises:
-        ConfigError: one was given; names it.
+        ConfigError: one was given; the text names it.
     """
     for name in ("grow_sites", "grow_daemons", "output"):
         if getattr(options, name) is not None:
@@ -86,7 +86,7 @@ def refuse_for_plan(
     """Refuse options of a campaign, which would have no effect on a plan.
 
     Raises:
-        ConfigError: one was given; names it.
+        ConfigError: one was given; the text names it.
     """
     for option in changed_options(options, add_options, OWN):
         raise ConfigError(f"{option} is for campaigns; --topology FILE says it all")
@@ -95,10 +95,10 @@ def refuse_for_plan(
 
 
 def run_plan(options: argparse.Namespace) -> int:
-    """Carry the plan out in all its sizes; 1 if a load was too much for its cluster.
+    """Run the plan in all its sizes; return 1 if a load was too much for its cluster.
 
     Raises:
-        ConfigError: the file, or a size, makes no sense.
+        ConfigError: the file or a size is invalid.
         PlanFailed: daemons of the plan itself did not come to one view.
         OSError: a file cannot be read or written.
     """
@@ -128,9 +128,9 @@ def run_plan(options: argparse.Namespace) -> int:
 
 
 def _grow(sizes: Mapping[str, Sequence[Topology]], growing: Growing, seed: int) -> int:
-    """Measure what grows, one size after the other; what is done is there also if that stops.
+    """Measure the enlarged plans, one after the other; keep the results if a later one is stopped.
 
-    Returns 0, or the exit status if a cluster came to no view (1) or after ^C.
+    Return 0, 1 if a cluster did not come to a view, or the exit status after ^C.
     """
     status = 0
     try:
@@ -150,10 +150,10 @@ def _grow(sizes: Mapping[str, Sequence[Topology]], growing: Growing, seed: int) 
 
 
 def read_plan(path: Path) -> Topology:
-    """A plan from its file.
+    """Return the plan in a file.
 
     Raises:
-        ConfigError: the file is no TOML, or the plan makes no sense; names the file.
+        ConfigError: the file is not TOML, or the plan is invalid; the text names the file.
         OSError: it cannot be read.
     """
     try:

@@ -1,4 +1,4 @@
-"""`groupcomm spark`: what is done with logs on Spark."""
+"""`groupcomm spark`: process logs on Spark."""
 
 import argparse
 from typing import Final

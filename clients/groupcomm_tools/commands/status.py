@@ -1,4 +1,4 @@
-"""`groupcomm status`: how a daemon is."""
+"""`groupcomm status`: show the state of a daemon."""
 
 import argparse
 from typing import Any, Final
@@ -11,13 +11,13 @@ add_options = query.add_options
 
 
 def sources_of(found: dict[str, Any], reason: str) -> str:
-    """Return who has lately sent datagrams that were rejected for a reason, if that is known."""
+    """Return the recent senders of datagrams that were rejected for a reason, if they are known."""
     sources = [each["text"] for each in found["rejected_senders"] if each["reason"] == reason]
     return f", from {', '.join(sources)}" if sources else ""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show it; 1 while the daemon is between two views."""
+    """Show the state; return 1 while the daemon is between two views."""
     found = query.query(options, "status")
     if not options.json:
         ring = found["ring"]

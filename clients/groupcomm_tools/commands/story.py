@@ -1,4 +1,4 @@
-"""`groupcomm story`: a simulated cluster, told as it happens."""
+"""`groupcomm story`: show a simulated cluster, step by step."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ from groupcomm.sim.narrate import Story
 EXAMPLE: Final = "groupcomm story --seed 3"
 
 READING_S = 0.06
-"""A pause after each line on a terminal, so that one can read along."""
+"""Pause in seconds after each line on a terminal, so that it can be read."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +19,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Tell the story; 0 if it ends well."""
+    """Play the scenario; return 0 if it ends well."""
     pause = READING_S if sys.stdout.isatty() else 0.0
 
     def tell(line: str) -> None:

@@ -17,7 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print until enough has come."""
+    """Print events until the count or the duration is reached; return 0."""
     everything = (Message, GroupView, DaemonView, Transition, Undeliverable, Refused)
     shown = everything if options.views else (Message, Refused)
     return follow.run(options, shown, (Message,))

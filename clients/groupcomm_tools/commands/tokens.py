@@ -23,7 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it; the token itself is shown once, when it is made."""
+    """Run the action; return 0. A token itself is shown only once, when it is made."""
     if (options.name is None) != (options.what == "list"):
         raise ConfigError("tokens: give FILE and NAME to add or remove, FILE alone to list")
     if options.days is not None and not options.days > 0:

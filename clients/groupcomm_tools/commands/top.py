@@ -1,4 +1,4 @@
-"""`groupcomm top`: how much goes through a daemon, and who does not keep up."""
+"""`groupcomm top`: show the traffic of a daemon, and the programs that are too slow."""
 
 import argparse
 import json
@@ -37,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show frames until enough were shown."""
+    """Show frames until the count is reached; return 0."""
     if options.interval_s < LEAST_INTERVAL_S:
         raise ConfigError(
             f"--interval-s is {options.interval_s:g}; it must be {LEAST_INTERVAL_S:g} at least"

@@ -1,4 +1,4 @@
-"""`groupcomm view`: a recorded trace as a space-time diagram, in a page for a browser."""
+"""`groupcomm view`: draw a recorded trace as a space-time diagram, in a page for a browser."""
 
 import argparse
 import json
@@ -42,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the page; 0, also if properties do not hold: `groupcomm check` judges."""
+    """Write the page; return 0, also if properties do not hold: `groupcomm check` verifies them."""
     trace: Path = options.trace
     output: Path = options.output or Path(f"{trace.absolute().stem}.html")
     if output.suffix not in {".html", ".htm", ".svg"}:

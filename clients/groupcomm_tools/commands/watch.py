@@ -1,4 +1,4 @@
-"""`groupcomm watch`: print views as they happen, with their cause and who came along."""
+"""`groupcomm watch`: print views as they are installed, with their cause."""
 
 import argparse
 from typing import Final
@@ -18,5 +18,5 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print until enough has come."""
+    """Print views until the count or the duration is reached; return 0."""
     return follow.run(options, _VIEWS, _VIEWS)

@@ -1,1 +1,1 @@
-"""What may be wrong with a daemon and its host: checks, each with a finding and its remedy."""
+"""Checks of a daemon and its host; each gives a finding, with a remedy."""

@@ -1,4 +1,4 @@
-"""Checks of a running daemon, by what it tells about itself."""
+"""Checks of a running daemon, from its own answers."""
 
 import time
 from collections import Counter
@@ -15,30 +15,30 @@ from groupcommd.daemon_config import DaemonConfig, describe
 from groupcommd.mismatches import CAUSES, RejectionCause
 
 Answer = Mapping[str, Any]
-"""What a daemon answers to a question."""
+"""The answer of a daemon to a question."""
 
 PATIENCE_S: Final = 5.0
 BETWEEN_S: Final = 0.6
-"""Between two looks at counters: several beacons of every daemon, whatever its preset."""
+"""Seconds between two readings of counters: several beacons of each daemon, whatever its preset."""
 
 CLOCK_S: Final = 2.0
-"""Clocks that differ by more are told of; how well they can be compared is a second or so."""
+"""Clocks that differ by more are reported; they can be compared to within a second or so."""
 
 ADMITS_NOBODY: Final = "did not admit"
-"""Says a client of a daemon that listens, and has no view or stands still."""
+"""Part of the text if a daemon listens, and has no view or has stopped."""
 
 RELOADED: Final = ("core", "multicast", "limits")
-"""Of a configuration; options of the command line change the rest."""
+"""Keys of a configuration; options of the command line change the others."""
 
 
 @attrs.frozen
 class Told:
-    """What a running daemon has told.
+    """The answers of a running daemon.
 
     Attributes:
-        first: its status.
-        later: the same, a moment later.
-        configuration: what it runs with.
+        first: status.
+        later: status a moment later.
+        configuration: configuration with which it runs.
     """
 
     first: Answer
@@ -47,11 +47,11 @@ class Told:
 
 
 def ask_daemon(address: str, between_s: float = BETWEEN_S) -> Told:
-    """Ask a daemon for all that the checks need.
+    """Return everything that the checks need from a daemon.
 
     Raises:
-        CannotConnect: it does not run, or does not admit anybody.
-        SessionEnded: it refuses.
+        CannotConnect: it does not run, or it admits nobody.
+        SessionEnded: it refuses the session.
     """
     with connect(address, timeout_s=PATIENCE_S) as connection:
         first = connection.ask("status")
@@ -62,7 +62,7 @@ def ask_daemon(address: str, between_s: float = BETWEEN_S) -> Told:
 def check_running(
     address: str, name: str | None, config: Path | None
 ) -> tuple[Finding, Told | None]:
-    """Whether a daemon is there, is the right one, and has a view."""
+    """Check whether a daemon is there, is the right one, and has a view."""
     check = "daemon"
     try:
         told = ask_daemon(address)
@@ -86,7 +86,7 @@ def check_running(
 
 
 def check_view(told: Told) -> Finding:
-    """Whether all configured daemons are in the view; of those that are not, what is known."""
+    """Check whether all configured daemons are in the view; tell what is known of the others."""
     found = told.later
     missing = sorted(set(found["configured"]) - set(found["daemons"]))
     if not missing:
@@ -117,7 +117,7 @@ def _state_of(peer: Answer | None) -> str:
 
 
 def check_datagrams(told: Told) -> list[Finding]:
-    """Whether datagrams are rejected now, or were before; and whether the system loses them."""
+    """Check whether datagrams are or were rejected, and whether the system loses datagrams."""
     before, after = (Counter(s["datagrams"]["rejected"]) for s in (told.first, told.later))
     findings = []
     for reason, cause in CAUSES.items():
@@ -142,7 +142,7 @@ def check_datagrams(told: Told) -> list[Finding]:
 
 
 def _judge(told: Told, text: str, cause: RejectionCause, *, is_now: bool) -> Finding:
-    """Return what is to be done about rejected datagrams: nothing that a stranger may suggest."""
+    """Return the remedy for rejected datagrams: no stranger can influence it."""
     found, remedy = told.later, cause.remedy
     if not cause.proven:
         missing = sorted(set(found["configured"]) - set(found["daemons"]))
@@ -154,7 +154,7 @@ def _judge(told: Told, text: str, cause: RejectionCause, *, is_now: bool) -> Fin
 
 
 def check_files(told: Told) -> list[Finding]:
-    """Whether all daemons that are heard run with the same settings."""
+    """Check whether all other daemons run with the same settings."""
     found = told.later["files"]
     return [
         (problem if other["excludes"] else warning)("files", other["text"], other["remedy"])
@@ -163,7 +163,7 @@ def check_files(told: Told) -> list[Finding]:
 
 
 def check_fellows(told: Told) -> list[Finding]:
-    """Whether other daemons keep to the protocol, as far as this one has seen."""
+    """Check whether other daemons keep to the protocol, as far as this one has seen."""
     return [
         (problem if fellow["left_out_s"] else warning)("fellows", fellow["text"], fellow["remedy"])
         for fellow in told.later["broken"]
@@ -171,7 +171,7 @@ def check_fellows(told: Told) -> list[Finding]:
 
 
 def check_ways(told: Told) -> list[Finding]:
-    """Whether packets of all sizes pass over the links that end at the daemon."""
+    """Check whether packets of all sizes pass over the links that end at the daemon."""
     ways = told.later["ways"]
     narrow = [way for way in ways if way["narrow"]]
     if ways and not narrow:
@@ -190,7 +190,7 @@ def check_ways(told: Told) -> list[Finding]:
 
 
 def check_disk(told: Told) -> Finding:
-    """Whether the disk of the state folder takes what the daemon writes, and in time."""
+    """Check whether the disk of the state folder accepts the daemon's writes, and in time."""
     check, disk = "disk", told.later["disk"]
     aside = "; the daemon stands aside, and comes back once it works" if disk["aside"] else ""
     if disk["error"] is not None:
@@ -208,7 +208,7 @@ def check_disk(told: Told) -> Finding:
 
 
 def check_clocks(told: Told) -> Finding:
-    """Whether this daemon's wall clock goes with the cluster's, and was never set."""
+    """Check whether the daemon's wall clock agrees with the cluster's, and was never set."""
     own, check = told.later["clock"], "clocks"
     remedy = "run a time service such as chrony on all hosts; order does not depend on it"
     far = {
@@ -232,7 +232,7 @@ def _apart(ahead_s: float) -> str:
 
 
 def check_same(config: DaemonConfig, told: Told) -> Finding:
-    """Whether the daemon runs with what its file says now."""
+    """Check whether the daemon runs with the present contents of its file."""
     check = "same file"
     now = describe(config)
     changed = differences({k: now[k] for k in RELOADED}, told.configuration)
@@ -245,7 +245,7 @@ def check_same(config: DaemonConfig, told: Told) -> Finding:
 
 
 def check_others(told: Told, others: Sequence[str]) -> list[Finding]:
-    """Whether other daemons that can be asked from here have the same configuration."""
+    """Check whether other daemons that can be asked from here have the same configuration."""
     findings = []
     for address in others:
         try:
@@ -266,7 +266,7 @@ def check_others(told: Told, others: Sequence[str]) -> list[Finding]:
 
 
 def differences(ours: Any, theirs: Any, key: str = "") -> list[str]:
-    """The keys whose values differ, with those of the tables they are in."""
+    """Return the keys whose values differ, with the tables they are in."""
     if not (isinstance(ours, dict) and isinstance(theirs, dict)):
         return [] if ours == theirs else [key]
     return [

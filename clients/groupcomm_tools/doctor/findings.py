@@ -9,7 +9,7 @@ import attrs
 
 
 class Grade(enum.Enum):
-    """How bad it is."""
+    """How bad a finding is."""
 
     OK = "ok"
     WARNING = "warning"  # works, but will be slow, or fail some day
@@ -18,10 +18,10 @@ class Grade(enum.Enum):
 
 @attrs.frozen
 class Finding:
-    """One of them.
+    """A finding of one check.
 
     Attributes:
-        check: what was looked at, in a word or two.
+        check: subject of the check, in a word or two.
         grade: how bad it is.
         text: what was found, with its numbers.
         remedy: what to do; empty where nothing needs to be done.
@@ -34,17 +34,17 @@ class Finding:
 
 
 def ok(check: str, text: str) -> Finding:
-    """All is well."""
+    """Return a finding without fault."""
     return Finding(check, Grade.OK, text)
 
 
 def warning(check: str, text: str, remedy: str) -> Finding:
-    """It could be better."""
+    """Return a finding that works, and should be better."""
     return Finding(check, Grade.WARNING, text, remedy)
 
 
 def problem(check: str, text: str, remedy: str) -> Finding:
-    """It does not work."""
+    """Return a finding that does not work."""
     return Finding(check, Grade.PROBLEM, text, remedy)
 
 
@@ -52,7 +52,7 @@ _MARKS: Final = {Grade.OK: "ok     ", Grade.WARNING: "warning", Grade.PROBLEM: "
 
 
 def print_findings(findings: Iterable[Finding], *, as_json: bool) -> int:
-    """Print findings as they come, or all as one line of JSON; 1 if there is a problem, else 0."""
+    """Print findings as they come, or all as one line of JSON; return 1 if there is a problem."""
     found: list[Finding] = []
     for finding in findings:
         found.append(finding)

@@ -1,4 +1,4 @@
-"""Checks of a host: files, addresses, buffers, the clock. None of them needs a daemon."""
+"""Checks of a host: files, addresses, buffers, the clock. They need no running daemon."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ from groupcommd.daemon_config import DaemonConfig
 from groupcommd.udp import BUFFER_BYTES
 
 WRITTEN_AT_S: Final = 1_735_689_600
-"""The beginning of 2025: no clock that is right stands before it."""
+"""The beginning of 2025: no correct clock shows an earlier time."""
 
 STEP_S: Final = 0.05
 """Clocks are slewed by less than this in `WATCHED_S`; more is a step."""
@@ -27,7 +27,7 @@ WATCHED_S: Final = 0.2
 
 
 def check_configuration(path: Path | None, name: str | None) -> tuple[Finding, DaemonConfig | None]:
-    """Whether the configuration can be read and does not contradict itself."""
+    """Check whether the configuration can be read and is consistent."""
     check = "configuration"
     try:
         config = read_config(path, name=name, state_dir=None)
@@ -46,7 +46,7 @@ def check_configuration(path: Path | None, name: str | None) -> tuple[Finding, D
 
 
 def check_key(config: DaemonConfig) -> Finding:
-    """What keys there are; whether files are private was checked when they were read."""
+    """Check the keys; whether their files are private was checked when they were read."""
     if config.keys is not None:
         fingerprint = fingerprint_of(config.keys.keys[config.keys.active]).hex()
         text = f"key {config.keys.active}, fingerprint {fingerprint}"
@@ -58,12 +58,12 @@ def check_key(config: DaemonConfig) -> Finding:
 
 
 def check_address(config: DaemonConfig, listens: str | None, *, busy: bool = False) -> Finding:
-    """Whether the configured address is of this host, and free or its daemon's.
+    """Check whether the configured address belongs to this host, and is free or used by its daemon.
 
     Args:
-        config: of the daemon.
-        listens: the UDP address of the daemon that runs on this host; None if none tells.
-        busy: there is one that admits nobody, so it cannot tell.
+        config: configuration of the daemon.
+        listens: UDP address of the daemon that runs on this host; None if it is unknown.
+        busy: a daemon runs that admits nobody, so it cannot be asked.
     """
     check, own = "address", config.addresses[config.name]
     if listens is not None and (listens == str(own) or not own.port):
@@ -95,7 +95,7 @@ def _cannot_bind(check: str, own: str, error: OSError) -> Finding:
 
 
 def check_buffers(wanted_bytes: int = BUFFER_BYTES) -> Finding:
-    """Whether the system gives UDP sockets as much as a daemon asks for."""
+    """Check whether the system gives UDP sockets the buffers that a daemon asks for."""
     given = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for option, key in ((socket.SO_RCVBUF, "rmem_max"), (socket.SO_SNDBUF, "wmem_max")):
@@ -113,7 +113,9 @@ def check_buffers(wanted_bytes: int = BUFFER_BYTES) -> Finding:
 def check_clock(
     wall: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep
 ) -> Finding:
-    """Whether the wall clock tells a possible time, and goes as the monotonic one does."""
+    """Check whether the wall clock shows a possible time, and advances as the monotonic clock
+    does.
+    """
     check, before = "clock", wall() - time.monotonic()
     now = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(wall()))
     if wall() < WRITTEN_AT_S:
@@ -128,7 +130,7 @@ def check_clock(
 
 
 def check_folders(config: DaemonConfig) -> list[Finding]:
-    """The folders of the socket and of the state."""
+    """Check the folders of the socket and of the state."""
     return [
         _check_folder("socket folder", config.unix.parent, "clients.unix", config.unix_for),
         _check_folder("state folder", config.state_dir, "state_dir", "all"),
@@ -136,7 +138,9 @@ def check_folders(config: DaemonConfig) -> list[Finding]:
 
 
 def _check_folder(check: str, path: Path, key: str, opened_for: str) -> Finding:
-    """It is there, or can be made; the daemon can write to it, and others cannot."""
+    """Check whether a folder exists or can be made, the daemon can write to it, and others
+    cannot.
+    """
     there = next(p for p in (path, *path.absolute().parents) if p.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         remedy = f"choose another folder with {key}, or: chown {os.geteuid()} {there}"

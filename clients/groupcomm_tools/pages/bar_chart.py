@@ -1,6 +1,6 @@
-"""Bar charts as SVG: bars to the right, with whiskers, in panels that share their labels.
+"""Bar charts as SVG: horizontal bars with whiskers, in panels that share their labels.
 
-Pure: numbers in, text out. Colours come from the style sheet of the page around it.
+Pure: numbers in, text out. Colours come from the style sheet of the page around the chart.
 """
 
 import math
@@ -13,7 +13,7 @@ from groupcomm_tools.pages.markup import escape
 
 WIDTH: Final = 940
 LABELS: Final = 216
-"""Pixels of the column of labels."""
+"""Width of the column of labels, in pixels."""
 
 BAR: Final = 15
 GAP: Final = 3
@@ -23,7 +23,7 @@ BOTTOM: Final = 26
 LEGEND: Final = 26
 PANEL_GAP: Final = 34
 VALUE_ROOM: Final = 84
-"""Pixels right of the longest bar, for its value."""
+"""Room to the right of the longest bar, in pixels, for its value."""
 
 TICKS: Final = 4
 
@@ -33,11 +33,11 @@ class Bar:
     """One bar.
 
     Attributes:
-        value: its length, in units of its panel, 0 or more.
-        low, high: ends of its whisker; equal for none.
-        told: the value as it is written behind the bar.
-        series: its colour, 0 or 1.
-        wrong: whether it is red.
+        value: length in units of the panel, 0 or more.
+        low, high: ends of the whisker; equal if there is none.
+        told: text behind the bar.
+        series: number of the colour, 0 or 1.
+        wrong: the bar is red.
     """
 
     value: float
@@ -53,8 +53,8 @@ class Line:
     """One label, and its bars in each panel.
 
     Attributes:
-        label: left of them.
-        cells: by panel; bars of a cell stand below each other.
+        label: text to the left of the bars.
+        cells: bars by panel; the bars of a cell are drawn below each other.
     """
 
     label: str
@@ -63,13 +63,13 @@ class Line:
 
 @attrs.frozen(kw_only=True)
 class Chart:
-    """What is drawn as one picture.
+    """A chart, which is drawn as one picture.
 
     Attributes:
-        title: for those who cannot see it.
-        panels: what each one's axis shows, with its unit.
-        lines: from above.
-        series: names of the colours; none if there is only one.
+        title: text for readers who cannot see the picture.
+        panels: what the axis of each panel shows, with its unit.
+        lines: from top to bottom.
+        series: names of the colours; empty if there is only one.
     """
 
     title: str
@@ -83,9 +83,9 @@ class _Panel:
     """Place and scale of one panel.
 
     Attributes:
-        left: pixels.
-        room: pixels of the axis.
-        step, most: of its ticks, and the last one.
+        left: left end of the axis, in pixels.
+        room: length of the axis, in pixels.
+        step, most: distance of the ticks, and the value of the last tick.
     """
 
     left: float
@@ -94,18 +94,18 @@ class _Panel:
     most: float
 
     def x(self, value: float) -> float:
-        """Where a value stands."""
+        """Return where a value stands, in pixels."""
         return self.left + value / self.most * self.room
 
 
 def nice_step(span: float, ticks: int) -> float:
-    """The least of 1, 2 and 5 times a power of ten that divides a span into so many or fewer."""
+    """Return the least step of 1, 2 or 5 times a power of ten that needs at most so many ticks."""
     power = 10.0 ** math.floor(math.log10(span / ticks))
     return next(f * power for f in (1, 2, 5, 10) if span / (f * power) <= ticks)
 
 
 def draw(chart: Chart) -> str:
-    """A picture of it, one `svg` element."""
+    """Return the picture of a chart, one `svg` element."""
     panels = [_panel(chart, index) for index in range(len(chart.panels))]
     heights = [_height(line) for line in chart.lines]
     bottom = TOP + sum(heights)
@@ -141,7 +141,7 @@ def _height(line: Line) -> int:
 
 
 def _draw_axis(label: str, panel: _Panel, bottom: float) -> list[str]:
-    """Ticks with lines through all bars, and what they mean above."""
+    """Return the ticks, with lines through all bars, and the label of the axis."""
     parts = [text(panel.left, 14, label, "axis", "start")]
     for number in range(round(panel.most / panel.step) + 1):
         value = number * panel.step
@@ -193,19 +193,19 @@ def _draw_legend(names: Sequence[str], y: float) -> list[str]:
 
 
 def text(x: float, y: float, what: str, kind: str, anchor: str) -> str:
-    """Some words."""
+    """Return a text element."""
     return (
         f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(what)}</text>'
     )
 
 
 def tick(value: float) -> str:
-    """A value of an axis."""
+    """Return a value of an axis as text."""
     return f"{value:,.0f}" if value >= 10 else f"{value:.6g}"
 
 
 def amount(value: float) -> str:
-    """A value as people compare them: three digits or all before the point."""
+    """Return a value as text: three significant digits, or all digits before the point."""
     if value == 0 or value >= 100:
         return f"{value:,.0f}"
     return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}"

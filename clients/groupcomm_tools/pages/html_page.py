@@ -1,6 +1,6 @@
-"""A page of HTML with figures: charts and tables, in one file that needs nothing else.
+"""A page of HTML with figures: charts and tables, in one file without references to others.
 
-Pure: it knows nothing of what was measured.
+Pure: it knows nothing about the measurements.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from groupcomm_tools.pages.markup import escape
 
 @attrs.frozen(kw_only=True)
 class Tile:
-    """A figure that people look for first.
+    """A figure for the head of the page.
 
     Attributes:
-        value: with its unit.
-        label: what it is.
+        value: the figure, with its unit.
+        label: what the figure is.
     """
 
     value: str
@@ -35,7 +35,7 @@ class TableRow:
 
 @attrs.frozen(kw_only=True)
 class Table:
-    """A table; the first column stands left, the others right."""
+    """A table; the first column is aligned left, the others right."""
 
     columns: Sequence[str]
     rows: Sequence[TableRow]
@@ -43,13 +43,13 @@ class Table:
 
 @attrs.frozen(kw_only=True)
 class Section:
-    """One question and its answer.
+    """A section: one question and its answer.
 
     Attributes:
-        key: of its address within the page; a word.
-        title: above it.
-        note: how to read it.
-        chart: None for a table alone.
+        key: anchor within the page; one word.
+        title: heading.
+        note: explains how to read the section.
+        chart: None for a section with a table alone.
         table: exact figures.
     """
 
@@ -62,15 +62,15 @@ class Section:
 
 @attrs.frozen(kw_only=True)
 class Page:
-    """All of it.
+    """A page.
 
     Attributes:
-        title: of the page.
-        facts: lines about where, when and how.
-        verdict: the first thing to know.
-        wrong: whether that is bad.
-        tiles: figures to begin with.
-        sections: from above.
+        title: heading of the page.
+        facts: lines about where, when and how the figures were measured.
+        verdict: the most important result.
+        wrong: the verdict is bad.
+        tiles: figures for the head.
+        sections: from top to bottom.
     """
 
     title: str
@@ -132,7 +132,7 @@ tr.wrong td { color: var(--bad); font-weight: 600; }
 
 
 def html(page: Page) -> str:
-    """The whole file; it is well-formed XML, too, but for its first line."""
+    """Return the whole file; except for its first line it is well-formed XML, too."""
     links = [f'<a href="#{each.key}">{escape(each.title)}</a>' for each in page.sections]
     parts = [
         "<!doctype html>",

@@ -1,4 +1,4 @@
-"""Line charts as SVG, in panels beside each other; a page of HTML that needs nothing else.
+"""Line charts as SVG, in panels beside each other; and a page of HTML around them.
 
 Pure: numbers in, text out.
 """
@@ -15,7 +15,7 @@ from groupcomm_tools.pages.markup import escape
 Point = tuple[float, float]
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
-"""Okabe and Ito's, which people with any colour vision tell apart."""
+"""The colours of Okabe and Ito, which can be told apart with any colour vision."""
 
 WIDTH, HEIGHT = 380, 330
 LEFT, RIGHT, TOP, BOTTOM = 62, 22, 64, 50
@@ -29,8 +29,8 @@ class Axis:
 
     Attributes:
         label: what it shows, with its unit.
-        log: whether each decade takes the same room; values of 0 and below then have no place.
-        least, most: its ends; None for what the points need.
+        log: each decade takes the same room; values of 0 and below then have no place.
+        least, most: ends of the axis; None to fit the points.
     """
 
     label: str
@@ -44,7 +44,8 @@ class Panel:
     """One set of axes.
 
     Attributes:
-        title: above it.
+        title: text above the axes.
+        x, y: the axes.
         lines: points by the name of their line.
     """
 
@@ -56,7 +57,7 @@ class Panel:
 
 @attrs.frozen
 class Scale:
-    """Maps values of an axis to pixels."""
+    """A map from the values of an axis to pixels."""
 
     low: float
     high: float
@@ -65,7 +66,7 @@ class Scale:
     log: bool
 
     def __call__(self, value: float) -> float:
-        """Where a value stands, in pixels."""
+        """Return where a value stands, in pixels."""
         low, high, value = (
             (math.log10(v) for v in (self.low, self.high, value))
             if self.log
@@ -74,7 +75,7 @@ class Scale:
         return self.start + (value - low) / (high - low) * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """Values that people like to read: decades, or steps of 1, 2 or 5."""
+        """Return values that are easy to read: decades, or steps of 1, 2 or 5."""
         if self.log:
             first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
             decades = [10.0**power for power in range(first, last + 1)]
@@ -86,7 +87,7 @@ class Scale:
 
 
 def scale_for(axis: Axis, values: Sequence[float], start: float, end: float) -> Scale:
-    """The scale of an axis on which all these values find room."""
+    """Return the scale of an axis on which all these values have a place."""
     shown = [value for value in values if value > 0] if axis.log else list(values)
     low = min(shown, default=1.0) if axis.least is None else axis.least
     high = max(shown, default=1.0) if axis.most is None else axis.most
@@ -97,9 +98,9 @@ def scale_for(axis: Axis, values: Sequence[float], start: float, end: float) -> 
 
 
 def draw(title: str, panels: Sequence[Panel]) -> str:
-    """A picture of all panels, side by side.
+    """Return a picture of all panels, side by side.
 
-    The same name has the same colour in each.
+    A name has the same colour in all panels.
     """
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
     colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(names)}
@@ -124,7 +125,7 @@ def draw(title: str, panels: Sequence[Panel]) -> str:
 
 
 def draw_panel(panel: Panel, colours: Mapping[str, str]) -> list[str]:
-    """Axes and lines of one panel, at the origin."""
+    """Return the axes and lines of one panel, at the origin."""
     points = [point for line in panel.lines.values() for point in line]
     x = scale_for(panel.x, [point[0] for point in points], LEFT, WIDTH - RIGHT)
     y = scale_for(panel.y, [point[1] for point in points], HEIGHT - BOTTOM, TOP)
@@ -148,7 +149,9 @@ def draw_panel(panel: Panel, colours: Mapping[str, str]) -> list[str]:
 
 
 def draw_line(name: str, line: Sequence[Point], x: Scale, y: Scale, colour: str) -> list[str]:
-    """One line; few points get marks, which tell their values when pointed at."""
+    """Return one line; if it has few points, each has a mark that shows its values under the
+    pointer.
+    """
     shown = [p for p in line if (p[0] > 0 or not x.log) and (p[1] > 0 or not y.log)]
     path = " ".join(f"{x(px):.1f},{min(max(y(py), TOP), HEIGHT):.1f}" for px, py in shown)
     parts = [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>']
@@ -164,7 +167,7 @@ def draw_line(name: str, line: Sequence[Point], x: Scale, y: Scale, colour: str)
 
 
 def legend_rows(names: Sequence[str], width: float) -> list[list[str]]:
-    """The names that find room beside each other, row by row."""
+    """Return the names that fit beside each other, row by row."""
     rows: list[list[str]] = [[]]
     left = float(width)
     for name in names:
@@ -177,12 +180,12 @@ def legend_rows(names: Sequence[str], width: float) -> list[list[str]]:
 
 
 def legend_width(name: str) -> float:
-    """Pixels of a name in the legend, about."""
+    """Return the approximate width of a name in the legend, in pixels."""
     return 36 + 7.3 * len(name)
 
 
 def draw_legend(colours: Mapping[str, str], width: float, at: float) -> list[str]:
-    """Names and colours of some lines, spread over a row."""
+    """Return the names and colours of some lines, spread over a row."""
     widths = [legend_width(name) for name in colours]
     spare = max(0.0, width - sum(widths)) / max(1, len(widths))
     left, parts = 10.0, []
@@ -199,7 +202,7 @@ def draw_legend(colours: Mapping[str, str], width: float, at: float) -> list[str
 def text(
     x: float, y: float, what: str, *, size: int = 12, anchor: str = "middle", weight: str = "normal"
 ) -> str:
-    """Some words, in the middle above a place unless said otherwise."""
+    """Return a text element, centred at a place unless `anchor` says otherwise."""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}"'
         f' font-weight="{weight}" fill="#222222">{escape(what)}</text>'
@@ -207,12 +210,12 @@ def text(
 
 
 def stroke(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
-    """A thin straight line."""
+    """Return a thin straight line."""
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}"/>'
 
 
 def page(title: str, svg: str, report: str) -> str:
-    """A page of HTML with a picture, and with a table of text below it."""
+    """Return a page of HTML with a picture, and a table of text below it."""
     return (
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
         f"<title>{escape(title)}</title>\n"

@@ -1,4 +1,4 @@
-"""Text in pages and pictures: never markup, and nothing in it that nobody sees."""
+"""Escapes for text in pages and pictures: no markup, and no invisible characters."""
 
 import html
 
@@ -6,5 +6,5 @@ from groupcomm.visible import visible
 
 
 def escape(text: str) -> str:
-    """Return a text as HTML and SVG show it, with escapes for what is not to be seen."""
+    """Return a text as HTML and SVG show it, with escapes for markup and invisible characters."""
     return html.escape(visible(text, kept="\n\t"))

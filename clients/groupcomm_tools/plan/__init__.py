@@ -1,1 +1,1 @@
-"""What a plan of sites has shown, as tables, as JSON and as a page."""
+"""The results of a plan of sites, as tables, as JSON and as a page."""

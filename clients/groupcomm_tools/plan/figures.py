@@ -1,4 +1,4 @@
-"""What came of a plan, as figures with names: what tables, pages and scripts show."""
+"""The figures of a plan, which tables, pages and scripts show."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -29,18 +29,18 @@ class DelayFigures:
 
 @attrs.frozen(kw_only=True)
 class WayFigures:
-    """One direction of a link under load.
+    """Figures of one direction of a link under load.
 
     Attributes:
-        link: the sites it leads from and to.
-        kbit_per_s: with all headers of IP, UDP and encryption.
-        datagrams_per_s: sent.
-        lost: datagrams of these, by the link's loss or for want of room.
-        bodies_kbit_per_s: what the messages' bodies alone need.
-        overhead: all bytes for each byte of these bodies; None if there are none.
-        idle_kbit_per_s: while nothing is sent.
-        used: share of its bandwidth; None if that is not limited.
-        kinds_kbit_per_s: what the bytes are for, by the kind of their packets.
+        link: names of the sites, from and to.
+        kbit_per_s: traffic, with all headers of IP, UDP and encryption.
+        datagrams_per_s: datagrams sent.
+        lost: datagrams lost, by the link's loss or for lack of room.
+        bodies_kbit_per_s: traffic that the bodies of the messages alone need.
+        overhead: all bytes divided by the bytes of these bodies; None if there are none.
+        idle_kbit_per_s: traffic while nothing is sent.
+        used: share of the bandwidth; None if that is not limited.
+        kinds_kbit_per_s: traffic by the kind of packets.
     """
 
     link: str
@@ -56,7 +56,7 @@ class WayFigures:
 
 @attrs.frozen(kw_only=True)
 class DaemonFigures:
-    """One daemon under load, for each second; bytes are those of its network card."""
+    """Figures of one daemon under load, for each second; bytes are those of its network card."""
 
     daemon: str
     sent_datagrams: float
@@ -68,20 +68,21 @@ class DaemonFigures:
 
 @attrs.frozen(kw_only=True)
 class CostFigures:
-    """What a cluster of this size costs.
+    """The cost of a cluster of this size.
 
     Attributes:
-        sites, daemons: how many.
-        forming_s: from the start of all daemons to one view.
+        sites, daemons: numbers of sites and daemons.
+        forming_s: seconds from the start of all daemons to one view.
         forming_datagrams, forming_mb: received until then, at all daemons.
         forming_unheard: sent until then to sites where nobody hears the sender.
         idle_datagrams_per_s: received by a daemon on average, while nothing is sent.
         idle_kbit_per_s: on the busiest direction of a link, while nothing is sent.
         load_kbit_per_s: the same under load.
         datagrams_per_message: received, at all daemons, beside what an idle cluster receives.
-        steps_per_message: of all daemons; one step takes all that has come meanwhile.
-        messages, deliveries: that were counted.
-        views: that came and went because of the load; more than 0 means that it is too much.
+        steps_per_message: steps of all daemons; one step handles everything that has come
+            meanwhile.
+        messages, deliveries: counted messages and deliveries.
+        views: view changes because of the load; more than 0 means that it is too much.
     """
 
     sites: int
@@ -102,7 +103,7 @@ class CostFigures:
 
 @attrs.frozen(kw_only=True)
 class PlanFigures:
-    """All of it."""
+    """All figures of a plan."""
 
     cost: CostFigures
     delays: Sequence[DelayFigures]
@@ -110,13 +111,13 @@ class PlanFigures:
     daemons: Sequence[DaemonFigures]
 
     def as_json(self) -> dict[str, Any]:
-        """For a script; numbers have four digits behind the point at most."""
+        """Return the figures for JSON; numbers have at most four decimals."""
         rounded: dict[str, Any] = _rounded(attrs.asdict(self))
         return rounded
 
     @property
     def wrong(self) -> str:
-        """What makes the other figures worth little; empty if nothing does."""
+        """Why the other figures mean little; empty if they are valid."""
         if self.cost.views:
             return f"the daemons changed their view {self.cost.views} times under this load"
         late = sum(each.missing for each in self.delays if each.level != "UNRELIABLE")
@@ -124,7 +125,7 @@ class PlanFigures:
 
 
 def figures_of(measured: Measured) -> PlanFigures:
-    """The figures of a plan."""
+    """Return the figures of a plan."""
     return PlanFigures(
         cost=_cost(measured),
         delays=[_delay(measured, delay) for delay in measured.delays],
@@ -229,7 +230,7 @@ def _cost(measured: Measured) -> CostFigures:
 
 
 def _busiest(phase: Phase, way: tuple[int, int]) -> float:
-    """Kilobits a second on one direction of a link."""
+    """Return the kilobits a second on one direction of a link."""
     return phase.ways[way].sent.bytes / phase.seconds / KILOBIT_BYTES
 
 

@@ -1,4 +1,4 @@
-"""What plans have shown, as a page with charts."""
+"""The report on plans, as a page with charts."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,12 +19,12 @@ Series = Sequence[PlanFigures]
 
 
 def page_of(plan: PlanFigures, growing: Sequence[tuple[str, Series]], facts: Sequence[str]) -> Page:
-    """All of it.
+    """Return the page of a plan.
 
     Args:
-        plan: as it is in the file.
+        plan: figures of the plan as it is in the file.
         growing: what grows, and the figures of each size.
-        facts: lines about how it was found.
+        facts: lines about how the figures were found.
     """
     wrong = [each.wrong for each in (plan, *(one for _, some in growing for one in some))]
     told_wrong = next((each for each in wrong if each), "")

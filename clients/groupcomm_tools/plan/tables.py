@@ -1,4 +1,4 @@
-"""The figures of plans as tables: for a page, and as lines of text."""
+"""The figures of plans as tables, for a page and as lines of text."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,16 +8,16 @@ from groupcomm_tools.pages.html_page import Table, TableRow
 from groupcomm_tools.plan.figures import PlanFigures
 
 MOST_KINDS: Final = 3
-"""Of which the bytes on a link are told; the others follow from the sum."""
+"""Kinds of packets whose bytes on a link are shown; the sum shows the others."""
 
 
 def told(value: float | None) -> str:
-    """A figure as people compare it."""
+    """Return a figure as text."""
     return "-" if value is None else amount(value)
 
 
 def delay_table(figures: PlanFigures) -> Table:
-    """From multicast to delivery, by level and sites."""
+    """Return the delays from multicast to delivery, by level and sites."""
     return Table(
         columns=("level", "from", "to", "deliveries", "p50 ms", "p99 ms", "max ms", "missing"),
         rows=[
@@ -40,7 +40,7 @@ def delay_table(figures: PlanFigures) -> Table:
 
 
 def link_table(figures: PlanFigures) -> Table:
-    """What each direction of each link carries."""
+    """Return the traffic of each direction of each link."""
     return Table(
         columns=(
             "link",
@@ -77,7 +77,7 @@ def _kinds(found: dict[str, float]) -> str:
 
 
 def daemon_table(figures: PlanFigures) -> Table:
-    """What each daemon does in a second."""
+    """Return the work of each daemon in a second."""
     return Table(
         columns=("daemon", "sends/s", "sends kbit/s", "receives/s", "receives kbit/s", "steps/s"),
         rows=[
@@ -97,7 +97,7 @@ def daemon_table(figures: PlanFigures) -> Table:
 
 
 def cost_table(series: Sequence[PlanFigures]) -> Table:
-    """The cost of clusters of different sizes."""
+    """Return the cost of clusters of different sizes."""
     return Table(
         columns=(
             "sites",
@@ -137,12 +137,12 @@ def cost_table(series: Sequence[PlanFigures]) -> Table:
 
 
 def slowest_ms(figures: PlanFigures) -> float | None:
-    """The longest p99 of all levels and sites."""
+    """Return the longest p99 of all levels and sites, in milliseconds."""
     return max((d.p99_ms for d in figures.delays if d.p99_ms is not None), default=None)
 
 
 def lines_of(table: Table) -> list[str]:
-    """A table as text, its columns under each other; the first one stands left."""
+    """Return a table as text, in aligned columns; the first one is aligned left."""
     cells = [list(table.columns), *(list(row.cells) for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [

@@ -1,1 +1,1 @@
-"""How much goes through a daemon: frames of figures, and how they are drawn."""
+"""The traffic of a daemon: frames of figures, and how they are drawn."""

@@ -1,4 +1,4 @@
-"""A frame as a picture in a terminal; the only module that imports rich."""
+"""Frames as pictures in a terminal; the only module that imports rich."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from groupcomm_tools.terminal import below
 from groupcomm_tools.top.frame import Frame, amount, size
 
 FIXED_LINES = 15
-"""Of a picture, besides daemons, groups and sessions."""
+"""Lines of a picture, besides daemons, groups and sessions."""
 
 PICTURE_COLUMNS = 90
 PICTURE_LINES = 40
@@ -23,7 +23,7 @@ PICTURE_LINES = 40
 
 @contextmanager
 def screen() -> Iterator[Callable[[Frame], None]]:
-    """Draws each frame in place of the one before, as long as the block lasts."""
+    """Yield a function that draws a frame in place of the one before."""
     console = Console(file=below(sys.stdout))  # it has colours; what others have written is escaped
     with Live(console=console, auto_refresh=False) as live:
         yield lambda frame: live.update(picture(frame, console.height), refresh=True)
@@ -42,7 +42,7 @@ def save_svg(frame: Frame, path: Path) -> None:
 
 
 def picture(frame: Frame, height: int) -> RenderableType:
-    """All of a frame that fits so many lines; what is left out is counted."""
+    """Return a frame as far as it fits so many lines; what is left out is counted."""
     daemons = 1 + len(frame.peers)
     rows = max(3, (height - FIXED_LINES - daemons) // 2)
     tables = (_daemons(frame), _rates(frame), _sessions(frame, rows), _groups(frame, rows))
@@ -62,7 +62,9 @@ def _head(frame: Frame) -> Text:
 
 
 def _table(*columns: str) -> Table:
-    """Text to the left in the first column, numbers to the right in the others."""
+    """Return a table with text aligned left in the first column, and numbers right in the
+    others.
+    """
     table = Table(box=None, pad_edge=False, header_style="dim", expand=True)
     for number, column in enumerate(columns):
         table.add_column(

@@ -1,4 +1,4 @@
-"""One look at a daemon: what it tells, and rates from the differences to the look before."""
+"""A frame: the status of a daemon, and rates since the status before."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -13,7 +13,7 @@ RATES: Final = {
     "sent": ("datagrams", "sent"),
     "received": ("datagrams", "received"),
 }
-"""What is told of each second, and which counters of the status rise with it."""
+"""The rates of a frame, and the counters of the status from which they come."""
 
 
 @attrs.frozen(kw_only=True)
@@ -21,9 +21,9 @@ class Peer:
     """Another daemon.
 
     Attributes:
-        name: of it.
-        in_view: whether it is in the view.
-        heard_s: seconds since something of it came; None if nothing ever did.
+        name: name of the daemon.
+        in_view: it is in the view.
+        heard_s: seconds since its last datagram; None if there was none.
     """
 
     name: str
@@ -33,14 +33,14 @@ class Peer:
 
 @attrs.frozen(kw_only=True)
 class Session:
-    """One program of the daemon.
+    """One session of the daemon.
 
     Attributes:
-        user: its name.
-        output_bytes: wait for it to be read.
-        backlog_bytes: it has sent, and have no number yet.
-        dropped: UNRELIABLE bundles that it was too slow for.
-        dropped_now: of these, since the look before.
+        user: name of its user.
+        output_bytes: bytes that wait for the program to read them.
+        backlog_bytes: bytes that the program has sent, and that have no number yet.
+        dropped: UNRELIABLE bundles dropped because the program was too slow.
+        dropped_now: the same, since the frame before.
     """
 
     user: str
@@ -52,21 +52,21 @@ class Session:
 
 @attrs.frozen(kw_only=True)
 class Frame:
-    """What is shown at once.
+    """Everything that is shown at once.
 
     Attributes:
-        daemon: its name.
-        state: how far it is on the way from view to view.
-        view: the id of its view; None before the first.
-        daemons: of the view.
-        majority: whether these are one; None if that is unknown.
-        uptime_s: of its process.
-        peers: the other daemons, those that are missing first.
-        groups: their names with the numbers of their members, the largest first.
-        sessions: of its programs, the slowest receivers first.
-        interval_s: what the rates are of.
-        rates: per second, by the names of RATES.
-        rejected: datagrams, since the look before.
+        daemon: name of the daemon.
+        state: state of its membership.
+        view: id of its view; None before the first one.
+        daemons: daemons of the view.
+        majority: whether the view is a majority; None if that is unknown.
+        uptime_s: age of its process.
+        peers: the other daemons, missing ones first.
+        groups: number of members by group, largest first.
+        sessions: its sessions, slowest receivers first.
+        interval_s: interval of the rates.
+        rates: figures a second, by the names of RATES.
+        rejected: rejected datagrams, since the frame before.
     """
 
     daemon: str
@@ -89,13 +89,13 @@ def make_frame(
     groups: Mapping[str, int],
     interval_s: float,
 ) -> Frame:
-    """Put together what two statuses of one daemon say.
+    """Return the frame that follows from two statuses of one daemon.
 
     Args:
-        before: the status of the last look.
-        after: the status of this one.
-        groups: names and numbers of members.
-        interval_s: seconds between the two, above 0.
+        before: the earlier status.
+        after: the later status.
+        groups: number of members, by name.
+        interval_s: seconds between the statuses, above 0.
     """
     return Frame(
         daemon=after["daemon"],
@@ -144,7 +144,7 @@ def _sessions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Sessi
 
 
 def in_a_line(frame: Frame) -> str:
-    """The figures that fit a line, with their names; always in this order."""
+    """Return the figures that fit one line, with their names; always in this order."""
     missing = [peer.name for peer in frame.peers if not peer.in_view]
     slowest = frame.sessions[0] if frame.sessions else None
     rates = frame.rates
@@ -165,12 +165,12 @@ def in_a_line(frame: Frame) -> str:
 
 
 def amount(number: float) -> str:
-    """A rate, with a digit behind the point where it is small."""
+    """Return a rate as text, with a decimal if it is small."""
     return f"{number:.1f}" if 0 < number < 10 else f"{number:,.0f}"
 
 
 def size(count: float) -> str:
-    """Bytes, in the unit that suits."""
+    """Return a number of bytes as text, in a suitable unit."""
     for unit in ("B", "KB", "MB"):
         if count < 1000:
             return f"{amount(count)} {unit}"
