@@ -1,5 +1,6 @@
-"""The log that a recorder writes: what was delivered, in its order, as columns.
+"""The log of a recorder: what was delivered, in order, as columns.
 
-One folder holds one log. Sealed rows are in Parquet files, the newest ones in a live file. Needs
-pyarrow and nothing else, so that workers of other systems can import it; see docs/recorder.md.
+One folder holds one log. Sealed rows are in Parquet files, the newest rows in a live file. The
+package needs pyarrow and nothing else, so that workers of other systems can import it; see
+docs/recorder.md.
 """

@@ -1,4 +1,4 @@
-"""Looking a whole log over: is every byte what was written, and is every row there?"""
+"""The check of a whole log: every byte is as it was written, and every row is there."""
 
 import fcntl
 import json
@@ -21,16 +21,16 @@ from groupcomm_log.schema import GAP, MESSAGE, Offset
 
 @dataclass
 class Overview:
-    """What a log holds.
+    """The contents of a log.
 
     Attributes:
-        files: sealed ones, and live ones.
-        rows, messages: how many can be read.
+        files: number of sealed and live files.
+        rows, messages: numbers of readable rows and messages.
         first, last: the first and last row.
-        gaps: rows that say that something may be missing, each with what it says.
-        missing: ranges of rows that are not there, and that no gap tells of.
-        damage: what cannot be read.
-        put_aside: names of damaged files of which all that is whole was sealed.
+        gaps: rows that mark possible losses, with their details.
+        missing: ranges of rows that are missing, and that no gap explains.
+        damage: unreadable parts.
+        put_aside: names of damaged files whose readable rows were sealed.
         is_recorded: a recorder writes to it at this moment.
     """
 
@@ -47,12 +47,12 @@ class Overview:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that was acknowledged is there."""
+        """Whether everything that was acknowledged is there."""
         return not (self.damage or self.missing or self.put_aside)
 
 
 def look_at(folder: Path) -> Overview:
-    """Read all of a log.
+    """Read a whole log, and return what was found.
 
     Raises:
         LogError: there is no log.
@@ -84,7 +84,7 @@ def look_at(folder: Path) -> Overview:
 
 
 def is_recorded(folder: Path) -> bool:
-    """Whether a recorder writes to a folder."""
+    """Return whether a recorder is writing to a folder."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -107,7 +107,7 @@ def _gaps(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def _torn(segments: Sequence[Segment]) -> list[Damage]:
-    """Ends of live files that nobody writes any more."""
+    """Return the torn ends of live files that nobody writes any more."""
     return [
         each
         for segment in segments
@@ -118,7 +118,7 @@ def _torn(segments: Sequence[Segment]) -> list[Damage]:
 
 
 def _kept_from(folder: Path) -> int:
-    """The first row that retention has left."""
+    """Return the first row that retention has kept."""
     try:
         return int(json.loads((folder / MANIFEST).read_bytes())["kept_from"])
     except FileNotFoundError:

@@ -1,8 +1,10 @@
-"""Do two recorders agree? What each level promises to two members, held against two logs.
+"""The comparison of two recorders: what each level promises to two members must hold for their
+logs.
 
-Group views, AGREED and SAFE messages: the same, in the same order, for as long as both are members.
-RELIABLE, FIFO and CAUSAL: the same set in each view of daemons throughout which both are members,
-and from which both go on to the same next one. UNRELIABLE promises nothing.
+Group views, AGREED and SAFE messages must be the same, in the same order, for as long as both are
+members. RELIABLE, FIFO and CAUSAL messages must be the same set in each view of daemons throughout
+which both are members, and from which both go on to the same next view. UNRELIABLE promises
+nothing.
 """
 
 from collections import Counter
@@ -29,23 +31,24 @@ from groupcomm_log.view_periods import (
 )
 
 SHOWN: Final = 5
-"""So many differences of one kind in one view are told one by one."""
+"""Differences of one kind in one view that are shown one by one."""
 
 
 _Row = tuple[Key, str, int]
-"""A group view or a message: its key, what is shown of it, and a digest of the rest."""
+"""A group view or a message: its key, its text, and a digest of the rest."""
 
 
 @dataclass
 class Comparison:
-    """What was compared, and where two logs differ.
+    """The result of a comparison.
 
     Attributes:
-        views: how often both were in one view of daemons.
-        changes: group views that were compared.
-        compared: messages, by level.
-        left_out: messages below AGREED that came while both were members, but not in all of a view.
-        differences: sentences.
+        views: number of times that both were in one view of daemons.
+        changes: number of compared group views.
+        compared: number of compared messages, by level.
+        left_out: number of messages below AGREED from views in which not both were members
+            throughout.
+        differences: the differences, one sentence each.
     """
 
     views: int = 0
@@ -86,7 +89,7 @@ class _Pair:
         self._throughout = together and left.start == right.start == FIRST
 
     def compare(self) -> None:
-        """Tell what is different."""
+        """Add the differences to the result."""
         if self._start == NEVER or not self._groups:
             return
         self._found.views += 1
@@ -133,7 +136,7 @@ class _Pair:
         return table.combine_chunks()
 
     def _is_shared(self, groups: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Whether a group that both are in is among the destinations."""
+        """Return which destinations include a group of which both are members."""
         shared = [
             text
             for text in pc.unique(groups).to_pylist()
@@ -157,7 +160,9 @@ class _Pair:
 
 
 def _change(change: GroupChange, other: str) -> _Row:
-    """What is the same at both. Who came along is only if the other one did so."""
+    """Return the part of a group view that both must have; the vs_set only if the other is in
+    it.
+    """
     came_along = f", came along {' '.join(change.vs_set)}" if other in change.vs_set else ""
     text = (
         f"{change.group}: {change.cause} {' '.join(change.changed)}".rstrip()
@@ -182,7 +187,7 @@ def _rows(table: pa.Table) -> list[_Row]:
 
 
 def _is_behind(table: pa.Table, key: Key) -> pa.ChunkedArray:
-    """Which positions are above one."""
+    """Return which positions are above a given one."""
     behind = pa.scalar(False)
     for name, least in reversed([*zip(KEY, key, strict=False)]):
         column = table[name]

@@ -1,6 +1,7 @@
-"""What a writer does to files: each call returns once it is done, or raises OSError.
+"""The file operations of a writer: each call returns once it is done, or raises OSError.
 
-Only the user who records can enter the folder and read the files: they hold what others have sent.
+Only the recording user can enter the folder and read the files, because they hold what others have
+sent.
 """
 
 import os
@@ -11,17 +12,19 @@ from typing import BinaryIO
 
 
 class Disk:
-    """The real one; tests have others that fail."""
+    """The real disk; tests use others, which fail."""
 
     def make_folder(self, folder: Path) -> None:
-        """A folder that lasts, and those it is in; nothing if it is there."""
+        """Make a durable folder with its parents; do nothing if it exists."""
         if not folder.is_dir():
             self.make_folder(folder.parent)
             folder.mkdir(mode=0o700, exist_ok=True)
             self.sync_folder(folder.parent)
 
     def create(self, path: Path) -> int:
-        """A new empty file in place of what is there; its descriptor. Its name lasts."""
+        """Create an empty file, whose name is durable, in place of any other; return its
+        descriptor.
+        """
         descriptor = _open_new(path)
         try:
             self.sync_folder(path.parent)
@@ -31,26 +34,26 @@ class Disk:
         return descriptor
 
     def write(self, descriptor: int, data: memoryview, at: int) -> None:
-        """Write all of it at a place of the file."""
+        """Write all of the data at an offset of the file."""
         while data:
             written = os.pwrite(descriptor, data, at)
             data, at = data[written:], at + written
 
     def sync(self, descriptor: int) -> None:
-        """Have what was written last."""
+        """Make durable what was written."""
         os.fdatasync(descriptor)
 
     def truncate(self, descriptor: int, size: int) -> None:
-        """Cut off what is behind it."""
+        """Cut the file off at a size."""
         os.ftruncate(descriptor, size)
 
     def close(self, descriptor: int) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         os.close(descriptor)
 
     @contextmanager
     def synced_file(self, path: Path) -> Iterator[BinaryIO]:
-        """A file that lasts once the block ends; its name need not, and it goes if that fails."""
+        """Yield a file that is durable once the block ends; remove it if the block fails."""
         try:
             with os.fdopen(_open_new(path), "wb") as file:
                 yield file
@@ -61,16 +64,16 @@ class Disk:
             raise
 
     def rename(self, old: Path, new: Path) -> None:
-        """Give a file its lasting name; what had it is gone."""
+        """Give a file its durable name; a file that had it is replaced."""
         old.rename(new)
         self.sync_folder(new.parent)
 
     def remove(self, path: Path) -> None:
-        """Remove a file; it may be there again after a power failure."""
+        """Remove a file; after a power failure it may be there again."""
         path.unlink(missing_ok=True)
 
     def sync_folder(self, folder: Path) -> None:
-        """Have the names in it last."""
+        """Make the names in a folder durable."""
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
@@ -79,6 +82,6 @@ class Disk:
 
 
 def _open_new(path: Path) -> int:
-    """Make a file of this user alone in the place of what is there; return its descriptor."""
+    """Create a file of this user alone in place of any other; return its descriptor."""
     path.unlink(missing_ok=True)
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -1,11 +1,11 @@
-"""What can be wrong with a log.
+"""The errors of a log.
 
 ::
 
     LogError
     +- LogBusy      another recorder writes to the folder
     +- LogDamaged   bytes of it are not what was written
-    +- LogRemoved   rows that are asked for are there no longer
+    +- LogRemoved   requested rows have been removed
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class LogBusy(LogError):
 
 
 class LogRemoved(LogError):
-    """Retention has removed rows that are asked for."""
+    """Retention has removed rows that were requested."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Damage:
     """Bytes of a log that are not what was written.
 
     Attributes:
-        path: of the file.
-        at: where they begin, from 0.
-        size: how many are skipped.
-        rows: numbers of the first and last row that they held; None if that is unknown.
+        path: path of the file.
+        at: offset of the first of them.
+        size: number of bytes skipped.
+        rows: numbers of the first and last row in them; None if unknown.
         why: what is wrong with them.
-        torn: the file ends within them: as far as can be seen a write was cut off.
+        torn: the file ends within them, so a write was probably cut off.
     """
 
     path: Path
@@ -53,7 +53,7 @@ class LogDamaged(LogError):
     """Bytes of a log are not what was written.
 
     Attributes:
-        damage: which.
+        damage: the damaged part.
     """
 
     def __init__(self, damage: Damage) -> None:

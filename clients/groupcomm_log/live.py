@@ -1,14 +1,15 @@
 """The live file: an Arrow IPC stream in which every batch is checked.
 
-Any Arrow library reads it as a stream. What stands in it are messages of Arrow (a schema, then
-batches); each has a text among its metadata::
+Any Arrow library reads it as a stream. It consists of Arrow messages (a schema, then batches); each
+has a text among its metadata::
 
     groupcomm-log crc32:9f86d081 at:0000000000001024 bytes:0000000000004096
         rows:0000000000000100000+0000001000 mark:d081884c
 
-crc32 is that of the whole message with zeros in its place (as UDP does it), `at` where it stands
-in the file, `rows` the first one and how many, `mark` the CRC-32 of the text from `at` to here. So
-a torn end is found, a changed bit anywhere, which rows it costs, and the next whole batch.
+crc32 is the checksum of the whole message with zeros in its place (as in UDP), `at` the offset of
+the message in the file, `rows` the first row and their number, `mark` the CRC-32 of the text from
+`at` to here. So a reader finds a torn end, a changed bit anywhere, the rows that it costs, and the
+next whole batch.
 """
 
 import os
@@ -37,7 +38,7 @@ _LZ4_SHARE: Final = 200  # what does not compress grows by less than this part o
 _SPARE_BYTES: Final = 16384  # for the text, that end, and the lengths of compressed buffers
 
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-"""Most columns repeat: this halves what is written, at no cost but that of the data."""
+"""Most columns repeat: compression halves what is written, at no cost but that of the data."""
 _MOST_METADATA_BYTES: Final = 65536
 _SEARCH_BYTES: Final = 1 << 20
 
@@ -49,10 +50,10 @@ class Frame:
     """A whole, checked message.
 
     Attributes:
-        at: where it stands in the file.
-        data: all of it.
+        at: its offset in the file.
+        data: all of its bytes.
         first: number of its first row.
-        count: of rows; 0 for the schema.
+        count: number of rows; 0 for the schema.
     """
 
     at: int
@@ -62,11 +63,11 @@ class Frame:
 
     @property
     def end(self) -> int:
-        """Where the next one stands."""
+        """The offset of the next message."""
         return self.at + len(self.data)
 
     def batch(self) -> pa.RecordBatch:
-        """Its rows."""
+        """Return the rows."""
         return pa.ipc.read_record_batch(pa.ipc.read_message(pa.py_buffer(self.data)), SCHEMA)
 
 
@@ -74,7 +75,7 @@ class Frame:
 
 
 def encode_schema() -> memoryview:
-    """The first message of a file."""
+    """Return the first message of a file."""
     schema = SCHEMA.with_metadata({_KEY: _mark(0, 0, 0)})
     memory = pa.allocate_buffer(_BARE_BYTES + _SPARE_BYTES)
     sink = pa.FixedSizeBufferWriter(memory)
@@ -83,7 +84,7 @@ def encode_schema() -> memoryview:
 
 
 def encode_batch(batch: pa.RecordBatch, *, at: int, first: int) -> memoryview:
-    """The message of a batch with at least one row, to stand at this place of the file."""
+    """Return the message of a batch with at least one row, for this offset of the file."""
     size = pa.ipc.get_record_batch_size(batch)
     memory = pa.allocate_buffer(size + size // _LZ4_SHARE + _BARE_BYTES + _SPARE_BYTES)
     sink = pa.FixedSizeBufferWriter(memory)
@@ -99,7 +100,7 @@ def _mark(at: int, first: int, count: int) -> str:
 
 
 def _checked(message: memoryview) -> memoryview:
-    """The same with its length and its checksums filled in."""
+    """Return the message with its length and its checksums filled in."""
     mark = _MARK.search(message, 0, _MOST_METADATA_BYTES)
     assert mark is not None
     crc, text, size, text_crc = (slice(*mark.span(group)) for group in (1, 2, 4, 7))
@@ -113,12 +114,12 @@ def _checked(message: memoryview) -> memoryview:
 
 
 def read_frames(path: Path, at: int = 0) -> Iterator[Frame | Damage]:
-    """The messages of a file from a place on, and what is damaged between them.
+    """Yield the messages of a file from an offset on, and the damage between them.
 
-    What another process is writing at this moment looks like a torn end.
+    A message that another process is writing looks like a torn end.
 
     Args:
-        path: of the file.
+        path: path of the file.
         at: 0, or the end of a frame.
 
     Raises:
@@ -140,11 +141,11 @@ def read_frames(path: Path, at: int = 0) -> Iterator[Frame | Damage]:
 
 
 _Bad = tuple[tuple[int, int] | None, str, bool]
-"""The rows that a message seems to have held, what is wrong, and whether it has its length."""
+"""The rows that a message seems to have held, what is wrong, and whether it has its full length."""
 
 
 def _frame_at(file: BinaryIO, at: int, size: int) -> Frame | _Bad:
-    """The message at this place of the file."""
+    """Return the message at this offset of the file, or what is wrong."""
     head = os.pread(file.fileno(), _HEAD_BYTES, at)
     if len(head) < _HEAD_BYTES:
         return None, "too short for a batch", False
@@ -173,7 +174,7 @@ def _crc(data: bytes, crc_at: int) -> int:
 
 
 def _next_frame(file: BinaryIO, start: int, size: int) -> int | None:
-    """Where the next whole message stands, at or behind a place; None if there is none."""
+    """Return the offset of the next whole message, at or after an offset; None without one."""
     overlap = _MARK_BYTES
     for at in range(start, size, _SEARCH_BYTES):
         for mark in _MARK.finditer(os.pread(file.fileno(), _SEARCH_BYTES + overlap, at)):

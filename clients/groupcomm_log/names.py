@@ -1,4 +1,4 @@
-"""The files of a log: their names tell which rows are in them, so that nobody has to open them.
+"""The files of a log: their names say which rows are in them, so that no file has to be opened.
 
 ::
 
@@ -23,7 +23,7 @@ MANIFEST: Final = "_log.json"
 LOCK: Final = "_lock"
 DAMAGED: Final = "_damaged-"
 UNFINISHED: Final = ".new"
-"""The end of names of files that are being written."""
+"""The end of the names of unfinished files."""
 
 _SEALED: Final = re.compile(r"(\d{6,})-(\d{15,})-(\d{15,})-([0-9a-f]{8})\.parquet")
 _LIVE: Final = re.compile(r"_live-(\d{6,})-(\d{15,})\.arrows")
@@ -34,10 +34,10 @@ class Segment:
     """A file with rows.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         first: its first row.
         last: its last row; None for a live file.
-        crc: of a sealed file's bytes.
+        crc: CRC-32 of a sealed file's bytes; 0 for a live file.
     """
 
     path: Path
@@ -47,22 +47,22 @@ class Segment:
 
     @property
     def is_live(self) -> bool:
-        """Whether rows may still come."""
+        """Whether rows may be added."""
         return self.last is None
 
 
 def sealed_name(first: Offset, last: int, crc: int) -> str:
-    """Of a Parquet file with rows of one epoch."""
+    """Return the name of a Parquet file with rows of one epoch."""
     return f"{first.epoch:06d}-{first.row:015d}-{last:015d}-{crc:08x}.parquet"
 
 
 def live_name(first: Offset) -> str:
-    """Of a live file."""
+    """Return the name of a live file."""
     return f"_live-{first.epoch:06d}-{first.row:015d}.arrows"
 
 
 def list_segments(folder: Path) -> list[Segment]:
-    """The files with rows, in the order of these; sealed ones stand before live ones.
+    """Return the files with rows, ordered by their rows; a sealed file precedes a live one.
 
     Raises:
         LogError: there is no log.

@@ -1,7 +1,7 @@
-"""Reading a log, also while a recorder writes it, and in several processes at once.
+"""Reads a log, also while a recorder writes it, and in several processes at once.
 
-A reader needs to read the folder and nothing else; it takes no lock. It sees sealed files, and the
-live one up to its last whole batch.
+A reader needs read access to the folder and nothing else; it takes no lock. It sees the sealed
+files, and the live file up to its last whole batch.
 """
 
 import re
@@ -23,7 +23,7 @@ from groupcomm_log.sealed import check_sealed, read_sealed
 OnDamage = Callable[[Damage], None]
 
 BEGIN = Offset(0, 0)
-"""Before every row."""
+"""The offset before every row."""
 
 
 def _fail(damage: Damage) -> None:
@@ -34,9 +34,9 @@ class LogReader:
     """Reads one folder.
 
     Args:
-        folder: of the log.
-        on_damage: called for each damaged part, which is passed over; without it LogDamaged is
-            raised. The end of a live file that is being written, or was torn by a crash, is none.
+        folder: folder of the log.
+        on_damage: called for each damaged part, which is skipped; without it LogDamaged is raised.
+            The end of a live file that is being written, or was torn by a crash, is none.
     """
 
     def __init__(self, folder: Path, on_damage: OnDamage = _fail) -> None:
@@ -45,7 +45,7 @@ class LogReader:
         self._ends: dict[Path, tuple[int, int]] = {}  # of live files: byte, row, as far as known
 
     def segments(self) -> list[Segment]:
-        """The files with rows, in order; live ones that are sealed already are not among them.
+        """Return the files with rows, in order, without live files that are sealed already.
 
         Raises:
             LogError: there is no log.
@@ -57,11 +57,11 @@ class LogReader:
         return found
 
     def begin(self) -> Offset:
-        """The first row that is there, or will be."""
+        """Return the offset of the first row, or of the first row to come."""
         return next((segment.first for segment in self.segments()), BEGIN)
 
     def end(self) -> Offset:
-        """Behind the last row that is there."""
+        """Return the offset after the last row."""
         for segment in reversed(self.segments()):
             if segment.last is not None:
                 return segment.last._replace(row=segment.last.row + 1)
@@ -85,12 +85,12 @@ class LogReader:
         stop: Offset | None = None,
         columns: Sequence[str] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Rows in their order, none of them empty, up to what is there now.
+        """Yield rows in their order, in batches that are not empty, up to the present end.
 
         Args:
-            start: the first row, or where it would be.
-            stop: behind the last one; None: all that are there.
-            columns: which, in this order; None: all.
+            start: offset of the first row, which need not exist.
+            stop: offset after the last row; None for all rows.
+            columns: columns in this order; None for all.
 
         Raises:
             LogError: there is no log.
@@ -151,17 +151,17 @@ def _offset_behind(batch: pa.RecordBatch) -> Offset:
 
 
 def _behind(batch: pa.RecordBatch, start: Offset) -> pa.RecordBatch:
-    """Its rows from this one on."""
+    """Return the rows from this offset on."""
     return batch.slice(_count_before(batch, start))
 
 
 def _before(batch: pa.RecordBatch, stop: Offset) -> pa.RecordBatch:
-    """Its rows before this one."""
+    """Return the rows before this offset."""
     return batch.slice(0, _count_before(batch, stop))
 
 
 def _count_before(batch: pa.RecordBatch, offset: Offset) -> int:
-    """How many rows are before this one; all rows of a batch are of one epoch."""
+    """Return the number of rows before this offset; all rows of a batch are of one epoch."""
     epoch = batch["epoch"][0].as_py()
     if epoch != offset.epoch:
         return batch.num_rows if epoch < offset.epoch else 0
@@ -178,12 +178,12 @@ _ROW: Final = re.compile(r"row:(?:(\d+):)?(\d+)")
 
 @dataclass(frozen=True)
 class Start:
-    """A place in a log, as asked for: one of these, or all are None for its begin.
+    """A place in a log, as a user names it: one of these, or all None for the beginning.
 
     Attributes:
-        messages: so many before the end.
-        row: this one, whatever its epoch.
-        offset: this one.
+        messages: number of messages before the end.
+        row: row number, in any epoch.
+        offset: offset of a row.
         time: the first row received then or later.
     """
 
@@ -194,10 +194,10 @@ class Start:
 
 
 def parse_start(text: str) -> Start:
-    """What a text asks for.
+    """Return the place that a text names.
 
     Raises:
-        LogError: nothing that can be asked for.
+        LogError: the text names no place.
     """
     if text == "begin":
         return Start()
@@ -223,7 +223,7 @@ def _parse_time(text: str) -> datetime:
 
 
 def find_start(reader: LogReader, start: Start) -> Offset:
-    """The first row of what is asked for; the end of the log if there is none.
+    """Return the offset of the first row from a place on; the end of the log if there is none.
 
     Raises:
         LogError, OSError: see `LogReader.batches`.
@@ -249,7 +249,7 @@ def _first_row(reader: LogReader, column: str, least: pa.Scalar) -> Offset:
 
 
 def _last_messages(reader: LogReader, count: int) -> Offset:
-    """Looks at the files from the end on, until there are enough."""
+    """Search the files from the end until there are enough messages."""
     if count == 0:
         return reader.end()
     end = None

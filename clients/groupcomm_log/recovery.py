@@ -1,4 +1,6 @@
-"""What is found when a log is opened again, and how live files are sealed, damaged ones too."""
+"""Recovery: what is found when a log is opened again, and how live files are sealed, even if
+damaged.
+"""
 
 import json
 from collections import deque
@@ -22,9 +24,10 @@ class Unsealed:
     """A live file to which nothing is appended any more.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         first: its first row.
-        stop: its rows from this one on do not count: they are in the next file; None: all do.
+        stop: rows from this one on do not count, because they are in the next file; None if all
+            count.
     """
 
     path: Path
@@ -34,13 +37,13 @@ class Unsealed:
 
 @dataclass(frozen=True)
 class Found:
-    """What a folder held.
+    """The contents of a folder.
 
     Attributes:
-        epoch: the last one; 0 in a new folder.
-        next_row: behind the last row.
+        epoch: last epoch; 0 in a new folder.
+        next_row: number after the last row.
         unsealed: live files, in order.
-        damage: of these; sealed files are looked into by who reads them.
+        damage: damage of the live files; readers check sealed files.
     """
 
     epoch: int
@@ -50,7 +53,7 @@ class Found:
 
 
 def look_over(segments: Sequence[Segment]) -> Found:
-    """What is there; live files are read to their ends."""
+    """Return what is there; live files are read to their ends."""
     ends = {segment.path: _Ends(segment) for segment in segments if segment.is_live}
     # A file without rows supersedes nothing: its recorder ended before it had written any.
     filled = [s for s in segments if s.is_live and ends[s.path].next_row > s.first.row]
@@ -69,7 +72,7 @@ def look_over(segments: Sequence[Segment]) -> Found:
 
 
 class _Ends:
-    """How far a live file goes, and what of it is damaged."""
+    """The end of a live file, and its damage."""
 
     def __init__(self, segment: Segment) -> None:
         self.next_row = segment.first.row
@@ -84,12 +87,12 @@ class _Ends:
 
 
 def seal_live(disk: Disk, live: Unsealed) -> Path | None:
-    """Seal the rows of a live file, and remove it; the sealed file, if there were any rows.
+    """Seal the rows of a live file, and remove it; return the sealed file, if there were any rows.
 
-    Where rows are damaged a row says so in their place, and the file is kept under another name.
+    A gap row takes the place of damaged rows, and the damaged file is kept under another name.
 
     Raises:
-        OSError: it could not be done; calling it again goes on.
+        OSError: it failed; another call continues.
     """
     folder = live.path.parent
     damage: list[Damage] = []
@@ -107,7 +110,7 @@ def seal_live(disk: Disk, live: Unsealed) -> Path | None:
 
 
 def _readable(live: Unsealed, damage: list[Damage]) -> Iterator[pa.RecordBatch]:
-    """The rows that count, with others in the place of what is damaged, which is noted."""
+    """Yield the rows that count, with gap rows in place of damaged ones; note the damage."""
     next_row = live.first.row
     for each in read_frames(live.path):
         if isinstance(each, Damage):
@@ -126,12 +129,12 @@ def _readable(live: Unsealed, damage: list[Damage]) -> Iterator[pa.RecordBatch]:
 
 
 def lost_rows(epoch: int, first: int, last: int, damage: Damage) -> Iterator[pa.RecordBatch]:
-    """A row in the place of lost ones, if these are any.
+    """Yield a gap row in place of lost rows, if there are any.
 
     Args:
-        epoch: of all of them.
-        first: the first lost row; this row gets its number.
-        last: the last lost row.
+        epoch: epoch of all of them.
+        first: first lost row, whose number the gap row has.
+        last: last lost row.
         damage: why they are lost.
     """
     if first > last:

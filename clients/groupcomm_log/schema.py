@@ -1,7 +1,7 @@
 """The columns of a log; docs/recorder.md describes them. Columns are only ever added.
 
-Every column may be null, integers are signed 64 bits, times are microseconds UTC: what Spark,
-pandas, DuckDB and others all take.
+Every column may be null, integers are signed 64 bits, times are microseconds UTC: Spark, pandas,
+DuckDB and others all accept that.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ SCHEMA: Final = pa.schema(
 )
 
 OFFSET: Final = ("epoch", "row")
-"""The columns that a row is found by; a writer fills them in."""
+"""The columns of a row's offset; the writer fills them in."""
 
 PLACE: Final = ("view", "stamp", "ring", "bundle", "message")
 """The columns of a position."""
@@ -49,25 +49,26 @@ MESSAGE, VIEW, DAEMONS, TRANSITION, GAP = KINDS = (
     "transition",
     "gap",
 )
-"""Of rows: a message; a group view; a view of daemons; its regular part is over; what is between
-the row before and the row behind may be missing."""
+"""Kinds of rows: a message; a group view; a view of daemons; the end of the regular part of a view;
+a gap, before which rows may be missing.
+"""
 
 ROWS: Final = pa.schema([field for field in SCHEMA if field.name not in OFFSET])
-"""The columns that a recorder gives."""
+"""The columns that a recorder fills in."""
 
 
 def schema_of(names: Iterable[str]) -> pa.Schema:
-    """Some of the columns, in this order."""
+    """Return the schema of some columns, in this order."""
     return pa.schema([SCHEMA.field(name) for name in names])
 
 
 class Offset(NamedTuple):
-    """What names a row: rows of one log rise by it, and none is given out twice.
+    """The name of a row: offsets of one log increase, and none is used twice.
 
     Attributes:
-        epoch: grows with each start of a recorder. Where a row was lost again by a power failure,
-            after somebody had read it, its number comes a second time, in a later epoch.
-        row: from 0; it goes on through epochs.
+        epoch: increases with each start of a recorder. If a power failure destroyed a row that
+            somebody had read, its number occurs again, in a later epoch.
+        row: row number from 0, which continues through epochs.
     """
 
     epoch: int
@@ -75,5 +76,5 @@ class Offset(NamedTuple):
 
 
 def rows_of(dicts: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Rows with the given columns; all others are null."""
+    """Return rows with the given columns; all others are null."""
     return pa.RecordBatch.from_pylist(list(dicts), schema=ROWS)

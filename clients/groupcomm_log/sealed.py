@@ -1,4 +1,4 @@
-"""Sealed rows: Parquet files that never change. A file is there whole or not at all."""
+"""Sealed rows: Parquet files that never change. A file is there as a whole or not at all."""
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,10 +16,10 @@ from groupcomm_log.schema import SCHEMA, Offset
 _CHUNK_BYTES: Final = 1 << 20
 
 GROUP_BYTES: Final = 32 * 1024 * 1024
-"""Of rows, uncompressed: they are one row group of a file."""
+"""Uncompressed size of the rows of one row group of a file."""
 
 _RISING: Final = ("row", "stamp", "message", "number")
-"""Columns of which the differences are small; they are half of the work otherwise."""
+"""Columns with small differences; without this encoding they are half of the work."""
 
 _PARQUET: Final[dict[str, Any]] = {
     "compression": "zstd",
@@ -31,7 +31,7 @@ _PARQUET: Final[dict[str, Any]] = {
 
 
 def seal(disk: Disk, folder: Path, batches: Iterable[pa.RecordBatch]) -> Path | None:
-    """Write rows of one epoch as one file; it lasts once this returns. None: there are no rows.
+    """Write rows of one epoch as one durable file; return its path, or None without rows.
 
     Raises:
         OSError: nothing was written.
@@ -53,7 +53,7 @@ def seal(disk: Disk, folder: Path, batches: Iterable[pa.RecordBatch]) -> Path | 
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The same rows in parts of about GROUP_BYTES: no more of a file is in memory."""
+    """Yield the rows in tables of about GROUP_BYTES, so that no more of a file is in memory."""
     part: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -71,7 +71,7 @@ def _offset(table: pa.Table, row: int) -> Offset:
 
 
 def crc_of(path: Path) -> int:
-    """CRC-32 of all bytes of a file."""
+    """Return the CRC-32 of all bytes of a file."""
     crc = 0
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
@@ -80,7 +80,7 @@ def crc_of(path: Path) -> int:
 
 
 def check_sealed(segment: Segment) -> Damage | None:
-    """What is wrong with a file, if anything is.
+    """Return the damage of a file; None if there is none.
 
     Raises:
         OSError: it cannot be read.
@@ -99,16 +99,16 @@ def read_sealed(
     rows: tuple[int, int] | None = None,
     share: tuple[int, int] = (0, 1),
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file that was checked; all columns if none are named.
+    """Yield the rows of a file that was checked; all columns if none are named.
 
     Args:
         segment: the file.
-        columns: which, in the order of the file.
-        rows: the first and the last one that are needed; some before and behind may come, too.
-        share: (2, 5) for the third of five about equal shares of these.
+        columns: names of columns, in the order of the file.
+        rows: first and last needed row; some rows before and after may come, too.
+        share: (2, 5) for the third of five nearly equal shares of the rows.
 
     Raises:
-        LogDamaged: it was not written by a recorder, or has changed since it was checked.
+        LogDamaged: no recorder wrote the file, or it has changed since it was checked.
     """
     try:
         file = pq.ParquetFile(segment.path, page_checksum_verification=True)
@@ -125,7 +125,7 @@ def read_sealed(
 
 
 def _groups_with(metadata: pq.FileMetaData, first: int, last: int) -> Sequence[int]:
-    """The row groups in which some of these rows may be."""
+    """Return the row groups in which some of these rows may be."""
     column = SCHEMA.names.index("row")
     spans = [
         metadata.row_group(number).column(column).statistics

@@ -1,4 +1,4 @@
-"""A log cut into periods: what one session of a recorder was told in one view of daemons."""
+"""A log cut into periods: what one session of a recorder received in one view of daemons."""
 
 import zlib
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from groupcomm_log.schema import MESSAGE, PLACE
 
 ORDERED: Final = ("AGREED", "SAFE")
 UNORDERED: Final = ("RELIABLE", "FIFO", "CAUSAL")
-"""Levels of which two members get the same set in a view, in any order between senders."""
+"""Levels of which two members receive the same set in a view, in any order between senders."""
 
 KEY: Final = PLACE[1:]
 """The columns of a position within one view, in their order."""
@@ -55,17 +55,18 @@ class GroupChange:
 
 @dataclass
 class ViewPeriod:
-    """What one session was told in one view of daemons, or in a part of it.
+    """What one session received in one view of daemons, or in a part of it.
 
     Attributes:
-        view: of daemons.
+        view: id of the view of daemons.
         member: the session.
-        joined: the groups it is a member of.
-        start: behind it nothing of the agreed order is missing; NEVER while it has not joined.
-        next_view: that it came to from this one; None if it was not told of one.
-        regular_end: the last of the agreed order that came in the regular part of the view.
+        joined: groups of which it is a member.
+        start: position after which nothing of the agreed order is missing; NEVER before it has
+            joined.
+        next_view: view that followed for this session; None if none was delivered.
+        regular_end: last position of the agreed order in the regular part of the view.
         changes: group views.
-        messages: those with a place: their keys, level, groups and a digest of all else.
+        messages: messages with a position: keys, level, groups and a digest of everything else.
     """
 
     view: str
@@ -79,12 +80,12 @@ class ViewPeriod:
 
     @property
     def throughout(self) -> bool:
-        """Whether it was a member in all of the view, and came to the next one."""
+        """Whether it was a member in the whole view, and came to the next one."""
         return self.start == FIRST and self.next_view is not None
 
 
 def read_periods(reader: LogReader) -> Iterator[ViewPeriod]:
-    """The periods of a log, in order.
+    """Yield the periods of a log, in order.
 
     Raises:
         LogError, OSError: see `LogReader.batches`.
@@ -107,7 +108,7 @@ class _Cutter:
         self._transitional = self._behind_gap = False
 
     def event(self, row: dict[str, Any]) -> Iterator[ViewPeriod]:
-        """Take a row that is no message; a period that it ends is complete."""
+        """Read a row that is not a message; yield a period that it ends."""
         match row["kind"]:
             case "gap" if row["sender"] is not None:  # a new session
                 yield from self.end()
@@ -126,7 +127,7 @@ class _Cutter:
                 self._group_view(row)
 
     def end(self) -> Iterator[ViewPeriod]:
-        """What is told from here on is of another session."""
+        """End the period: what follows belongs to another session."""
         if self._period is not None:
             yield self._period
         self._period = None
@@ -158,7 +159,7 @@ class _Cutter:
         self._ordered(key)
 
     def messages(self, batch: pa.RecordBatch) -> None:
-        """Take rows that are messages."""
+        """Read rows that are messages."""
         batch = batch.filter(pc.is_valid(batch["view"]))
         if self._period is None or not batch.num_rows:
             return
@@ -178,7 +179,7 @@ class _Cutter:
 
 
 def _digested(batch: pa.RecordBatch) -> pa.Table:
-    """Positions, levels and groups of messages, and a digest of all else."""
+    """Return positions, levels and groups of messages, and a digest of everything else."""
     groups = pc.binary_join(batch["groups"], SEPARATOR)
     digest = pa.array(map(zlib.crc32, batch["data"].to_pylist()), pa.int64())
     for factor, column in ((31, _crcs(batch["sender"])), (37, _crcs(groups))):
@@ -190,7 +191,7 @@ def _digested(batch: pa.RecordBatch) -> pa.Table:
 
 
 def _crcs(texts: pa.Array) -> pa.Array:
-    """CRC-32 of each text, of which few are different."""
+    """Return the CRC-32 of each text, of which few are different."""
     codes = texts.dictionary_encode()
     crcs = pa.array(
         [zlib.crc32(text.encode()) for text in codes.dictionary.to_pylist()], pa.int64()

@@ -27,7 +27,7 @@ from groupcomm_log.schema import SCHEMA, Offset
 
 FORMAT: Final = 1
 LOCK_PATIENCE_S: Final = 2.0
-"""So long is waited for another recorder that is about to end."""
+"""Seconds to wait for another recorder that is about to end."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,11 @@ class Limits:
     """When files are sealed, and how much is kept.
 
     Attributes:
-        seal_bytes: of a live file, about; then it is sealed.
-        seal_s: seconds from its first row until it is sealed.
-        keep_bytes: of all files; the oldest sealed ones go. None: no limit.
-        keep_s: seconds since a file was sealed until it goes. None: no limit.
+        seal_bytes: approximate size at which a live file is sealed.
+        seal_s: age in seconds, from its first row, at which a live file is sealed.
+        keep_bytes: maximum size of all files; the oldest sealed ones are removed. None for no
+            limit.
+        keep_s: seconds until a sealed file is removed. None for no limit.
     """
 
     seal_bytes: int = 64 * 1024 * 1024
@@ -48,12 +49,12 @@ class Limits:
 
 
 class LogWriter:
-    """Writes one folder, and is the only one that does.
+    """Writes one folder; no other writer does at the same time.
 
     Attributes:
-        epoch: of the rows that it writes.
-        next_row: the number of the next row.
-        found: what was there before.
+        epoch: epoch of the rows that it writes.
+        next_row: number of the next row.
+        found: what was in the folder before.
     """
 
     def __init__(
@@ -65,10 +66,10 @@ class LogWriter:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Go on behind what the folder holds already.
+        """Continue the log in a folder.
 
         Args:
-            folder: it is made if it is not there.
+            folder: the folder, which is made if it does not exist.
             limits: see `Limits`.
             disk: see `Disk`.
             clock: the wall clock, seconds since 1970; for retention.
@@ -76,7 +77,7 @@ class LogWriter:
 
         Raises:
             LogBusy: another recorder writes to it.
-            LogError: it is no folder for a log.
+            LogError: the folder cannot hold a log.
             OSError: it cannot be made, read or written.
         """
         self._disk = disk or Disk()
@@ -104,14 +105,14 @@ class LogWriter:
     # ---- rows ----
 
     def append(self, rows: pa.RecordBatch) -> Offset:
-        """Write rows, one at least, and return the offset of the last one: they are on disk.
+        """Write rows, at least one, and return the offset of the last one: they are on disk.
 
         Args:
-            rows: the columns of `schema.ROWS`.
+            rows: rows with the columns of `schema.ROWS`.
 
         Raises:
-            OSError: they are not. Called again with the same rows and others behind them, it
-                tries again.
+            OSError: they are not. A call with the same rows, and perhaps more after them, tries
+                again.
         """
         count = rows.num_rows
         batch = pa.RecordBatch.from_arrays(
@@ -143,7 +144,7 @@ class LogWriter:
             self._roll()
 
     def _roll(self) -> None:
-        """Have the live file sealed, and the next row begin another one."""
+        """Have the live file sealed; the next row begins another one."""
         live, self._live = self._live, None
         assert live is not None
         live.close()
@@ -153,20 +154,20 @@ class LogWriter:
     # ---- what can wait ----
 
     def tend(self) -> list[Path]:
-        """Seal what is due, remove what is not kept; return the files that were sealed.
+        """Seal and remove files that are due; return the files that were sealed.
 
         Raises:
-            OSError: some of it could not be done; it is tried again by the next call.
+            OSError: some of it failed; the next call tries again.
         """
         with self._live_lock:
             self._roll_if_due()
         return self._seal_all()
 
     def close(self) -> list[Path]:
-        """Seal all rows; return the files that were sealed. Others may write to the folder then.
+        """Seal all rows and release the folder; return the files that were sealed.
 
         Raises:
-            OSError: they are not sealed; the next recorder does that.
+            OSError: they are not sealed; the next recorder seals them.
         """
         try:
             with self._live_lock:
@@ -188,7 +189,9 @@ class LogWriter:
         return sealed
 
     def _remove_old(self) -> None:
-        """Retention; the newest sealed file stays, so that the next epoch is known."""
+        """Remove files by the limits; the newest sealed file stays, so that the next epoch is
+        known.
+        """
         keep_bytes, keep_s = self._limits.keep_bytes, self._limits.keep_s
         if keep_bytes is None and keep_s is None:
             return
@@ -217,14 +220,14 @@ class LogWriter:
 
 
 class _LiveFile:
-    """The file that rows are appended to.
+    """The file to which rows are appended.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         first: its first row.
-        since: when it was begun.
-        size: bytes that were synced.
-        rows: how many were.
+        since: when it was created.
+        size: number of synced bytes.
+        rows: number of synced rows.
     """
 
     def __init__(self, disk: Disk, folder: Path, first: Offset, since: float) -> None:
@@ -250,7 +253,7 @@ class _LiveFile:
         self.size += len(data)
 
     def close(self) -> None:
-        """Give it back without what was not synced."""
+        """Close the file, without what was not synced."""
         with suppress(OSError):  # then it is there, and does not count: `Unsealed.stop`
             self._disk.truncate(self._descriptor, self.size)
         self._disk.close(self._descriptor)
@@ -261,7 +264,7 @@ def _repeat(value: int, count: int) -> pa.Array:
 
 
 def _lock(folder: Path) -> int:
-    """Be the only one that writes to a folder, for as long as the descriptor is open."""
+    """Lock a folder against other writers, for as long as the descriptor is open."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(folder / LOCK, flags, 0o600)
     deadline = time.monotonic() + LOCK_PATIENCE_S

@@ -1,1 +1,4 @@
-"""From what a session is told to rows of a log, and back; needs ``groupcomm[log]``."""
+"""The recorder, and replay: from events of a session to rows of a log, and back.
+
+It needs ``groupcomm[log]``.
+"""

@@ -1,4 +1,8 @@
-"""A place in a log where something may be missing."""
+"""Received events as columns of a log.
+
+The messages of a bundle share everything but their type and data, and their numbers follow each
+other. So the columns are computed once for a bundle, and only three values for each message.
+"""
 
 import json
 from array import array
@@ -30,14 +34,14 @@ Cause = Literal["begin", "restart", "reconnect", "overrun"]
 
 @attrs.frozen(kw_only=True)
 class Gap:
-    """What was delivered between the row before and the row behind may not be recorded.
+    """A place in a log where deliveries may be missing between two rows.
 
     Attributes:
         cause: ``begin`` of the log, ``restart`` of the recorder, ``reconnect`` to a daemon, or
             ``overrun``: the disk did not keep up.
-        member: the session that records from here on; None if it is the one before.
-        groups: that it joins.
-        details: what else is known.
+        member: the session that records from here on; None if it is still the same.
+        groups: the groups that the session joins.
+        details: further facts, for JSON.
     """
 
     cause: Cause
@@ -79,11 +83,11 @@ _MAJORITY: Final = {None: None, True: "majority", False: "minority"}
 
 
 class Taken(NamedTuple):
-    """What came together.
+    """Events that were received together.
 
     Attributes:
-        received_us: when, by the wall clock, microseconds since 1970.
-        events: in their order.
+        received_us: wall clock at that time, microseconds since 1970.
+        events: the events, in order.
     """
 
     received_us: int
@@ -91,7 +95,7 @@ class Taken(NamedTuple):
 
 
 def to_rows(all_taken: Iterable[Taken]) -> pa.RecordBatch:
-    """The rows of what was received, in its order."""
+    """Return the rows of received events, in order."""
     parts: list[pa.RecordBatch] = []
     messages: list[Message] = []
     times: list[tuple[int, int]] = []  # when, and behind how many messages it ends
@@ -113,7 +117,7 @@ def to_rows(all_taken: Iterable[Taken]) -> pa.RecordBatch:
 
 
 def _runs(events: Sequence[Received | Gap]) -> Iterable[list[Message] | _Other]:
-    """Messages that follow each other together, and what else is between them."""
+    """Yield consecutive messages together, and each other event by itself."""
     run: list[Message] = []
     if set(map(type, events)) == {Message}:
         yield cast(list[Message], events)
@@ -161,7 +165,7 @@ def _message_rows(messages: list[Message], times: list[tuple[int, int]]) -> pa.R
 
 
 def _bundles(firsts: list[Message]) -> pa.StructArray:
-    """What the messages of each bundle share; `number` is that of the one with index 0."""
+    """Return the shared columns of the messages of each bundle; `number` is that of index 0."""
     views = {bundle.view: str(bundle.view) for m in firsts if (bundle := m.bundle) is not None}
     senders = {sender: str(sender) for sender in {message.sender for message in firsts}}
     rows = [
@@ -183,23 +187,25 @@ def _bundles(firsts: list[Message]) -> pa.StructArray:
 
 
 def _context(causes: CausalContext) -> tuple[int, ...]:
-    """As the column has it: the packet, and from CAUSAL up A's time and ring, and V."""
+    """Return the causes as the column has them: the packet, and from CAUSAL up A's time and ring,
+    and V.
+    """
     agreed = causes.agreed
     return (causes.packet,) if agreed is None else (causes.packet, *agreed, *causes.heard)
 
 
 def _signed(value: Any) -> Any:
-    """An integer of 64 bits that is above a signed one comes as a negative one."""
+    """Return an unsigned integer of 64 bits as a signed one with the same bits."""
     return value - 2**64 if isinstance(value, int) and value >= 2**63 else value
 
 
 def _int64(values: list[int]) -> pa.Array:
-    """The same as pa.array makes, in a tenth of its time for few values."""
+    """Return the array that pa.array makes, in a tenth of its time for few values."""
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(array("q", values))])
 
 
 def _spread(values: list[int], ends: list[int]) -> pa.Array:
-    """Each value up to where its run ends."""
+    """Return an array that repeats each value up to the end of its run."""
     runs = pa.RunEndEncodedArray.from_arrays(_int64(ends), _int64(values))
     return pc.run_end_decode(runs)
 

@@ -24,21 +24,22 @@ from groupcomm_log.writer import LogWriter
 from groupcomm_tools.recording.columns import Cause, Gap, Taken, to_rows
 
 ROW_BYTES: Final = 150
-"""What a message takes besides its data, about."""
+"""Approximate memory of a message, besides its data."""
 
 BATCH_BYTES: Final = 16 * 1024 * 1024
-"""So much is written at once, at most, unless one delivery is larger."""
+"""Maximum written at once, unless one delivery is larger."""
 
 
 class WriteQueue:
-    """The queue. What does not fit is dropped, and a gap stands in its place.
+    """A bounded queue of events for the disk. What does not fit is dropped, and a gap marks the
+    place.
 
     The alternative, to receive no more, would have the senders wait for this disk, or end the
     session of the recorder.
 
     Attributes:
-        bytes: of what waits, about.
-        dropped: messages that did not fit, since the begin.
+        bytes: approximate size of the queue.
+        dropped: messages that did not fit, since the beginning.
     """
 
     def __init__(self, cap_bytes: int) -> None:
@@ -52,7 +53,7 @@ class WriteQueue:
         return bool(self._queue or self._missing)
 
     def put(self, events: Sequence[Received | Gap]) -> bool:
-        """Have events written; False if they were dropped. Views are dropped with the messages."""
+        """Add events; return False if they were dropped. Views are dropped with the messages."""
         messages = [event for event in events if type(event) is Message]
         size = sum([len(message.data) for message in messages]) + ROW_BYTES * len(events)
         if self.bytes and self.bytes + size > self._cap_bytes:
@@ -72,7 +73,7 @@ class WriteQueue:
             self._missing = 0
 
     def take(self) -> list[Taken]:
-        """What is to be written next; there must be something."""
+        """Remove and return what is to be written next; the queue must not be empty."""
         if not self._queue:
             self._end_gap()
         taken: list[Taken] = []
@@ -86,22 +87,23 @@ class WriteQueue:
 
 
 RETRY_S: Final = 1.0
-"""So long after a failure the disk is tried again."""
+"""Seconds after a failure until the disk is tried again."""
 
 TEND_S: Final = 1.0
-"""So often it is looked whether a file is to be sealed, or to go."""
+"""Seconds between checks whether a file is to be sealed or removed."""
 
 Tell = Callable[[dict[str, Any]], None]
-"""Is told what happens: ``event`` says what, the rest depends on it."""
+"""A function that is called with what happens: ``event`` names it, the other keys depend on it."""
 
 
 @attrs.frozen(kw_only=True)
 class Pace:
-    """How fast rows get to the disk.
+    """How fast rows are written to the disk.
 
     Attributes:
-        sync_s: seconds between two writes; what came in between is written and synced together.
-        buffer_bytes: of what waits for the disk, at most.
+        sync_s: seconds between two writes; rows that came in between are written and synced
+            together.
+        buffer_bytes: maximum size of the queue for the disk.
     """
 
     sync_s: float = 0.05
@@ -109,24 +111,24 @@ class Pace:
 
 
 class Recorder:
-    """Writes one log.
+    """Records the events of sessions in one log.
 
     Attributes:
-        count: messages taken.
-        sessions: begun.
+        count: recorded messages.
+        sessions: number of sessions.
     """
 
     def __init__(
         self, writer: LogWriter, groups: tuple[str, ...], pace: Pace, tell: Tell, count: int | None
     ) -> None:
-        """Begin it.
+        """Begin a recording.
 
         Args:
-            writer: of the log.
-            groups: that are recorded.
+            writer: writer of the log.
+            groups: names of the recorded groups.
             pace: see `Pace`.
             tell: see `Tell`.
-            count: so many messages are taken at most; None: no limit.
+            count: maximum number of messages; None for no limit.
         """
         self._writer = writer
         self._groups = groups
@@ -145,15 +147,15 @@ class Recorder:
 
     @property
     def is_done(self) -> bool:
-        """Whether as many messages are taken as are wanted."""
+        """Whether as many messages were recorded as are wanted."""
         return self._wanted is not None and self.count >= self._wanted
 
     def begin_session(self, member: MemberId, why: str) -> None:
-        """What is taken from now on is told to this session; something may be missing before.
+        """Begin a session: what follows was delivered to it, and something may be missing before.
 
         Args:
             member: the session.
-            why: the session before ended; ignored for the first.
+            why: why the session before ended; ignored for the first session.
         """
         found = self._writer.found
         cause: Cause = "begin" if found.epoch == 0 else "restart"
@@ -166,13 +168,13 @@ class Recorder:
         self._put([Gap(cause=cause, member=member, groups=self._groups, details=details)])
 
     def tell_joined(self, member: MemberId) -> None:
-        """This session is a member of all groups: nothing from here on is missed."""
+        """Report that the session is a member of all groups: nothing from here on is missing."""
         groups = ", ".join(self._groups)
         text = f"recording {groups} as {member.name}"
         self._tell({"event": "joined", "groups": list(self._groups), "text": text})
 
     def take(self, events: list[Received]) -> None:
-        """Have events written."""
+        """Queue events for the log."""
         messages = sum([type(event) is Message for event in events])
         if self._wanted is not None and self.count + messages > self._wanted:
             events = _up_to(events, self._wanted - self.count)
@@ -194,7 +196,7 @@ class Recorder:
     # ---- what is written ----
 
     async def write(self) -> None:
-        """Write what comes, for ever."""
+        """Write what comes, until cancelled."""
         while True:
             next_write = trio.current_time() + self._pace.sync_s
             await self._arrived.wait()
@@ -207,7 +209,7 @@ class Recorder:
             await trio.sleep_until(next_write)
 
     async def _write_some(self) -> None:
-        """Write a part of what waits; after an error the same part is written next."""
+        """Write a part of the queue; after an error the same part is written next."""
         self._taken = self._taken or self._waiting.take()
         offset = await trio.to_thread.run_sync(self._store)
         lag_ms = (time.time_ns() // 1000 - self._taken[0].received_us) / 1000
@@ -228,7 +230,7 @@ class Recorder:
         return self._writer.append(to_rows(self._taken))
 
     async def tend(self) -> None:
-        """Have files sealed and removed when they are due, for ever."""
+        """Seal and remove files when they are due, until cancelled."""
         while True:
             await trio.sleep(TEND_S)
             try:
@@ -242,7 +244,7 @@ class Recorder:
             self._tell({"event": "sealed", "file": path.name})
 
     async def finish(self) -> None:
-        """Write what waits and seal it; nothing else may be under way.
+        """Write the rest of the queue and seal it; no other method may run.
 
         Raises:
             LogError: not all that was received is on disk.
@@ -267,7 +269,7 @@ class Recorder:
     # ---- trouble ----
 
     def _note(self, what: str, text: str) -> None:
-        """Tell of trouble, once for as long as it lasts."""
+        """Report trouble, once for as long as it lasts."""
         if self._trouble.get(what) != text:
             self._trouble[what] = text
             self._tell({"event": "trouble", "text": text})
@@ -285,7 +287,7 @@ _OVER: Final = {
 
 
 def _up_to(events: list[Received], count: int) -> list[Received]:
-    """Events up to so many messages."""
+    """Return the events up to so many messages."""
     for at, event in enumerate(events):
         if not count:
             return events[:at]
@@ -295,20 +297,21 @@ def _up_to(events: list[Received], count: int) -> list[Received]:
 
 FEW: Final = 256
 GATHER_S: Final = 0.002
-"""After few events it waits so long for the next: to wake up costs more than to take many."""
+"""Wait in seconds after few events: waking up costs more than handling many events."""
 
 Connect = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 async def record(connect: Connect, groups: Sequence[str], recorder: Recorder) -> None:
-    """Record until enough has come; what was received is then on disk, also when it is cancelled.
+    """Record until the count is reached; what was received is then on disk, also after a
+    cancellation.
 
-    A session that ends is followed by another one, as with `stay_connected`.
+    A session that ends is followed by another one.
 
     Args:
         connect: opens a session for the length of a block.
-        groups: that are joined, in this order.
-        recorder: of the log.
+        groups: groups to join, in this order.
+        recorder: recorder of the log.
 
     Raises:
         CannotConnect, SessionEnded: there is no first session, or no other can follow.

@@ -1,4 +1,4 @@
-"""Recorders as processes beside what is to be recorded, for the length of a block."""
+"""Recorders as processes, for the length of a block."""
 
 import json
 import signal
@@ -18,23 +18,24 @@ START_S: Final = 20.0
 
 
 class RecorderError(GroupCommError):
-    """A recorder does not do what it is there for."""
+    """A recorder has failed."""
 
 
 @asynccontextmanager
 async def recorded(
     addresses: Mapping[str, str], groups: Sequence[str], folder: Path, *options: str
 ) -> AsyncIterator[None]:
-    """Record at several daemons; all that came meanwhile is on disk and sealed behind the block.
+    """Record at several daemons; after the block everything that came during it is on disk, and
+    sealed.
 
     Args:
-        addresses: of daemons, by the name that the log is to have.
-        groups: to record.
-        folder: in which the logs are to be.
-        options: more ones of `groupcomm record`.
+        addresses: addresses of daemons, by the name of the log.
+        groups: groups to record.
+        folder: folder for the logs.
+        options: further options of `groupcomm record`.
 
     Raises:
-        RecorderError: one does not start, or has ended with an error.
+        RecorderError: a recorder does not start, or has ended with an error.
     """
     async with AsyncExitStack() as stack:
         for name, address in addresses.items():
@@ -93,7 +94,7 @@ class _Recorder:
 
 
 async def _end_process(process: trio.Process) -> None:
-    """It seals its log first."""
+    """End a recorder, which seals its log first."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
     await process.wait()

@@ -1,4 +1,4 @@
-"""Sending recorded messages once more."""
+"""Replay: recorded messages are sent once more."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -15,16 +15,16 @@ from groupcomm_log.schema import GAP, MESSAGE
 COLUMNS: Final = ("kind", "received", "groups", "level", "type", "data")
 
 _Call = tuple[Any, ...]
-"""When messages were received, to which groups, their level and type: the same for one call."""
+"""Time, groups, level and type of messages that are sent by one call."""
 
 
 class Replay:
-    """Messages of a log, on their way into groups.
+    """Sends the messages of a log to groups.
 
     Attributes:
-        sent: messages.
-        gaps: passed over on the way.
-        left_out: messages that were sent to private names only.
+        sent: number of messages sent.
+        gaps: number of gaps passed over.
+        left_out: number of messages that were for private names only.
     """
 
     def __init__(
@@ -36,14 +36,14 @@ class Replay:
         level: ServiceLevel | None,
         count: int | None,
     ) -> None:
-        """Get ready.
+        """Prepare a replay; nothing is sent yet.
 
         Args:
             batches: rows of the log, in order.
-            speed: times the recorded pace; None: as fast as the daemon takes them.
-            to: the destination; None: the groups that each was sent to.
-            level: of all; None: that of each.
-            count: so many messages are sent at most; None: all.
+            speed: multiple of the recorded pace; None for as fast as the daemon accepts messages.
+            to: destination; None for the groups of each message.
+            level: level of all messages; None for the level of each.
+            count: maximum number of messages; None for all.
         """
         self._batches = batches
         self._speed = speed
@@ -54,7 +54,7 @@ class Replay:
         self.sent = self.gaps = self.left_out = 0
 
     async def run(self, connection: Connection) -> None:
-        """Send them; returns once the daemon has taken the last one.
+        """Send the messages; return once the daemon has accepted the last one.
 
         Raises:
             SessionEnded: the session is over.
@@ -87,7 +87,7 @@ class Replay:
         self.sent += len(data)
 
     async def _until_due(self, received: datetime) -> None:
-        """Wait for the time of a message; one that the wall clock has put back is due at once."""
+        """Wait until a message is due; if the wall clock was set back, it is due at once."""
         if self._speed is None:
             return
         if self._began is None:

@@ -1,4 +1,4 @@
-"""Rows of a log as people and programs read them: a format string, or JSON."""
+"""Rows of a log as text: by a format string, or as JSON."""
 
 import string
 from collections.abc import Mapping
@@ -10,11 +10,12 @@ from groupcomm.visible import visible
 from groupcomm_log.schema import PLACE, SCHEMA
 
 DEFAULT_FORMAT: Final = "{row} {time} {what}"
-"""What `groupcomm log cat` prints of a row."""
+"""The default format of `groupcomm log cat`."""
 
 MADE: Final = ("time", "place", "data_hex", "what")
-"""Fields that are no columns: the receive time in ISO 8601, the position as `groupcomm sub --json`
-has it, the data in hexadecimal, and a sentence for people."""
+"""Fields that are not columns: the time of receipt in ISO 8601, the position as `groupcomm sub
+--json` has it, the data in hexadecimal, and a sentence.
+"""
 
 FIELDS: Final = (*SCHEMA.names, *MADE)
 
@@ -28,7 +29,7 @@ class RowFormat(string.Formatter):
         text: such as ``{row:>8} {sender} {data}``.
 
     Raises:
-        ConfigError: it is none, or names a field that there is not.
+        ConfigError: the string is invalid, or names an unknown field.
     """
 
     def __init__(self, text: str) -> None:
@@ -48,20 +49,20 @@ class RowFormat(string.Formatter):
             )
 
     def of(self, row: Mapping[str, Any]) -> str:
-        """The row as text; columns that are null are empty."""
+        """Return the row as text; null columns are empty."""
         return self.vformat(self._text, (), _Fields(row))
 
     def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
-        """The field of this name, and nothing inside of it."""
+        """Return the field of this name; fields have no parts."""
         return kwargs[field_name], field_name
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        """Null is empty, whatever the format of the field is."""
+        """Return null as an empty text, whatever the format is."""
         return "" if value is None else super().format_field(value, format_spec)
 
 
 class _Fields(dict[str, Any]):
-    """Makes what is asked for, and nothing else."""
+    """Computes only the fields that are used."""
 
     def __init__(self, row: Mapping[str, Any]) -> None:
         super().__init__()
@@ -72,7 +73,7 @@ class _Fields(dict[str, Any]):
 
 
 def field(row: Mapping[str, Any], name: str) -> Any:
-    """A field of a row as text or number."""
+    """Return a field of a row as text or number."""
     match name:
         case "time":
             received = row["received"]
@@ -92,7 +93,7 @@ def field(row: Mapping[str, Any], name: str) -> Any:
 
 
 def position_of(row: Mapping[str, Any]) -> str | None:
-    """The position of a row, if it has one."""
+    """Return the position of a row; None if it has none."""
     if row["stamp"] is None:
         return None
     view, stamp, *rest = (row[name] for name in PLACE)
@@ -100,7 +101,7 @@ def position_of(row: Mapping[str, Any]) -> str | None:
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """A row in words."""
+    """Return a row as a sentence."""
     match row["kind"]:
         case "message":
             return f"{row['level']:<10} {row['sender']} {_line(row)}"
@@ -125,7 +126,7 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def as_json(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row without what is null; data that is no text is in ``data_hex``."""
+    """Return a row without its null columns; data that is not text is in ``data_hex``."""
     found = {name: value for name, value in row.items() if value is not None}
     if isinstance(received := found.get("received"), datetime):
         found["received"] = received.astimezone(UTC).isoformat(timespec="microseconds")

@@ -1,4 +1,4 @@
-"""From the events of a trace to its diagram."""
+"""Builds the diagram of a trace from its events."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,11 +28,11 @@ from groupcomm_tools.view.step_events import StepSide
 
 
 def make_diagram(name: str, trace: Iterable[TraceEvent]) -> Diagram:
-    """What there is to draw of a trace, and what its judges found.
+    """Return the diagram of a trace, with what the checkers found.
 
     Args:
-        name: of the trace.
-        trace: events that make sense, as `groupcomm_tools.traces` reads them.
+        name: name of the trace.
+        trace: valid events, as `groupcomm_tools.traces` reads them.
     """
     events = list(trace)
     judged = check_events(name, events)
@@ -62,7 +62,7 @@ def make_diagram(name: str, trace: Iterable[TraceEvent]) -> Diagram:
 
 
 def _read(events: Sequence[TraceEvent], proofs: set[int]) -> tuple[Draft, dict[int, Mark]]:
-    """A draft of all events, and the marks of those that prove something."""
+    """Return a draft of all events, and the marks of the events that prove something."""
     draft = Draft()
     daemons, steps = DaemonSide(draft), StepSide(draft)
     handlers: Mapping[type[TraceEvent], Callable[[Any], object]] = {
@@ -85,7 +85,7 @@ def _read(events: Sequence[TraceEvent], proofs: set[int]) -> tuple[Draft, dict[i
 
 
 def _mark_of_proof(event: TraceEvent, draft: Draft, daemons: DaemonSide) -> Mark | None:
-    """A mark for an event that has none of its own; None if it is no process's."""
+    """Return a mark for an event that has none; None if it belongs to no process."""
     process = getattr(event, "p", None)
     if process is None:
         return None
@@ -101,7 +101,9 @@ def _mark_of_proof(event: TraceEvent, draft: Draft, daemons: DaemonSide) -> Mark
 
 
 def _lines(draft: Draft) -> tuple[Line, ...]:
-    """Daemons by name, each with its clients below it as they came; then all others by name."""
+    """Return daemons by name, each followed by its clients as they came; then all others by
+    name.
+    """
     by_name = sorted(draft.lines, key=_natural)
     labels = _labels(draft)
     found: list[Line] = []
@@ -122,7 +124,7 @@ def _lines(draft: Draft) -> tuple[Line, ...]:
 
 
 def _labels(draft: Draft) -> dict[str, str]:
-    """Users' names; with a count where a user had several connections to its daemon."""
+    """Return the names of users, with a number where a user had several connections to a daemon."""
     labels: dict[str, str] = {}
     seen: dict[str, int] = {}
     for identity, kind in draft.lines.items():
@@ -135,7 +137,7 @@ def _labels(draft: Draft) -> dict[str, str]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Sorts p2 before p10."""
+    """Return a key that sorts p2 before p10."""
     return [
         (int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)
     ]
@@ -186,7 +188,7 @@ def _place(mark: Mark | None) -> int | None:
 
 
 def _bands(events: Sequence[TraceEvent], places: Mapping[str, int]) -> tuple[Band, ...]:
-    """The views of each daemon: from one change to the next, or to its end."""
+    """Return the views of each daemon: from one change to the next, or to its end."""
     changes: dict[int, list[Boot | Conf | Fail | Left]] = {}
     for event in events:
         if isinstance(event, Boot | Conf | Fail | Left):
@@ -222,5 +224,5 @@ def _evidence(proof: Sequence[TraceEvent], marks: Mapping[int, Mark]) -> tuple[E
 
 
 def _counted(events: Sequence[TraceEvent]) -> bool:
-    """Whether times count what was done; a network in memory tells of at least one step a time."""
+    """Return whether times count steps; a network in memory has at least one step at each time."""
     return all(isinstance(event, STEPS) and event.t <= len(events) for event in events)

@@ -37,13 +37,13 @@ from groupcomm_tools.view.diagram import LineKind, PointKind
 from groupcomm_tools.view.draft import Draft, Reached
 
 AT_ONCE_US: Final = 1_000
-"""A release so much later than an event was let go by something else, on real clocks too."""
+"""A release this much later than an event had another cause, on real clocks too."""
 
 REMEMBERED: Final = 256
-"""More events than a daemon takes at once before it releases what they let go."""
+"""More events than a daemon handles at once before it releases messages."""
 
 SHOWN_CAUSES: Final = 20
-"""Of a packet with more messages the first ones stand for it."""
+"""Of a packet with more messages, the first ones represent it."""
 
 _BODIES: Final = (int(BundleKind.MESSAGES), int(BundleKind.FRAGMENT))
 _Packet = tuple[str, int, int]  # view, ring, number
@@ -51,13 +51,13 @@ _Packet = tuple[str, int, int]  # view, ring, number
 
 @attrs.frozen
 class Passage:
-    """How a message went through a receiver's daemon.
+    """How a message passed through a receiver's daemon.
 
     Attributes:
-        held: when its packet came; None if that is not known.
-        released: when it was given out.
-        by: the packet that it waited for; None if it was none.
-        reason: what it waited for; empty if for nothing, or for just any packet.
+        held: when its packet came; None if that is unknown.
+        released: when it was released.
+        by: the packet for which it waited; None if it was not a packet.
+        reason: what it waited for; empty if it waited for nothing, or for a packet.
     """
 
     held: int | None
@@ -87,33 +87,35 @@ class Holdings:
         self._passages: dict[tuple[str, MessageId], Passage] = {}
 
     def conf(self, event: Conf) -> None:
-        """A view: packets are numbered anew in each regular one."""
+        """Note a view; packets are numbered anew in each regular view."""
         daemon = self._daemon(event.p)
         daemon.recent.append(event)
         if event.kind == "R":
             daemon.view, daemon.rings, daemon.held = event.view, event.rings, {}
 
     def stamped(self, event: Stamped) -> None:
-        """A packet has its author."""
+        """Note the author of a packet."""
         self._authors[event.view, event.ring, event.number] = _name(event.p)
 
     def held(self, event: Hold) -> None:
-        """A packet has come."""
+        """Note that a packet has come."""
         daemon = self._daemon(event.p)
         daemon.held.setdefault((event.ring, event.number), event.t)
         daemon.recent.append(event)
 
     def counted(self, event: Count) -> None:
-        """A horizon counts."""
+        """Note that a horizon counts."""
         self._daemon(event.p).recent.append(event)
 
     def table(self, event: Table) -> None:
-        """A view's groups are known; other changes of the table let nothing go."""
+        """Note that the groups of a view are known; other changes of the table release nothing."""
         if event.pos[1] == 0:
             self._daemon(event.p).recent.append(event)
 
     def released(self, event: Release) -> tuple[MessageId, ...]:
-        """Messages that are given out whole; of a message in fragments the last one counts."""
+        """Return the messages that are released whole; of a message in fragments the last one
+        counts.
+        """
         if event.kind not in _BODIES or event.index + 1 < event.count:
             return ()
         daemon = self._daemon(event.p)
@@ -130,15 +132,15 @@ class Holdings:
         return found
 
     def passage(self, daemon: str, message: MessageId) -> Passage | None:
-        """How a message last went through a daemon, by the daemon's name."""
+        """Return how a message last passed through a daemon, by the daemon's name."""
         return self._passages.get((daemon, message))
 
     def messages_in(self, packet: _Packet | None) -> tuple[MessageId, ...]:
-        """What anybody has given out of a packet so far."""
+        """Return the messages that any daemon has released from a packet so far."""
         return () if packet is None else tuple(self._contents.get(packet, ())[:SHOWN_CAUSES])
 
     def told(self, packet: _Packet) -> str:
-        """A packet in words."""
+        """Return a packet in words."""
         author = self._authors.get(packet)
         return f"packet {packet[2]}" + (f" of {author}" if author else f" of ring {packet[1]}")
 
@@ -169,7 +171,9 @@ def _passage(daemon: _Daemon, packet: _Packet, event: Release) -> Passage:
 
 
 def _let_go_by(daemon: _Daemon, event: Release) -> Hold | Count | Table | Conf | None:
-    """The last of what may have let it go; a later packet of the same stream never does."""
+    """Return the last event that may have caused a release; a later packet of its stream never
+    does.
+    """
     for each in reversed(daemon.recent):
         if event.t - each.t > AT_ONCE_US:
             return None
@@ -179,10 +183,10 @@ def _let_go_by(daemon: _Daemon, event: Release) -> Hold | Count | Table | Conf |
 
 
 def _unseen(daemon: _Daemon, held: int, event: Release) -> Passage:
-    """Nothing that the trace tells let it go, unless by way of a SAFE message that waited itself.
+    """Return the passage of a release that no event of the trace explains.
 
-    A SAFE one delays what is behind it in the agreed order, or in that of its sender, and what it
-    has caused.
+    A SAFE message may have caused it, which waited itself: it delays the messages after it in the
+    agreed order or in that of its sender, and those that depend on it.
     """
     if event.level == ServiceLevel.SAFE:
         return Passage(held, event.t, None, "word that every daemon of the view can deliver it")
@@ -206,10 +210,10 @@ Handler = Callable[[Any], object]
 
 
 class DaemonSide:
-    """Puts the events of daemons and clients into a draft.
+    """Reads the events of daemons and clients into a draft.
 
     Attributes:
-        handlers: one for each type of event that it takes.
+        handlers: a handler for each type of event that it reads.
     """
 
     def __init__(self, draft: Draft) -> None:
@@ -236,7 +240,7 @@ class DaemonSide:
         }
 
     def finish(self) -> None:
-        """Tell what each message waited for, now that all packets are known."""
+        """Note what each message waited for, now that all packets are known."""
         for arrival, passage in self._passages:
             arrival.waits = self._holdings.messages_in(passage.by)
             arrival.reason = passage.reason
@@ -246,7 +250,7 @@ class DaemonSide:
     # ---- daemons ----
 
     def daemon_line(self, process: str) -> str:
-        """The line of a daemon's start."""
+        """Return the line of a daemon."""
         name = process.rpartition("/")[0]
         self._draft.lines.setdefault(name, LineKind.DAEMON)
         return name
@@ -309,7 +313,7 @@ class DaemonSide:
         )
 
     def _pass_through(self, arrival: Reached, event: Deliver) -> None:
-        """Show how long its daemon has had it, if it had to wait there."""
+        """Show how long the daemon held a message, if it had to wait there."""
         message, line = arrival.message, arrival.line
         passage = self._holdings.passage(daemon_of(line), message.id)
         if passage is None or passage.held is None or not (passage.by or passage.reason):

@@ -1,11 +1,11 @@
-"""What a space-time diagram shows, whatever draws it.
+"""The model of a space-time diagram, independent of how it is drawn.
 
-Lines run side by side, one for each process; points stand on them in the order of time; a message
-goes from the point of its sending to a point on each line that it reached. Everything names lines,
-points and messages by their place in the diagram's tuples.
+Lines run side by side, one for each process. Points are on the lines, in the order of time. A
+message goes from the point of its sending to a point on each line that it reached. Lines, points
+and messages are named by their index in the diagram's tuples.
 
-Times are those of the trace: whole microseconds, or counts of steps, see `Diagram.counted`. Clocks
-are Lamport's, by IR1 and IR2, from 1: drawn along them a diagram has logical time.
+Times are those of the trace: whole microseconds, or counts of steps (see `Diagram.counted`). Clocks
+are Lamport's, by IR1 and IR2, from 1; a diagram drawn along them has logical time.
 """
 
 import enum
@@ -14,7 +14,7 @@ import attrs
 
 
 class LineKind(enum.StrEnum):
-    """Whose line it is."""
+    """The kind of process that a line is for."""
 
     DAEMON = "daemon"
     CLIENT = "client"
@@ -43,10 +43,10 @@ class Line:
     """One process; all starts of a daemon share a line.
 
     Attributes:
-        identity: its name in the trace; of a daemon without the number of its start.
-        label: the same, short.
-        kind: whose it is.
-        home: the line of a client's daemon; None for others.
+        identity: name in the trace; for a daemon without the number of its start.
+        label: short name.
+        kind: kind of process.
+        home: line of a client's daemon; None for others.
     """
 
     identity: str
@@ -60,12 +60,12 @@ class Point:
     """One event on a line.
 
     Attributes:
-        line: where it is.
-        t: when, in the trace's time.
-        clock: Lamport's.
+        line: index of its line.
+        t: time of the trace.
+        clock: Lamport's clock.
         kind: what happened.
-        message: which one was sent, received or delivered; None if it is about none.
-        text: what happened in words; empty where kind and message say it all.
+        message: the message that was sent, received or delivered; None without a message.
+        text: what happened, in words; empty if kind and message say everything.
     """
 
     line: int
@@ -78,15 +78,15 @@ class Point:
 
 @attrs.frozen(kw_only=True)
 class Message:
-    """What was sent.
+    """A message.
 
     Attributes:
-        sender: its identity.
-        number: in its sender's count.
-        sent: the point of its sending; None if that is not in the trace.
-        level: of service; None where there are no levels.
-        to: groups and private names, or processes.
-        stamp: its position, or what an algorithm stamped it with; empty if unknown.
+        sender: identity of the sender.
+        number: number in its sender's count.
+        sent: point of its sending; None if that is not in the trace.
+        level: service level; None where there are no levels.
+        to: destinations: groups and private names, or processes.
+        stamp: position, or the stamp of an algorithm; empty if unknown.
         stamp_bytes: length of an algorithm's stamp; 0 otherwise.
     """
 
@@ -101,19 +101,18 @@ class Message:
 
 @attrs.frozen(kw_only=True)
 class Arrival:
-    """A message at one of those that it reached.
+    """A message at one process that it reached.
 
     Attributes:
-        message: which.
-        line: where.
-        origin: the point that it came from: its sending, or where it was passed on; None if
-            unknown.
-        received: the point where it came and was not delivered at once; None if it was, or was
-            never on its way.
-        delivered: the point of its delivery; None if there was none: it waits to the end, if waits
-            or reason tell so, or is one that no user gets.
+        message: index of the message.
+        line: index of the line.
+        origin: point from which it came: its sending, or where it was forwarded; None if unknown.
+        received: point of its receipt if it was not delivered at once; None if it was, or if it
+            never travelled.
+        delivered: point of its delivery; None without a delivery: then it waits to the end, if
+            waits or reason say so, or no user receives it.
         waits: messages that it waited for, as far as known.
-        reason: what it waited for, in words, if there is more to tell than waits do.
+        reason: what it waited for, in words, if waits do not say everything.
     """
 
     message: int
@@ -130,10 +129,10 @@ class Band:
     """A view of a daemon, which its clients share.
 
     Attributes:
-        line: the daemon's.
+        line: line of the daemon.
         begins, ends: times.
-        view: its id; of a transitional one the view that is being left.
-        transitional: whether it is.
+        view: id of the view; for a transitional view, of the view that is left.
+        transitional: the view is transitional.
         daemons: identities of its members.
     """
 
@@ -150,9 +149,9 @@ class Evidence:
     """An event that proves a violation.
 
     Attributes:
-        t: when.
+        t: time.
         text: who did what, in words.
-        point: where it is drawn; None if it is nobody's.
+        point: where it is drawn; None if it belongs to no process.
     """
 
     t: int
@@ -165,10 +164,10 @@ class Violation:
     """A property, or an order, that did not hold.
 
     Attributes:
-        name: of the property in docs/properties.md; else of the order that was not kept.
-        claimed: whether it had to hold; an algorithm may never have promised an order.
+        name: name of the property in docs/properties.md, or of the order that was not kept.
+        claimed: it had to hold; an algorithm may never have claimed an order.
         text: what is wrong, in one sentence.
-        evidence: what proves it, the last event first.
+        evidence: events that prove it, the last one first.
     """
 
     name: str
@@ -179,18 +178,18 @@ class Violation:
 
 @attrs.frozen(kw_only=True)
 class Diagram:
-    """All of it.
+    """A whole diagram.
 
     Attributes:
-        lines: clients below their daemon.
+        lines: with clients below their daemon.
         points: in the order in which they happened.
         messages: in the order of the trace.
         arrivals: in the order of the trace.
         bands: views of daemons, by line, then time.
-        violations: those that were found; the first ones, if there are very many.
+        violations: violations found; only the first ones if there are very many.
         counted: times are counts of steps, not microseconds.
-        complete: the trace ends with quiet, so that what is missing was judged, too.
-        unjudged: what was not judged, and why; empty if all was.
+        complete: the trace ends with quiet, so that missing deliveries were checked, too.
+        unjudged: what was not checked, and why; empty if everything was.
     """
 
     lines: tuple[Line, ...]

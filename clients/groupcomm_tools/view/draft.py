@@ -1,7 +1,7 @@
-"""A diagram while its trace is read: what will be a line, a point, a message.
+"""The draft of a diagram, while its trace is read.
 
-Points may come late (when a message is delivered, it shows how long its daemon has had it); places
-and clocks are given at the end, when all are there.
+Points may be added late: a delivered message shows how long its daemon has held it. Indexes and
+clocks are assigned at the end, when all points are there.
 """
 
 from collections.abc import Iterable
@@ -15,14 +15,14 @@ from groupcomm_tools.view.diagram import LineKind, PointKind
 
 @attrs.define(eq=False)
 class Mark:
-    """A point to be.
+    """A future point.
 
     Attributes:
-        line: identity of its line.
-        kind: None for what is not drawn, and only carries clocks on.
-        after: what it must have a higher clock than; no more than these and its own line.
-        clock: its own, once all are there.
-        place: among the points that are drawn, once all are there.
+        line: identity of the line.
+        kind: None for a point that is not drawn, and only passes clocks on.
+        after: marks whose clock must be lower, besides those of its own line.
+        clock: Lamport's clock, once all marks are there.
+        place: index among the drawn points, once all marks are there.
     """
 
     line: str
@@ -37,7 +37,7 @@ class Mark:
 
 @attrs.define(eq=False)
 class Sent:
-    """A message to be; see `diagram.Message`."""
+    """A future message; see `diagram.Message`."""
 
     id: MessageId
     place: int
@@ -50,11 +50,11 @@ class Sent:
 
 @attrs.define(eq=False)
 class Reached:
-    """An arrival to be; see `diagram.Arrival`.
+    """A future arrival; see `diagram.Arrival`.
 
     Attributes:
         waits: messages by their names in the trace.
-        given: it was a step of an algorithm or a filter that delivered it.
+        given: a step of an algorithm or a filter delivered it.
     """
 
     message: Sent
@@ -68,12 +68,12 @@ class Reached:
 
 
 class Draft:
-    """Collects.
+    """Collects lines, marks, messages and arrivals.
 
     Attributes:
-        lines: kind of each line, by identity, in the order in which they were first seen.
-        begins: the time of the first mark on each.
-        last: the last mark on each.
+        lines: kind of each line by identity, in the order in which they were first seen.
+        begins: time of the first mark on each line.
+        last: last mark on each line.
         marks: in the order of the trace.
         messages: by sender and number, in the order of the trace.
         arrivals: in the order of the trace.
@@ -98,7 +98,7 @@ class Draft:
         text: str = "",
         after: Iterable[Mark | None] = (),
     ) -> Mark:
-        """Note that something happened."""
+        """Add a mark, and return it."""
         self.begins.setdefault(line, t)
         causes = tuple(mark for mark in after if mark is not None)
         made = Mark(line, t, kind, message, text, causes)
@@ -107,25 +107,27 @@ class Draft:
         return made
 
     def message(self, name: MessageId) -> Sent:
-        """The message of this name, which may be new."""
+        """Return the message of this name, which may be new."""
         found = self.messages.get(name)
         if found is None:
             found = self.messages[name] = Sent(name, len(self.messages))
         return found
 
     def latest(self, message: Sent, line: str) -> Reached | None:
-        """The message's last arrival at a line."""
+        """Return the last arrival of the message at a line; None without one."""
         return self._latest.get((message.id, line))
 
     def reach(self, message: Sent, line: str) -> Reached:
-        """A new arrival of a message at a line."""
+        """Add an arrival of a message at a line, and return it."""
         found = Reached(message, line, origin=message.mark)
         self.arrivals.append(found)
         self._latest[message.id, line] = found
         return found
 
     def settle(self) -> list[Mark]:
-        """Give all marks their clocks and places; those that are drawn, in the order of time."""
+        """Assign clocks and indexes to all marks; return those that are drawn, in the order of
+        time.
+        """
         self.marks.sort(key=lambda mark: mark.t)  # those of equal times as in the trace
         clocks: dict[str, LamportClock] = {}
         drawn: list[Mark] = []

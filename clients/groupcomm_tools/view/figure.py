@@ -1,6 +1,6 @@
-"""A small diagram as a figure that does not move: SVG for a page of documentation.
+"""Small diagrams as static figures: SVG for a page of documentation.
 
-Every moment at which something is drawn gets a column of its own, so idle time takes no room.
+Each moment with a drawn point has a column of its own, so idle time takes no room.
 """
 
 from collections.abc import Container, Iterable, Iterator
@@ -14,7 +14,7 @@ MAX_COLUMNS: Final = 120
 """A longer trace is for the page, which can be zoomed."""
 
 COLUMN: Final = 58
-"""Of short names; wider for longer ones."""
+"""Width of a column with short names, in pixels; longer names need more."""
 
 ROW: Final = 62
 TOP: Final = 42
@@ -48,7 +48,7 @@ _STYLE: Final = """
 
 
 class TooLong(GroupCommError):
-    """A diagram that no figure can hold."""
+    """A diagram has too many moments for a figure."""
 
 
 def figure_of(
@@ -60,17 +60,17 @@ def figure_of(
     marks: Container[str] | None = None,
     since: int = 0,
 ) -> str:
-    """The diagram as SVG, with a text for those who cannot see it.
+    """Return a diagram as SVG, with a text for readers who cannot see it.
 
     Args:
-        diagram: what is drawn: sendings (filled), receipts of what has to wait
-            (bars), deliveries (hollow), views and ends. What a process
-            delivers to itself as it sends has no point of its own.
-        title: of the figure.
+        diagram: what is drawn: sendings (filled), receipts of what has to wait (bars), deliveries
+            (hollow), views and ends. What a process delivers to itself as it sends has no point of
+            its own.
+        title: title of the figure.
         logical: draw it along Lamport's clocks instead of the trace's time.
         ticks: draw the lines between equal clocks.
-        marks: names of violations whose proof is marked; None: of all.
-        since: what came before this time of the trace is left out.
+        marks: names of violations whose proof is marked; None for all.
+        since: events before this time of the trace are left out.
 
     Raises:
         TooLong: it has more than MAX_COLUMNS moments.
@@ -104,7 +104,7 @@ class _Figure:
         self._left = 24 + 8 * max((len(diagram.lines[line].label) for line in used), default=1)
 
     def _own_deliveries(self) -> Iterator[tuple[int, int]]:
-        """Deliveries at the moment of the sending, where it is."""
+        """Yield the deliveries at the moment and process of their sending."""
         points = self._diagram.points
         for arrival in self._diagram.arrivals:
             sent, delivered = arrival.origin, arrival.delivered
@@ -114,7 +114,9 @@ class _Figure:
                     yield delivered, sent
 
     def _place(self, drawn: Iterable[int]) -> Iterator[tuple[int, int]]:
-        """Columns of points: a new one for each time, and where a line has two at one time."""
+        """Yield the column of each point: a new one for each time, and for two points of one
+        line.
+        """
         column, taken, before = -1, set[int](), None
         for at in drawn:
             point = self._diagram.points[at]
@@ -222,7 +224,9 @@ class _Figure:
             yield f'<circle class="wrong" cx="{x}" cy="{y}" r="{RADIUS + 5}"/>'
 
     def _ticks(self) -> Iterator[str]:
-        """A line for each clock value, on each process before its first point from there on."""
+        """Yield a line for each clock value, on each process before its first point with this
+        value.
+        """
         clocks = sorted({self._diagram.points[at].clock for at in self._drawn})
         rows = sorted(self._rows, key=self._rows.__getitem__)
         for clock in clocks[1:]:
@@ -230,7 +234,9 @@ class _Figure:
             yield f'<path class="tick" d="M{"L".join(places)}"/>'
 
     def _before(self, line: int, clock: int) -> float:
-        """Where the clock of a process gets to a value; between two points it rises steadily."""
+        """Return where the clock of a process reaches a value; between two points it rises
+        steadily.
+        """
         if self._logical:
             same = [at for at in self._drawn if self._diagram.points[at].clock == clock]
             return min(map(self._x, same)) - self._column / 2
@@ -246,7 +252,7 @@ class _Figure:
         return x_before + self._column / 3 * (clock - clock_before)
 
     def _told(self) -> str:
-        """The same in words."""
+        """Return the diagram in words."""
         told = []
         for at in self._drawn:
             point = self._diagram.points[at]
@@ -258,7 +264,7 @@ class _Figure:
 
 
 def _arrow(start: tuple[int, int], end: tuple[int, int]) -> str:
-    """A line that stops short of both points, with a tip."""
+    """Return an arrow that ends shortly before its target."""
     (x1, y1), (x2, y2) = start, end
     length = ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5 or 1.0
     dx, dy = (x2 - x1) / length, (y2 - y1) / length

@@ -1,4 +1,4 @@
-"""Which orders did not hold in a trace of steps: judged from what was sent and delivered alone."""
+"""Orders that did not hold in a trace of steps, found from sendings and deliveries alone."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -12,10 +12,10 @@ from groupcomm.trace.events import TraceEvent
 from groupcomm.trace.steps import Given, MessageId, StampedSent
 
 JUDGED_DELIVERIES: Final = 50_000
-"""A longer trace is not judged: it would take more than some seconds."""
+"""A longer trace is not checked: it would take more than some seconds."""
 
 SHOWN: Final = 30
-"""Of each order so many violations are told."""
+"""Violations of each order that are shown."""
 
 
 @attrs.frozen
@@ -23,9 +23,9 @@ class Unkept:
     """An order that was not kept.
 
     Attributes:
-        order: which.
-        text: a sentence.
-        proof: the deliveries, the later one first; of total order those of two processes.
+        order: name of the order.
+        text: one sentence.
+        proof: deliveries, the later one first; for total order those of two processes.
     """
 
     order: str
@@ -34,7 +34,9 @@ class Unkept:
 
 
 def unkept_orders(events: Sequence[TraceEvent]) -> tuple[list[Unkept], str]:
-    """What breaks FIFO, causal or total order, whoever claims it; and what was not judged."""
+    """Return what breaks FIFO, causal or total order, whether claimed or not; and what was not
+    checked.
+    """
     deliveries = [event for event in events if isinstance(event, Given)]
     if len(deliveries) > JUDGED_DELIVERIES:
         return [], (
@@ -72,7 +74,7 @@ def _proof(broken: Broken, given: _Given) -> tuple[Given, ...]:
 
 
 def _unlike(found: Iterator[Broken], given: _Given) -> list[Unkept]:
-    """Two messages each, which two processes delivered in different orders; each pair once."""
+    """Return pairs of messages that two processes delivered in different orders, each pair once."""
     pairs: dict[frozenset[MessageId], Broken] = {}
     for broken in found:
         pairs.setdefault(frozenset((broken.first.id, broken.second.id)), broken)
@@ -89,7 +91,7 @@ def _unlike(found: Iterator[Broken], given: _Given) -> list[Unkept]:
 
 
 def _other_way_round(first: MessageId, second: MessageId, given: _Given) -> tuple[Given, ...]:
-    """Deliveries of a process that has the second one first."""
+    """Return the deliveries of a process that delivered the second message first."""
     places = {key: place for place, key in enumerate(given)}
     for process in sorted({process for process, _ in given}):
         early, late = (process, second), (process, first)

@@ -14,11 +14,11 @@ from groupcomm_tools.pages.markup import escape
 from groupcomm_tools.view.diagram import Arrival, Diagram, LineKind
 
 SAFE_INTEGER: Final = 2**53
-"""From here on a number of JavaScript loses digits; a message's number is then told as text."""
+"""From here on JavaScript loses digits of a number; message numbers are then text."""
 
 
 class _Table:
-    """Texts and lists that come often, each once."""
+    """Texts and lists that occur often, each stored once."""
 
     def __init__(self) -> None:
         self._places: dict[Any, int] = {}
@@ -32,11 +32,11 @@ class _Table:
 
 
 def columns(name: str, diagram: Diagram) -> dict[str, Any]:
-    """All of a diagram as JSON can have it; -1 stands for none, times count from the first point.
+    """Return a diagram as columns for JSON; -1 means none, and times count from the first point.
 
     Args:
-        name: of the trace.
-        diagram: of it.
+        name: name of the trace.
+        diagram: diagram of the trace.
     """
     texts, sets = _Table(), _Table()
     begin = 0 if diagram.counted else min((point.t for point in diagram.points), default=0)
@@ -112,11 +112,11 @@ _ORDERS: Final = ("fifo", "causal", "total")
 
 
 def make_page(name: str, diagram: Diagram) -> str:
-    """The whole file.
+    """Return the page of a diagram.
 
     Args:
-        name: of the trace.
-        diagram: of it.
+        name: name of the trace.
+        diagram: diagram of the trace.
     """
     script = "\n".join(map(_resource, _SCRIPTS))
     style = STYLE + _resource("page.css")
@@ -145,7 +145,7 @@ def _digest(text: str) -> str:
 
 
 def _data(value: dict[str, Any]) -> str:
-    """JSON that ends no script, and shows all that is in a name, whatever a group is called."""
+    """Return JSON that cannot end the script, and in which every character of a name is visible."""
     text = json.dumps(_shown(value), separators=(",", ":"), ensure_ascii=True)
     return text.replace("<", "\\u003c")
 
@@ -174,7 +174,7 @@ def _facts(diagram: Diagram) -> str:
 
 
 def _verdict(diagram: Diagram) -> tuple[str, str]:
-    """The class of the verdict, and the verdict."""
+    """Return the CSS class of the verdict, and the verdict."""
     claimed = [found for found in diagram.violations if found.claimed]
     if claimed:
         names = ", ".join(sorted({found.name for found in claimed}))

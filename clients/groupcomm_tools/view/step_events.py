@@ -1,4 +1,4 @@
-"""Reads the steps of algorithms and filters into a diagram."""
+"""Steps of algorithms and filters, read into a diagram."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,20 +27,20 @@ from groupcomm_tools.view.draft import Draft, Mark, Reached
 
 @attrs.frozen
 class _Receipt:
-    """What came last to a process."""
+    """The last packet that came to a process."""
 
     t: int
     message: MessageId | None
 
 
 class StepSide:
-    """Puts steps into a draft.
+    """Reads steps into a draft.
 
-    What a process only does within itself (its count, its buffer) has no point: the message's line
-    shows it.
+    Internal steps of a process (its count, its buffer) have no point: the line of the message shows
+    it.
 
     Attributes:
-        handlers: one for each type of event that it takes.
+        handlers: a handler for each type of event that it reads.
     """
 
     def __init__(self, draft: Draft) -> None:
@@ -88,7 +88,7 @@ class StepSide:
         )
 
     def _origin(self, arrival: Reached, source: str) -> Mark | None:
-        """Where it came from: who passed it on had received it before."""
+        """Return where a message came from: a process that forwarded it had received it before."""
         passed_on = self._draft.latest(arrival.message, source)
         if source != arrival.message.id[0] and passed_on is not None:
             return passed_on.received or passed_on.delivered
@@ -118,14 +118,16 @@ class StepSide:
         )
 
     def _came_just_now(self, arrival: Reached, event: Given) -> Mark | None:
-        """The receipt, if the delivery is one point with it: nothing stands between them."""
+        """Return the receipt if it is at the same point as the delivery; else None."""
         came = arrival.received
         if came is None or came.t != event.t or arrival.waits:
             return None
         return came if came is self._draft.last.get(event.p) else None
 
     def _let_go(self, arrival: Reached, event: Given) -> None:
-        """What a stamp does not name may be known from what came just before."""
+        """Note what released a message, if its stamp does not name it but the last packet shows
+        it.
+        """
         last = self._receipts.get(event.p)
         if not arrival.reason or arrival.waits or last is None or last.t != event.t:
             return
