@@ -1,4 +1,4 @@
-"""What went wrong, without forty lines of Java around it."""
+"""The essential sentence of errors of Spark, without the surrounding lines of Java."""
 
 import re
 from typing import Final
@@ -11,10 +11,11 @@ _STATE: Final = re.compile(r" SQLSTATE: \w+$")
 
 
 def plain(error: BaseException) -> str:
-    """The sentence that helps: of an error in Python code on a worker, what that one said.
+    """Return the sentence that helps; for an error in Python code on a worker, what that code
+    raised.
 
     Args:
-        error: as pyspark raises it.
+        error: an error that pyspark has raised.
     """
     text = str(error).strip() or type(error).__name__
     if _TRACEBACK in text:
@@ -28,12 +29,12 @@ def plain(error: BaseException) -> str:
 
 
 def _bare(line: str) -> str:
-    """Without the names of Java's class and of Spark's condition."""
+    """Return a line without the names of Java's class and of Spark's condition."""
     return _STATE.sub("", _CONDITION.sub("", _JAVA_CLASS.sub("", line.strip())))
 
 
 def _last_raised(text: str) -> str:
-    """What was raised last: the line below the last traceback."""
+    """Return what was raised last: the line after the last traceback."""
     lines = text[text.rindex(_TRACEBACK) :].splitlines()[1:]
     raised = next((line for line in lines if line and line[0] not in " \t"), lines[0])
     return _PYTHON_CLASS.sub("", raised.strip(), count=1)

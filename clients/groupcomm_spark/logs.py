@@ -1,7 +1,7 @@
-"""Logs as one DataFrame: the fast way, for jobs that read all of it once.
+"""Logs as one DataFrame: the fast way, for jobs that read everything once.
 
-Sealed files are read by Spark's own reader of Parquet, many times as fast as any reader in
-Python. The live part is at most one file's worth, and read here.
+Spark's own Parquet reader reads the sealed files, many times as fast as any reader in Python. The
+live part is at most one file, and is read here.
 """
 
 from collections.abc import Collection, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LOG: Final = "log"
-"""The column that tells from which log a row is; the others are those of a log."""
+"""The column with the name of the log; the other columns are those of a log."""
 
 
 def read_logs(
@@ -30,15 +30,17 @@ def read_logs(
     on_damage: OnDamage | None = None,
     without: Collection[Path] = (),
 ) -> "DataFrame":
-    """The rows of logs, in no particular order, with a column LOG in front.
+    """Return the rows of logs, in no particular order, with a column LOG in front.
 
     Args:
-        spark: the session.
-        folders: of the logs; each is known by its name, or its path where names are equal.
-        columns: of the log's; None: all. Spark reads no other from the disk.
+        spark: session of Spark.
+        folders: folders of the logs; each is known by its name, or by its path where names are
+            equal.
+        columns: columns of the logs; None for all. Spark reads no others from the disk.
         on_damage: called for damaged parts of live files; None: LogDamaged is raised. Sealed files
-            are not checked here but by their pages: see `groupcomm_spark.verify`.
-        without: sealed files that are left out.
+            are only checked by the checksums of their pages; `groupcomm_spark.verify` checks them
+            whole.
+        without: sealed files to leave out.
 
     Raises:
         LogError: one of them is no log, or there are none.
@@ -56,7 +58,7 @@ def read_logs(
 
 
 def name_logs(folders: Sequence[Path]) -> dict[Path, str]:
-    """What each log is called."""
+    """Return the name of each log."""
     names = [folder.resolve().name for folder in dict.fromkeys(folders)]
     return {
         folder: name if names.count(name) == 1 else str(folder)

@@ -1,4 +1,4 @@
-"""What long jobs tell while they run, on standard error."""
+"""The progress of long jobs, on standard error."""
 
 import sys
 import time
@@ -16,20 +16,20 @@ Say = Callable[[str], None]
 
 
 def quiet(text: str) -> None:
-    """Tell nothing."""
+    """Print nothing."""
 
 
 def say(text: str) -> None:
-    """Tell people."""
+    """Print a message for people."""
     print(f"groupcomm: {text}", file=sys.stderr, flush=True)
 
 
 class Progress:
-    """Tells of each stage of a job how far Spark is, and how long it took.
+    """Reports how far Spark is in each stage of a job, and how long the stage took.
 
     Args:
-        spark: that does the work.
-        tell: who is told.
+        spark: session that does the work.
+        tell: is called with each message.
     """
 
     def __init__(self, spark: "SparkSession", tell: Say) -> None:
@@ -38,7 +38,7 @@ class Progress:
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
-        """A stage, for as long as the block lasts."""
+        """Enter a stage, for the length of a block."""
         over = Event()
         began = time.monotonic()
         watcher = Thread(target=self._watch, args=(stage, began, over), daemon=True)

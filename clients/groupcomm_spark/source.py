@@ -1,7 +1,7 @@
 """The format "groupcomm" for Spark.
 
-Spark imports this in helper processes only to learn the name, and makes objects of it many times:
-what costs time (pyarrow) is imported by what is asked for, and nothing is read before that.
+Spark imports this module in helper processes only to learn the name, and makes many objects of it.
+So modules that take time (pyarrow) are imported when they are needed, and nothing is read before.
 """
 
 from typing import TYPE_CHECKING
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class GroupCommDataSource(DataSource):
-    """A log of groups to read, batch or streaming, and groups to write to."""
+    """A log to read, as a batch or a stream, and groups to write to."""
 
     @classmethod
     def name(cls) -> str:
-        """What users write: ``spark.read.format("groupcomm")``."""
+        """Return the name of the format: ``spark.read.format("groupcomm")``."""
         return "groupcomm"
 
     # ---- reading ----
 
     def schema(self) -> "StructType":
-        """The columns that the options ask for.
+        """Return the columns that the options name.
 
         Raises:
             ConfigError: an option is wrong.
@@ -36,7 +36,7 @@ class GroupCommDataSource(DataSource):
         return spark_schema(parse_options(self.options).columns)
 
     def reader(self, schema: "StructType") -> "BatchReader":
-        """Of ``spark.read``.
+        """Return the reader of ``spark.read``.
 
         Raises:
             ConfigError: an option is wrong, or the user's own schema is.
@@ -47,7 +47,7 @@ class GroupCommDataSource(DataSource):
         return BatchReader(parse_options(self.options, streams=False), names_of(schema))
 
     def streamReader(self, schema: "StructType") -> "StreamReader":
-        """Of ``spark.readStream``.
+        """Return the reader of ``spark.readStream``.
 
         Raises:
             ConfigError: an option is wrong, or the user's own schema is.
@@ -58,7 +58,7 @@ class GroupCommDataSource(DataSource):
         return StreamReader(parse_options(self.options), names_of(schema))
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "GroupCommStreamWriter":
-        """The sink of a streaming query.
+        """Return the sink of a streaming query.
 
         Raises:
             ConfigError: an option or a column is wrong.

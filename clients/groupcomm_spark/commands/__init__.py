@@ -1,1 +1,1 @@
-"""The verbs of `groupcomm spark`, one module each."""
+"""The subcommands of `groupcomm spark`, one module each."""

@@ -1,4 +1,4 @@
-"""`groupcomm spark doctor`: can Spark run here, and on which Java?"""
+"""`groupcomm spark doctor`: check whether Spark can run here, and on which Java."""
 
 import argparse
 import importlib.metadata
@@ -16,7 +16,7 @@ HELP: Final = "can Spark run here, on which Java, and does it find the format gr
 EXAMPLE: Final = "groupcomm spark doctor"
 
 NEEDED: Final = (("pyspark", (4, 2), (4, 4)), ("pyarrow", (18,), None), ("pandas", (2, 2), (3,)))
-"""Packages, the first version that will do, and the first that will not."""
+"""Packages, with the first version that works, and the first that no longer does."""
 
 
 ROWS: Final = 1000
@@ -31,13 +31,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look; 1 if there is a problem."""
+    """Run the checks; return 1 if there is a problem."""
     findings = examine(options.master, try_it=not options.quick)
     return print_findings(findings, as_json=options.json)
 
 
 def examine(master: str | None = None, *, try_it: bool = True) -> Iterator[Finding]:
-    """All checks, as they are done; Spark is started only if nothing is wrong before."""
+    """Yield the findings of all checks; start Spark only if the others have found no problem."""
     found = [*map(_check_package, *zip(*NEEDED, strict=True)), _check_java()]
     yield from found
     if try_it and all(finding.grade is not Grade.PROBLEM for finding in found):

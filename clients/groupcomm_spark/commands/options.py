@@ -1,4 +1,4 @@
-"""Options that the verbs share."""
+"""Options that the subcommands share."""
 
 import argparse
 from pathlib import Path
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
-    """Which logs."""
+    """Declare which logs are read."""
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="that was recorded to")
 
 
 def add_spark_options(parser: argparse.ArgumentParser) -> None:
-    """Where Spark runs."""
+    """Declare where Spark runs."""
     parser.add_argument(
         "--master", metavar="URL", help=f"local[N], or a cluster: spark://HOST:PORT ({LOCAL})"
     )
@@ -28,7 +28,7 @@ def add_spark_options(parser: argparse.ArgumentParser) -> None:
 
 
 def session_of(options: argparse.Namespace) -> "SparkSession":
-    """The session that the options ask for."""
+    """Return the session that the options ask for."""
     teller(options)(f"starting Spark at {options.master or LOCAL}")
     return open_session(
         options.master, name=f"groupcomm spark {options.name}", memory=options.memory
@@ -36,5 +36,5 @@ def session_of(options: argparse.Namespace) -> "SparkSession":
 
 
 def teller(options: argparse.Namespace) -> Say:
-    """Who is told how it goes."""
+    """Return the function that prints progress."""
     return quiet if options.quiet else say

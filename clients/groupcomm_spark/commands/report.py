@@ -1,4 +1,4 @@
-"""`groupcomm spark report`: what happened, as one page with pictures."""
+"""`groupcomm spark report`: write a page with charts about logs."""
 
 import argparse
 import json
@@ -46,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the page."""
+    """Write the page; return 0."""
     sites = read_sites(options.site)
     if options.sent_at is not None and options.sent_at < 0:
         raise ConfigError(f"--sent-at is {options.sent_at}; bytes count from 0")
@@ -70,10 +70,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def read_sites(texts: list[str]) -> dict[str, str]:
-    """Sites by the name of the daemon.
+    """Return the site of each daemon, by the daemon's name.
 
     Raises:
-        ConfigError: it is not NAME=DAEMON,... or a daemon is at two sites.
+        ConfigError: a text is not NAME=DAEMON,... or a daemon is at two sites.
     """
     sites: dict[str, str] = {}
     for text in texts:
@@ -88,7 +88,9 @@ def read_sites(texts: list[str]) -> dict[str, str]:
 
 
 def sent_at(byte: int) -> "Column":
-    """When a message was sent, by its own word, microseconds since 1970; null if it is short."""
+    """Return when a message says it was sent, in microseconds since 1970; null if it is too
+    short.
+    """
     from pyspark.sql import functions as fn
 
     digits = fn.hex(fn.substring("data", byte + 1, 8))

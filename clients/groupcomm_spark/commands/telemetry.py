@@ -1,4 +1,4 @@
-"""`groupcomm spark telemetry`: rates, gaps, bandwidth and late messages of a system's kinds."""
+"""`groupcomm spark telemetry`: watch rates, gaps, bandwidth and late messages, by kind."""
 
 import argparse
 import json
@@ -59,7 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Watch until the end, ^C or SIGTERM."""
+    """Watch until the duration is over, or until ^C or SIGTERM; return 0."""
     kinds = read_kinds(options.kinds)
     if options.every_s <= 0:
         raise ConfigError(f"--every-s is {options.every_s:g}; it must be above 0")
@@ -118,7 +118,7 @@ def _watch_once(
 
 
 def _show(window: Window, kinds: MessageKinds, *, as_json: bool) -> None:
-    """A window for people, or as a line of JSON."""
+    """Print a window as text, or as one line of JSON."""
     alarms = judge(window, kinds)
     if as_json:
         told = {

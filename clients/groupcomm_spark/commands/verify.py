@@ -1,4 +1,4 @@
-"""`groupcomm spark verify`: did the promises hold, by the logs of many receivers?"""
+"""`groupcomm spark verify`: check the promises of all levels in the logs of many receivers."""
 
 import argparse
 import json
@@ -39,11 +39,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Verify; 1 if there is a violation.
+    """Verify the logs; return 1 if there is a violation.
 
     Raises:
         ConfigError: Spark cannot run here.
-        LogError: a folder is no log.
+        LogError: a folder holds no log.
     """
     # ruff: noqa: PLC0415 - extras
     from groupcomm_log.reader import LogReader

@@ -1,1 +1,1 @@
-"""Reading logs through the format "groupcomm": options, plan, rows, and Spark's two readers."""
+"""Logs as the format "groupcomm": options, plan, rows, and the two readers that Spark uses."""

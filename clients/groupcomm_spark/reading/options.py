@@ -1,4 +1,4 @@
-"""What may be asked of the format "groupcomm" when it reads."""
+"""Options and columns of the format "groupcomm" for reading."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +18,11 @@ LATEST: Final = "latest"
 
 
 class Place(NamedTuple):
-    """A row: of an epoch, or of any one.
+    """A row, of one epoch or of any.
 
     Attributes:
-        epoch: None: any.
-        row: its number.
+        epoch: epoch; None for any.
+        row: number of the row.
     """
 
     epoch: int | None
@@ -31,21 +31,22 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options, checked.
+    """Checked options.
 
     Attributes:
-        folder: of the log.
-        columns: in their order.
-        groups: only rows that concern one of them, and those that concern none; empty: all.
-        levels: only messages of these, and all that are no messages; empty: all.
-        kinds: only rows of these; empty: all.
-        first: the first row; None: that of the log.
-        stop: behind the last row; None: that of the log.
-        skip_damage: a row of kind `gap` stands in the place of damaged ones; else the query fails.
-        rows_per_task: about; small files are read together, and larger ones in shares.
-        rows_per_batch: of a stream, at most; None: all that are there.
-        start: of a stream: EARLIEST, LATEST or a row.
-        fail_on_loss: a stream fails where rows that it has not seen are gone; else it goes on.
+        folder: folder of the log.
+        columns: names of columns, in order.
+        groups: only rows that concern one of them, and rows without a group; empty for all rows.
+        levels: only messages of these levels, and rows that are not messages; empty for all rows.
+        kinds: only rows of these kinds; empty for all.
+        first: first row; None for that of the log.
+        stop: place after the last row; None for the end of the log.
+        skip_damage: a row of kind `gap` takes the place of damaged rows; else the query fails.
+        rows_per_task: approximate rows of a task; small files are read together, large ones in
+            shares.
+        rows_per_batch: maximum rows of a batch of a stream; None for all that are there.
+        start: start of a stream: EARLIEST, LATEST or a row.
+        fail_on_loss: a stream fails if rows that it has not read were removed; else it goes on.
     """
 
     folder: Path
@@ -75,14 +76,15 @@ _PLACES: Final = "the number of a row, or EPOCH:ROW"
 
 
 def parse_options(options: Mapping[str, str], *, streams: bool = True) -> ReadOptions:
-    """Options as Spark gives them, their names in any case.
+    """Return the options that Spark passes on, with names in any case.
 
     Args:
-        options: names and texts.
-        streams: whether those of streams may be among them.
+        options: texts by name.
+        streams: options of streams are allowed.
 
     Raises:
-        ConfigError: one is unknown or wrong; it names the option, its value and what is allowed.
+        ConfigError: an option is unknown or wrong; the text names it, its value and what is
+            allowed.
     """
     given = {name.lower(): text for name, text in options.items()}
     allowed = KNOWN if streams else [name for name in KNOWN if name not in _OF_STREAMS]
@@ -194,12 +196,12 @@ class _Parser:
 
 
 def spark_schema(names: Sequence[str]) -> StructType:
-    """Some of the columns, in this order, as Spark has them."""
+    """Return the Spark schema of some of the columns, in this order."""
     return from_arrow_schema(schema_of(names))
 
 
 def names_of(schema: StructType) -> tuple[str, ...]:
-    """The columns of a schema, which a user may have given to `schema()`.
+    """Return the columns of a schema, which a user may have passed to `schema()`.
 
     Raises:
         ConfigError: a log has no such column, or one of another type.

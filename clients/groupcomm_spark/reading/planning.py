@@ -1,4 +1,6 @@
-"""Which rows of which files are read, from the names of these: no sealed file is opened."""
+"""Plans which rows of which files are read, from the names of the files: no sealed file is
+opened.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -14,7 +16,7 @@ from groupcomm_log.schema import Offset
 from groupcomm_spark.reading.options import Place
 
 _TRIES: Final = 10
-"""So often live files may be sealed while a folder is looked at."""
+"""How often live files may be sealed while a folder is listed."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +25,11 @@ class Part:
 
     Attributes:
         segment: the file.
-        start: the first row.
-        stop: behind the last row.
-        at: of a live file: a batch with rows at or before the first one begins at this byte.
-        share: of a whole sealed file: (2, 5) for the third of five about equal shares of the rows.
+        start: number of the first row.
+        stop: number after the last row.
+        at: for a live file, the offset of a batch with rows at or before the first one.
+        share: for a whole sealed file, (2, 5) for the third of five nearly equal shares of the
+            rows.
     """
 
     segment: Segment
@@ -37,17 +40,17 @@ class Part:
 
     @property
     def count(self) -> int:
-        """How many rows, if none is missing."""
+        """The number of rows, if none is missing."""
         return self.stop - self.start
 
     @property
     def begin(self) -> Offset:
-        """The first row."""
+        """The offset of the first row."""
         return Offset(self.segment.first.epoch, self.start)
 
     @property
     def end(self) -> Offset:
-        """Behind the last row."""
+        """The offset after the last row."""
         return Offset(self.segment.first.epoch, self.stop)
 
     @property
@@ -62,16 +65,16 @@ class Part:
 
 
 Task = tuple[Part, ...]
-"""What is read by one task."""
+"""The parts that one task reads."""
 
 
 class Planner:
-    """Plans what is read of one log, again and again.
+    """Plans repeatedly what is read of one log.
 
     Args:
-        folder: of the log.
-        first: no row before this one.
-        stop: no row from this one on; None: no limit.
+        folder: folder of the log.
+        first: the first row to read; None for that of the log.
+        stop: no row from this one on; None for no limit.
     """
 
     def __init__(self, folder: Path, first: Place | None = None, stop: Place | None = None) -> None:
@@ -81,19 +84,19 @@ class Planner:
         self._live: dict[Path, _LiveFile] = {}
 
     def begin(self) -> Offset:
-        """The first row that is there, or will be."""
+        """Return the offset of the first row, or of the first row to come."""
         return self._reader.begin()
 
     def end(self) -> Offset:
-        """Behind the last row that is there."""
+        """Return the offset after the last row."""
         return max((part.end for part in self._all()), default=BEGIN)
 
     def parts(self, start: Offset = BEGIN, stop: Offset | None = None) -> list[Part]:
-        """Rows that are there, in their order.
+        """Return the rows that are there, in order.
 
         Args:
-            start: the first row, or where it would be.
-            stop: behind the last one; None: all that are there.
+            start: offset of the first row, which need not exist.
+            stop: offset after the last row; None for all rows.
 
         Raises:
             LogError: there is no log.
@@ -103,7 +106,7 @@ class Planner:
         return [self._from_byte(part) for part in cut if part.count > 0]
 
     def limited(self, start: Offset, stop: Offset, rows: int) -> Offset:
-        """Behind so many rows, or all there are from one row on to another."""
+        """Return the offset after so many rows, or `stop` if there are fewer."""
         for part in self.parts(start, stop):
             if part.count >= rows:
                 return part.begin._replace(row=part.start + rows)
@@ -111,7 +114,7 @@ class Planner:
         return stop
 
     def _all(self) -> list[Part]:
-        """All files in which there are rows, with the rows that count in each."""
+        """Return all files with rows, with the rows that count in each."""
         for _ in range(_TRIES - 1):
             try:
                 return self._look()
@@ -146,11 +149,11 @@ class Planner:
 
 
 def to_tasks(parts: Iterable[Part], most: int) -> list[Task]:
-    """Small parts that follow each other together, and a large one in shares.
+    """Return tasks: small consecutive parts together, and a large part in shares.
 
     Args:
-        parts: in order.
-        most: rows of a task, about; shares of a file are made of what was written at once.
+        parts: parts in order.
+        most: approximate rows of a task; a share of a file consists of whole row groups.
     """
     tasks: list[Task] = []
     rows = most
@@ -166,7 +169,7 @@ def to_tasks(parts: Iterable[Part], most: int) -> list[Task]:
 
 
 class _LiveFile:
-    """What is known of a live file: only what is new is read again."""
+    """The known part of a live file: only what is new is read again."""
 
     def __init__(self, segment: Segment) -> None:
         self._path = segment.path
@@ -176,7 +179,7 @@ class _LiveFile:
         self._bytes: list[int] = []  # where these stand
 
     def look(self) -> int:
-        """Behind its last row."""
+        """Return the number after its last row."""
         for each in read_frames(self._path, self._at):
             if isinstance(each, Frame):
                 self._at = each.end
@@ -187,20 +190,20 @@ class _LiveFile:
         return self._stop
 
     def byte_of(self, row: int) -> int:
-        """Where a batch stands with this row, or one before it if there is any."""
+        """Return the offset of a batch that begins at or before a row."""
         found = bisect_right(self._rows, row) - 1
         return self._bytes[found] if found >= 0 else 0
 
 
 def _before(part: Part, following: Part | None) -> Part:
-    """Without what the next file has as well: after a failed write rows are written there again."""
+    """Return a part without rows that the next file has, too: a failed write is repeated there."""
     if following is None or following.segment.first.epoch != part.segment.first.epoch:
         return part
     return replace(part, stop=min(part.stop, following.start))
 
 
 def _row_in(epoch: int, place: Place, part: Part) -> int:
-    """Where a place is among the rows of an epoch: before, in or behind a part of it."""
+    """Return where a place is among the rows of an epoch: before, in or after a part of it."""
     if place.epoch is None or place.epoch == epoch:
         return place.row
     return part.start if place.epoch < epoch else part.stop

@@ -1,6 +1,6 @@
-"""The two readers that Spark uses: of a log as it is, and of a log as it grows.
+"""The two readers that Spark uses: for a log as it is, and for a log as it grows.
 
-The offset of a stream is that of the first row it has not read: ``{"epoch": 1, "row": 4711}``.
+The offset of a stream is that of the first row that it has not read: ``{"epoch": 1, "row": 4711}``.
 Spark keeps it in the query's checkpoint as text.
 """
 
@@ -29,8 +29,8 @@ class BatchReader(DataSourceReader):
     """Plans on the driver, and reads on the workers.
 
     Args:
-        options: which rows.
-        columns: which of their columns, in this order.
+        options: which rows to read.
+        columns: names of columns, in this order.
     """
 
     def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
@@ -38,13 +38,15 @@ class BatchReader(DataSourceReader):
         self._columns = tuple(columns)
 
     def partitions(self) -> list[InputPartition]:
-        """A task for each large file, and for small ones together."""
+        """Return a task for each large file, and for small ones together."""
         options = self._options
         parts = Planner(options.folder, options.first, options.stop).parts()
         return [InputPartition(task) for task in to_tasks(parts, self._options.rows_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        """The rows of a task; for a log without rows Spark makes one whose value is None."""
+        """Return the rows of a task; for a log without rows Spark passes one whose value is
+        None.
+        """
         return read_parts(partition.value or (), self._options, self._columns)
 
 
@@ -53,11 +55,11 @@ if TYPE_CHECKING:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Tells Spark of new rows on the driver, and reads them on the workers.
+    """Reports new rows to Spark on the driver, and reads them on the workers.
 
     Args:
-        options: which rows.
-        columns: which of their columns, in this order.
+        options: which rows to read.
+        columns: names of columns, in this order.
     """
 
     def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
@@ -68,7 +70,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _planner(self) -> Planner:
-        """What is known of the log; it lives as long as the query, in one process."""
+        """The planner of the log, which lives as long as the query, in one process."""
         if self._known is None:
             options = self._options
             self._known = Planner(options.folder, options.first, options.stop)
@@ -77,11 +79,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- offsets ----
 
     def initialOffset(self) -> dict[str, int]:
-        """Where a query without a checkpoint begins.
+        """Return where a query without a checkpoint begins.
 
         Raises:
             LogError: there is no log.
-            LogRemoved: the row that is asked for is there no longer.
+            LogRemoved: the requested row was removed.
         """
         start, planner = self._options.start, self._planner
         if start == LATEST:
@@ -93,16 +95,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return (behind[0].begin if behind else planner.end())._asdict()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Of each batch, by the option maxRowsPerBatch."""
+        """Return the limit of each batch, from the option maxRowsPerBatch."""
         rows = self._options.rows_per_batch
         return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """The end of the next batch.
+        """Return the end of the next batch.
 
         Raises:
-            LogRemoved: rows that were not read are there no longer.
-            LogError: the checkpoint is not one of this log.
+            LogRemoved: rows were removed before they were read.
+            LogError: the checkpoint belongs to another log.
         """
         begin, end = Offset(**start), self._end()
         self._check_same(begin, end)
@@ -114,18 +116,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end._asdict()
 
     def reportLatestOffset(self) -> dict[str, int]:
-        """The end of the log: what a query is behind is seen in its progress."""
+        """Return the end of the log, so that the progress of a query shows how far it is behind."""
         return self._planner.end()._asdict()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """From now on the log ends here."""
+        """Fix the end of the log from now on."""
         self._target = self._planner.end()
 
     def _end(self) -> Offset:
         return self._planner.end() if self._target is None else self._target
 
     def _check_same(self, begin: Offset, end: Offset) -> None:
-        """Rows at the end may be lost by a power failure, but epochs are not."""
+        """Check that the checkpoint is of this log: a power failure may lose rows, but no
+        epochs.
+        """
         if begin.epoch > end.epoch:
             raise LogError(
                 f"{self._options.folder}: this log ends with epoch {end.epoch}, and the checkpoint"
@@ -145,12 +149,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- rows ----
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """The tasks of a batch; those of the last one before a crash come a second time."""
+        """Return the tasks of a batch; after a crash those of the last batch come again."""
         begin = Offset(**start)
         self._check_kept(begin)
         parts = self._planner.parts(begin, Offset(**end))
         return [InputPartition(task) for task in to_tasks(parts, self._options.rows_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        """The rows of a task."""
+        """Return the rows of a task."""
         return read_parts(partition.value or (), self._options, self._columns)

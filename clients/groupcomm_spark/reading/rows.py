@@ -1,4 +1,4 @@
-"""The rows of parts of a log: what runs on Spark's workers."""
+"""Reads the rows of parts of a log, on Spark's workers."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -18,17 +18,17 @@ from groupcomm_spark.reading.options import ReadOptions
 from groupcomm_spark.reading.planning import Part
 
 BATCH_ROWS: Final = 16_384
-"""Of what goes to Spark at once; smaller ones cost more than what is in them."""
+"""Rows passed to Spark at once; smaller batches cost more than their contents."""
 
 
 def read_parts(
     parts: Iterable[Part], options: ReadOptions, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Their rows in order, those that the options ask for.
+    """Yield the rows of parts in order, as far as the options ask for them.
 
     Raises:
-        LogDamaged: bytes are not what was written, and the options do not say to pass over them.
-        LogRemoved: rows are gone since this was planned, and the options do not say to go on.
+        LogDamaged: bytes are not what was written, and the options do not allow skipping them.
+        LogRemoved: rows were removed since this was planned, and the options do not allow going on.
         OSError: a file cannot be read.
     """
     wanted = _Wanted(options)
@@ -44,7 +44,7 @@ def read_parts(
 
 
 def _larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of some size; none is empty."""
+    """Yield the rows in larger batches, none of them empty."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -72,7 +72,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class _Wanted:
-    """Leaves out rows that the options do not ask for; gaps stay, whatever they say of groups."""
+    """Selects the rows that the options ask for; gaps are kept whatever their groups."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._groups = pa.array(options.groups, pa.string())
@@ -97,7 +97,7 @@ class _Wanted:
 
 
 def _has_any(lists: pa.ListArray, names: pa.Array) -> pa.Array:
-    """Which lists have one of the names in them."""
+    """Return which lists contain one of the names."""
     found = pc.is_in(pc.list_flatten(lists), names)
     having = pc.unique(pc.list_parent_indices(lists).filter(found))
     every = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), len(lists)), start=-1)
@@ -129,7 +129,7 @@ class _PartReader:
                 yield from _PartReader(sealed, self._options, self._columns).batches()
 
     def _sealed_since(self) -> Part | None:
-        """The same rows in the file that a live one has become."""
+        """Return the same rows in the file that a live file has become."""
         part, segment = self._part, self._part.segment
         for other in list_segments(segment.path.parent) if segment.is_live else ():
             if not other.is_live and other.first == segment.first:
@@ -187,7 +187,7 @@ class _PartReader:
         return Damage(path, self._part.at, 0, (row, self._part.stop - 1), "rows are not there")
 
     def _damaged(self, first: int, last: int, damage: Damage) -> Iterator[pa.RecordBatch]:
-        """Fail, or tell in a row, as a recorder does that finds its own file to be damaged."""
+        """Raise an error, or yield a gap row, as a recorder does when its own file is damaged."""
         if not self._options.skip_damage:
             raise LogDamaged(replace(damage, rows=damage.rows or (first, last)))
         for batch in lost_rows(self._part.segment.first.epoch, first, last, damage):
@@ -195,9 +195,9 @@ class _PartReader:
 
 
 def _checked_before(segment: Segment) -> Damage | None:
-    """As check_sealed, once in this process for a file that is read in small parts.
+    """Return the damage of a file that is read in small parts, checked once in this process.
 
-    Its pages are held against their checksums each time.
+    The checksums of its pages are checked each time.
     """
     stat = segment.path.stat()
     return _check_once(segment, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
@@ -209,7 +209,7 @@ def _check_once(segment: Segment, version: tuple[int, ...]) -> Damage | None:
 
 
 def _cut(batch: pa.RecordBatch, part: Part) -> pa.RecordBatch:
-    """Its rows that are in the part; rows rise within a batch."""
+    """Return the rows of a batch that are in the part; rows increase within a batch."""
     rows = batch["row"]
     if rows[0].as_py() >= part.start and rows[-1].as_py() < part.stop:
         return batch

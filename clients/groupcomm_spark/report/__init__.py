@@ -1,1 +1,1 @@
-"""What happened, in figures and pictures: rates, delays, losses, view changes."""
+"""Reports: rates, delays, losses and view changes, as figures and charts."""

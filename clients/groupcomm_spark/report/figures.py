@@ -1,6 +1,6 @@
-"""The figures of a report, from logs: one pass for delays, one for rates, one for losses.
+"""The figures of a report, computed from logs: one pass for delays, one for rates, one for losses.
 
-What crosses to Python are sums: nothing here grows with the number of messages.
+Only sums come to Python: nothing here grows with the number of messages.
 """
 
 from collections import Counter
@@ -23,16 +23,16 @@ COLUMNS: Final = (
     *("row", "kind", "received", "view", "stamp", "ring", "sender", "number", "groups"),
     *("level", "data", "members", "cause"),
 )
-"""What a report needs of logs."""
+"""The columns of logs that a report needs."""
 
 SLICES: Final = 120
-"""The time of all logs is cut in so many parts, about, for pictures."""
+"""Approximate number of slices into which the time of all logs is cut, for charts."""
 
 _STEPS_S: Final = (0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 6 * 3600, 86400)
 
 
 class Key(NamedTuple):
-    """Whose delays are counted together."""
+    """Messages whose delays are counted together."""
 
     level: str
     groups: str  # the destinations, joined by spaces
@@ -41,7 +41,7 @@ class Key(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """What was delivered in a slice of time."""
+    """Deliveries in a slice of time."""
 
     log: str
     level: str
@@ -52,19 +52,20 @@ class Slice(NamedTuple):
 
 @dataclass(kw_only=True)
 class Figures:
-    """What is reported.
+    """The figures of a report.
 
     Attributes:
-        logs: their names.
+        logs: names of the logs.
         begin_us: wall clock of the first row, microseconds since 1970; None without rows.
         seconds: from the first row to the last.
         step_s: length of a slice.
-        messages: delivered, in all logs together.
-        slices: rates.
+        messages: number of deliveries in all logs together.
+        slices: deliveries by slice.
         delays: counts by bucket of `histogram`.
-        backwards: messages that came before they were numbered, as far as clocks tell.
-        losses: of UNRELIABLE messages.
-        views: changes of daemons.
+        backwards: number of messages that came before they were numbered, by the clocks of the
+            hosts.
+        losses: losses of UNRELIABLE messages.
+        views: changes of the view of daemons.
     """
 
     logs: list[str]
@@ -86,14 +87,14 @@ def gather(
     sent_us: "Column | None" = None,
     tell: Say = quiet,
 ) -> Figures:
-    """Everything that a report shows.
+    """Return all figures of a report.
 
     Args:
-        logs: of `read_logs`, with COLUMNS at least.
-        sites: by the daemon's name; without them a site is the ring of the sender's daemon.
-        sent_us: when a message was sent, microseconds since 1970; None: when it was numbered, which
-            UNRELIABLE messages are not.
-        tell: is told how it goes.
+        logs: frame of `read_logs`, with at least COLUMNS.
+        sites: sites by the daemon's name; without them a site is the ring of the sender's daemon.
+        sent_us: when a message was sent, microseconds since 1970; None for when it was numbered,
+            which UNRELIABLE messages are not.
+        tell: is called with messages about the progress.
     """
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra
 
@@ -177,12 +178,12 @@ def _count_delays(
 
 
 def site_of(sender: str, ring: int | None, sites: Mapping[str, str]) -> str:
-    """Where a sender is.
+    """Return the site of a sender.
 
     Args:
         sender: ``#user#daemon/connection``.
-        ring: of its daemon in the view; None if the log does not tell.
-        sites: by the daemon's name.
+        ring: ring of its daemon in the view; None if the log does not say.
+        sites: sites by the daemon's name.
     """
     site = sites.get(daemon_of(sender))
     if site is not None:

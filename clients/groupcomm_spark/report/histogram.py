@@ -1,6 +1,6 @@
-"""Delays counted in buckets that grow with them, so that many make one small table.
+"""Delays counted in buckets that grow with them, so that many delays make one small table.
 
-Pure. A percentile is off by half a bucket at most: 2.2 %.
+Pure. A percentile is wrong by at most half a bucket: 2.2 %.
 """
 
 import math
@@ -12,16 +12,16 @@ PER_DOUBLING: Final = 16
 """Buckets from a delay to its double."""
 
 Counts = Mapping[int, int]
-"""How many delays there are in each bucket."""
+"""The number of delays in each bucket."""
 
 
 def middle_us(bucket: int) -> float:
-    """The delay in the middle of a bucket, in microseconds."""
+    """Return the delay in the middle of a bucket, in microseconds."""
     return math.exp2((bucket + 0.5) / PER_DOUBLING)
 
 
 def merge(all_counts: Iterable[Counts]) -> Counter[int]:
-    """All of them together."""
+    """Return the sum of all counts."""
     merged: Counter[int] = Counter()
     for counts in all_counts:
         merged.update(counts)
@@ -29,10 +29,10 @@ def merge(all_counts: Iterable[Counts]) -> Counter[int]:
 
 
 def percentile_ms(counts: Counts, share: float) -> float | None:
-    """The delay that this share of all does not exceed, in milliseconds; None if there are none.
+    """Return the delay that this share does not exceed, in milliseconds; None without delays.
 
     Args:
-        counts: by bucket.
+        counts: counts by bucket.
         share: above 0 and up to 1.
     """
     wanted = math.ceil(sum(counts.values()) * share)
@@ -45,7 +45,7 @@ def percentile_ms(counts: Counts, share: float) -> float | None:
 
 
 def later_than(counts: Counts) -> list[tuple[float, float]]:
-    """For the delay of each bucket (ms), the share of all that took at least so long."""
+    """Return for the delay of each bucket (ms) the share of delays that are at least as long."""
     total = left = sum(counts.values())
     points = []
     for bucket in sorted(counts):

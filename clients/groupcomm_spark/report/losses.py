@@ -1,7 +1,7 @@
-"""Losses of UNRELIABLE messages: what one receiver has not got, and another has.
+"""Losses of UNRELIABLE messages: messages that one receiver lacks, and another has.
 
-Messages have numbers in their sender's count, but that goes on with what it sends to others, so a
-number that is missing everywhere may never have been for us. What another log has was.
+Messages are numbered by their sender, also those that it sends to others. So a number that is
+missing everywhere may never have been for these receivers; a message in another log was.
 """
 
 from itertools import pairwise
@@ -18,15 +18,15 @@ _FOR_EVER: Final = 2**63 - 1
 
 
 class Loss(NamedTuple):
-    """What one receiver got of one sender's UNRELIABLE messages.
+    """The UNRELIABLE messages of one sender at one receiver.
 
     Attributes:
-        log: of the receiver.
+        log: name of the receiver's log.
         sender: `#user#daemon/connection`.
-        got: messages.
-        lost: which another log has, between the first and the last that this one has of the sender.
-        missing: numbers of the sender that this log does not have, of any level, between these two;
-            of a sender that sends to the recorded groups only, that is what was lost.
+        got: number of messages received.
+        lost: messages in another log, between the first and the last of the sender in this one.
+        missing: numbers of the sender that this log lacks, at any level, between these two; if the
+            sender sends to the recorded groups only, these were lost.
     """
 
     log: str
@@ -37,12 +37,12 @@ class Loss(NamedTuple):
 
 
 def count_losses(logs: "DataFrame") -> list[Loss]:
-    """Losses of every sender of UNRELIABLE messages at every log, the greatest first.
+    """Return the losses of every sender of UNRELIABLE messages at every log, the greatest first.
 
-    While a recorder was away (a gap row begins a new session) nothing counts as lost.
+    Nothing counts as lost while a recorder was away (a gap row begins a new session).
 
     Args:
-        logs: of `read_logs`, with row, kind, sender, number and level.
+        logs: frame of `read_logs`, with row, kind, sender, number and level.
     """
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra
 
@@ -86,7 +86,9 @@ def count_losses(logs: "DataFrame") -> list[Loss]:
 
 
 def _sessions(logs: "DataFrame") -> "DataFrame":
-    """The rows from `start` to `end` of each session of each recorder; a gap begins a new one."""
+    """Return the rows from `start` to `end` of each session of each recorder; a gap begins a
+    session.
+    """
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra
 
     starts: dict[str, list[int]] = {row[LOG]: [0] for row in logs.select(LOG).distinct().collect()}

@@ -1,4 +1,7 @@
-"""The tables of a report. Pure: figures in, rows out."""
+"""The page of a report: one file of HTML with its charts and tables; and the figures as JSON.
+
+Pure: figures in, text out.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +21,7 @@ BY: Final[dict[str, Callable[[Key], str]]] = {
     "sender": lambda key: key.sender,
     "site": lambda key: key.site,
 }
-"""What delays are told by."""
+"""The properties by which delays are grouped."""
 
 SHARES: Final = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "max_ms": 1.0}
 
@@ -26,7 +29,7 @@ _RANK: Final = {level.name: rank for rank, level in enumerate(LEVELS)}
 
 
 def as_json(found: Figures) -> dict[str, Any]:
-    """All figures for scripts; docs/spark.md has the fields."""
+    """Return all figures for JSON; docs/spark.md describes the fields."""
     return {
         "logs": found.logs,
         "seconds": round(found.seconds, 3),
@@ -39,7 +42,7 @@ def as_json(found: Figures) -> dict[str, Any]:
 
 
 def grouped_delays(found: Figures, by: str) -> dict[str, Counter[int]]:
-    """Delays by one of BY; levels in their order, others by their count."""
+    """Return delays grouped by one of BY; levels in their order, others by their count."""
     groups: dict[str, list[Counts]] = {}
     for key, counts in found.delays.items():
         groups.setdefault(BY[by](key), []).append(counts)
@@ -50,7 +53,7 @@ def grouped_delays(found: Figures, by: str) -> dict[str, Counter[int]]:
 
 
 def delay_tables(found: Figures) -> dict[str, list[dict[str, Any]]]:
-    """Of each of BY its rows: name, count, and percentiles in milliseconds."""
+    """Return the rows of each of BY: name, count, and percentiles in milliseconds."""
     return {
         by: [
             {"name": name, "count": sum(counts.values()), **_percentiles(counts)}
@@ -66,7 +69,7 @@ def _percentiles(counts: Counts) -> dict[str, float | None]:
 
 
 ROWS: Final = 50
-"""A table has at most so many rows; it says how many it leaves out."""
+"""Maximum number of rows of a table, which says how many it leaves out."""
 
 _STYLE: Final = """\
 body{font-family:system-ui,sans-serif;margin:2em auto;max-width:76em;padding:0 1em;color:#222}
@@ -91,7 +94,7 @@ _KINDS: Final = {
 
 
 def make_page(found: Figures, title: str = "Group communication: what happened") -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [
         f"<h1>{escape(title)}</h1>",
         _begin(found),
@@ -171,7 +174,7 @@ def _rates(found: Figures) -> str:
 def _lines(
     found: Figures, which: Callable[[Slice], int], value: Callable[[Slice], float]
 ) -> Mapping[int, list[Point]]:
-    """A line for each of which, in their order; where nothing came it is at 0."""
+    """Return a line for each value of `which`, in their order; it is at 0 where nothing came."""
     lines: dict[int, list[Point]] = {}
     slices = sorted(found.slices, key=lambda each: (which(each), each.at_s))
     count = int(found.seconds / found.step_s) + 1
@@ -218,7 +221,7 @@ def _delays(found: Figures) -> Iterable[str]:
 
 
 def _curves(found: Figures, by: str) -> Mapping[str, Sequence[Point]]:
-    """The curves of the most frequent ones: more cannot be told apart."""
+    """Return the curves of the most frequent names: more could not be told apart."""
     return {name: later_than(c) for name, c in [*grouped_delays(found, by).items()][:6]}
 
 

@@ -1,4 +1,4 @@
-"""Changes of the view of daemons, and what they cost the receivers."""
+"""Changes of the view of daemons, and their effect on the receivers."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 class ViewChange(NamedTuple):
-    """A new view of daemons as one receiver saw it.
+    """A new view of daemons, as one receiver saw it.
 
     Attributes:
-        log: of the receiver.
-        view: its id.
-        at: when it was told, by the receiver's clock.
-        daemons: of the new view.
-        came, went: daemons, against the view before at this receiver; all came at first.
+        log: name of the receiver's log.
+        view: id of the view.
+        at: when it was delivered, by the receiver's clock.
+        daemons: daemons of the new view.
+        came, went: daemons added and removed since the view before at this receiver.
         majority: `majority`, `minority` or None.
-        transition_ms: from the end of the regular part of the view before; None for a first one.
-        silence_ms: from the last message in the view before to the first one in this; None if
+        transition_ms: time since the regular part of the view before ended; None for a first view.
+        silence_ms: time from the last message in the view before to the first one in this; None if
             there was none.
     """
 
@@ -37,15 +37,15 @@ class ViewChange(NamedTuple):
 
     @property
     def told(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The change for JSON."""
         return {**self._asdict(), "at": self.at.isoformat()}
 
 
 def find_views(logs: "DataFrame") -> list[ViewChange]:
-    """All changes at all receivers, in the order of their times.
+    """Return all changes at all receivers, in the order of their times.
 
     Args:
-        logs: of `read_logs`, with row, kind, received, view, members and cause.
+        logs: frame of `read_logs`, with row, kind, received, view, members and cause.
     """
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra
 

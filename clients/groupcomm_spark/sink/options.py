@@ -17,7 +17,7 @@ from groupcomm.wire.destinations import MAX_GROUPS
 from groupcomm_client.committed.markers import TYPE
 
 FOLDER: Final = "groupcomm"
-"""Below the checkpoint of a query its batches are staged here."""
+"""Folder below the checkpoint of a query, where its batches are staged."""
 
 TIMEOUT_S: Final = 30.0
 
@@ -27,24 +27,24 @@ LEVELS: Final = (
     ServiceLevel.AGREED,
     ServiceLevel.SAFE,
 )
-"""Of these a sender's messages come in order."""
+"""Levels at which the messages of a sender come in order."""
 
 _KNOWN: Final = ("address", "group", "level", "type", "staging", "timeout")
 _OF_SPARK: Final = ("checkpointlocation", "queryname")
-"""What Spark hands on among them."""
+"""Options of Spark itself that are passed on among the others."""
 
 
 @attrs.frozen(kw_only=True)
 class SinkOptions:
-    """Of one query.
+    """Options of one query.
 
     Attributes:
         staging: the folder for batches that are not published yet.
-        address: of the daemon; None for the default one of the driver's host.
-        group: for rows that name none; None: all do.
-        level: of the rows.
-        type: of rows that have none.
-        timeout_s: the daemon must be there, and take what it is sent, within so many seconds.
+        address: address of the daemon; None for the default one of the driver's host.
+        group: destination of rows that name none; None if all rows name one.
+        level: level of all rows.
+        type: type of rows that have none.
+        timeout_s: seconds within which the daemon must answer, and accept what it is sent.
     """
 
     staging: Path
@@ -56,10 +56,10 @@ class SinkOptions:
 
 
 def parse_options(given: Mapping[str, str]) -> SinkOptions:
-    """SinkOptions as Spark hands them on.
+    """Return the options that Spark passes on.
 
     Raises:
-        ConfigError: one is wrong; it names it.
+        ConfigError: an option is wrong; the text names it.
     """
     options = {name.lower(): value for name, value in given.items()}
     unknown = sorted(options.keys() - set(_KNOWN) - set(_OF_SPARK))
@@ -147,7 +147,7 @@ _TYPES: Final = {
 
 
 def check_columns(schema: "StructType", options: SinkOptions) -> None:
-    """Check what a query has.
+    """Check the columns of a query.
 
     Raises:
         ConfigError: a column is missing, not known, or of the wrong type.
@@ -176,10 +176,10 @@ def check_columns(schema: "StructType", options: SinkOptions) -> None:
 
 
 def to_staged(batch: pa.RecordBatch, options: SinkOptions) -> pa.RecordBatch:
-    """The rows as they are staged.
+    """Return the rows as they are staged.
 
     Args:
-        batch: with at least one row.
+        batch: at least one row.
 
     Raises:
         ConfigError: a row cannot be sent.

@@ -1,8 +1,8 @@
-"""The files of batches on their way from executors to the driver.
+"""The files of batches, on their way from executors to the driver.
 
-Each attempt of a task writes a file of its own. What makes a batch is its manifest, which the
-driver creates once all tasks have succeeded, and which is created only once: whatever later
-attempts compute, also of another driver at the same time, the batch is what the manifest names.
+Each attempt of a task writes a file of its own. The manifest defines a batch. The driver creates it
+when all tasks have succeeded, and only once: whatever later attempts compute, also for another
+driver at the same time, the batch is what the manifest names.
 """
 
 import os
@@ -25,7 +25,7 @@ from groupcomm_log.disk import Disk
 from groupcomm_spark.sink.options import STAGED
 
 READ_ROWS: Final = 1024
-"""So many are read, and sent, at a time."""
+"""Rows that are read and sent at a time."""
 
 _NOTED: Final = "published.json"
 _MANIFEST: Final = "{:012d}.json"
@@ -33,17 +33,17 @@ _BATCH: Final = re.compile(r"\.?(\d{12})[-.]")
 
 
 class StagingDamaged(GroupCommError):
-    """A batch that was decided is not there as it was; it cannot be published."""
+    """A batch that was decided has changed, and cannot be published."""
 
 
 class Part(msgspec.Struct, frozen=True):
     """The rows of one partition.
 
     Attributes:
-        name: of its file; empty if it has no rows.
-        partition: its number; they are sent in the order of these.
-        rows: how many it has.
-        groups: how many of them are for each destination.
+        name: name of its file; empty without rows.
+        partition: number of the partition; partitions are sent in this order.
+        rows: number of rows.
+        groups: number of rows for each destination.
     """
 
     name: str
@@ -53,12 +53,12 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a batch is.
+    """The definition of a batch.
 
     Attributes:
-        query, batch: its identity.
-        parts: with rows, in order.
-        after: of each destination the batch before this one with rows for it.
+        query, batch: identity of the batch.
+        parts: parts with rows, in order.
+        after: for each destination, the batch before this one that had rows for it.
     """
 
     query: str
@@ -68,7 +68,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def groups(self) -> dict[str, int]:
-        """How many rows each destination gets, in the order of their first rows."""
+        """The number of rows for each destination, in the order of their first rows."""
         found: Counter[str] = Counter()
         for part in self.parts:
             found.update(part.groups)
@@ -76,11 +76,11 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class Published(msgspec.Struct, frozen=True):
-    """What of a query is published.
+    """What was published of a query.
 
     Attributes:
-        batch: the last one; -1 for none.
-        groups: the last one for each destination.
+        batch: last batch; -1 for none.
+        groups: last batch for each destination.
     """
 
     batch: int = -1
@@ -94,9 +94,9 @@ class Staging:
     """The batches of one query.
 
     Args:
-        folder: of all queries.
-        query: its identity.
-        disk: how files are written.
+        folder: folder of all queries.
+        query: identity of the query.
+        disk: writes the files.
     """
 
     def __init__(self, folder: Path, query: str, disk: Disk | None = None) -> None:
@@ -107,7 +107,7 @@ class Staging:
     # ---- on executors ----
 
     def write(self, batch: int, partition: int, rows: Iterator[pa.RecordBatch]) -> Part:
-        """Write the rows of a partition, batches that are not empty; they last on return."""
+        """Write the rows of a partition, batches that are not empty; they are durable on return."""
         first = next(rows, None)
         if first is None:
             return Part("", partition, 0, {})
@@ -135,19 +135,20 @@ class Staging:
     # ---- on the driver ----
 
     def published(self) -> Published:
-        """What was noted last."""
+        """Return what was noted last."""
         self.check()
         return self._load(self.folder / _NOTED, Published) or Published()
 
     def is_decided(self, batch: int) -> bool:
-        """Whether it is known what a batch is."""
+        """Return whether a batch has been decided."""
         return (self.folder / _MANIFEST.format(batch)).exists()
 
     def decide(self, batch: int, parts: Sequence[Part]) -> Manifest:
-        """What the batch is from now on: of these parts, unless it was decided before.
+        """Decide that a batch consists of these parts, unless it was decided before; return the
+        decision.
 
         Raises:
-            ConfigError: its rows are for too many groups.
+            ConfigError: the rows are for too many groups.
         """
         self.check()
         path = self.folder / _MANIFEST.format(batch)
@@ -169,10 +170,10 @@ class Staging:
         return made
 
     def rows(self, manifest: Manifest) -> Iterator[pa.RecordBatch]:
-        """The rows of a batch, in order.
+        """Yield the rows of a batch, in order.
 
         Raises:
-            StagingDamaged: they are not there any more, or changed.
+            StagingDamaged: they are missing or changed.
         """
         for part in manifest.parts:
             path = self.folder / part.name
@@ -188,7 +189,7 @@ class Staging:
                 raise StagingDamaged(_damaged(manifest, path, f"{count} rows"))
 
     def note(self, manifest: Manifest) -> None:
-        """Note that a batch is published, and remove what is not needed for it any more."""
+        """Note that a batch was published, and remove files that are no longer needed."""
         noted = self.published()
         groups = {
             group: max(manifest.batch, noted.groups.get(group, -1)) for group in manifest.groups
@@ -200,7 +201,7 @@ class Staging:
         self.clean(manifest)
 
     def clean(self, manifest: Manifest) -> None:
-        """Remove earlier batches, and what attempts have written that is not of this one."""
+        """Remove earlier batches, and files of attempts that are not part of this batch."""
         keep = {part.name for part in manifest.parts} | {_MANIFEST.format(manifest.batch)}
         for path in list(self.folder.iterdir()):
             match = _BATCH.match(path.name)
@@ -208,7 +209,7 @@ class Staging:
                 self._disk.remove(path)
 
     def remove(self, parts: Iterable[Part]) -> None:
-        """Remove parts of a batch that is published already."""
+        """Remove parts of a batch that was already published."""
         for part in parts:
             if part.name:
                 self._disk.remove(self.folder / part.name)
@@ -216,7 +217,7 @@ class Staging:
     # ---- files ----
 
     def check(self) -> None:
-        """Look whether somebody else could say what a batch is.
+        """Check that nobody else could decide what a batch is.
 
         Raises:
             ConfigError: another user could put files there, or a folder in the place of this one.
@@ -234,7 +235,7 @@ class Staging:
                 )
 
     def _create(self, path: Path, value: Any) -> None:
-        """Make a file that is there whole; nothing if it is there already."""
+        """Create a file atomically; do nothing if it exists."""
         self._disk.make_folder(self.folder)
         temporary = self._write_json(path, value)
         try:
@@ -263,11 +264,11 @@ class Staging:
 
 
 def _fault(status: os.stat_result, *, sticky_will_do: bool) -> str | None:
-    """Say what is wrong with a folder; None if only this user, or root, can change what is there.
+    """Return what is wrong with a folder; None if only this user, or root, can change its contents.
 
     Args:
-        status: of the folder.
-        sticky_will_do: others may write there if they cannot replace what is this user's.
+        status: status of the folder.
+        sticky_will_do: others may write there if they cannot replace this user's files.
     """
     if not stat.S_ISDIR(status.st_mode):
         return "it is no folder"

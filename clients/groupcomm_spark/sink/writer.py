@@ -1,4 +1,8 @@
-"""Sending a batch, until all daemons of the view have it."""
+"""The writer of the sink: `write` runs on executors, `commit` beside the driver.
+
+Spark makes a new writer for each batch, and another one for each commit, which sends the batch
+until all daemons of the view have it.
+"""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -29,28 +33,28 @@ from groupcomm_spark.sink.options import SinkOptions, check_columns, parse_optio
 from groupcomm_spark.sink.staging import Manifest, Part, Staging
 
 ATTEMPTS: Final = 3
-"""To send a batch while the driver lives; a restart of the query makes as many again."""
+"""Attempts to send a batch while the driver lives; a restarted query makes as many again."""
 
 AGAIN_S: Final = 0.2
-"""So long after a failure to connect it is tried again."""
+"""Seconds after a failure to connect until the next attempt."""
 
 Rows = Callable[[], Iterator[pa.RecordBatch]]
 
 
 class SinkError(GroupCommError):
-    """A batch could not be sent; it stays staged, and is sent when the query is started again."""
+    """A batch could not be sent; it stays staged until the query is started again."""
 
 
 async def publish(manifest: Manifest, rows: Rows, options: SinkOptions) -> None:
     """Multicast a batch between its markers; on return all daemons of the view have it.
 
     Args:
-        manifest: of the batch, which has rows.
-        rows: reads them, from the first one each time.
-        options: of the query.
+        manifest: manifest of the batch, which has rows.
+        rows: returns the rows, from the first one each time.
+        options: options of the query.
 
     Raises:
-        SinkError: the daemon is not there, or takes nothing for `timeout_s`, or the session
+        SinkError: the daemon does not answer, or accepts nothing for `timeout_s`, or the session
             has ended again and again.
         StagingDamaged: the rows cannot be read.
     """
@@ -79,7 +83,7 @@ def _text(manifest: Manifest, why: str) -> str:
 
 @asynccontextmanager
 async def _connected(manifest: Manifest, options: SinkOptions) -> AsyncIterator[Connection]:
-    """A session; a daemon that is not there may come for `timeout_s`."""
+    """Yield a session; wait up to `timeout_s` for a daemon that does not answer."""
     end = trio.current_time() + options.timeout_s
     while True:
         left_s = max(AGAIN_S, end - trio.current_time())
@@ -98,7 +102,7 @@ async def _connected(manifest: Manifest, options: SinkOptions) -> AsyncIterator[
 async def _send(
     connection: Connection, manifest: Manifest, rows: Iterator[pa.RecordBatch], options: SinkOptions
 ) -> bool:
-    """Send it all; whether all daemons of the view have it."""
+    """Send the batch; return whether all daemons of the view have it."""
     groups = manifest.groups
     to = tuple(groups)
     with trio.fail_after(options.timeout_s):
@@ -133,16 +137,18 @@ if TYPE_CHECKING:
 
 QUERY: Final = "sql.streaming.queryId"
 BATCH: Final = "streaming.sql.batchId"
-"""What Spark tells each task of a streaming query, though its documentation does not say so."""
+"""Properties of a task of a streaming query that Spark sets, though its documentation omits
+them.
+"""
 
 
 @dataclass(frozen=True)
 class StagedPart(WriterCommitMessage):
-    """What a task has written.
+    """The result of a task.
 
     Attributes:
-        query: the identity of the query, which is kept in its checkpoint.
-        part: the file.
+        query: identity of the query, which is kept in its checkpoint.
+        part: the staged rows.
     """
 
     query: str
@@ -153,7 +159,7 @@ class GroupCommStreamWriter(DataSourceStreamArrowWriter):
     """Stages batches, and publishes them when they are committed.
 
     Args:
-        options: of the query.
+        options: options of the query.
     """
 
     def __init__(self, options: SinkOptions) -> None:
@@ -174,7 +180,7 @@ class GroupCommStreamWriter(DataSourceStreamArrowWriter):
         return StagedPart(query, staging.write(int(batch), context.partitionId(), rows))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Publish a batch, unless that is noted to be done."""
+        """Publish a batch, unless it is noted as published."""
         staged = [each for each in messages if isinstance(each, StagedPart)]
         if not staged:
             return  # the batch has no partitions
@@ -196,7 +202,7 @@ class GroupCommStreamWriter(DataSourceStreamArrowWriter):
 def open_writer(
     options: Mapping[str, str], schema: "StructType", *, overwrite: bool
 ) -> GroupCommStreamWriter:
-    """A writer for a query.
+    """Return a writer for a query.
 
     Raises:
         ConfigError: an option or a column is wrong.

@@ -1,1 +1,1 @@
-"""What kinds of messages come: how often, how large, how late, and when that is alarming."""
+"""Telemetry: rates, sizes and delays of messages by kind, and alarms."""

@@ -16,16 +16,16 @@ MAX_TYPE: Final = 2**16 - 1
 
 
 class MessageKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is normal of one kind; of what is None nothing is.
+    """The normal properties of one kind of messages; None means that anything is normal.
 
     Attributes:
-        type: the tag of its messages, 0 to 65,535.
+        type: type of its messages, 0 to 65,535.
         rate_hz: messages a second, of all senders together.
-        least: share of this rate below which the alarm goes, 0 to 1.
+        least: share of this rate below which there is an alarm, 0 to 1.
         missing: share of a sender's numbers that may be missing, 0 to 1.
-        late_s: a message that comes so many seconds after it was made is late.
+        late_s: age in seconds from which a received message is late.
         late: share of messages that may be late, 0 to 1.
-        bytes_per_s: of all its messages, at most.
+        bytes_per_s: maximum bytes a second of all its messages.
     """
 
     type: int
@@ -38,17 +38,17 @@ class MessageKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class MessageKinds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All kinds of a system.
+    """All kinds of messages of a system.
 
     Attributes:
-        kinds: by name.
-        number_at: byte at which a message has its number: 4 bytes, big-endian. None: its number in
-            its sender's count, which goes on with what is sent elsewhere.
-        made_at: byte at which it says when it was made: nanoseconds since 1970, 8 bytes,
-            big-endian. None: when it was received.
+        kinds: kinds by name.
+        number_at: offset of the number in a message: 4 bytes, big-endian. None for the number in
+            its sender's count, which also counts messages to other groups.
+        made_at: offset of the time at which a message was made: nanoseconds since 1970, 8 bytes,
+            big-endian. None for the time of receipt.
         window_s: length of a window, seconds, by when messages were made.
         watermark_s: a window is over once a message was made so many seconds after its end; what
-            comes later still is dropped, and counted.
+            comes later is dropped, and counted.
     """
 
     kinds: dict[str, MessageKind]
@@ -59,10 +59,10 @@ class MessageKinds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def read_kinds(path: Path) -> MessageKinds:
-    """Read them from a file of TOML.
+    """Read the kinds from a file of TOML.
 
     Raises:
-        ConfigError: something in it is wrong; it says what.
+        ConfigError: the file is invalid; the text says why.
         OSError: it cannot be read.
     """
     try:
@@ -75,7 +75,7 @@ def read_kinds(path: Path) -> MessageKinds:
 
 
 def _wrong(kinds: MessageKinds) -> list[str]:
-    """What does not make sense though it is of the right type."""
+    """Return what is invalid although it is of the right type."""
     found = [] if kinds.kinds else ["there are no kinds: write [kinds.NAME]"]
     for name, byte in (("number_at", kinds.number_at), ("made_at", kinds.made_at)):
         if byte is not None and byte < 0:
@@ -98,8 +98,9 @@ def _wrong(kinds: MessageKinds) -> list[str]:
 
 
 WHOLE: Final = 0.9
-"""A window is judged for what is missing in it only if messages cover this share of it: where a
-recording begins and where it ends nothing is wrong."""
+"""A window is checked for missing messages only if its messages cover this share of it: the
+beginning and the end of a recording are no fault.
+"""
 
 
 class Flow(NamedTuple):
