@@ -104,16 +104,16 @@ beginning and the end of a recording are no fault.
 
 
 class Flow(NamedTuple):
-    """What came of one kind from one sender in a window.
+    """The messages of one kind from one sender in a window.
 
     Attributes:
-        kind: its name.
+        kind: name of the kind.
         sender: ``#user#daemon/connection``.
-        messages: how many.
-        bytes: of these.
+        messages: number of messages.
+        bytes: their size.
         missing: numbers between the least and the greatest that did not come.
-        late: messages that were late.
-        worst_s: the longest time from when one was made until it was received.
+        late: number of late messages.
+        worst_s: longest time from when a message was made until it was received.
     """
 
     kind: str
@@ -129,9 +129,9 @@ class Window(NamedTuple):
     """A window that is over.
 
     Attributes:
-        start, end: of it.
-        covered_s: from the first message of any kind to the last one.
-        flows: what came.
+        start, end: bounds of the window.
+        covered_s: time from the first message of any kind to the last one.
+        flows: messages by kind and sender.
     """
 
     start: datetime
@@ -141,20 +141,20 @@ class Window(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long it was."""
+        """The length of the window, in seconds."""
         return (self.end - self.start).total_seconds()
 
 
 class Alarm(msgspec.Struct, frozen=True):
-    """Something that is not normal.
+    """A deviation from what is normal.
 
     Attributes:
         alarm: `silent`, `rate`, `missing`, `late` or `bandwidth`.
-        kind: of messages.
-        start: of the window, ISO 8601.
-        value: what was found.
-        limit: what it has passed.
-        text: a sentence.
+        kind: kind of messages.
+        start: start of the window, ISO 8601.
+        value: measured value.
+        limit: limit that it exceeds.
+        text: one sentence.
     """
 
     alarm: str
@@ -166,7 +166,7 @@ class Alarm(msgspec.Struct, frozen=True):
 
 
 def judge(window: Window, kinds: MessageKinds) -> list[Alarm]:
-    """All alarms of a window, by the order of the kinds."""
+    """Return all alarms of a window, in the order of the kinds."""
     is_whole = window.covered_s >= WHOLE * window.seconds
     start = window.start.isoformat()
     return [

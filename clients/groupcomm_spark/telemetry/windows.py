@@ -1,6 +1,6 @@
-"""From rows of a log to windows, and to alarms: DataFrames in and out, batch or streaming.
+"""Windows and alarms of the rows of a log: DataFrames, batch or streaming, and their queries.
 
-A stream gives a window once, when it is over: when the watermark has passed it.
+A stream yields a window once, when it is over: when the watermark has passed it.
 """
 
 import time
@@ -20,18 +20,19 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 COLUMNS: Final = ("kind", "received", "sender", "number", "type", "data")
-"""What is needed of a log."""
+"""The columns of a log that are needed."""
 
 _NS_PER_US: Final = 1000
 _MICRO: Final = 1_000_000
 
 
 def windows_of(rows: "DataFrame", kinds: MessageKinds) -> "DataFrame":
-    """One row for each window: start, end, covered_s, and `flows`, an array of structs as `Flow`.
+    """Return one row for each window: start, end, covered_s, and `flows`, an array of `Flow`
+    structs.
 
     Args:
-        rows: of a log, with COLUMNS.
-        kinds: what is counted; messages of other types are left out.
+        rows: rows of a log, with COLUMNS.
+        kinds: kinds to count; messages of other types are left out.
     """
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra
 
@@ -66,7 +67,7 @@ def windows_of(rows: "DataFrame", kinds: MessageKinds) -> "DataFrame":
 
 
 def _messages(rows: "DataFrame", kinds: MessageKinds) -> "DataFrame":
-    """Messages of these kinds: name, sender, number, size, made, age_s and late."""
+    """Return the messages of these kinds: name, sender, number, size, made, age_s and late."""
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra
 
     names = _by_type({kind.type: name for name, kind in kinds.kinds.items()})
@@ -108,7 +109,7 @@ def _by_type(values: dict[int, Any]) -> "Column":
 
 
 def _unsigned(byte: int, count: int) -> "Column":
-    """A number in the data, big-endian; null if there are not so many bytes."""
+    """Return a big-endian number in the data; null if there are too few bytes."""
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra
 
     digits = fn.hex(fn.substring("data", byte + 1, count))
@@ -117,10 +118,10 @@ def _unsigned(byte: int, count: int) -> "Column":
 
 
 def alarms_of(windows: "DataFrame", kinds: MessageKinds) -> "DataFrame":
-    """What is alarming, as rows for the sink: `data` is an `Alarm` as JSON.
+    """Return the alarms as rows for the sink: `data` is an `Alarm` as JSON.
 
     Args:
-        windows: of `windows_of`.
+        windows: frame of `windows_of`.
         kinds: what is normal.
     """
 
@@ -135,7 +136,7 @@ def alarms_of(windows: "DataFrame", kinds: MessageKinds) -> "DataFrame":
 
 
 def to_window(row: dict[str, Any]) -> Window:
-    """A row of `windows_of` as Arrow gives it."""
+    """Return the window of a row of `windows_of`, as Arrow passes it."""
     start, end = row["start"], row["end"]
     assert isinstance(start, datetime)
     return Window(start, end, row["covered_s"], [Flow(**flow) for flow in row["flows"]])
@@ -153,11 +154,11 @@ Show = Callable[[Window], None]
 
 @attrs.frozen(kw_only=True)
 class Alarms:
-    """Where alarms go.
+    """The destination of alarms.
 
     Attributes:
-        group: that they are multicast to, AGREED.
-        address: of the daemon; None for the default one.
+        group: group to which they are multicast, AGREED.
+        address: address of the daemon; None for the default one.
     """
 
     group: str
@@ -166,11 +167,11 @@ class Alarms:
 
 @attrs.frozen(kw_only=True)
 class Pace:
-    """When a query looks for new rows.
+    """How often a query looks for new rows.
 
     Attributes:
         every_s: seconds between two looks.
-        available_now: it takes what is there, and ends.
+        available_now: it reads what is there, and ends.
     """
 
     every_s: float = 1.0
@@ -187,15 +188,15 @@ def start_queries(
     alarms: Alarms | None = None,
     pace: Pace | None = None,
 ) -> list["StreamingQuery"]:
-    """Start them; with the same checkpoint they go on where they were.
+    """Start the queries; with the same checkpoint they continue where they were.
 
     Args:
-        spark: the session.
-        log: that is read, while it is written.
-        kinds: what is counted, and what is normal.
-        checkpoint: a folder of their own, which executors reach, too.
-        show: is given each window that is over.
-        alarms: where alarms go; None: nowhere.
+        spark: session of Spark.
+        log: folder of the log, which may be written meanwhile.
+        kinds: kinds to count, and what is normal.
+        checkpoint: folder of their own, which executors can reach, too.
+        show: is called with each window that is over.
+        alarms: destination of alarms; None for none.
         pace: see `Pace`.
     """
     pace = pace or Pace()
@@ -235,12 +236,13 @@ def _paced(writer: "DataStreamWriter", pace: Pace) -> "DataStreamWriter":
 def await_queries(
     queries: list["StreamingQuery"], duration_s: float | None, tell_dropped: Callable[[int], None]
 ) -> None:
-    """Wait until all have ended, or until the time is over; then they are stopped.
+    """Wait until all queries have ended, or until the time is over; then stop them.
 
     Args:
-        queries: of `start_queries`.
-        duration_s: at most so long; None: for ever.
-        tell_dropped: is told how many messages more came too late for their window.
+        queries: result of `start_queries`.
+        duration_s: maximum time; None for no limit.
+        tell_dropped: is called with the number of further messages that came too late for their
+            window.
 
     Raises:
         StreamingQueryException: one has failed.
@@ -262,7 +264,7 @@ def await_queries(
 
 
 class _Dropped:
-    """Counts what is dropped, once for each batch."""
+    """Counts dropped messages, once for each batch."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self._tell = tell

@@ -1,10 +1,11 @@
-"""What one receiver was told, row by row: order, causes, views. Arrays of numbers in, few out.
+"""Checks of what one receiver received, row by row: order, causes, views. Arrays in, few numbers
+out.
 
-A block is some rows of some logs. It is cut into pieces of rows that follow each other in one
-period. What can be decided within a piece is decided here. Of the rest a piece leaves *ends*: all
-rules of order have one form, that in a series each value is above all bounds that stand before
-it; so of a series a piece tells its least value and its highest bound, and `joining` holds those of
-a piece against those of the pieces before it. So it matters not how Spark has dealt out the rows.
+A block is some rows of some logs. It is cut into pieces of consecutive rows in one period. Whatever
+can be decided within a piece is decided here. For the rest a piece leaves *ends*. All rules of
+order have one form: in a series each value is above all bounds before it. So of a series a piece
+reports its least value and its highest bound, and `receivers` compares those of a piece with those
+of the pieces before it. So the result does not depend on how Spark has distributed the rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,18 +29,18 @@ RELIABLE, FIFO, CAUSAL, AGREED, SAFE = (
 )
 GROUP_VIEW: Final = len(CODES)
 OTHER: Final = len(CODES) + 1
-"""Beside the codes of levels: of rows that are no messages."""
+"""Code of rows that are not messages, beside the codes of levels."""
 
 NUMBERS: Final = ("log", "row", "code", "view", *KEY, "sender", "daemon", "number")
-"""Columns of a block, all int64; names stand as hashes. Beside them is `context`."""
+"""Columns of a block, all int64; names are hashed. The column `context` comes beside them."""
 
 NONE: Final = -1
 SHOWN: Final = 50
-"""So many violations of one kind are told of a piece; the others are counted."""
+"""Violations of one kind that are reported for a piece; the others are counted."""
 
 
 class What(IntEnum):
-    """What a line tells."""
+    """The meaning of a line."""
 
     SPAN = 0  # series: rows of a piece
     FIFO = 1  # series: numbers of a sender
@@ -59,9 +60,10 @@ LINE: Final = (
     *("row", "value0", "value1", "value2", "value3"),
     *("at", "bound0", "bound1", "bound2", "bound3"),
 )
-"""Of a series its least value and where it stands, its highest bound and where that stands (NONE:
-there is none). Of violations, `row` is the one that should not be there, `at` the earlier one
-that it contradicts; of one that stands for others, too, `value0` is how many these are."""
+"""For a series: its least value and the row of it, its highest bound and the row of that (NONE:
+there is none). For a violation: `row` should not be there, `at` is the earlier row that it
+contradicts; if it represents others, too, `value0` is their number.
+"""
 
 LINES: Final = pa.schema([pa.field(name, pa.int64()) for name in LINE])
 
@@ -71,11 +73,11 @@ class LogPlan:
     """The periods of one log, by row.
 
     Attributes:
-        first: the first row of each.
-        session, era: of each; see ViewPeriod.
-        view: the code of each one's view, where it is known.
-        is_known: whether it is, or that there is none.
-        daemons: codes of its daemons' names; None if they are not known.
+        first: first row of each period.
+        session, era: of each period; see LogPeriod.
+        view: code of each period's view, where it is known.
+        is_known: the view is known, or it is known that there is none.
+        daemons: codes of the names of its daemons; None if they are unknown.
     """
 
     first: Ints
@@ -87,15 +89,15 @@ class LogPlan:
 
 
 Plan = dict[int, LogPlan]
-"""By the code of the log."""
+"""The plan of each log, by the code of the log."""
 
 
 def examine(block: pa.Table, plan: Plan) -> pa.RecordBatch:
-    """What is wrong in a block, and the ends that it leaves.
+    """Return the violations in a block, and the ends that it leaves.
 
     Args:
-        block: the columns NUMBERS and `context`.
-        plan: the periods of all logs.
+        block: rows with the columns NUMBERS and `context`.
+        plan: periods of all logs.
 
     Returns:
         rows of LINES.
@@ -125,7 +127,7 @@ def examine(block: pa.Table, plan: Plan) -> pa.RecordBatch:
 
 
 def _periods(plan: LogPlan | None, rows: Ints) -> Iterator[tuple[int, int, int]]:
-    """Where pieces begin and end, and in which of the log's periods they are."""
+    """Yield where pieces begin and end, and the index of their period in the log."""
     if plan is None:
         yield 0, len(rows), NONE
         return
@@ -152,12 +154,12 @@ class _Contexts:
 
 @dataclass
 class _Lines:
-    """What is told, as it is found."""
+    """Collects lines."""
 
     parts: list[Ints] = field(default_factory=list)
 
     def add(self, what: What, log: int, columns: Sequence[Any], part: int = 0) -> None:
-        """Lines from the column `key` on; what is not given is NONE."""
+        """Add lines from the column `key` on; values that are not given are NONE."""
         count = max(
             (len(column) for column in columns if isinstance(column, np.ndarray)), default=1
         )
@@ -168,11 +170,11 @@ class _Lines:
         self.parts.append(lines)
 
     def span(self, log: int, first: int, last: int) -> None:
-        """Rows that follow each other."""
+        """Add a line for consecutive rows."""
         self.add(What.SPAN, log, [0, first, first, 0, 0, 0, last, last, 0, 0, 0])
 
     def broken(self, what: What, log: int, rows: Ints, earlier: Ints | int = NONE) -> None:
-        """Rows that should not stand where they do."""
+        """Add lines for rows that should not be where they are."""
         if not len(rows):
             return
         shown = min(len(rows), SHOWN)
@@ -182,13 +184,13 @@ class _Lines:
         self.add(what, log, [0, rows[:shown], for_others, 0, 0, 0, at])
 
     def batch(self) -> pa.RecordBatch:
-        """All of it."""
+        """Return all lines."""
         table = np.concatenate(self.parts) if self.parts else np.empty((0, len(LINE)), np.int64)
         return pa.RecordBatch.from_arrays([pa.array(column) for column in table.T], schema=LINES)
 
 
 class _Piece:
-    """Rows that follow each other in one period."""
+    """Consecutive rows in one period."""
 
     def __init__(self, columns: dict[str, Ints], contexts: _Contexts, lines: _Lines) -> None:
         self._columns = columns
@@ -199,7 +201,7 @@ class _Piece:
         self._code = columns["code"]
 
     def examine(self, plan: LogPlan | None, at: int) -> None:
-        """Look at all that can be decided, and leave the ends of the rest."""
+        """Check everything that can be decided, and leave the ends of the rest."""
         session, era = (NONE, NONE) if plan is None else (plan.session[at], plan.era[at])
         self._examine_numbers(session)
         if plan is not None:
@@ -219,7 +221,7 @@ class _Piece:
             self._lines.broken(What.FOREIGN_SENDER, self._log, self._row[foreign])
 
     def _examine_numbers(self, session: int) -> None:
-        """A sender's numbers rise."""
+        """Check that the numbers of each sender increase."""
         at = np.flatnonzero((self._code >= FIFO) & (self._code <= SAFE))
         if not len(at):
             return
@@ -237,7 +239,7 @@ class _Piece:
         self._lines.add(What.FIFO, self._log, columns, session)
 
     def _examine_positions(self, era: int) -> None:
-        """Positions of what is agreed rise."""
+        """Check that the positions of the agreed order increase."""
         at = np.flatnonzero((self._code >= AGREED) & (self._code <= GROUP_VIEW))
         if not len(at):
             return
@@ -256,7 +258,7 @@ class _Piece:
     # ---- causes ----
 
     def _examine_causes(self, era: int) -> None:
-        """Nothing comes behind what it caused."""
+        """Check that no message comes after one that depends on it."""
         place = self._columns["context"]
         size = self._contexts.size[place]
         lower = (self._code >= RELIABLE) & (self._code < AGREED)
@@ -270,7 +272,7 @@ class _Piece:
         self._examine_stamps(era, bound)
 
     def _value(self, chosen: Ints | NDArray[np.bool_], at: int) -> Ints:
-        """One number of each context."""
+        """Return one number of each context."""
         start = self._contexts.start[self._columns["context"][chosen]]
         values: Ints = self._contexts.values[start + at]
         return values
@@ -278,7 +280,7 @@ class _Piece:
     def _examine_packets(
         self, era: int, lower: NDArray[np.bool_], bound: NDArray[np.bool_], size: Ints
     ) -> None:
-        """Below AGREED: packets of each ring, and V."""
+        """Check below AGREED: packets of each ring, and V."""
         packet = np.full(len(self._row), NONE, np.int64)
         packet[lower] = self._value(lower, 0)
         ring = self._columns["ring"]
@@ -295,7 +297,7 @@ class _Piece:
             )
 
     def _examine_stamps(self, era: int, bound: NDArray[np.bool_]) -> None:
-        """AGREED and above: stamps and A."""
+        """Check AGREED and above: stamps and A."""
         agreed = (self._code >= AGREED) & (self._code <= GROUP_VIEW)
         last = [np.full(len(self._row), NONE, np.int64) for _ in range(2)]
         for at, column in enumerate(last, 1):
@@ -316,7 +318,7 @@ class _Piece:
         bounds: list[Ints],
         has_bound: NDArray[np.bool_],
     ) -> None:
-        """Each value is above all bounds in rows before it."""
+        """Check that each value is above all bounds in rows before it."""
         value_at, bound_at = np.flatnonzero(has_value), np.flatnonzero(has_bound)
         if not len(value_at) and not len(bound_at):
             return
@@ -340,7 +342,7 @@ class _Piece:
 
 
 def _ranked(values: list[Ints], bounds: list[Ints]) -> tuple[Ints, Ints]:
-    """Numbers that compare as pairs do; single ones are these themselves."""
+    """Return numbers that compare as the pairs do; single values are returned as they are."""
     if len(values) == 1:
         return values[0], bounds[0]
     count = len(values[0])

@@ -1,4 +1,8 @@
-"""Where logs may be compared: a view cut at each position at which those that may changes."""
+"""The comparison of logs: by hashes in the JVM, and row by row only where these differ.
+
+Logs may be compared in cells: a view is cut at each position at which the set of comparable logs
+changes.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,13 +28,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 WHOLE: Final = -1
-"""The cell of what has no order: all of a view."""
+"""The cell of messages without an order: the whole view."""
 
 LEAST: Final = -(2**63)
 MOST: Final = 2**63 - 1
 
 Views = dict[str, list[LogPeriod]]
-"""Stays in one view, of those that were a member of any group in it."""
+"""Periods by view, of those that were a member of any group in it."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +42,9 @@ class Cell:
     """A part of one period that is compared as one.
 
     Attributes:
-        period: which.
-        number: of the cell in its view; WHOLE for what has no order.
-        above, upto: positions, the second among them.
+        period: the period.
+        number: number of the cell in its view; WHOLE for messages without an order.
+        above, upto: bounds; the position `upto` belongs to the cell.
     """
 
     period: LogPeriod
@@ -50,12 +54,12 @@ class Cell:
 
     @property
     def is_regular(self) -> bool:
-        """Whether all of it came in the regular part, or the regular part goes on behind it."""
+        """Whether all of it came in the regular part, or the regular part continues after it."""
         return self.upto <= self.period.regular_end
 
 
 def by_view(periods: Sequence[LogPeriod]) -> Views:
-    """Who is to be compared with whom."""
+    """Return the periods that can be compared with each other."""
     views: Views = {}
     for period in periods:
         if period.view is not None and period.start != NEVER:
@@ -64,7 +68,9 @@ def by_view(periods: Sequence[LogPeriod]) -> Views:
 
 
 def complete(logs: "DataFrame", periods: Sequence[LogPeriod]) -> None:
-    """Fill in what only messages tell: where regular parts end, and what is first behind a gap."""
+    """Fill in what only messages show: where regular parts end, and what comes first after a
+    gap.
+    """
     from pyspark.sql.functions import col, max_by, min, min_by  # noqa: PLC0415 - an extra
 
     _find_views(logs, periods)
@@ -106,12 +112,12 @@ def _if(condition: "Column", value: "Column") -> "Column":
 
 
 def _part(periods: Sequence[LogPeriod]) -> bool:
-    """Whether not all of them go on together."""
+    """Return whether not all periods continue together."""
     return any(not are_together(period, other) for period, other in combinations(periods, 2))
 
 
 def _find_views(logs: "DataFrame", periods: Sequence[LogPeriod]) -> None:
-    """Behind damage the next row tells in which view it is."""
+    """Find the view after damage, which the next row shows."""
     from pyspark.sql.functions import col  # noqa: PLC0415 - an extra
 
     for period in periods:
@@ -127,7 +133,7 @@ def _find_views(logs: "DataFrame", periods: Sequence[LogPeriod]) -> None:
 
 
 def _within(rows: "DataFrame", table: Sequence[tuple[object, ...]], schema: str) -> "DataFrame":
-    """Rows beside what is said of the period that they are in."""
+    """Return rows with the properties of the period that they are in."""
     from pyspark.sql.functions import broadcast, col  # noqa: PLC0415 - an extra
 
     spark = rows.sparkSession
@@ -137,7 +143,7 @@ def _within(rows: "DataFrame", table: Sequence[tuple[object, ...]], schema: str)
 
 
 def cut_cells(views: Views) -> list[Cell]:
-    """The cells of all periods."""
+    """Return the cells of all periods."""
     return [cell for periods in views.values() for cell in _cells_of(periods)]
 
 
@@ -156,7 +162,7 @@ def _cells_of(periods: list[LogPeriod]) -> list[Cell]:
 
 
 def in_cells(logs: "DataFrame", cells: Sequence[Cell]) -> "DataFrame":
-    """Messages with the columns `period` and `cell`; those in none are left out."""
+    """Return messages with the columns `period` and `cell`; messages in no cell are left out."""
     from pyspark.sql.functions import col  # noqa: PLC0415 - an extra
 
     rows = logs.filter((col("kind") == MESSAGE) & col("level").isin(*ORDERED, *UNORDERED))
@@ -182,14 +188,14 @@ def in_cells(logs: "DataFrame", cells: Sequence[Cell]) -> "DataFrame":
 
 
 def _bound(key: Key) -> tuple[int, ...]:
-    """A position as four columns, also one that is none."""
+    """Return a position as four columns, also if it is a bound without a position."""
     if key == NEVER:
         return (MOST,) * len(KEY)
     return tuple(int(part) for part in key) if len(key) == len(KEY) else (LEAST,) * len(KEY)
 
 
 def _is_above(side: str) -> "Column":
-    """Whether a row's position is above one."""
+    """Return whether a row's position is above a bound."""
     from pyspark.sql.functions import col, lit  # noqa: PLC0415 - an extra
 
     above = lit(False)
@@ -203,21 +209,23 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 CONTENTS: Final = (*KEY, "sender", "number", "type", "data")
-"""What must be the same in two logs, beside level and groups."""
+"""Columns that must be the same in two logs, besides level and groups."""
 
 _LOW: Final = 2**32 - 1
 _EXAMINED: Final = 2000
-"""So many positions of all that differ are looked at one by one."""
+"""Different positions that are examined one by one."""
 
 Sums = tuple[int, int, int]
-"""Of hashes: how many, of their lower halves, and bit by bit."""
+"""Sums of hashes: their number, their lower halves, and bit by bit."""
 
 _NOTHING: Final[Sums] = (0, 0, 0)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What is compared as one: messages of one level to the same groups, in one cell of a view."""
+    """Messages that are compared as one: of one level, to the same groups, in one cell of a
+    view.
+    """
 
     view: str | None
     cell: int
@@ -230,8 +238,9 @@ class _Suspect:
     """A part in which some logs differ.
 
     Attributes:
-        part: which.
-        having, needing: periods; what one of the first has, each of the second must have.
+        part: the part.
+        having, needing: numbers of periods; a message of one of the first must be in each of the
+            second.
     """
 
     part: _Part
@@ -246,7 +255,7 @@ def compare_cells(
     verdict: Verdict,
     most: int,
 ) -> None:
-    """Find what some log has and another one lacks, or has otherwise."""
+    """Find messages that one log has, and another lacks or has otherwise."""
     found = _sums(logs, cells, periods)
     suspects = list(_suspects(found, cells, periods, verdict))
     if suspects:
@@ -262,7 +271,7 @@ def _hash() -> "Column":
 def _sums(
     logs: "DataFrame", cells: Sequence[Cell], periods: Sequence[LogPeriod]
 ) -> dict[_Part, dict[int, Sums]]:
-    """What each period has of each part."""
+    """Return the sums of each part in each period."""
     from pyspark.sql.functions import bit_xor, col, count, lit, sum  # noqa: PLC0415 - an extra
 
     rows = in_cells(logs, cells).withColumn("hash", _hash())
@@ -328,7 +337,7 @@ def _check_addressed(
 
 
 def _classes(cells: Sequence[Cell], part: _Part) -> list[tuple[int, ...]]:
-    """Stays of which all must have the same, as each must with one of the others at least."""
+    """Return sets of periods that must have the same, because each must with at least one other."""
     classes: list[list[Cell]] = []
     for cell in cells:
         near = [each for each in classes if any(_are_alike(cell, one, part) for one in each)]
@@ -338,7 +347,7 @@ def _classes(cells: Sequence[Cell], part: _Part) -> list[tuple[int, ...]]:
 
 
 def _are_alike(one: Cell, other: Cell, part: _Part) -> bool:
-    """Whether two must have the same."""
+    """Return whether two cells must have the same."""
     if are_together(one.period, other.period):
         return part.cell != WHOLE or (one.period.is_throughout and other.period.is_throughout)
     if part.cell == WHOLE:
@@ -351,7 +360,7 @@ def _are_alike(one: Cell, other: Cell, part: _Part) -> bool:
 
 
 def _strays(cells: Sequence[Cell], part: _Part, sums: dict[int, Sums]) -> Iterator[_Suspect]:
-    """What came in a transitional part, below the end of another's regular part, is there, too."""
+    """Yield the messages of transitional parts that another regular part must have, too."""
     if part.cell == WHOLE:
         return
     regular = tuple(cell.period.number for cell in cells if cell.is_regular)
@@ -410,7 +419,7 @@ def _places(
     suspects: Sequence[tuple[Any, ...]],
     sizes: Sequence[int],
 ) -> list[dict[str, Any]]:
-    """Positions at which not all of a class have the same, with who has what."""
+    """Return the positions at which not all periods of a class have the same, with their rows."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
 
     spark = logs.sparkSession
@@ -475,7 +484,7 @@ def _name(
     rows: dict[int, dict[str, Any]],
     periods: Sequence[LogPeriod],
 ) -> str:
-    """Which promise is broken where one lacks it."""
+    """Return the promise that is broken where a log lacks a message."""
     if one["level"] not in ORDERED:
         return VIEW_SET
     was_safe = any(rows[period]["row"] < periods[period].transition for period in there)

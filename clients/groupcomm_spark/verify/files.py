@@ -1,4 +1,4 @@
-"""Are the files of logs as they were written? Each is read by one worker."""
+"""Checks that the files of logs are as they were written; each is read by one worker."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Files:
-    """What was found in the files.
+    """The result of the check.
 
     Attributes:
-        violations: damage.
-        damaged: files that cannot be trusted.
-        lost: per log, first and last of the rows that they held.
+        violations: damaged files.
+        damaged: paths of files that cannot be trusted.
+        lost: for each log, first and last row of what they held.
     """
 
     violations: list[Violation] = field(default_factory=list)
@@ -37,8 +37,8 @@ def check_files(spark: "SparkSession", folders: Sequence[Path]) -> Files:
     """Read all bytes of all files.
 
     Args:
-        spark: whose workers read.
-        folders: of the logs; all workers see them at the same path.
+        spark: session whose workers read.
+        folders: folders of the logs, which all workers see at the same path.
 
     Raises:
         LogError: one of them is no log.

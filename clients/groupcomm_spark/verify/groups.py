@@ -1,4 +1,4 @@
-"""Views of groups and of daemons: few rows, compared on the driver."""
+"""Checks of the views of groups and of daemons: few rows, compared on the driver."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -11,11 +11,11 @@ from groupcomm_spark.verify.periods import FOR_EVER, Change, LogPeriod, are_toge
 from groupcomm_spark.verify.verdict import DAEMONS_VIEW, GROUP_VIEW, VS_SET, Violation
 
 BEGIN: Final[Key] = (0, 0, 0, 0)
-"""Where views of groups stand with which a view of daemons begins."""
+"""Position of the group views with which a view of daemons begins."""
 
 
 def check_groups(periods: Sequence[LogPeriod], views: Views) -> Iterator[Violation]:
-    """What is wrong with views of groups."""
+    """Yield the violations of group views."""
     for period in periods:
         yield from _check_period(period)
     for peers in views.values():
@@ -41,7 +41,7 @@ def _check_period(period: LogPeriod) -> Iterator[Violation]:
 def _contradictions(
     period: LogPeriod, change: Change, before: tuple[str, ...] | None
 ) -> Iterator[tuple[str, str]]:
-    """Names of rules that it breaks, and why."""
+    """Yield the names of the rules that a group view breaks, and why."""
     members, changed = change.members, change.changed
     joins, network = change.cause == "join", change.cause == "network"
     if before is not None and not network:
@@ -91,7 +91,7 @@ def _compare(peers: Sequence[LogPeriod]) -> Iterator[Violation]:
 
 
 def _end(one: LogPeriod, other: LogPeriod) -> Key:
-    """Up to where both have all that is agreed."""
+    """Return the position up to which both have everything that is agreed."""
     return NEVER if are_together(one, other) else min(one.regular_end, other.regular_end)
 
 
@@ -130,7 +130,7 @@ def _told(change: Change) -> str:
 
 
 def check_daemons(periods: Sequence[LogPeriod]) -> Iterator[Violation]:
-    """What is wrong with views of daemons."""
+    """Yield the violations of views of daemons."""
     first: dict[str, LogPeriod] = {}
     for period, before in zip(periods, [None, *periods[:-1]], strict=True):
         if period.view is None or period.daemons is None or period.is_behind_gap:
@@ -162,7 +162,7 @@ def _is_above(period: LogPeriod, before: LogPeriod) -> bool:
 
 
 def _order(view: str | None) -> tuple[int, str, int]:
-    """Ids of views compare by counter, daemon, incarnation."""
+    """Return a key for the id of a view: ids compare by counter, daemon, incarnation."""
     counter, _, rest = (view or "").partition(".")
     daemon, _, incarnation = rest.rpartition(".")
     return int(counter or 0), daemon, int(incarnation or "0", 16)

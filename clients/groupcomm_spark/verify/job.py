@@ -1,4 +1,4 @@
-"""Messages without an order that came twice; of the others their numbers tell (see `blocks`)."""
+"""The whole proof, stage by stage."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 def check_doubles(
     logs: "DataFrame", periods: Sequence[LogPeriod], verdict: Verdict, most: int
 ) -> None:
-    """UNRELIABLE and RELIABLE: at most once in a session."""
+    """Check that UNRELIABLE and RELIABLE messages come at most once in a session.
+
+    The numbers of other messages show whether they come twice (see `blocks`).
+    """
     from pyspark.sql.functions import col, count, lit, max, min, xxhash64  # noqa: PLC0415
 
     rows = logs.filter(col("level").isin("UNRELIABLE", "RELIABLE"))
@@ -70,36 +73,36 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST: Final = 20
-"""So many violations of one name are told of the same logs; all are counted."""
+"""Violations of one name that are reported for the same logs; all are counted."""
 
 Stage = Callable[[str], AbstractContextManager[None]]
-"""Is entered for each stage of the work, with what it does."""
+"""A function that returns a context for each stage of the work, from its name."""
 
 Lost = Mapping[str, Sequence[tuple[int, int]]]
 
 
 def quiet(_: str) -> AbstractContextManager[None]:
-    """A stage of which nobody is told."""
+    """Return the context of a stage that is not reported."""
     return nullcontext()
 
 
 class History:
-    """Logs, and what their few rows that are no messages tell.
+    """Logs, and the contents of their few rows that are not messages.
 
     Attributes:
-        logs: see `groupcomm_spark.logs.read_logs`; all columns have to be there.
-        events: rows that are no messages.
-        periods: of all logs; see `periods`.
-        views: who is to be compared with whom.
+        logs: see `groupcomm_spark.logs.read_logs`; all columns are needed.
+        events: rows that are not messages.
+        periods: periods of all logs.
+        views: periods that can be compared with each other.
     """
 
     def __init__(self, logs: "DataFrame", lost: Lost | None = None) -> None:
         """Read the events.
 
         Args:
-            logs: all of them, in one frame. Rows may stand in any order, and are looked at fastest
-                in that of the files.
-            lost: per log, first and last of rows that are known to be missing.
+            logs: all logs in one frame. Rows may come in any order, and are processed fastest in
+                that of the files.
+            lost: for each log, first and last of rows that are known to be missing.
         """
         self.logs = logs
         self.events: list[dict[str, Any]] = read_events(logs)
@@ -112,7 +115,7 @@ class History:
 
     @property
     def codes(self) -> dict[str, int]:
-        """What stands for the name of each log."""
+        """The code of each log, by its name."""
         return {row[LOG]: row["log_code"] for row in self.events}
 
 
@@ -122,13 +125,13 @@ def verify(
     """Prove FIFO, causal, agreed and safe delivery and virtual synchrony over logs.
 
     Args:
-        logs: of many receivers, as `read_logs` gives them.
-        lost: per log, first and last of rows that are known to be missing.
-        most: so many violations of one name are told of the same logs.
+        logs: logs of many receivers, as `read_logs` returns them.
+        lost: for each log, first and last of rows that are known to be missing.
+        most: violations of one name that are reported for the same logs.
         stage: see Stage.
 
     Returns:
-        what was found; docs/spark.md has the names of violations.
+        the verdict; docs/spark.md describes the names of violations.
     """
     verdict = Verdict()
     with stage("views"):
@@ -146,9 +149,9 @@ def verify(
 
 
 def compare_agreed(logs: "DataFrame", *, most: int = MOST) -> Verdict:
-    """Only: have all logs the same AGREED and SAFE messages at the same positions?
+    """Check only that all logs have the same AGREED and SAFE messages at the same positions.
 
-    That positions rise in each log is looked at by `check_receivers`.
+    `check_receivers` checks that positions increase in each log.
     """
     verdict = Verdict()
     history = History(logs)
@@ -158,7 +161,9 @@ def compare_agreed(logs: "DataFrame", *, most: int = MOST) -> Verdict:
 
 
 def check_views(history: History, verdict: Verdict) -> None:
-    """Views of groups and daemons: of each log, and of each two that were members together."""
+    """Check views of groups and daemons: of each log, and of each two that were members
+    together.
+    """
     found: Iterable[Violation]
     for found in (check_daemons(history.periods), check_groups(history.periods, history.views)):
         for violation in found:
@@ -166,7 +171,7 @@ def check_views(history: History, verdict: Verdict) -> None:
 
 
 def check_receivers(history: History, verdict: Verdict, most: int = MOST) -> None:
-    """The order of each log by itself: FIFO, causal, agreed; views of messages; row numbers."""
+    """Check each log by itself: FIFO, causal and agreed order; views of messages; row numbers."""
     codes = history.codes
     names = {code: log for log, code in codes.items()}
     joined = join(examine_rows(history.logs, make_plan(history.periods, codes)))
@@ -189,7 +194,7 @@ def check_receivers(history: History, verdict: Verdict, most: int = MOST) -> Non
 def compare(
     history: History, verdict: Verdict, most: int = MOST, *, only_agreed: bool = False
 ) -> None:
-    """Hold logs against each other: agreed order, SAFE, and what was promised in whole views."""
+    """Compare logs with each other: agreed order, SAFE, and the promises for whole views."""
     cells = cut_cells(history.views)
     if only_agreed:
         cells = [cell for cell in cells if cell.number != WHOLE]
@@ -206,7 +211,7 @@ def verify_folders(
 ) -> Verdict:
     """Verify logs where they are written; see `verify`.
 
-    Damaged files are named and left out: what they held is then known to be missing.
+    Damaged files are reported and left out; their rows are then known to be missing.
 
     Raises:
         LogError: one of the folders is no log.
@@ -223,4 +228,4 @@ def verify_folders(
 
 
 def _pass_over(_: Damage) -> None:
-    """It was told already, by `check_files`."""
+    """Do nothing: `check_files` has reported the damage."""

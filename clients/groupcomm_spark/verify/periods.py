@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 FOR_EVER: Final = 2**63 - 1
-"""Behind every row."""
+"""The number after every row."""
 
 ROWS_LOST: Final = "rows lost"
-"""The kind of an event that no recorder wrote: rows are known to be missing from here on."""
+"""Kind of an event that no recorder wrote: rows are known to be missing from here on."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A group view, as one session was told."""
+    """A group view, as one session received it."""
 
     row: int
     view: str
@@ -41,26 +41,27 @@ class Change:
 
 @dataclass
 class LogPeriod:
-    """What one session was told in one view of daemons, or in a part of it.
+    """What one session received in one view of daemons, or in a part of it.
 
     Attributes:
-        number: among all periods of all logs.
-        log: where it is written.
-        session: which of the log's, from 0.
-        era: periods of one session in one view, parted by gaps, share it.
-        member: the session's name; empty if its beginning was removed from the log.
-        view: of daemons; None while there is none, or it is not known behind a gap.
-        daemons: in the view; None if they are not known.
-        view_code, daemon_codes: hashes of these, as the JVM makes them.
-        first, end: rows: the first, and behind the last.
-        joined: the groups it is a member of, at the end.
-        start: behind it nothing of the agreed order is missing; NEVER while it has not joined.
-        next_view: that it came to from this one; None if it was not told of one.
-        came_along: members that come to the next view with it, as far as it was told.
-        transition: the row from which on the view is transitional.
-        regular_end: the last of the agreed order that came in the regular part of the view.
+        number: index among all periods of all logs.
+        log: name of the log.
+        session: number of the session in the log, from 0.
+        era: number shared by the periods of one session in one view, which gaps separate.
+        member: name of the session; empty if its beginning was removed from the log.
+        view: id of the view of daemons; None without a view, or if it is unknown after a gap.
+        daemons: daemons of the view; None if unknown.
+        view_code, daemon_codes: their hashes, as the JVM computes them.
+        first, end: first row, and number after the last row.
+        joined: groups of which it is a member at the end.
+        start: position after which nothing of the agreed order is missing; NEVER before it has
+            joined.
+        next_view: view that followed for this session; None if none was delivered.
+        came_along: members that come to the next view with it, as far as it was notified.
+        transition: row from which on the view is transitional.
+        regular_end: last position of the agreed order in the regular part of the view.
         changes: group views.
-        is_behind_gap: `start` is the first of the agreed order that comes.
+        is_behind_gap: `start` is the first position of the agreed order that comes.
     """
 
     number: int
@@ -86,15 +87,15 @@ class LogPeriod:
 
     @property
     def is_throughout(self) -> bool:
-        """Whether it was a member in all of the view, and came to the next one."""
+        """Whether it was a member in the whole view, and came to the next one."""
         return self.start == FIRST and self.next_view is not None
 
 
 def are_together(one: LogPeriod, other: LogPeriod) -> bool:
-    """Whether both went on from their view to the same next one, as one.
+    """Return whether both went from their view to the same next one together.
 
-    They may come to the same view from the same one and have parted in between, in a view that
-    programs were never told of; then neither is in the other's `vs_set`.
+    They may have come from the same view to the same one, and have parted in between in a view that
+    was delivered to no program; then neither is in the other's `vs_set`.
     """
     if one.next_view is None or one.next_view != other.next_view:
         return False
@@ -107,7 +108,7 @@ def are_together(one: LogPeriod, other: LogPeriod) -> bool:
 
 
 def read_events(logs: "DataFrame") -> list[dict[str, Any]]:
-    """The rows that are no messages, by log and row, with the hashes that the JVM makes."""
+    """Return the rows that are not messages, by log and row, with the hashes of the JVM."""
     from pyspark.sql.functions import col, expr, xxhash64  # noqa: PLC0415 - an extra
 
     columns = ("row", "kind", "view", *KEY, "sender", "groups")
@@ -128,11 +129,11 @@ def read_events(logs: "DataFrame") -> list[dict[str, Any]]:
 def cut_periods(
     events: Iterable[Row], lost: Mapping[str, Sequence[tuple[int, int]]] | None = None
 ) -> list[LogPeriod]:
-    """The periods of all logs.
+    """Return the periods of all logs.
 
     Args:
         events: see `read_events`.
-        lost: per log, first and last of rows that are known to be missing.
+        lost: for each log, first and last of rows that are known to be missing.
     """
     by_log: dict[str, list[Row]] = {}
     for row in events:
@@ -153,7 +154,7 @@ class _Cutter:
         periods.append(self._period)
 
     def event(self, row: Row) -> None:
-        """Take a row that is no message."""
+        """Read a row that is not a message."""
         match row["kind"]:
             case "gap" if row["sender"] is not None:
                 self._cut(row, session=self._period.session + 1, member=row["sender"], view=None)
@@ -179,7 +180,7 @@ class _Cutter:
         return old
 
     def _gap(self, row: Row) -> None:
-        """What comes behind it is of the same session; of which view, the next row tells."""
+        """Begin a period of the same session after a gap; the next row shows its view."""
         old = self._period
         if old.view is None and not old.joined:
             return
@@ -228,14 +229,16 @@ class _Cutter:
             period.regular_end = max(period.regular_end, change.key)
 
     def _tell_before(self, period: LogPeriod, came_along: frozenset[str]) -> None:
-        """Who came along from the view before is told by the first group view of this one."""
+        """Note who came along from the view before, which the first group view of this one
+        shows.
+        """
         before = self._periods[period.number - 1] if period.number else period
         if before.log == period.log and before.next_view == period.view:
             before.came_along = came_along
 
 
 def read_lost_rows(logs: "DataFrame", events: Iterable[Row]) -> dict[str, list[tuple[int, int]]]:
-    """Per log, the ranges of rows that gaps tell to be missing."""
+    """Return for each log the ranges of rows that gaps report as missing."""
     from pyspark.sql.functions import col  # noqa: PLC0415 - an extra
 
     told: dict[str, list[tuple[int, int]]] = {}

@@ -1,4 +1,8 @@
-"""What the pieces of a log left, held against each other in the order of their rows."""
+"""The rules that a single log can break, checked on all rows of all logs.
+
+Blocks of rows are examined by themselves (see `blocks`); the ends that their pieces leave are then
+compared in the order of their rows.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +36,7 @@ BROKEN: Final = {
     What.CAUSES: What.BROKEN_CAUSES,
     What.AGREED_CAUSES: What.BROKEN_CAUSES,
 }
-"""What it is called if a value is not above the bounds before it."""
+"""The violation of each series, where a value is not above the bounds before it."""
 
 
 @dataclass(frozen=True, order=True)
@@ -40,11 +44,11 @@ class Broken:
     """A rule that one log breaks.
 
     Attributes:
-        what: which.
-        log: its code.
-        row: that should not stand there.
-        earlier: that it contradicts; NONE if there is none.
-        count: for so many it stands.
+        what: the rule.
+        log: code of the log.
+        row: row that should not be there.
+        earlier: earlier row that it contradicts; NONE if there is none.
+        count: number of violations that it represents.
     """
 
     what: What
@@ -56,13 +60,13 @@ class Broken:
 
 @dataclass
 class Joined:
-    """What all lines say together.
+    """The result of all lines together.
 
     Attributes:
-        broken: rules.
-        holes: per code of a log, ranges of rows that are not there.
-        doubled: the same, of rows that are there twice.
-        rows: looked at.
+        broken: broken rules.
+        holes: ranges of missing rows, by the code of the log.
+        doubled: ranges of rows that occur twice, by the code of the log.
+        rows: number of examined rows.
         causal_checked, causal_unknown: see Verdict.
     """
 
@@ -75,10 +79,10 @@ class Joined:
 
 
 def join(lines: pa.Table) -> Joined:
-    """Put together what blocks have told.
+    """Return the result of the lines of all blocks.
 
     Args:
-        lines: see `blocks.LINES`.
+        lines: rows of `blocks.LINES`.
     """
     table = np.stack([column.to_numpy() for column in lines.columns], axis=1)
     what = table[:, 0]
@@ -117,7 +121,7 @@ def _join_spans(
 
 
 def _join_series(what: What, ends: Ints) -> list[Broken]:
-    """Values that are not above all bounds of pieces before theirs."""
+    """Return the values that are not above all bounds of pieces before theirs."""
     if len(ends) < 2:
         return []
     ends = ends[np.lexsort((np.maximum(ends[:, 4], ends[:, 9]), *ends[:, [3, 2, 1]].T))]
@@ -146,7 +150,7 @@ def _broken(what: What, end: Ints, before: Ints) -> Broken:
 
 
 def count(broken: list[Broken]) -> Counter[What]:
-    """How often each rule is broken."""
+    """Return how often each rule is broken."""
     found: Counter[What] = Counter()
     for each in broken:
         found[each.what] += each.count
@@ -157,11 +161,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 BLOCK: Final = 200_000
-"""Rows that are looked at together: enough for arrays, and some 20 MB."""
+"""Rows that are examined together: enough for arrays, and some 20 MB."""
 
 
 def make_plan(periods: Iterable[LogPeriod], log_codes: dict[str, int]) -> Plan:
-    """What blocks have to know of periods."""
+    """Return what blocks need to know about periods."""
     by_log: dict[str, list[LogPeriod]] = {}
     for period in periods:
         by_log.setdefault(period.log, []).append(period)
@@ -182,12 +186,12 @@ def make_plan(periods: Iterable[LogPeriod], log_codes: dict[str, int]) -> Plan:
 
 
 def _is_known(period: LogPeriod) -> bool:
-    """Whether it is known which view it is in, if any."""
+    """Return whether it is known which view the period is in, if any."""
     return period.view_code is not None or (bool(period.member) and not period.is_behind_gap)
 
 
 def examine_rows(logs: "DataFrame", plan: Plan) -> pa.Table:
-    """Look at all rows; the lines of all blocks (see `blocks`)."""
+    """Examine all rows; return the lines of all blocks (see `blocks`)."""
     schema = ", ".join(f"{field} long" for field in LINE)
     return _numbers(logs).mapInArrow(_examiner(plan), schema).toArrow()
 
@@ -209,7 +213,7 @@ def _examiner(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Re
 
 
 def _numbers(logs: "DataFrame") -> "DataFrame":
-    """Of each row the numbers that rules speak of; names become hashes."""
+    """Return the numbers of each row that rules use; names become hashes."""
     from pyspark.sql.functions import coalesce, col, lit, substring_index, xxhash64  # noqa: PLC0415
 
     daemon = substring_index(substring_index("sender", "#", -1), "/", 1)

@@ -1,4 +1,4 @@
-"""What verify says: violations by name, each with its evidence, and what was looked at."""
+"""The verdict of the proof: violations by name, each with its evidence, and what was checked."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -45,17 +45,17 @@ NAMES: Final = {
     ROW_NUMBERS: "rows are missing or doubled, and no gap tells of it",
     DAMAGE: "bytes are not what was written",
 }
-"""All names of violations; they stay the same from version to version. docs/spark.md has them."""
+"""All names of violations, which stay the same from version to version. docs/spark.md has them."""
 
 
 @dataclass(frozen=True)
 class Violation:
-    """One thing that may not be.
+    """A broken promise.
 
     Attributes:
         name: one of NAMES.
-        logs: where it shows.
-        row: of the first of these; None if it is of no row.
+        logs: names of the logs in which it shows.
+        row: row in the first of these logs; None without a row.
         evidence: a sentence with rows, positions and messages.
     """
 
@@ -70,18 +70,18 @@ class Violation:
 
 @dataclass
 class Verdict:
-    """What was found, and in what.
+    """The result of a proof.
 
     Attributes:
-        violations: those that are told; of each name at most as many as were asked for.
-        counts: of violations, by name, told or not.
-        logs: names of those that were verified.
-        rows: that were looked at one by one.
-        compared: messages that were held against those of another log, by level.
-        alone: messages above UNRELIABLE that were not: no other log was promised the same.
-        causal_checked: messages of which it is known what they depend on.
-        causal_unknown: messages above UNRELIABLE without `causal_context`.
-        notes: what else could not be looked at, and why.
+        violations: reported violations; of each name at most as many as were requested.
+        counts: number of violations by name, reported or not.
+        logs: names of the verified logs.
+        rows: number of rows examined one by one.
+        compared: number of messages compared with those of another log, by level.
+        alone: number of messages above UNRELIABLE not compared: no other log was promised the same.
+        causal_checked: number of messages whose causes are known.
+        causal_unknown: number of messages above UNRELIABLE without `causal_context`.
+        notes: what else could not be checked, and why.
     """
 
     violations: list[Violation] = field(default_factory=list)
@@ -100,13 +100,13 @@ class Verdict:
         return not self.counts
 
     def add(self, violation: Violation, count: int = 1) -> None:
-        """Keep one; `count` says for how many it stands."""
+        """Add a violation, which represents `count` violations."""
         assert violation.name in NAMES, violation
         self.violations.append(violation)
         self.counts[violation.name] += count
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the verdict for JSON."""
         return {
             "holds": self.holds,
             "counts": dict(self.counts),
@@ -155,14 +155,14 @@ def tell_broken(
     verdict: Verdict,
     most: int,
 ) -> None:
-    """Add what single logs break, with its evidence.
+    """Add the rules that single logs break, with their evidence.
 
     Args:
-        logs: all of them.
-        broken: what was found.
-        names: of logs, by code.
-        verdict: to add to.
-        most: so many of a name are told of one log; all are counted.
+        logs: all logs in one frame.
+        broken: the broken rules.
+        names: names of the logs, by code.
+        verdict: the verdict to which they are added.
+        most: violations of one name that are reported for one log; all are counted.
     """
     told: Counter[tuple[str, int]] = Counter()
     shown: list[Broken] = []
@@ -231,7 +231,9 @@ def _rows(logs: "DataFrame", wanted: set[tuple[str, int]]) -> Rows:
 
 
 def _doubled(logs: "DataFrame", rows: Rows) -> dict[tuple[Any, ...], list[int]]:
-    """Of messages that a log has more than once at one position: log and identity, and the rows."""
+    """Return the rows of messages that a log has more than once at one position, by log and
+    identity.
+    """
     from pyspark.sql.functions import broadcast, col, collect_list, size  # noqa: PLC0415
 
     wanted = {(log, *_identity(row)) for (log, _), row in rows.items() if row["sender"] is not None}
