@@ -163,7 +163,7 @@ def test_what_is_staged_counts_and_not_what_is_computed_anew(
     told = plain(caught.value)
     assert told.startswith("batch 0 was not published: ")
     assert "/nowhere/socket" in told
-    assert told.endswith("it periods staged, and is sent when the query is started again")
+    assert told.endswith("it stays staged, and is sent when the query is started again")
     pipeline._options["address"] = cluster.address("a")
     (pipeline.source / "0.txt").write_text("r changed\n")
     with receiving(cluster, "r") as receiver:
