@@ -51,7 +51,7 @@ class Overview:
         return not (self.damage or self.missing or self.put_aside)
 
 
-def look_at(folder: Path) -> Overview:
+def check_log(folder: Path) -> Overview:
     """Read a whole log, and return what was found.
 
     Raises:

@@ -106,7 +106,7 @@ class _Pair:
         right = [_change(change, one.member) for change in self._changes(other)]
         self._found.changes += len(left)
         if left != right:
-            self._tell("group views", left, right)
+            self._add_differences("group views", left, right)
 
     def _changes(self, period: ViewPeriod) -> list[GroupChange]:
         return [
@@ -120,7 +120,7 @@ class _Pair:
         for count in pc.value_counts(left["level"]).to_pylist():
             self._found.compared[count["values"]] += count["counts"]
         if not left.equals(right):
-            self._tell(f"messages {where}", _rows(left), _rows(right))
+            self._add_differences(f"messages {where}", _rows(left), _rows(right))
 
     def _messages(self, period: ViewPeriod, levels: tuple[str, ...], *, sort: bool) -> pa.Table:
         table = pa.concat_tables(period.messages) if period.messages else NO_MESSAGES
@@ -144,7 +144,7 @@ class _Pair:
         ]
         return pc.is_in(groups, pa.array(shared, pa.string()))
 
-    def _tell(self, what: str, left: list[_Row], right: list[_Row]) -> None:
+    def _add_differences(self, what: str, left: list[_Row], right: list[_Row]) -> None:
         view, told = self._periods[0].view, self._found.differences
         for which, rows in (("first", left), ("second", right)):
             only = [*(Counter(rows) - Counter(right if rows is left else left))]

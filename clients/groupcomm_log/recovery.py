@@ -52,7 +52,7 @@ class Found:
     damage: list[Damage]
 
 
-def look_over(segments: Sequence[Segment]) -> Found:
+def find_contents(segments: Sequence[Segment]) -> Found:
     """Return what is there; live files are read to their ends."""
     ends = {segment.path: _Ends(segment) for segment in segments if segment.is_live}
     # A file without rows supersedes nothing: its recorder ended before it had written any.

@@ -22,7 +22,7 @@ from groupcomm_log.disk import Disk
 from groupcomm_log.errors import LogBusy
 from groupcomm_log.live import encode_batch, encode_schema
 from groupcomm_log.names import LOCK, MANIFEST, UNFINISHED, list_segments, live_name
-from groupcomm_log.recovery import Found, Unsealed, look_over, seal_live
+from groupcomm_log.recovery import Found, Unsealed, find_contents, seal_live
 from groupcomm_log.schema import SCHEMA, Offset
 
 FORMAT: Final = 1
@@ -94,7 +94,7 @@ class LogWriter:
                 self._disk.remove(left_over)
             if not (folder / MANIFEST).exists():
                 self._write_manifest(kept_from=0)
-            self.found: Found = look_over(list_segments(folder))
+            self.found: Found = find_contents(list_segments(folder))
         except BaseException:
             os.close(self._lock_file)
             raise

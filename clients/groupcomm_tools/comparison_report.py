@@ -216,4 +216,4 @@ def _section(
 
 
 def _bar(value: float, *, wrong: bool) -> Bar:
-    return Bar(value=value, low=value, high=value, told=amount(value), wrong=wrong)
+    return Bar(value=value, low=value, high=value, text=amount(value), wrong=wrong)

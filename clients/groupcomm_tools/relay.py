@@ -80,7 +80,7 @@ class Port:
         host, port, *_ = self.socket.getsockname()
         return Address(host, port)
 
-    def take(self) -> None:
+    def forward(self) -> None:
         """Forward the datagrams that have arrived; never wait."""
         for _ in range(MAX_READS):
             try:
@@ -189,7 +189,7 @@ class Relay:
         while True:
             await trio.lowlevel.wait_readable(port.socket)
             self._loop.run(now_us())
-            port.take()
+            port.forward()
             self._set_timer()
 
     async def _keep_time(self) -> None:

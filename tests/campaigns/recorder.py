@@ -23,7 +23,7 @@ import trio
 
 from groupcomm.level import ServiceLevel
 from groupcomm_client import connect
-from groupcomm_log.check import look_at
+from groupcomm_log.check import check_log
 from groupcomm_log.diff import compare
 from groupcomm_log.errors import LogError
 from groupcomm_log.reader import BEGIN, LogReader
@@ -150,10 +150,10 @@ def check(
 ) -> dict[str, Any]:
     """What is in the logs, and what is wrong with them."""
     calm, killed = logs.values()
-    seen = look_at(killed)
+    seen = check_log(killed)
     compared = compare(calm, killed, lambda damage: None)
     wrong = [f"rows {first} to {end} are missing" for first, end in seen.missing]
-    wrong += [str(damage) for damage in [*seen.damage, *look_at(calm).damage]]
+    wrong += [str(damage) for damage in [*seen.damage, *check_log(calm).damage]]
     wrong += holes(killed) + holes(calm) + compared.differences
     wrong += [
         f"up to {mark} there was something else when it was told"

@@ -19,7 +19,7 @@ from typing import Any
 
 import trio
 
-from groupcomm_log.check import look_at
+from groupcomm_log.check import check_log
 from groupcomm_tools.bench.plan import GROUP
 from groupcomm_tools.local_cluster import LocalCluster
 from tests.campaigns.programs import Program, until
@@ -85,7 +85,7 @@ def check(log: Path, told: list[dict[str, Any]], cpu_s: float) -> dict[str, Any]
     """What the recorder has told, and what is in its log."""
     lags = [line["lag_ms"] for line in told if line["event"] == "synced"]
     parts = [lags[at * len(lags) // 4 : (at + 1) * len(lags) // 4] for at in range(4)]
-    found = look_at(log)
+    found = check_log(log)
     return {
         "lag_ms_median": median(lags),
         "lag_ms_worst_by_quarter": [max(part) for part in parts],

@@ -21,7 +21,7 @@ from groupcomm_client.committed.publications import MAX_OPEN
 from groupcomm_client.committed.stream import Given
 from groupcomm_log.reader import LogReader
 from groupcomm_log.writer import LogWriter
-from groupcomm_tools.recording.columns import Taken, to_rows
+from groupcomm_tools.recording.columns import EventBatch, to_rows
 from tests.groupcomm_log.make import QuickDisk
 
 GROUP = "g"
@@ -303,7 +303,7 @@ def record(folder: Path, messages: Sequence[Message], *, sizes: Sequence[int]) -
     left = list(messages)
     for size in [*sizes, len(left)]:
         if left[:size]:
-            writer.append(to_rows([Taken(1, left[:size])]))
+            writer.append(to_rows([EventBatch(1, left[:size])]))
             left = left[size:]
     return writer
 
@@ -320,7 +320,7 @@ def test_a_log_gives_its_batches_once_while_it_grows_and_over_restarts(tmp_path:
         log = CommittedLog(LogReader(folder), [GROUP], columns=["data"]) if cut else None
         for batch in log.read() if log is not None else ():
             found[cut].append(batch.number)
-        writer.append(to_rows([Taken(1, messages[cut:])]))
+        writer.append(to_rows([EventBatch(1, messages[cut:])]))
         state = json.loads(json.dumps(log.state)) if log is not None else None
         second = CommittedLog(LogReader(folder), [GROUP], state, columns=["data"])
         for each in second.read():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm_log.check import is_recorded, look_at
+from groupcomm_log.check import check_log, is_recorded
 from groupcomm_log.errors import Damage, LogDamaged, LogError, LogRemoved
 from groupcomm_log.reader import LogReader, find_start, parse_start
 from groupcomm_log.schema import GAP, MESSAGE, VIEW, Offset, rows_of
@@ -80,7 +80,7 @@ def test_a_file_that_retention_removes_while_it_is_read_is_told(tmp_path: Path) 
         next(batches)
     assert contents(tmp_path, "row") == [(2,)]
     writer.close()
-    found = look_at(tmp_path)
+    found = check_log(tmp_path)
     assert found.is_whole
     assert found.first == Offset(1, 2)
 
@@ -106,7 +106,7 @@ def test_a_flipped_bit_in_a_sealed_file_is_found_and_costs_that_file(
     path.write_bytes(content)
     with pytest.raises(LogDamaged, match=path.name):
         contents(folder)
-    found = look_at(folder)
+    found = check_log(folder)
     assert [(each.path, each.rows) for each in found.damage] == [(path, (2, 3))]
     assert (found.rows, found.missing, found.is_whole) == (3, [], False)
     damage: list[Damage] = []
@@ -117,7 +117,7 @@ def test_a_flipped_bit_in_a_sealed_file_is_found_and_costs_that_file(
 def test_a_sealed_file_that_is_gone_is_missed(tmp_path: Path) -> None:
     make(tmp_path, [b"0"], [b"1"], [b"2"], sealed=3).close()
     LogReader(tmp_path).segments()[1].path.unlink()
-    found = look_at(tmp_path)
+    found = check_log(tmp_path)
     assert (found.missing, found.is_whole) == ([(1, 1)], False)
 
 
@@ -138,7 +138,7 @@ def test_damage_in_a_live_file_is_found_by_readers_and_marked_when_it_is_sealed(
         (1, GAP, "damage"),
         (3, MESSAGE, None),
     ]
-    found = look_at(tmp_path)
+    found = check_log(tmp_path)
     assert (found.missing, found.gaps[0]["rows"]) == ([], [1, 2])
     assert found.put_aside == [f"_damaged-{live.name.lstrip('_')}"]
 
@@ -149,11 +149,11 @@ def test_a_torn_end_is_no_damage_while_it_is_written(tmp_path: Path) -> None:
     with live.open("ab") as file:
         file.write(b"\xff\xff\xff\xfftorn")
     assert is_recorded(tmp_path)
-    assert look_at(tmp_path).is_whole
+    assert check_log(tmp_path).is_whole
     assert contents(tmp_path) == [(1, 0, b"0")]
     crash(writer)
     assert not is_recorded(tmp_path)
-    (damage,) = look_at(tmp_path).damage
+    (damage,) = check_log(tmp_path).damage
     assert (damage.path, damage.size, damage.torn) == (live, 8, True)
 
 

@@ -17,7 +17,7 @@ from groupcomm.errors import ConfigError
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, TRANSITION
 from groupcomm_spark.commands.report import read_sites, sent_at
 from groupcomm_spark.logs import read_logs
-from groupcomm_spark.report.figures import Figures, Key, gather, site_of
+from groupcomm_spark.report.figures import DelayKey, Figures, gather, site_of
 from groupcomm_spark.report.histogram import PER_DOUBLING, later_than, percentile_ms
 from groupcomm_spark.report.page import grouped_delays, make_page
 from groupcomm_tools.cli import main
@@ -130,7 +130,7 @@ def test_messages_may_tell_when_they_were_sent(spark: SparkSession, tmp_path: Pa
     logs = read_logs(spark, [tmp_path])
     found = gather(logs, sites={"alfa": "north"}, sent_us=sent_at(4))
     (key,) = found.delays
-    assert key == Key("UNRELIABLE", "g", ANN, "north")
+    assert key == DelayKey("UNRELIABLE", "g", ANN, "north")
     assert found.delays[key].total() == 2
     assert percentile_ms(found.delays[key], 1.0) == pytest.approx(20, rel=0.045)
     assert found.backwards == 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
 from groupcomm_tools.bench import content as content_module
-from groupcomm_tools.bench.content import DISTINCT, Account, Content, lost_of
+from groupcomm_tools.bench.content import DISTINCT, Content, Receipts, lost_of
 from groupcomm_tools.bench.figures import CpuUse, figures_of
 from groupcomm_tools.bench.plan import Plan
 from tests.groupcomm_tools.shell import Told, tell
@@ -43,11 +43,11 @@ def test_a_message_shows_which_one_it_is() -> None:
 
 @given(st.permutations(list(range(12))), st.sets(st.integers(0, 11)), st.integers(0, 11))
 def test_what_goes_wrong_is_counted(order: list[int], lost: set[int], doubled: int) -> None:
-    account = Account(CONTENT)
+    account = Receipts(CONTENT)
     come = [number for number in order if number not in lost]
     if doubled in come:
         come.append(doubled)
-    account.take([CONTENT.many(number, 1)[0] for number in come])
+    account.check([CONTENT.many(number, 1)[0] for number in come])
     late = sum(
         number < max(come[:place], default=-1)
         for place, number in enumerate(come)
@@ -60,8 +60,8 @@ def test_what_goes_wrong_is_counted(order: list[int], lost: set[int], doubled: i
 
 
 def test_bytes_that_nobody_sent_are_counted() -> None:
-    account = Account(CONTENT)
-    account.take([CONTENT.many(0, 1)[0], CONTENT.many(1, 1)[0][:-1] + b"?"])
+    account = Receipts(CONTENT)
+    account.check([CONTENT.many(0, 1)[0], CONTENT.many(1, 1)[0][:-1] + b"?"])
     assert account.wrong == 1
 
 

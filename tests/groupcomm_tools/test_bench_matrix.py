@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.errors import ConfigError
-from groupcomm_tools.bench.events import Event, EventTimes, Kind
+from groupcomm_tools.bench.events import Disturbance, Event, EventTimes
 from groupcomm_tools.bench.figures import Figures
 from groupcomm_tools.bench.matrix import Result, Row, chosen, rows_of, run_matrix
 from groupcomm_tools.bench.plan import Plan
@@ -107,7 +107,9 @@ def test_rows_are_compared_round_by_round() -> None:
 
 
 async def test_a_row_that_fails_is_told_and_the_others_are_run() -> None:
-    broken = Row(name="broken", section="event", line="", what=Event(kind=Kind.KILL, preset="?"))
+    broken = Row(
+        name="broken", section="event", line="", what=Event(kind=Disturbance.KILL, preset="?")
+    )
     good = chosen(rows_of(0.2), "one-unix-100")
     results = [Result(row=row) for row in (broken, *good)]
     said: list[str] = []
@@ -172,7 +174,7 @@ def test_a_row_that_is_wrong_is_red_and_named_first() -> None:
 
 @given(values=st.lists(st.just(0.0) | st.floats(1e-9, 1e9), min_size=1, max_size=6))
 def test_bars_are_as_long_as_their_values(values: list[float]) -> None:
-    bars = [Bar(value=value, low=value, high=value, told="x") for value in values]
+    bars = [Bar(value=value, low=value, high=value, text="x") for value in values]
     lines = [Line(label="a & b", cells=[[bar]]) for bar in bars]
     root = ET.fromstring(draw(Chart(title="<t>", panels=["y"], lines=lines)))
     lengths = [float(rect.attrib["width"]) for rect in root.iter(f"{SVG}rect")]

@@ -1,4 +1,4 @@
-"""`groupcomm chat`, run as users run it: piped lines, orders, a terminal, and what goes wrong."""
+"""`groupcomm chat`, run as users run it: piped lines, commands, a terminal, and what goes wrong."""
 
 import json
 import os

@@ -10,7 +10,7 @@ import trio
 
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import connect
-from groupcomm_log.check import look_at
+from groupcomm_log.check import check_log
 from groupcomm_log.diff import compare
 from groupcomm_log.errors import Damage
 from groupcomm_log.reader import LogReader
@@ -69,7 +69,7 @@ async def test_what_is_delivered_is_in_the_log(tmp_path: Path) -> None:
     assert joined["members"][1:] == joined["changed"] == joined["vs_set"]
     assert joined["members"][0].startswith("#ann#a/")
     assert read_rows(log, "daemons")[0]["members"] == ["a"]
-    assert look_at(log).is_whole
+    assert check_log(log).is_whole
 
 
 async def record_through_a_change(cluster: LocalCluster, folder: Path) -> None:
@@ -193,7 +193,7 @@ async def test_on_a_full_disk_it_goes_on_and_marks_what_it_could_not_keep(tmp_pa
     assert found[-1]["data"] == b"behind"
     gaps = [gap for gap in read_rows(log, "gap") if gap["cause"] == "overrun"]
     assert sum(json.loads(gap["data"])["messages"] for gap in gaps) == missing
-    assert look_at(log).is_whole
+    assert check_log(log).is_whole
 
 
 async def test_old_rows_go_when_that_is_asked_for(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ async def test_old_rows_go_when_that_is_asked_for(tmp_path: Path) -> None:
                     for _ in range(10):
                         await sender.multicast("g", rng.randbytes(1000), ordered=True)
             assert (await recorder.end())[0] == 0
-    assert look_at(log).is_whole
+    assert check_log(log).is_whole
     assert sum(path.stat().st_size for path in log.glob("*.parquet")) <= 100_000
 
 

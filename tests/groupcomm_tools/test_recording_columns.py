@@ -19,7 +19,7 @@ from groupcomm.events import (
 from groupcomm.level import LEVELS
 from groupcomm_client.conversation import Received
 from groupcomm_log.schema import PLACE, ROWS
-from groupcomm_tools.recording.columns import Gap, Taken, to_rows
+from groupcomm_tools.recording.columns import EventBatch, Gap, to_rows
 from groupcomm_tools.recording.recorder import ROW_BYTES, WriteQueue
 
 VIEW = ViewId(7, "a", 255)
@@ -84,7 +84,9 @@ def context(causes: CausalContext) -> list[int]:
 
 @given(batches=st.lists(st.lists(bundles(), min_size=1, max_size=3), min_size=1, max_size=3))
 def test_messages_become_rows(batches: list[list[list[Received]]]) -> None:
-    taken = [Taken(at, [m for bundle in batch for m in bundle]) for at, batch in enumerate(batches)]
+    taken = [
+        EventBatch(at, [m for bundle in batch for m in bundle]) for at, batch in enumerate(batches)
+    ]
     rows = to_rows(taken)
     assert rows.schema.equals(ROWS)
     found = rows.set_column(
@@ -120,7 +122,7 @@ def test_what_is_no_message_becomes_rows_between_messages() -> None:
         one,
         Transition(VIEW),
     ]
-    rows = to_rows([Taken(1, events)]).to_pylist()
+    rows = to_rows([EventBatch(1, events)]).to_pylist()
     kinds = [row["kind"] for row in rows]
     assert kinds == ["gap", "daemons", "message", "view", "message", "message", "transition"]
     gap, daemons, _, view, *_ = rows
@@ -147,9 +149,9 @@ def test_what_does_not_fit_is_dropped_and_a_gap_stands_in_its_place() -> None:
     waiting = WriteQueue(2000)
     assert [waiting.put(many(1000)) for _ in range(4)] == [True, True, False, False]
     assert (waiting.bytes, waiting.dropped) == (2000, 2)
-    assert [len(taken.events) for taken in waiting.take()] == [1, 1]
+    assert [len(taken.events) for taken in waiting.pop()] == [1, 1]
     assert waiting.put(many(500))
-    gap, message = waiting.take()
+    gap, message = waiting.pop()
     (event,) = gap.events
     assert isinstance(event, Gap)
     assert (event.cause, event.details["messages"]) == ("overrun", 2)
@@ -161,9 +163,9 @@ def test_a_gap_comes_also_when_nothing_follows() -> None:
     waiting = WriteQueue(2000)
     for _ in range(3):
         waiting.put(many(1000))
-    waiting.take()
+    waiting.pop()
     assert waiting
-    ((event,),) = [taken.events for taken in waiting.take()]
+    ((event,),) = [taken.events for taken in waiting.pop()]
     assert isinstance(event, Gap)
     assert not waiting
 
@@ -172,7 +174,7 @@ def test_one_that_is_larger_than_all_is_taken() -> None:
     waiting = WriteQueue(200)
     assert waiting.put(many(5000))
     assert not waiting.put(many(300))
-    assert len(waiting.take()) == 1
+    assert len(waiting.pop()) == 1
 
 
 def test_a_part_at_a_time_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,5 +182,5 @@ def test_a_part_at_a_time_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = WriteQueue(10_000)
     for _ in range(5):
         waiting.put(many(1000))
-    assert [len(waiting.take()) for _ in range(3)] == [2, 2, 1]
+    assert [len(waiting.pop()) for _ in range(3)] == [2, 2, 1]
     assert waiting.bytes == 0

@@ -12,7 +12,7 @@ import trio
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
 from groupcomm.sim.faults import Faults
-from groupcomm_tools.commands.relay import Orders
+from groupcomm_tools.commands.relay import RelayCommands
 from groupcomm_tools.relay import BUFFER_BYTES, Line, Pair, Relay
 
 COUNT = 200
@@ -167,8 +167,8 @@ async def test_one_path_is_mended_and_another_stays_cut() -> None:
 async def test_in_orders_a_site_stands_for_its_daemons() -> None:
     with receivers("abc") as sockets:
         async with running(sockets) as relay:
-            orders = Orders(relay, {"north": ("a", "b"), "south": ("c",)})
-            orders.obey("cut north>south")
+            commands = RelayCommands(relay, {"north": ("a", "b"), "south": ("c",)})
+            commands.execute("cut north>south")
             send(sockets, relay, ("b", "c"))
             send(sockets, relay, ("c", "b"))
             assert await received(sockets["c"]) == []
@@ -178,14 +178,14 @@ async def test_in_orders_a_site_stands_for_its_daemons() -> None:
 async def test_orders_are_understood_or_told_what_is_wrong(tmp_path: Path) -> None:
     with receivers("abc") as sockets:
         async with running(sockets) as relay:
-            orders = Orders(relay)
+            commands = RelayCommands(relay)
             for order in ("", "cut a b", "cut a>c", "split a | b c", "hold a>b 0.1", "mend"):
-                orders.obey(order)
+                commands.execute(order)
             for order in ("loss 0.5", "reorder 4", "loss 0"):
-                orders.obey(order)
+                commands.execute(order)
             for order in ("cut a x", "cut a>", "loss 2", "loss x", "stop", "split a b"):
                 with pytest.raises(ConfigError):
-                    orders.obey(order)
+                    commands.execute(order)
             relay.write(tmp_path / "via.json")
     written = json.loads((tmp_path / "via.json").read_text())
     assert {source: sorted(targets) for source, targets in written.items()} == {

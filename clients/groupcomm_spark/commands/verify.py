@@ -60,11 +60,11 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({**verdict.as_dict(), "seconds": round(seconds, 3)}, ensure_ascii=False))
     else:
-        _tell(verdict, seconds)
+        _print_verdict(verdict, seconds)
     return 0 if verdict.holds else 1
 
 
-def _tell(verdict: "Verdict", seconds: float) -> None:
+def _print_verdict(verdict: "Verdict", seconds: float) -> None:
     for violation in verdict.violations:
         print(violation)
     for name, count in sorted(verdict.counts.items()):

@@ -117,12 +117,12 @@ class Planner:
         """Return all files with rows, with the rows that count in each."""
         for _ in range(_TRIES - 1):
             try:
-                return self._look()
+                return self._list_parts()
             except FileNotFoundError:  # a live file was sealed in this moment
                 continue
-        return self._look()
+        return self._list_parts()
 
-    def _look(self) -> list[Part]:
+    def _list_parts(self) -> list[Part]:
         segments = self._reader.segments()
         live = {segment.path for segment in segments if segment.is_live}
         self._live = {path: file for path, file in self._live.items() if path in live}
@@ -133,7 +133,7 @@ class Planner:
     def _stop_of(self, segment: Segment) -> int:
         if segment.last is not None:
             return segment.last.row + 1
-        return self._live.setdefault(segment.path, _LiveFile(segment)).look()
+        return self._live.setdefault(segment.path, _LiveFile(segment)).read_new()
 
     def _cut(self, part: Part, start: Offset, stop: Offset | None) -> Part:
         epoch = part.segment.first.epoch
@@ -178,7 +178,7 @@ class _LiveFile:
         self._rows: list[int] = []  # the first ones of its batches
         self._bytes: list[int] = []  # where these stand
 
-    def look(self) -> int:
+    def read_new(self) -> int:
         """Return the number after its last row."""
         for each in read_frames(self._path, self._at):
             if isinstance(each, Frame):

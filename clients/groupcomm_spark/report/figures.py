@@ -31,7 +31,7 @@ SLICES: Final = 120
 _STEPS_S: Final = (0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 6 * 3600, 86400)
 
 
-class Key(NamedTuple):
+class DelayKey(NamedTuple):
     """Messages whose delays are counted together."""
 
     level: str
@@ -74,7 +74,7 @@ class Figures:
     step_s: float
     messages: int = 0
     slices: list[Slice] = field(default_factory=list)
-    delays: dict[Key, Counter[int]] = field(default_factory=dict)
+    delays: dict[DelayKey, Counter[int]] = field(default_factory=dict)
     backwards: int = 0
     losses: list[Loss] = field(default_factory=list)
     views: list[ViewChange] = field(default_factory=list)
@@ -101,7 +101,7 @@ def gather(
     messages = logs.where(fn.col("kind") == MESSAGE)
     stage = Progress(logs.sparkSession, tell)
     with stage("looking over the logs"):
-        found = _look_over(logs)
+        found = _find_bounds(logs)
     with stage("rates"):
         found.slices = _count_slices(messages, found)
         found.messages = sum(each.messages for each in found.slices)
@@ -114,7 +114,7 @@ def gather(
     return found
 
 
-def _look_over(logs: "DataFrame") -> Figures:
+def _find_bounds(logs: "DataFrame") -> Figures:
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra
 
     ends = (
@@ -172,7 +172,7 @@ def _count_delays(
     for level, groups, sender, ring, at, count, backwards in rows:
         # An UNRELIABLE message has no ring; other messages from its daemon tell.
         known = rings.get(daemon_of(sender)) if ring is None else ring
-        key = Key(level, groups, sender, site_of(sender, known, sites))
+        key = DelayKey(level, groups, sender, site_of(sender, known, sites))
         found.delays.setdefault(key, Counter())[at] += count
         found.backwards += backwards
 

@@ -10,12 +10,12 @@ from itertools import groupby
 from typing import Any, Final
 
 from groupcomm.level import LEVELS
-from groupcomm_spark.report.figures import Figures, Key, Slice
+from groupcomm_spark.report.figures import DelayKey, Figures, Slice
 from groupcomm_spark.report.histogram import Counts, later_than, merge, percentile_ms
 from groupcomm_tools.pages.line_chart import Axis, Panel, Point, draw
 from groupcomm_tools.pages.markup import escape
 
-BY: Final[dict[str, Callable[[Key], str]]] = {
+BY: Final[dict[str, Callable[[DelayKey], str]]] = {
     "level": lambda key: key.level,
     "group": lambda key: key.groups,
     "sender": lambda key: key.sender,
@@ -37,7 +37,7 @@ def as_json(found: Figures) -> dict[str, Any]:
         "delays": delay_tables(found),
         "backwards": found.backwards,
         "losses": [loss._asdict() for loss in found.losses],
-        "views": [view.told for view in found.views],
+        "views": [view.as_json for view in found.views],
     }
 
 

@@ -36,7 +36,7 @@ class ViewChange(NamedTuple):
     silence_ms: float | None
 
     @property
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """The change for JSON."""
         return {**self._asdict(), "at": self.at.isoformat()}
 

@@ -253,7 +253,7 @@ def await_queries(
         while any(query.isActive for query in queries):
             for query in queries:  # it raises what has ended it
                 query.awaitTermination(LOOK_S)
-            dropped.look(queries[0])
+            dropped.count(queries[0])
             if until is not None and time.monotonic() > until:
                 return
         for query in queries:
@@ -270,7 +270,7 @@ class _Dropped:
         self._tell = tell
         self._seen = -1
 
-    def look(self, query: "StreamingQuery") -> None:
+    def count(self, query: "StreamingQuery") -> None:
         for progress in query.recentProgress:
             if progress.batchId <= self._seen:
                 continue

@@ -459,7 +459,7 @@ def _judge(
     hashes = {row["hash"] for row in place["rows"]}
     if len(hashes) > 1 and len({row["hash"] for row in rows.values()}) > 1:
         logs = tuple(sorted(periods[period].log for period in rows))
-        texts = [f"{_told(row, periods)}" for _, row in sorted(rows.items())]
+        texts = [f"{_describe(row, periods)}" for _, row in sorted(rows.items())]
         first = min(rows.values(), key=lambda row: periods[row["period"]].log)
         yield Violation(CONTENT, logs, first["row"], f"at {where}: {'; '.join(texts)}")
     if not there:
@@ -472,7 +472,7 @@ def _judge(
                 name = AGREED_SET  # it may have ended before
             holder = periods[there[0]]
             evidence = (
-                f"{periods[period].log} lacks what stands at {where} in {_told(one, periods)}"
+                f"{periods[period].log} lacks what stands at {where} in {_describe(one, periods)}"
                 f" ({len(there)} of {len(having)} have it)"
             )
             yield Violation(name, (holder.log, periods[period].log), one["row"], evidence)
@@ -491,7 +491,7 @@ def _name(
     return SAFE if one["level"] == "SAFE" and was_safe else AGREED_SET
 
 
-def _told(row: dict[str, Any], periods: Sequence[LogPeriod]) -> str:
+def _describe(row: dict[str, Any], periods: Sequence[LogPeriod]) -> str:
     log = periods[row["period"]].log
     return (
         f"{log} row {row['row']}: {row['level']} {row['sender']} number {row['number']}"

@@ -29,7 +29,7 @@ def _check_period(period: LogPeriod) -> Iterator[Violation]:
     members: dict[str, tuple[str, ...]] = {}
     for change in period.changes:
         for name, why in _contradictions(period, change, members.get(change.group)):
-            yield Violation(name, (period.log,), change.row, f"{_told(change)}: {why}")
+            yield Violation(name, (period.log,), change.row, f"{_describe(change)}: {why}")
         members[change.group] = change.members
     if period.start == FIRST and period.next_view is not None:
         for group in sorted(period.joined):
@@ -103,24 +103,24 @@ def _compare_changes(
         assert change is not None
         if change.key == BEGIN and lacks.next_view is None and lacks.regular_end <= BEGIN:
             return  # it ended before it was told
-        why = f"{_told(change)}: {lacks.log} lacks it"
+        why = f"{_describe(change)}: {lacks.log} lacks it"
         yield Violation(GROUP_VIEW, (has.log, lacks.log), change.row, why)
         return
     logs = one.log, other.log
     if (mine.members, mine.changed, mine.cause) != (theirs.members, theirs.changed, theirs.cause):
-        why = f"{_told(mine)}; in {other.log} row {theirs.row}: {_told(theirs)}"
+        why = f"{_describe(mine)}; in {other.log} row {theirs.row}: {_describe(theirs)}"
         yield Violation(GROUP_VIEW, logs, mine.row, why)
     elif (other.member in mine.vs_set or one.member in theirs.vs_set) and (
         mine.vs_set != theirs.vs_set
     ):
         why = (
-            f"{_told(mine)}, along came {' '.join(mine.vs_set)}; in {other.log} row {theirs.row}:"
-            f" {' '.join(theirs.vs_set)}"
+            f"{_describe(mine)}, along came {' '.join(mine.vs_set)};"
+            f" in {other.log} row {theirs.row}: {' '.join(theirs.vs_set)}"
         )
         yield Violation(VS_SET, logs, mine.row, why)
 
 
-def _told(change: Change) -> str:
+def _describe(change: Change) -> str:
     place = f"{change.view}/{'.'.join(map(str, change.key))}"
     changed = f"{change.cause} {' '.join(change.changed)}".rstrip()
     return f"{place} {change.group}: {changed}, members {' '.join(change.members)}"

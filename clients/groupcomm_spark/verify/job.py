@@ -21,7 +21,7 @@ from groupcomm_spark.verify.files import check_files
 from groupcomm_spark.verify.groups import check_daemons, check_groups
 from groupcomm_spark.verify.periods import LogPeriod, cut_periods, read_events, read_lost_rows
 from groupcomm_spark.verify.receivers import examine_rows, join, make_plan
-from groupcomm_spark.verify.verdict import DUPLICATE, ROW_NUMBERS, Verdict, Violation, tell_broken
+from groupcomm_spark.verify.verdict import DUPLICATE, ROW_NUMBERS, Verdict, Violation, report_broken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -178,7 +178,7 @@ def check_receivers(history: History, verdict: Verdict, most: int = MOST) -> Non
     verdict.rows = joined.rows
     verdict.causal_checked = joined.causal_checked
     verdict.causal_unknown = joined.causal_unknown
-    tell_broken(history.logs, joined.broken, names, verdict, most)
+    report_broken(history.logs, joined.broken, names, verdict, most)
     for code, doubled in joined.doubled.items():
         for first, last in doubled:
             why = f"rows {first} to {last} are there twice"

@@ -223,12 +223,12 @@ class _Cutter:
         elif period.is_behind_gap and period.start == NEVER:
             period.start = change.key
         if change.cause == "network" and not period.changes:
-            self._tell_before(period, frozenset(change.vs_set))
+            self._note_came_along(period, frozenset(change.vs_set))
         period.changes.append(change)
         if row["row"] < period.transition:
             period.regular_end = max(period.regular_end, change.key)
 
-    def _tell_before(self, period: LogPeriod, came_along: frozenset[str]) -> None:
+    def _note_came_along(self, period: LogPeriod, came_along: frozenset[str]) -> None:
         """Note who came along from the view before, which the first group view of this one
         shows.
         """

@@ -148,7 +148,7 @@ _ORDERS: Final = (What.BROKEN_FIFO, What.BROKEN_AGREED, What.BROKEN_CAUSES)
 Rows = dict[tuple[str, int], dict[str, Any]]
 
 
-def tell_broken(
+def report_broken(
     logs: "DataFrame",
     broken: Sequence[Broken],
     names: dict[int, str],
@@ -195,13 +195,13 @@ def _violation(
             message = rows[log, one]
             twins = doubled.get((log, *_identity(message)), [])
             if twins:
-                why = f"{_told(message)} came {len(twins)} times, in rows {_list(twins)}"
+                why = f"{_describe(message)} came {len(twins)} times, in rows {_list(twins)}"
                 found = Violation(DUPLICATE, (log,), twins[1], why)
                 return found, (DUPLICATE, log, _identity(message))
     name = _RULES[broken.what]
-    why = f"{_told(row)}: {_WHY[broken.what]}"
+    why = f"{_describe(row)}: {_WHY[broken.what]}"
     if broken.earlier != NONE:
-        why += f" {_told(rows[log, broken.earlier])}"
+        why += f" {_describe(rows[log, broken.earlier])}"
     return Violation(name, (log,), broken.row, why), (name, log, broken.row)
 
 
@@ -209,7 +209,7 @@ def _list(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def _told(row: dict[str, Any]) -> str:
+def _describe(row: dict[str, Any]) -> str:
     place = f"{row['view']}/{'.'.join(str(row[name]) for name in KEY)}"
     if row["sender"] is None:
         return f"row {row['row']}, {row['kind']} at {place}"

@@ -69,7 +69,7 @@ class BareRelay:
             await trio.lowlevel.wait_readable(self._udp)
             try:
                 while True:
-                    await self._give(self._udp.recv(READ_BYTES))
+                    await self._write_to_programs(self._udp.recv(READ_BYTES))
             except BlockingIOError:
                 continue
 
@@ -82,9 +82,9 @@ class BareRelay:
                 return
             for other in self._others:
                 self._udp.sendto(data, other)
-            await self._give(data, program)
+            await self._write_to_programs(data, program)
 
-    async def _give(self, data: bytes, sender: socket.socket | None = None) -> None:
+    async def _write_to_programs(self, data: bytes, sender: socket.socket | None = None) -> None:
         """Write data to all programs beside; wait for slow ones, so there may be only one
         sender.
         """

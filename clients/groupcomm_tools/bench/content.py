@@ -83,7 +83,7 @@ def _cutter(size: int, count: int) -> Struct:
     return Struct(f"{size}s" * count)
 
 
-class Account:
+class Receipts:
     """The messages that a receiver has received from one sender.
 
     Attributes:
@@ -100,16 +100,16 @@ class Account:
         self.duplicated = self.misordered = self.wrong = 0
         self.skipped: set[int] = set()
 
-    def take(self, messages: Sequence[bytes]) -> None:
+    def check(self, messages: Sequence[bytes]) -> None:
         """Check messages in the order in which they came."""
         self.got += len(messages)
         if self._content.is_next(messages, self.expected):
             self.expected += len(messages)
             return
         for data in messages:
-            self._take_one(data)
+            self._check_one(data)
 
-    def _take_one(self, data: bytes) -> None:
+    def _check_one(self, data: bytes) -> None:
         number = self._content.number(data, self.expected)
         if number is None:
             self.wrong += 1

@@ -33,7 +33,7 @@ periods.
 """
 
 
-class Kind(enum.Enum):
+class Disturbance(enum.Enum):
     """What is done to a daemon."""
 
     KILL = "kill"  # kill -9; then it is started again
@@ -50,7 +50,7 @@ class Event:
         preset: preset of the daemons' configuration.
     """
 
-    kind: Kind
+    kind: Disturbance
     preset: str
 
 
@@ -82,7 +82,7 @@ class Watcher:
                 if isinstance(event, DaemonView):
                     self._seen[daemon.name] = (event.daemons, trio.current_time())
 
-    async def told(self, view: tuple[str, ...], programs: Iterable[str]) -> float:
+    async def wait_for_view(self, view: tuple[str, ...], programs: Iterable[str]) -> float:
         """Wait until the programs at these daemons are in a view; return when the last one was
         notified.
 
@@ -106,10 +106,10 @@ async def measure_event(event: Event) -> EventTimes:
     Raises:
         GroupCommError: a view does not come.
     """
-    measured = _parted if event.kind is Kind.PARTITION else _gone
+    measured = _parted if event.kind is Disturbance.PARTITION else _gone
     with TemporaryDirectory(prefix="groupcomm-") as folder:
         via = Path(folder) / "via.json"
-        options = ["--via", str(via)] if event.kind is Kind.PARTITION else []
+        options = ["--via", str(via)] if event.kind is Disturbance.PARTITION else []
         cluster = LocalCluster(NAMES, f'preset = "{event.preset}"', options=options)
         relay = Relay(read_addresses(cluster.config))
         relay.write(via)
@@ -125,12 +125,12 @@ async def measure_event(event: Event) -> EventTimes:
 async def _watching(cluster: LocalCluster, event: Event) -> AsyncIterator[Watcher]:
     """Run programs at all surviving daemons, until they are notified of the view of all."""
     await cluster.settle(NAMES)
-    names = NAMES if event.kind is Kind.PARTITION else REST
+    names = NAMES if event.kind is Disturbance.PARTITION else REST
     watcher = Watcher()
     async with trio.open_nursery() as nursery:
         for name in names:
             nursery.start_soon(watcher.watch, cluster[name])
-        await watcher.told(NAMES, names)
+        await watcher.wait_for_view(NAMES, names)
         await _quiet()
         yield watcher
         nursery.cancel_scope.cancel()
@@ -139,24 +139,26 @@ async def _watching(cluster: LocalCluster, event: Event) -> AsyncIterator[Watche
 async def _gone(event: Event, cluster: LocalCluster, _: Relay, watcher: Watcher) -> EventTimes:
     victim = cluster[VICTIM]
     began = trio.current_time()
-    victim.signal(signal.SIGKILL if event.kind is Kind.KILL else signal.SIGTERM)
-    viewed = await watcher.told(REST, REST)
+    victim.signal(signal.SIGKILL if event.kind is Disturbance.KILL else signal.SIGTERM)
+    viewed = await watcher.wait_for_view(REST, REST)
     await victim.ended()
     await _quiet()
     restarted = trio.current_time()
     await victim.start()
-    merged = await watcher.told(NAMES, REST)
+    merged = await watcher.wait_for_view(NAMES, REST)
     return EventTimes(view_ms=(viewed - began) * 1000, merged_ms=(merged - restarted) * 1000)
 
 
 async def _parted(_: Event, cluster: LocalCluster, relay: Relay, watcher: Watcher) -> EventTimes:
     began = trio.current_time()
     relay.cut(relay.between(REST, [VICTIM]))
-    viewed = max(await watcher.told(REST, REST), await watcher.told((VICTIM,), [VICTIM]))
+    viewed = max(
+        await watcher.wait_for_view(REST, REST), await watcher.wait_for_view((VICTIM,), [VICTIM])
+    )
     await _quiet()
     healed = trio.current_time()
     relay.mend()
-    merged = await watcher.told(NAMES, NAMES)
+    merged = await watcher.wait_for_view(NAMES, NAMES)
     return EventTimes(view_ms=(viewed - began) * 1000, merged_ms=(merged - healed) * 1000)
 
 

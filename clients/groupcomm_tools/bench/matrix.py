@@ -15,7 +15,7 @@ import trio
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_tools.bench.bare import floor_us
-from groupcomm_tools.bench.events import Event, EventTimes, Kind, measure_event
+from groupcomm_tools.bench.events import Disturbance, Event, EventTimes, measure_event
 from groupcomm_tools.bench.figures import Figures, as_json, floor_json
 from groupcomm_tools.bench.plan import Plan
 from groupcomm_tools.bench.runs import measure, open_daemons
@@ -34,9 +34,9 @@ IDLE_RATE: Final = 200_000.0
 LARGE_PACKET: Final = 60_000
 
 _EVENTS: Final = {
-    Kind.KILL: "kill -9, started again",
-    Kind.LEAVE: "SIGTERM, started again",
-    Kind.PARTITION: "cut off, healed",
+    Disturbance.KILL: "kill -9, started again",
+    Disturbance.LEAVE: "SIGTERM, started again",
+    Disturbance.PARTITION: "cut off, healed",
 }
 
 

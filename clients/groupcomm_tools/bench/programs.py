@@ -22,7 +22,7 @@ from groupcomm.events import MemberId, Message
 from groupcomm_client.connecting import connect
 from groupcomm_client.connection import Connection
 from groupcomm_client.conversation import Received
-from groupcomm_tools.bench.content import Account, Content, read_timed, timed
+from groupcomm_tools.bench.content import Content, Receipts, read_timed, timed
 from groupcomm_tools.bench.plan import GROUP, PROBES_PER_S, Plan
 
 DATA, TIMED, END = 0, 1, 2
@@ -123,7 +123,7 @@ class Receiver:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._indices: dict[str, int] = {}
-        self._accounts = [Account(Content(index, plan.size)) for index in range(plan.senders)]
+        self._accounts = [Receipts(Content(index, plan.size)) for index in range(plan.senders)]
         self._known: dict[MemberId, int] = {}
         self._timed = [0] * plan.senders  # number of the next one
         self._wrong_timed = 0
@@ -136,30 +136,30 @@ class Receiver:
         """Note the private names of the senders, in the order of their numbers."""
         self._indices = {name: index for index, name in enumerate(senders)}
 
-    def take(self, batch: list[Received]) -> None:
+    def check(self, batch: list[Received]) -> None:
         """Check events in the order in which they came."""
         now = time.monotonic_ns()
         messages = [event for event in batch if type(event) is Message]
         done = 0
         for at, other in [(at, m) for at, m in enumerate(messages) if m.type != DATA]:
-            self._take_data(messages[done:at])
+            self._check_data(messages[done:at])
             done = at + 1
             if other.type == TIMED:
-                self._take_timed(self._index(other.sender), other.data, now)
+                self._check_timed(self._index(other.sender), other.data, now)
             elif other.type == END:
                 self._ended += 1
-        self._take_data(messages[done:])
+        self._check_data(messages[done:])
         self._counts.append((now, sum(account.got for account in self._accounts)))
 
-    def _take_data(self, messages: list[Message]) -> None:
+    def _check_data(self, messages: list[Message]) -> None:
         senders = {message.sender for message in messages}
         for sender in senders:
             index = self._index(sender)
             if len(senders) == 1:
-                self._accounts[index].take([message.data for message in messages])
+                self._accounts[index].check([message.data for message in messages])
                 self._order = zlib.crc32(bytes((index,)) * len(messages), self._order)
                 return
-            self._accounts[index].take([m.data for m in messages if m.sender == sender])
+            self._accounts[index].check([m.data for m in messages if m.sender == sender])
         order = bytes([self._known[message.sender] for message in messages])
         self._order = zlib.crc32(order, self._order)
 
@@ -169,7 +169,7 @@ class Receiver:
             self._known[sender] = self._indices[sender.name]
         return self._known[sender]
 
-    def _take_timed(self, index: int, data: bytes, now: int) -> None:
+    def _check_timed(self, index: int, data: bytes, now: int) -> None:
         sent_at, number = read_timed(data)
         self._delays.append((now, now - sent_at))
         self._wrong_timed += number != self._timed[index]
@@ -204,7 +204,7 @@ class Receiver:
 
 async def _receive(connection: Connection, receiver: Receiver) -> None:
     while not receiver.has_ended:
-        receiver.take(await connection.receive_batch())
+        receiver.check(await connection.receive_batch())
 
 
 async def _receive_all(address: str, plan: Plan) -> None:

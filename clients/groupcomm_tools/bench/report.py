@@ -172,7 +172,7 @@ def lines_of(results: Sequence[Result]) -> list[str]:
     lines = []
     for result in results:
         told = [
-            f"{measure.label} {_told(values)}"
+            f"{measure.label} {_median_text(values)}"
             + (f" ({_spread(values)})" if measure.is_own and len(values) > 1 else "")
             for measure in parts[result.row.section].measures
             if (values := measure.values(result))
@@ -196,7 +196,7 @@ def _tiles(results: Sequence[Result]) -> list[Tile]:
     )
     known = {each.row.name: each for each in results}
     return [
-        Tile(value=_told(values) + (" ms" if measure is not RATE else ""), label=label)
+        Tile(value=_median_text(values) + (" ms" if measure is not RATE else ""), label=label)
         for name, measure, label in wanted
         if name in known and (values := measure.values(known[name]))
     ]
@@ -230,12 +230,12 @@ def _bars(result: Result, measure: Measure) -> list[Bar]:
 
 def _bar(values: Values, series: int, *, wrong: bool) -> Bar:
     if not values:
-        return Bar(value=0, low=0, high=0, told="failed", series=series, wrong=True)
+        return Bar(value=0, low=0, high=0, text="failed", series=series, wrong=True)
     return Bar(
         value=statistics.median(values),
         low=min(values),
         high=max(values),
-        told=_told(values) + (" wrong" if wrong else ""),
+        text=_median_text(values) + (" wrong" if wrong else ""),
         series=series,
         wrong=wrong,
     )
@@ -261,11 +261,11 @@ def _cells(part: Part, result: Result, results: Sequence[Result]) -> dict[str, s
     cells = {"": f"{result.row.line}{', ' * bool(series)}{series}"}
     for measure in part.measures:
         values = measure.values(result)
-        cells[measure.label] = _told(values) if values else "failed"
+        cells[measure.label] = _median_text(values) if values else "failed"
         if measure.is_own and len(values) > 1:
             cells[f"{measure.label}, least to most"] = _spread(values)
         if floors := measure.floors(result):
-            cells[f"bare relays, {measure.label}"] = _told(floors)
+            cells[f"bare relays, {measure.label}"] = _median_text(floors)
     cells |= _ratios(result, results)
     if result.runs:
         cells |= _costs(result)
@@ -299,7 +299,7 @@ def _costs(result: Result) -> dict[str, str]:
     ]
     cells = {"processors: daemons, senders, receivers": ", ".join(f"{cpu:.2f}" for cpu in middle)}
     if not plan.rate:
-        cells["delay p50 in full queues, ms"] = _told(P50.values(result))
+        cells["delay p50 in full queues, ms"] = _median_text(P50.values(result))
     if plan.senders > 1:
         fair = statistics.median(figures.jain for figures in result.runs.values())
         cells["fairness (Jain)"] = f"{fair:.4f}"
@@ -316,7 +316,7 @@ def _went_wrong(result: Result) -> str:
     return ", ".join(found) or "nothing"
 
 
-def _told(values: Values) -> str:
+def _median_text(values: Values) -> str:
     return amount(statistics.median(values))
 
 

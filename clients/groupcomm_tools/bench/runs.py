@@ -82,7 +82,7 @@ class Program:
         self.process = process
         self._buffer = b""
 
-    async def told(self) -> dict[str, Any]:
+    async def read(self) -> dict[str, Any]:
         """Return the next line that the program prints.
 
         Raises:
@@ -101,7 +101,7 @@ class Program:
         found: dict[str, Any] = json.loads(line)
         return found
 
-    async def say(self, line: str = "") -> None:
+    async def write(self, line: str = "") -> None:
         """Write a line to the input of the program."""
         assert self.process.stdin is not None
         with suppress(trio.BrokenResourceError):
@@ -188,7 +188,7 @@ async def _idle(plan: Plan, addresses: Sequence[str]) -> AsyncIterator[None]:
     program = await _program((*module, json.dumps(list(addresses)), *numbers))
     try:
         with trio.fail_after(IDLE_START_S):
-            await program.told()
+            await program.read()
         yield
     finally:
         await program.end()
@@ -243,28 +243,28 @@ async def measure_programs(
             senders.append(await _program(command))
             stack.push_async_callback(senders[-1].end)
         with trio.fail_after(START_S + len(receiving) + len(sending)):
-            names = [(await each.told())["ready"] for each in senders]
+            names = [(await each.read())["ready"] for each in senders]
             for each in receivers:
-                await each.told()
-                await each.say(json.dumps(names))
+                await each.read()
+                await each.write(json.dumps(names))
         pids = {
             "daemons": list(daemons),
             "senders": [each.process.pid for each in senders],
             "receivers": [each.process.pid for each in receivers],
         }
         for each in senders:
-            await each.say("go")
+            await each.write("go")
         await trio.sleep(plan.warm_up_s)
         began, used = time.monotonic_ns(), _cpu(pids)
         await trio.sleep(plan.duration_s)
         ended = time.monotonic_ns()
         cpu = {kind: now - used[kind] for kind, now in _cpu(pids).items()}
         for each in senders:
-            await each.say("stop")
-        sent = [await each.told() for each in senders]
+            await each.write("stop")
+        sent = [await each.read() for each in senders]
         reports = await _reports(receivers)
         for each in senders:
-            await each.say("bye")
+            await each.write("bye")
     return figures_of(plan, (began, ended), CpuUse(**cpu), sent, reports)
 
 
@@ -274,10 +274,10 @@ async def _reports(receivers: Sequence[Program]) -> list[dict[str, Any]]:
 
     async def read(index: int) -> None:
         with trio.move_on_after(FINISH_S):
-            reports[index] = await receivers[index].told()
+            reports[index] = await receivers[index].read()
         if not reports[index]:
-            await receivers[index].say("give up")
-            reports[index] = await receivers[index].told()
+            await receivers[index].write("give up")
+            reports[index] = await receivers[index].read()
 
     async with trio.open_nursery() as nursery:
         for index in range(len(receivers)):

@@ -48,7 +48,7 @@ class InputLines:
         while True:
             end = self._waiting.find(b"\n", self._searched)
             if end >= 0:
-                return self._take(end, end + 1)
+                return self._pop_line(end, end + 1)
             self._searched = len(self._waiting)
             if self._searched > self._most_bytes:
                 self._dropping = True
@@ -57,12 +57,12 @@ class InputLines:
             if self._ended:
                 if not (self._waiting or self._dropping):
                     return None
-                return self._take(len(self._waiting), len(self._waiting))
+                return self._pop_line(len(self._waiting), len(self._waiting))
             data = await self._read()
             self._ended = not data
             self._waiting += data
 
-    def _take(self, end: int, following: int) -> bytes:
+    def _pop_line(self, end: int, following: int) -> bytes:
         line = bytes(self._waiting[:end])
         del self._waiting[:following]
         self._searched = 0
@@ -107,7 +107,7 @@ class ChatCommands:
     """Executes what lines say.
 
     Args:
-        talk: session that acts.
+        session: the session of the chat.
         lines: lines of the input.
         spuser: every line is a command, and all words after ``s`` are groups, as in spuser; else
             commands begin with a slash, and all other lines are messages.
@@ -117,20 +117,20 @@ class ChatCommands:
 
     def __init__(
         self,
-        talk: ChatSession,
+        session: ChatSession,
         lines: InputLines,
         *,
         spuser: bool,
         say: Callable[[str], None],
         prompt: Callable[[str], None],
     ) -> None:
-        self._talk = talk
+        self._session = session
         self._lines = lines
         self._spuser = spuser
         self._say = say
         self._prompt = prompt
 
-    async def obey(self) -> bool:
+    async def execute_all(self) -> bool:
         """Execute all lines, up to the end; return whether all of them could be executed.
 
         Raises:
@@ -140,31 +140,31 @@ class ChatCommands:
         while going:
             self._prompt(DEFAULT_PROMPT if self._spuser else "")
             try:
-                going = await self._obey_next()
+                going = await self._execute_next()
             except LocalProtocolError as error:
                 good = False
                 self._say(f"line {self._lines.number}: {error}")
         return good
 
-    async def _obey_next(self) -> bool:
+    async def _execute_next(self) -> bool:
         line = await self._lines.next()
         if line is None:
             return False
         if self._spuser or (line.startswith(b"/") and not line.startswith(b"//")):
-            return await self._obey_order(_text(line).removeprefix("/"))
-        await self._talk.say([line.removeprefix(b"/")])
+            return await self._execute_command(_text(line).removeprefix("/"))
+        await self._session.send([line.removeprefix(b"/")])
         return True
 
-    async def _obey_order(self, order: str) -> bool:
+    async def _execute_command(self, order: str) -> bool:
         letter, _, rest = order.strip().partition(" ")
         rest = rest.strip()
         match letter:
             case "":
                 pass
             case "j" if rest:
-                await self._talk.join(rest)
+                await self._session.join(rest)
             case "l":
-                await self._talk.leave(rest or self._talk.group)
+                await self._session.leave(rest or self._session.group)
             case "s" if rest:
                 await self._send(rest)
             case "m":
@@ -174,22 +174,22 @@ class ChatCommands:
             case "q":
                 return False
             case _:
-                await self._look(letter)
+                await self._control_display(letter)
         return True
 
-    async def _look(self, letter: str) -> None:
-        talk = self._talk
+    async def _control_display(self, letter: str) -> None:
+        session = self._session
         match letter:
             case "d":
-                talk.pause()
+                session.pause()
             case "e":
-                talk.read()
-            case "r" if talk.paused:
-                await talk.receive()
+                session.read()
+            case "r" if session.paused:
+                await session.receive()
             case "r":
                 raise LocalProtocolError("all that comes is shown; after d, r shows one at a time")
             case "p":
-                self._say(f"{await talk.waiting()} events wait")
+                self._say(f"{await session.waiting()} events wait")
             case _:
                 raise LocalProtocolError(f"that is no order; there are:\n{COMMANDS}")
 
@@ -199,14 +199,14 @@ class ChatCommands:
         else:
             group, _, text = rest.partition(" ")
             groups = [group]
-        await self._talk.say([text.encode() if text else await self._ask("message: ")], groups)
+        await self._session.send([text.encode() if text else await self._ask("message: ")], groups)
 
     async def _send_lines(self, groups: list[str]) -> None:
         self._prompt("message, then an empty line:\n")
         lines = []
         while line := await self._lines.next():
             lines.append(line)
-        await self._talk.say([b"\n".join(lines)], groups)
+        await self._session.send([b"\n".join(lines)], groups)
 
     async def _burst(self, words: list[str]) -> None:
         groups = words[:1] if words and not words[0].isdigit() else []
@@ -214,7 +214,9 @@ class ChatCommands:
         if not (size.isascii() and size.isdigit()) or int(size) > MAX_MESSAGE_BYTES:
             raise LocalProtocolError(f"{size!r} bytes; it must be 0 to {MAX_MESSAGE_BYTES}")
         texts = (b"message %d " % number for number in range(1, BURST_MESSAGES + 1))
-        await self._talk.say([text.ljust(int(size), b".")[: int(size)] for text in texts], groups)
+        await self._session.send(
+            [text.ljust(int(size), b".")[: int(size)] for text in texts], groups
+        )
 
     async def _ask(self, what: str) -> bytes:
         self._prompt(what)

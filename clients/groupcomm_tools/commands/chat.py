@@ -21,21 +21,21 @@ EXAMPLE: Final = "groupcomm chat room --user ann"
 STDIN: Final = 0
 
 DETAILS: Final = f"""\
-A line that begins with / is an order, one that begins with // a message that begins with /.
-With --spuser every line is an order, as in spuser, the program that comes with Spread; then s may
+A line that begins with / is a command, one that begins with // a message that begins with /.
+With --spuser every line is a command, as in spuser, the program that comes with Spread; then s may
 name several groups, and the next line is the message.
 
 {COMMANDS}
 
-exit status: 1 if a line could not be done, else as all commands"""
+exit status: 1 if a line could not be executed, else as for all commands"""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = f"{DETAILS}\n\n{parser.epilog}"
-    parser.add_argument("group", nargs="?", metavar="GROUP", help="to talk in from the beginning")
-    parser.add_argument("--spuser", action="store_true", help="every line is an order; no slashes")
+    parser.add_argument("group", nargs="?", metavar="GROUP", help="the group to join first")
+    parser.add_argument("--spuser", action="store_true", help="every line is a command; no slashes")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each event")
     add_level_option(parser)
     add_connection_options(parser)
@@ -54,17 +54,17 @@ async def _run(options: argparse.Namespace) -> bool:
     good = False
     shown = partial(show, as_json=options.json)
     async with connect_trio(options) as connection:
-        talk = ChatSession(connection, level=level_of(options), show=shown)
+        session = ChatSession(connection, level=level_of(options), show=shown)
         prompt = _prompt if os.isatty(STDIN) else _nobody_to_ask
         lines = InputLines(STDIN)
-        orders = ChatCommands(talk, lines, spuser=options.spuser, say=say, prompt=prompt)
+        commands = ChatCommands(session, lines, spuser=options.spuser, say=say, prompt=prompt)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_listen, talk, nursery.cancel_scope)
+            nursery.start_soon(_listen, session, nursery.cancel_scope)
             with suppress(SessionEnded):  # told below, by whoever notices it first
                 if options.group is not None:
-                    await talk.join(options.group)
-                good = await orders.obey()
-                lost = await talk.finish()
+                    await session.join(options.group)
+                good = await commands.execute_all()
+                lost = await session.finish()
                 if lost:
                     say(f"{lost} UNRELIABLE messages of this chat were lost")
             nursery.cancel_scope.cancel()
@@ -72,9 +72,9 @@ async def _run(options: argparse.Namespace) -> bool:
     return good
 
 
-async def _listen(talk: ChatSession, whole: trio.CancelScope) -> None:
+async def _listen(session: ChatSession, whole: trio.CancelScope) -> None:
     with suppress(SessionEnded):
-        await talk.listen()
+        await session.listen()
     whole.cancel()
 
 

@@ -37,7 +37,7 @@ class Participant:
     Attributes:
         user: name of the program.
         daemon: name of its daemon.
-        heard: all messages, in the order in which they came.
+        received: all messages, in the order in which they came.
         sent: number of messages sent, by level.
         view: daemons of the latest view that it was notified of.
         present: its daemon is alive.
@@ -46,11 +46,11 @@ class Participant:
     def __init__(self, user: str, daemon: str, connection: Connection) -> None:
         self.user = user
         self.daemon = daemon
-        self.heard: list[Message] = []
+        self.received: list[Message] = []
         self.sent: Counter[ServiceLevel] = Counter()
         self.view: tuple[str, ...] = ()
         self.present = True
-        self.heard_at = trio.current_time()
+        self.received_at = trio.current_time()
         self._connection = connection
 
     async def send(self, level: ServiceLevel, data: bytes) -> None:
@@ -62,15 +62,15 @@ class Participant:
         """Note everything that the program receives."""
         async for event in self._connection:
             if isinstance(event, Message):
-                self.heard.append(event)
-                self.heard_at = trio.current_time()
+                self.received.append(event)
+                self.received_at = trio.current_time()
             elif isinstance(event, DaemonView):
                 self.view = event.daemons
 
     @property
     def agreed(self) -> list[Position]:
         """Return the positions of the received messages that are in the agreed order."""
-        return [m.position for m in self.heard if m.level in AGREED_LEVELS and m.position]
+        return [m.position for m in self.received if m.level in AGREED_LEVELS and m.position]
 
 
 class Participants:
@@ -88,11 +88,11 @@ class Participants:
 
     async def enter(self, daemon: LocalDaemon) -> Participant:
         """Connect one more program, as a member of the group."""
-        participant: Participant = await self._nursery.start(self._act, daemon)
+        participant: Participant = await self._nursery.start(self._run_program, daemon)
         self.all.append(participant)
         return participant
 
-    async def _act(
+    async def _run_program(
         self,
         daemon: LocalDaemon,
         task_status: trio.TaskStatus[Participant] = trio.TASK_STATUS_IGNORED,
@@ -121,11 +121,11 @@ class Participants:
         while any(a.present and a.view != tuple(sorted(daemons)) for a in self.all):
             await trio.sleep(LOOK_S)
 
-    async def hear_all(self) -> None:
+    async def wait_until_quiet(self) -> None:
         """Wait until no program has received a new message for QUIET_S."""
         asked_at = trio.current_time()
         while any(
-            trio.current_time() - max(participant.heard_at, asked_at) < QUIET_S
+            trio.current_time() - max(participant.received_at, asked_at) < QUIET_S
             for participant in self.all
             if participant.present
         ):
@@ -147,7 +147,7 @@ class Participants:
         """Return what is wrong: messages out of order, duplicated, or missing."""
         found: list[str] = []
         for participant in self.all:
-            names = Counter((m.sender, m.number) for m in participant.heard)
+            names = Counter((m.sender, m.number) for m in participant.received)
             found += [f"{participant.user} got {name} twice" for name, n in names.items() if n > 1]
             if participant.agreed != sorted(participant.agreed):
                 found.append(f"{participant.user} saw another order")
@@ -167,7 +167,7 @@ Say = Callable[[str], None]
 DAEMONS: Final = ("alfa", "bravo", "charlie")
 MOST_S: Final = 30.0
 DEFAULT_TEXT: Final = Path(__file__).parents[3] / "README.md"
-SPOKEN: Final = "Every program sees\nthe same messages\nin the same order.\n"
+SHORT_TEXT: Final = "Every program sees\nthe same messages\nin the same order.\n"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -183,7 +183,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Play the demo; return 0 if all programs saw the same order."""
-    text = SPOKEN.encode()
+    text = SHORT_TEXT.encode()
     if options.text is not None or DEFAULT_TEXT.exists():  # an installed package has no README
         text = (options.text or DEFAULT_TEXT).read_bytes()
     lines = [line for line in text.splitlines() if line.strip()] or [b"(an empty file)"]
@@ -214,14 +214,14 @@ async def _play(options: argparse.Namespace, lines: Sequence[bytes]) -> int:
             await everybody.agree(DAEMONS)
             say(f"all three are in one view: {', '.join(DAEMONS)}")
             async with _recorded(options.record, cluster):
-                await _speak(participants, lines, say)
-                await everybody.hear_all()
+                await _send_all(participants, lines, say)
+                await everybody.wait_until_quiet()
                 await _crash(everybody, participants, cluster[DAEMONS[-1]], say)
-                await everybody.hear_all()
-            good = _judge(everybody, say)
+                await everybody.wait_until_quiet()
+            good = _compare(everybody, say)
             if options.keep:
                 patience.deadline = float("inf")
-                _invite(cluster)
+                _print_addresses(cluster)
                 await trio.sleep_forever()
             await everybody.leave()
             for name in DAEMONS:
@@ -244,7 +244,7 @@ async def _recorded(folder: Path | None, cluster: LocalCluster) -> AsyncIterator
         yield
 
 
-async def _speak(participants: Sequence[Participant], lines: Sequence[bytes], say: Say) -> None:
+async def _send_all(participants: Sequence[Participant], lines: Sequence[bytes], say: Say) -> None:
     say("everybody sends one message of each level, and the lines of the text in turn")
     for level in LEVELS:
         for participant in participants:
@@ -280,12 +280,12 @@ def _ms(since: float) -> str:
     return f"{(time.monotonic() - since) * 1000:.0f} ms"
 
 
-def _judge(everybody: Participants, say: Say) -> bool:
+def _compare(everybody: Participants, say: Say) -> bool:
     print(f"\n  {'level':<12}{'sent':>6}" + "".join(f"{name:>10}" for name in DAEMONS))
     for level in LEVELS:
         row = [sum(participant.sent[level] for participant in everybody.all)]
         row += [
-            sum(m.level == level for a in everybody.all if a.daemon == name for m in a.heard)
+            sum(m.level == level for a in everybody.all if a.daemon == name for m in a.received)
             for name in DAEMONS
         ]
         print(f"  {level.name:<12}{row[0]:>6}" + "".join(f"{count:>10}" for count in row[1:]))
@@ -298,7 +298,7 @@ def _judge(everybody: Participants, say: Say) -> bool:
     return not wrong
 
 
-def _invite(cluster: LocalCluster) -> None:
+def _print_addresses(cluster: LocalCluster) -> None:
     print("\nThe daemons go on until ^C. Connect to them with, for instance:")
     for daemon in cluster.daemons.values():
         print(f"  groupcomm watch demo --address {daemon.unix}")

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _new(options: argparse.Namespace) -> int:
-    _tell(options, write_identity(options.file))
+    _print_key(options, write_identity(options.file))
     print(
         f"wrote {options.file}: it stays on this host, and the daemon's file names it as identity;"
         " on every host list the public key: groupcomm identity add FILE NAME PUBLIC",
@@ -56,11 +56,11 @@ def _new(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    _tell(options, public_of(read_identity(options.file)))
+    _print_key(options, public_of(read_identity(options.file)))
     return 0
 
 
-def _tell(options: argparse.Namespace, public: bytes) -> None:
+def _print_key(options: argparse.Namespace, public: bytes) -> None:
     print(json.dumps({"public": public.hex()}) if options.json else public.hex())
 
 

@@ -18,7 +18,7 @@ EXAMPLE: Final = "groupcomm keys status"
 FAILED: Final = 1
 
 
-class Refused(GroupCommError):
+class RequestRefused(GroupCommError):
     """A daemon refuses a request; the text is the daemon's."""
 
 
@@ -81,11 +81,11 @@ def _status(options: argparse.Namespace) -> int:
     for name in found["missing"]:
         print(f"{name:<9} is not in the view")
     if found["identities"] is not None:
-        _tell_identities(found["identities"])
+        _print_identities(found["identities"])
     return 0
 
 
-def _tell_identities(told: Mapping[str, Any]) -> None:
+def _print_identities(told: Mapping[str, Any]) -> None:
     known = ", ".join(f"{name} ({found})" for name, found in told["daemons"].items())
     print(f"trusted   {known}")
     for found, name in told["evicted"].items():
@@ -152,5 +152,5 @@ def _order(options: argparse.Namespace, question: str, what: str) -> int:
 def _ask(options: argparse.Namespace, question: str) -> dict[str, Any]:
     found = ask_daemon(options, question)
     if "error" in found:
-        raise Refused(found["error"])
+        raise RequestRefused(found["error"])
     return found

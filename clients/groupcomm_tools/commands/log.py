@@ -128,9 +128,9 @@ def _rows(options: argparse.Namespace, damages: Damages) -> Iterator[dict[str, A
 
 
 def _check(options: argparse.Namespace) -> int:
-    from groupcomm_log.check import look_at  # noqa: PLC0415 - an extra
+    from groupcomm_log.check import check_log  # noqa: PLC0415 - an extra
 
-    found = look_at(options.folder)
+    found = check_log(options.folder)
     missing = [f"rows {first} to {last} are not there" for first, last in found.missing]
     aside = [f"{name}: damaged; what was whole of it is sealed" for name in found.put_aside]
     wrong = [*map(str, found.damage), *missing, *aside]

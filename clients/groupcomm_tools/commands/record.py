@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     recorder = _make_recorder(options, groups)
     trio.run(_run, options, groups, recorder)
     end = {"event": "end", "messages": recorder.count}
-    _tell(options, {**end, "text": f"{recorder.count} messages are in {options.to}"})
+    _report(options, {**end, "text": f"{recorder.count} messages are in {options.to}"})
     return 0
 
 
@@ -86,10 +86,10 @@ def _make_recorder(options: argparse.Namespace, groups: tuple[str, ...]) -> "Rec
         raise LogError(
             f"{options.to} cannot be written: {error}; make room, or name another folder"
         ) from None
-    return Recorder(writer, groups, pace, partial(_tell, options), options.count)
+    return Recorder(writer, groups, pace, partial(_report, options), options.count)
 
 
-def _tell(options: argparse.Namespace, happened: dict[str, Any]) -> None:
+def _report(options: argparse.Namespace, happened: dict[str, Any]) -> None:
     """Print what happens: as JSON on standard output, or as text on standard error."""
     if options.json:
         try:

@@ -72,10 +72,10 @@ async def _run(options: argparse.Namespace) -> None:
     topology = Topology(sites=sites, links=links)
     lines = {pair: topology.link(*ends) for ends in links for pair in topology.between(*ends)}
     relay = Relay(read_addresses(options.config), seed=options.seed, line=line, lines=lines)
-    orders = Orders(relay, sites)
+    commands = RelayCommands(relay, sites)
     for name in (*_CHANCES, "reorder"):
         if getattr(options, name):
-            orders.obey(f"{name} {getattr(options, name)}")
+            commands.execute(f"{name} {getattr(options, name)}")
     relay.write(options.via)
     say(f"relaying {len(relay.ports)} paths; start the daemons with --via {options.via}")
     async with trio.open_nursery() as nursery:
@@ -85,7 +85,7 @@ async def _run(options: argparse.Namespace) -> None:
                 nursery.cancel_scope.cancel()
                 return
             try:
-                orders.obey(line_)
+                commands.execute(line_)
             except ConfigError as error:
                 say(str(error))
 
@@ -110,7 +110,7 @@ _MOST: Final = {"delay-ms": 10_000.0, "jitter-ms": 10_000.0, "mbit": 1e6, "loss"
 """Properties of a link, and the maximum of each."""
 
 
-class Orders:
+class RelayCommands:
     """The commands that the relay reads from its input."""
 
     def __init__(self, relay: Relay, sites: Mapping[str, Sequence[str]] | None = None) -> None:
@@ -118,7 +118,7 @@ class Orders:
         self._sites = sites or {}
         self._faults: dict[str, Any] = {}
 
-    def obey(self, text: str) -> None:
+    def execute(self, text: str) -> None:
         """Execute the command in a line.
 
         Raises:

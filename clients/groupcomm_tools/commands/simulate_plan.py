@@ -22,7 +22,7 @@ from groupcomm_tools.plan.tables import (
     delay_table,
     lines_of,
     link_table,
-    told,
+    text_of,
 )
 from groupcomm_tools.terminal import say
 
@@ -120,7 +120,7 @@ def run_plan(options: argparse.Namespace) -> int:
         )
         options.output.write_text(html(page_of(found, growing, facts)), encoding="utf-8")
         say(f"{options.output} has the page")
-    _tell(found, growing, as_json=options.json)
+    _print_figures(found, growing, as_json=options.json)
     wrong = [each.wrong for each in (found, *(one for _, some in growing for one in some))]
     for each in filter(None, wrong):
         say(f"too much: {each}")
@@ -166,12 +166,13 @@ def read_plan(path: Path) -> Topology:
 def _summary(figures: PlanFigures) -> str:
     cost = figures.cost
     return (
-        f"{cost.sites} sites, {cost.daemons} daemons: {told(cost.datagrams_per_message)} datagrams"
-        f" a message, one view after {told(cost.forming_s)} s"
+        f"{cost.sites} sites, {cost.daemons} daemons:"
+        f" {text_of(cost.datagrams_per_message)} datagrams a message,"
+        f" one view after {text_of(cost.forming_s)} s"
     )
 
 
-def _tell(
+def _print_figures(
     found: PlanFigures, growing: Sequence[tuple[str, list[PlanFigures]]], *, as_json: bool
 ) -> None:
     if as_json:

@@ -35,7 +35,7 @@ class Bar:
     Attributes:
         value: length in units of the panel, 0 or more.
         low, high: ends of the whisker; equal if there is none.
-        told: text behind the bar.
+        text: text behind the bar.
         series: number of the colour, 0 or 1.
         wrong: the bar is red.
     """
@@ -43,7 +43,7 @@ class Bar:
     value: float
     low: float
     high: float
-    told: str
+    text: str
     series: int = 0
     wrong: bool = False
 
@@ -160,7 +160,7 @@ def _draw_bars(label: str, bars: Sequence[Bar], panel: _Panel, middle: float) ->
     for bar in bars:
         kind = "wrong" if bar.wrong else f"series{bar.series}"
         length = max(1.0, panel.x(bar.value) - panel.left)
-        hover = escape(f"{label}: {bar.told}; {amount(bar.low)} to {amount(bar.high)}")
+        hover = escape(f"{label}: {bar.text}; {amount(bar.low)} to {amount(bar.high)}")
         parts.append(
             f'<rect class="{kind}" x="{panel.left:.1f}" y="{y:.1f}" width="{length:.1f}"'
             f' height="{BAR}" rx="2"><title>{hover}</title></rect>'
@@ -169,7 +169,7 @@ def _draw_bars(label: str, bars: Sequence[Bar], panel: _Panel, middle: float) ->
         if bar.high > bar.low:
             parts.append(_whisker(panel.x(bar.low), panel.x(bar.high), y + BAR / 2))
             end = max(end, panel.x(bar.high))
-        parts.append(text(end + 7, y + BAR - 3, bar.told, f"value {kind}", "start"))
+        parts.append(text(end + 7, y + BAR - 3, bar.text, f"value {kind}", "start"))
         y += BAR + GAP
     return parts
 

@@ -11,7 +11,7 @@ from groupcomm_tools.plan.tables import (
     delay_table,
     link_table,
     slowest_ms,
-    told,
+    text_of,
 )
 
 Series = Sequence[PlanFigures]
@@ -27,18 +27,27 @@ def page_of(plan: PlanFigures, growing: Sequence[tuple[str, Series]], facts: Seq
         facts: lines about how the figures were found.
     """
     wrong = [each.wrong for each in (plan, *(one for _, some in growing for one in some))]
-    told_wrong = next((each for each in wrong if each), "")
+    first_wrong = next((each for each in wrong if each), "")
     cost = plan.cost
     return Page(
         title="What these sites cost",
         facts=facts,
-        verdict=f"Too much: {told_wrong}" if told_wrong else "All messages came, in one view.",
-        wrong=bool(told_wrong),
+        verdict=f"Too much: {first_wrong}" if first_wrong else "All messages came, in one view.",
+        wrong=bool(first_wrong),
         tiles=(
             Tile(value=f"{cost.sites} / {cost.daemons}", label="sites / daemons"),
-            Tile(value=f"{told(slowest_ms(plan))} ms", label="slowest p99 of all levels and sites"),
-            Tile(value=f"{told(cost.load_kbit_per_s)} kbit/s", label="the busiest link carries"),
-            Tile(value=told(cost.datagrams_per_message), label="datagrams received for a message"),
+            Tile(
+                value=f"{text_of(slowest_ms(plan))} ms",
+                label="slowest p99 of all levels and sites",
+            ),
+            Tile(
+                value=f"{text_of(cost.load_kbit_per_s)} kbit/s",
+                label="the busiest link carries",
+            ),
+            Tile(
+                value=text_of(cost.datagrams_per_message),
+                label="datagrams received for a message",
+            ),
         ),
         sections=[
             _delays(plan),
@@ -52,7 +61,7 @@ def page_of(plan: PlanFigures, growing: Sequence[tuple[str, Series]], facts: Seq
 def _bar(value: float | None) -> list[Bar]:
     if value is None:
         return []
-    return [Bar(value=value, low=value, high=value, told=told(value))]
+    return [Bar(value=value, low=value, high=value, text=text_of(value))]
 
 
 def _delays(plan: PlanFigures) -> Section:

@@ -11,7 +11,7 @@ MOST_KINDS: Final = 3
 """Kinds of packets whose bytes on a link are shown; the sum shows the others."""
 
 
-def told(value: float | None) -> str:
+def text_of(value: float | None) -> str:
     """Return a figure as text."""
     return "-" if value is None else amount(value)
 
@@ -27,9 +27,9 @@ def delay_table(figures: PlanFigures) -> Table:
                     each.sender,
                     each.receiver,
                     f"{each.deliveries:,}",
-                    told(each.p50_ms),
-                    told(each.p99_ms),
-                    told(each.max_ms),
+                    text_of(each.p50_ms),
+                    text_of(each.p99_ms),
+                    text_of(each.max_ms),
                     f"{each.missing:,}",
                 ),
                 wrong=each.missing > 0 and each.level != "UNRELIABLE",
@@ -57,13 +57,13 @@ def link_table(figures: PlanFigures) -> Table:
             TableRow(
                 cells=(
                     each.link,
-                    told(each.kbit_per_s),
+                    text_of(each.kbit_per_s),
                     "-" if each.used is None else f"{each.used:.1%}",
-                    told(each.datagrams_per_s),
+                    text_of(each.datagrams_per_s),
                     f"{each.lost:,}",
-                    told(each.bodies_kbit_per_s),
+                    text_of(each.bodies_kbit_per_s),
                     "-" if each.overhead is None else f"{each.overhead:.1f} x",
-                    told(each.idle_kbit_per_s),
+                    text_of(each.idle_kbit_per_s),
                     _kinds(each.kinds_kbit_per_s),
                 )
             )
@@ -73,7 +73,7 @@ def link_table(figures: PlanFigures) -> Table:
 
 
 def _kinds(found: dict[str, float]) -> str:
-    return ", ".join(f"{kind} {told(kbit)}" for kind, kbit in list(found.items())[:MOST_KINDS])
+    return ", ".join(f"{kind} {text_of(kbit)}" for kind, kbit in list(found.items())[:MOST_KINDS])
 
 
 def daemon_table(figures: PlanFigures) -> Table:
@@ -84,11 +84,11 @@ def daemon_table(figures: PlanFigures) -> Table:
             TableRow(
                 cells=(
                     each.daemon,
-                    told(each.sent_datagrams),
-                    told(each.sent_kbit),
-                    told(each.received_datagrams),
-                    told(each.received_kbit),
-                    told(each.steps),
+                    text_of(each.sent_datagrams),
+                    text_of(each.sent_kbit),
+                    text_of(each.received_datagrams),
+                    text_of(each.received_kbit),
+                    text_of(each.steps),
                 )
             )
             for each in figures.daemons
@@ -118,16 +118,16 @@ def cost_table(series: Sequence[PlanFigures]) -> Table:
                 cells=(
                     f"{cost.sites}",
                     f"{cost.daemons}",
-                    told(cost.forming_s),
+                    text_of(cost.forming_s),
                     f"{cost.forming_datagrams:,}",
-                    told(cost.forming_mb),
+                    text_of(cost.forming_mb),
                     f"{cost.forming_unheard:,}",
-                    told(cost.idle_datagrams_per_s),
-                    told(cost.idle_kbit_per_s),
-                    told(cost.load_kbit_per_s),
-                    told(cost.datagrams_per_message),
-                    told(cost.steps_per_message),
-                    told(slowest_ms(each)),
+                    text_of(cost.idle_datagrams_per_s),
+                    text_of(cost.idle_kbit_per_s),
+                    text_of(cost.load_kbit_per_s),
+                    text_of(cost.datagrams_per_message),
+                    text_of(cost.steps_per_message),
+                    text_of(slowest_ms(each)),
                 ),
                 wrong=bool(each.wrong),
             )

@@ -50,7 +50,7 @@ class Gap:
     details: dict[str, Any]
 
     @property
-    def told(self) -> bytes:
+    def details_json(self) -> bytes:
         """The details as JSON."""
         return json.dumps(self.details, ensure_ascii=False).encode()
 
@@ -82,7 +82,7 @@ _BUNDLE: Final = pa.struct(list(_OF_BUNDLE))
 _MAJORITY: Final = {None: None, True: "majority", False: "minority"}
 
 
-class Taken(NamedTuple):
+class EventBatch(NamedTuple):
     """Events that were received together.
 
     Attributes:
@@ -94,12 +94,12 @@ class Taken(NamedTuple):
     events: Sequence[Received | Gap]
 
 
-def to_rows(all_taken: Iterable[Taken]) -> pa.RecordBatch:
+def to_rows(batches: Iterable[EventBatch]) -> pa.RecordBatch:
     """Return the rows of received events, in order."""
     parts: list[pa.RecordBatch] = []
     messages: list[Message] = []
     times: list[tuple[int, int]] = []  # when, and behind how many messages it ends
-    for received_us, events in all_taken:
+    for received_us, events in batches:
         for event in _runs(events):
             if isinstance(event, list):
                 messages += event
@@ -232,7 +232,7 @@ def _other_row(event: _Other) -> dict[str, Any]:
                 "cause": event.cause,
                 "sender": event.member and str(event.member),
                 "groups": event.groups,
-                "data": event.told,
+                "data": event.details_json,
             }
 
 

@@ -21,7 +21,7 @@ from groupcomm_client.sessions import FIRST_PAUSE_S, FOR_GOOD, LONGEST_PAUSE_S
 from groupcomm_log.errors import LogError
 from groupcomm_log.schema import Offset
 from groupcomm_log.writer import LogWriter
-from groupcomm_tools.recording.columns import Cause, Gap, Taken, to_rows
+from groupcomm_tools.recording.columns import Cause, EventBatch, Gap, to_rows
 
 ROW_BYTES: Final = 150
 """Approximate memory of a message, besides its data."""
@@ -44,7 +44,7 @@ class WriteQueue:
 
     def __init__(self, cap_bytes: int) -> None:
         self._cap_bytes = cap_bytes
-        self._queue: deque[tuple[Taken, int]] = deque()
+        self._queue: deque[tuple[EventBatch, int]] = deque()
         self._missing = 0  # messages dropped behind the last one that waits
         self.bytes = 0
         self.dropped = 0
@@ -61,7 +61,7 @@ class WriteQueue:
             self.dropped += len(messages)
             return False
         self._end_gap()
-        self._queue.append((Taken(time.time_ns() // 1000, events), size))
+        self._queue.append((EventBatch(time.time_ns() // 1000, events), size))
         self.bytes += size
         return True
 
@@ -69,14 +69,14 @@ class WriteQueue:
         if self._missing:
             details = {"messages": self._missing, "why": "the disk did not keep up"}
             gap = Gap(cause="overrun", details=details)
-            self._queue.append((Taken(time.time_ns() // 1000, [gap]), 0))
+            self._queue.append((EventBatch(time.time_ns() // 1000, [gap]), 0))
             self._missing = 0
 
-    def take(self) -> list[Taken]:
+    def pop(self) -> list[EventBatch]:
         """Remove and return what is to be written next; the queue must not be empty."""
         if not self._queue:
             self._end_gap()
-        taken: list[Taken] = []
+        taken: list[EventBatch] = []
         size = 0
         while self._queue and (not taken or size + self._queue[0][1] <= BATCH_BYTES):
             events, bytes_ = self._queue.popleft()
@@ -137,7 +137,7 @@ class Recorder:
         self._wanted = count
         self._waiting = WriteQueue(pace.buffer_bytes)
         self._arrived = trio.Event()
-        self._taken: list[Taken] = []  # being written
+        self._batches: list[EventBatch] = []  # being written
         self._trouble: dict[str, str] = {}
         self.count = self.sessions = 0
         for damage in writer.found.damage:
@@ -167,13 +167,13 @@ class Recorder:
         self.sessions += 1
         self._put([Gap(cause=cause, member=member, groups=self._groups, details=details)])
 
-    def tell_joined(self, member: MemberId) -> None:
+    def report_joined(self, member: MemberId) -> None:
         """Report that the session is a member of all groups: nothing from here on is missing."""
         groups = ", ".join(self._groups)
         text = f"recording {groups} as {member.name}"
         self._tell({"event": "joined", "groups": list(self._groups), "text": text})
 
-    def take(self, events: list[Received]) -> None:
+    def record(self, events: list[Received]) -> None:
         """Queue events for the log."""
         messages = sum([type(event) is Message for event in events])
         if self._wanted is not None and self.count + messages > self._wanted:
@@ -210,10 +210,10 @@ class Recorder:
 
     async def _write_some(self) -> None:
         """Write a part of the queue; after an error the same part is written next."""
-        self._taken = self._taken or self._waiting.take()
+        self._batches = self._batches or self._waiting.pop()
         offset = await trio.to_thread.run_sync(self._store)
-        lag_ms = (time.time_ns() // 1000 - self._taken[0].received_us) / 1000
-        self._taken = []
+        lag_ms = (time.time_ns() // 1000 - self._batches[0].received_us) / 1000
+        self._batches = []
         if not self._waiting:
             self._arrived = trio.Event()
         self._tell(
@@ -227,7 +227,7 @@ class Recorder:
         )
 
     def _store(self) -> Offset:
-        return self._writer.append(to_rows(self._taken))
+        return self._writer.append(to_rows(self._batches))
 
     async def tend(self) -> None:
         """Seal and remove files when they are due, until cancelled."""
@@ -250,7 +250,7 @@ class Recorder:
             LogError: not all that was received is on disk.
         """
         try:
-            while self._taken or self._waiting:
+            while self._batches or self._waiting:
                 await self._write_some()
         except OSError as error:
             row = self._writer.next_row
@@ -338,11 +338,11 @@ async def _follow(connect: Connect, groups: Sequence[str], recorder: Recorder) -
                 recorder.begin_session(connection.member, why)
                 for group in groups:
                     await connection.join(group)
-                recorder.tell_joined(connection.member)
+                recorder.report_joined(connection.member)
                 pause_s = FIRST_PAUSE_S
                 while not recorder.is_done:
                     events = await connection.receive_batch()
-                    recorder.take(events)
+                    recorder.record(events)
                     if len(events) < FEW:
                         await trio.sleep(GATHER_S)
                 return

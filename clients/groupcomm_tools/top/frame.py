@@ -17,7 +17,7 @@ RATES: Final = {
 
 
 @attrs.frozen(kw_only=True)
-class Peer:
+class OtherDaemon:
     """Another daemon.
 
     Attributes:
@@ -32,7 +32,7 @@ class Peer:
 
 
 @attrs.frozen(kw_only=True)
-class Session:
+class SessionFigures:
     """One session of the daemon.
 
     Attributes:
@@ -75,9 +75,9 @@ class Frame:
     daemons: Sequence[str]
     majority: bool | None
     uptime_s: float
-    peers: Sequence[Peer]
+    peers: Sequence[OtherDaemon]
     groups: Mapping[str, int]
-    sessions: Sequence[Session]
+    sessions: Sequence[SessionFigures]
     interval_s: float
     rates: Mapping[str, float]
     rejected: int
@@ -120,18 +120,18 @@ def _rejected(status: Mapping[str, Any]) -> int:
     return sum(status["datagrams"]["rejected"].values())
 
 
-def _peers(status: Mapping[str, Any]) -> list[Peer]:
+def _peers(status: Mapping[str, Any]) -> list[OtherDaemon]:
     found = [
-        Peer(name=p["name"], in_view=p["name"] in status["daemons"], heard_s=p["heard_s"])
+        OtherDaemon(name=p["name"], in_view=p["name"] in status["daemons"], heard_s=p["heard_s"])
         for p in status["peers"]
     ]
     return sorted(found, key=lambda peer: (peer.in_view, peer.name))
 
 
-def _sessions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Session]:
+def _sessions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[SessionFigures]:
     dropped = {each["connection"]: each["dropped"] for each in before["sessions"]}
     found = [
-        Session(
+        SessionFigures(
             user=each["user"],
             output_bytes=each["output_bytes"],
             backlog_bytes=each["backlog_bytes"],

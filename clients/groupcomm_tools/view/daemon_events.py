@@ -139,7 +139,7 @@ class Holdings:
         """Return the messages that any daemon has released from a packet so far."""
         return () if packet is None else tuple(self._contents.get(packet, ())[:SHOWN_CAUSES])
 
-    def told(self, packet: _Packet) -> str:
+    def describe(self, packet: _Packet) -> str:
         """Return a packet in words."""
         author = self._authors.get(packet)
         return f"packet {packet[2]}" + (f" of {author}" if author else f" of ring {packet[1]}")
@@ -233,9 +233,10 @@ class DaemonSide:
             Send: self._send,
             Deliver: self._deliver,
             Ask: self._ask,
-            Member: lambda event: self._told(event, PointKind.VIEW),
+            Member: lambda event: self._note_event(event, PointKind.VIEW),
             **dict.fromkeys(
-                (Order, Bounce, Trans, Dview), lambda event: self._told(event, PointKind.TOLD)
+                (Order, Bounce, Trans, Dview),
+                lambda event: self._note_event(event, PointKind.NOTIFIED),
             ),
         }
 
@@ -245,7 +246,7 @@ class DaemonSide:
             arrival.waits = self._holdings.messages_in(passage.by)
             arrival.reason = passage.reason
             if passage.by is not None and not passage.reason:
-                arrival.reason = self._holdings.told(passage.by)
+                arrival.reason = self._holdings.describe(passage.by)
 
     # ---- daemons ----
 
@@ -286,7 +287,7 @@ class DaemonSide:
         line = self._client_line(event.c)
         self._draft.mark(line, event.t, kind, text=what_happened(event))
 
-    def _told(self, event: Member | Order | Bounce | Trans | Dview, kind: PointKind) -> None:
+    def _note_event(self, event: Member | Order | Bounce | Trans | Dview, kind: PointKind) -> None:
         line = self._client_line(event.c)
         self._draft.mark(line, event.t, kind, text=what_happened(event))
 

@@ -29,7 +29,7 @@ class PointKind(enum.IntEnum):
     DELIVER = 2
     ASK = 3  # a client connected, joined, left, disconnected
     VIEW = 4  # a client was told who is in a group
-    TOLD = 5  # a client was told something else
+    NOTIFIED = 5  # a client was told something else
     INSTALL = 6  # a daemon installed a regular view
     TRANSITION = 7  # a daemon ended one
     START = 8

@@ -25,7 +25,7 @@ _DRAWN: Final = frozenset(
     (PointKind.SEND, PointKind.RECEIVE, PointKind.DELIVER, PointKind.INSTALL, PointKind.END)
 )
 _WORDS: Final = {PointKind.INSTALL: "new view", PointKind.END: "ends"}
-_VERBS: Final = {
+_ACTIONS: Final = {
     PointKind.SEND: "sends",
     PointKind.RECEIVE: "receives, and holds back,",
     PointKind.DELIVER: "delivers",
@@ -148,7 +148,7 @@ class _Figure:
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
             f' viewBox="0 0 {width} {height}" role="img">',
             f"<title>{escape(title)}</title>",
-            f"<desc>{escape(self._told())}</desc>",
+            f"<desc>{escape(self._in_words())}</desc>",
             f"<style>{_STYLE}</style>",
             f'<rect class="paper" width="{width}" height="{height}"/>',
             f'<text x="12" y="22">{escape(title)}</text>',
@@ -251,12 +251,12 @@ class _Figure:
             clock_before, x_before = point.clock, x
         return x_before + self._column / 3 * (clock - clock_before)
 
-    def _told(self) -> str:
+    def _in_words(self) -> str:
         """Return the diagram in words."""
         told = []
         for at in self._drawn:
             point = self._diagram.points[at]
-            verb = _VERBS.get(point.kind, "")
+            verb = _ACTIONS.get(point.kind, "")
             line = self._diagram.lines[point.line].label
             name = "" if point.message is None else self._name(point.message)
             told.append(" ".join(filter(None, (line, verb, name, point.text))))

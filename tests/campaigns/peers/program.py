@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import cattrs
 
-from groupcomm_tools.bench.content import Account, Content, read_timed, timed
+from groupcomm_tools.bench.content import Content, Receipts, read_timed, timed
 from groupcomm_tools.bench.plan import Plan
 from groupcomm_tools.bench.programs import CHUNK_BYTES
 from tests.campaigns.peers.peer import Client
@@ -52,7 +52,7 @@ class Tally:
     def __init__(self, plan: Plan) -> None:
         self._is_timed = plan.is_timed
         self._end = end_of(plan)
-        self._account = Account(Content(0, plan.size))
+        self._account = Receipts(Content(0, plan.size))
         self._timed = self._wrong_timed = 0
         self._delays: list[tuple[int, int]] = []  # when it came, and after how long, ns
         self._counts: list[tuple[int, int]] = [(0, 0)]  # when, and how many had come
@@ -63,19 +63,19 @@ class Tally:
         """How many messages."""
         return self._account.got
 
-    def take(self, messages: list[bytes]) -> None:
+    def check(self, messages: list[bytes]) -> None:
         """Check what has come."""
         now = time.monotonic_ns()
         if messages[-1] == self._end:
             self.has_ended = True
             messages = messages[:-1]
         if self._is_timed:
-            self._take_timed(messages, now)
+            self._check_timed(messages, now)
         else:
-            self._account.take(messages)
+            self._account.check(messages)
             self._count(now)
 
-    def _take_timed(self, messages: Sequence[bytes], now: int) -> None:
+    def _check_timed(self, messages: Sequence[bytes], now: int) -> None:
         for data in messages:
             sent_at, number = read_timed(data)
             self._delays.append((now, now - sent_at))
@@ -174,7 +174,7 @@ async def run_receiver(
     gc.freeze()
     while not tally.has_ended and not give_up.is_set():
         if messages := await client.receive():
-            tally.take(messages)
+            tally.check(messages)
             counters.tell(index, tally.got)
     print(json.dumps(tally.report()), flush=True)
 

@@ -147,10 +147,10 @@ def test_wrong_options_are_refused(words: list[str], capsys: pytest.CaptureFixtu
 
 def test_a_receiver_of_another_system_checks_every_message() -> None:
     content, tally = Content(0, PLAN.size), Tally(PLAN)
-    tally.take(content.many(0, 5))
-    tally.take([*content.many(7, 1), *content.many(6, 1), *content.many(0, 1), b"?" * PLAN.size])
+    tally.check(content.many(0, 5))
+    tally.check([*content.many(7, 1), *content.many(6, 1), *content.many(0, 1), b"?" * PLAN.size])
     assert not tally.has_ended
-    tally.take([end_of(PLAN)])
+    tally.check([end_of(PLAN)])
     assert tally.has_ended
     (account,) = tally.report()["accounts"]
     assert account["skipped"] == account["misordered"] == account["duplicated"] == 1
@@ -159,7 +159,7 @@ def test_a_receiver_of_another_system_checks_every_message() -> None:
 
 def test_and_sees_a_gap_in_those_with_the_time() -> None:
     tally = Tally(TIMED)
-    tally.take([timed(1, number, TIMED.size) for number in (0, 1, 3)])
+    tally.check([timed(1, number, TIMED.size) for number in (0, 1, 3)])
     report = tally.report()
     assert (report["wrong_timed"], report["accounts"][0]["timed"]) == (1, 4)
     assert len(report["delays"]) == 3

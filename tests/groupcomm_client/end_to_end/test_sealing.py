@@ -23,7 +23,7 @@ from groupcomm_client.end_to_end import (
 )
 from groupcomm_client.end_to_end.frames import Kind, kind_of
 from groupcomm_tools.event_text import print_event
-from groupcomm_tools.recording.columns import Taken, to_rows
+from groupcomm_tools.recording.columns import EventBatch, to_rows
 from tests.groupcomm_client.end_to_end.world import GROUP, Program, World
 
 SECRET = SharedSecret(b"s" * 32)
@@ -315,7 +315,9 @@ def test_a_recorder_without_the_secret_writes_what_daemons_have() -> None:
     assert text is not None
     world.settle()
     sealed = [message.data for message in unreadable(recorder)]
-    found = to_rows([Taken(1, [event for event in recorder.got if isinstance(event, Unreadable)])])
+    found = to_rows(
+        [EventBatch(1, [event for event in recorder.got if isinstance(event, Unreadable)])]
+    )
     assert found.column("data").to_pylist() == sealed
     assert world.sealed[text].data in sealed
     assert text not in b"".join(sealed)
