@@ -125,7 +125,7 @@ def _kept_from(folder: Path) -> int:
         return 0
     except (ValueError, KeyError, TypeError):
         raise LogError(
-            f"{folder / MANIFEST}: it does not say what a recorder writes there"
+            f"{folder / MANIFEST}: no recorder wrote this file; restore it from a copy"
         ) from None
 
 

@@ -73,7 +73,7 @@ def list_segments(folder: Path) -> list[Segment]:
     except (FileNotFoundError, NotADirectoryError):
         is_log = False
     if not is_log:
-        raise LogError(f"{folder}: no log is there; groupcomm record writes one")
+        raise LogError(f"{folder}: there is no log; groupcomm record writes one")
     return sorted(found, key=lambda segment: (segment.first, segment.is_live))
 
 

@@ -125,7 +125,8 @@ class LogReader:
                     raise LogRemoved(
                         f"{self.folder}: rows {max(start, segment.first).row} to"
                         f" {segment.last and segment.last.row} were removed before they were"
-                        " read; have the recorder keep more, or read on from what is there"
+                        " read; have the recorder keep more, or read on from the first row that is"
+                        " left"
                     ) from None
 
     def _read(self, segment: Segment, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -210,7 +211,7 @@ def parse_start(text: str) -> Start:
         try:
             return Start(time=_parse_time(text[1:]))
         except (ValueError, OverflowError, OSError):
-            pass  # told below
+            pass  # the error below
     raise LogError(f"{text}: it must be {START_HELP}")
 
 

@@ -88,7 +88,7 @@ class LogWriter:
         self._monotonic = monotonic
         self._lock_file = _lock(folder)
         self._live: _LiveFile | None = None
-        self._live_lock = threading.Lock()  # append rolls, and tend does
+        self._live_lock = threading.Lock()  # append and tend may both roll the file
         try:
             for left_over in folder.glob(f".*{UNFINISHED}"):
                 self._disk.remove(left_over)

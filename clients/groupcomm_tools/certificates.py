@@ -63,7 +63,8 @@ def issue(folder: Path, name: str, hosts: Sequence[str], days: float) -> tuple[P
     """
     if not PROGRAM_NAME.fullmatch(name) or name == "ca":
         raise ConfigError(
-            f"certs: {name!r} is no name: 1 to 64 letters, digits, dots and dashes, but not ca"
+            f"certs: {name!r} is not a valid name: use 1 to 64 letters, digits, dots and dashes,"
+            " but not ca"
         )
     signer, signing_key = _authority(folder)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -73,7 +74,7 @@ def issue(folder: Path, name: str, hosts: Sequence[str], days: float) -> tuple[P
         names = x509.SubjectAlternativeName([_general_name(host) for host in hosts] or [program])
         subject = _named(name)
     except ValueError as error:
-        raise ConfigError(f"certs: a name that cannot be: {error}") from None
+        raise ConfigError(f"certs: a name is invalid: {error}") from None
     built = (
         _dated(subject, signer.subject, key, days)
         .add_extension(names, critical=False)
@@ -139,7 +140,7 @@ def revoke_others(
         )
     except ValueError as error:
         raise ConfigError(
-            f"certs: {str(error)!r} is no principal of a certificate, such as cert:ann"
+            f"certs: {str(error)!r} is not a principal of a certificate, such as cert:ann"
         ) from None
     path = folder / REVOKED
     revoke(path, found)
@@ -157,7 +158,7 @@ def _authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateK
             f" {folder}"
         ) from None
     except (ValueError, TypeError):
-        raise ConfigError(f"certs: {folder}: ca.pem and ca.key hold no authority") from None
+        raise ConfigError(f"certs: {folder}: ca.pem and ca.key are not an authority's") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ConfigError(f"certs: {folder}/ca.key was not made by groupcomm certs init")
     return certificate, key
@@ -210,7 +211,7 @@ def _write(
 ) -> tuple[Path, Path]:
     certificate, private = folder / f"{name}.pem", folder / f"{name}.key"
     if certificate.exists():
-        raise ConfigError(f"{certificate} exists, and is left as it is: choose another name")
+        raise ConfigError(f"{certificate} exists and was not changed: choose another name")
     text = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -219,6 +220,6 @@ def _write(
     try:
         write_new(private, text.decode())
     except FileExistsError:
-        raise ConfigError(f"{private} exists, and is left as it is: choose another name") from None
+        raise ConfigError(f"{private} exists and was not changed: choose another name") from None
     certificate.write_bytes(built.public_bytes(serialization.Encoding.PEM))
     return certificate, private

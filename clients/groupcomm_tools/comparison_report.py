@@ -18,12 +18,12 @@ COLUMNS: Final = (
 )
 
 LEGEND: Final = (
-    "kept: claimed, and so it was; luck: not claimed, but it held; no: not claimed, and it did not"
+    "kept: claimed, and it held; luck: not claimed, but it held; no: not claimed, and it did not"
     " hold; BROKEN: claimed, and it did not hold",
-    "packets and bytes: per message, on the wire, sent again included; stamp: bytes of it where a"
-    " packet carries a message, on average",
-    "delay: from sending to delivery at somebody else, on average and at most; held back: messages"
-    " at one process at once, at most",
+    "packets and bytes: per message, on the wire, retransmissions included; stamp: bytes of it"
+    " where a packet carries a message, on average",
+    "delay: from sending to delivery at another process, on average and at most; held back:"
+    " messages at one process at once, at most",
 )
 
 
@@ -148,7 +148,7 @@ def _ways(rows: Sequence[Row]) -> list[Section]:
         TableRow(cells=[row.entry.name, _how(row)], wrong=row.is_wrong) for row in rows if _how(row)
     ]
     table = Table(columns=["", COLUMNS[-1]], rows=told)
-    note = "All others: each message to all, whenever its turn in the load comes."
+    note = "All others: each message goes to all processes, when its turn in the load comes."
     title = "How they were run"
     return [Section(key="ways", title=title, note=note, chart=None, table=table)] if told else []
 
@@ -157,7 +157,7 @@ def _charts(rows: Sequence[Row]) -> list[Section]:
     return [
         _section(
             rows,
-            ("wire", "What it costs on the wire", "Per message, sent again included."),
+            ("wire", "What it costs on the wire", "Per message, retransmissions included."),
             {
                 "packets per message": [row.packets / row.messages for row in rows],
                 "bytes per message": [row.bytes / row.messages for row in rows],
@@ -173,7 +173,7 @@ def _charts(rows: Sequence[Row]) -> list[Section]:
         ),
         _section(
             rows,
-            ("delay", "How long it takes", "From sending to delivery at somebody else."),
+            ("delay", "How long it takes", "From sending to delivery at another process."),
             {
                 "ms on average": [row.delay_ms for row in rows],
                 "ms at most": [row.most_delay_ms for row in rows],

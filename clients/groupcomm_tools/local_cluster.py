@@ -167,14 +167,14 @@ class LocalDaemon:
 
     def _lines(self, begin: int) -> list[dict[str, Any]]:
         text = self.log.read_bytes()[begin:] if self.log.exists() else b""
-        whole = text[: text.rfind(b"\n") + 1]  # the last line may be there in part only
+        whole = text[: text.rfind(b"\n") + 1]  # the last line may be incomplete
         return [json.loads(line) for line in whole.splitlines() if line.startswith(b"{")]
 
     @property
     def last_words(self) -> str:
         """The last line of its log."""
         text = self.log.read_text().strip() if self.log.exists() else ""
-        return text.splitlines()[-1] if text else "it says nothing"
+        return text.splitlines()[-1] if text else "its log is empty"
 
 
 class LocalCluster:
@@ -208,7 +208,7 @@ class LocalCluster:
         """
         self._temporary = tempfile.TemporaryDirectory(prefix="groupcomm-")
         self.folder = Path(self._temporary.name)
-        # All of 127/8 is this host: an address that hardly anybody has makes ports safe to choose.
+        # All of 127/8 is this host: a random address makes ports safe to choose.
         host = ".".join(["127", *(str(1 + secrets.randbelow(254)) for _ in range(3))])
         ports = dict(zip(names, free_ports(host, len(names)), strict=True))
         if not any(key in settings for key in ("key_file", "insecure")):

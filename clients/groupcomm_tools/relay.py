@@ -240,7 +240,8 @@ class Relay:
                 if (a, b) not in self.ports:
                     known = ", ".join(sorted({name for name, _ in self.ports}))
                     raise ConfigError(
-                        f"no path between {a} and {b} leads through the relay; daemons: {known}"
+                        f"no path between {a} and {b} leads through the relay; its daemons are"
+                        f" {known}"
                     )
                 yield a, b
                 yield b, a

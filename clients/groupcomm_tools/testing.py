@@ -57,7 +57,9 @@ def _arguments(request: pytest.FixtureRequest, marker: str) -> dict[str, Any]:
     arguments = dict(found.kwargs) if found is not None else {}
     if found is not None and found.args:
         if len(found.args) > 1:
-            raise pytest.UsageError(f"{marker}{found.args}: only daemons may stand without a name")
+            raise pytest.UsageError(
+                f"{marker}{found.args}: only daemons may be given without a name"
+            )
         arguments["daemons"] = found.args[0]
     seed = request.config.getoption(SEED_OPTION, None)
     return arguments if seed is None else {**arguments, "seed": seed}

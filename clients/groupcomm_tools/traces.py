@@ -25,6 +25,6 @@ def trace_events(path: Path) -> Iterator[TraceEvent]:
             return
         found = sorted(path.glob("*.jsonl"))
         if not found:
-            raise TraceError(f"{path}: no traces are there; their names end in .jsonl")
+            raise TraceError(f"{path}: the folder has no traces, whose names end in .jsonl")
         files = {str(file): stack.enter_context(file.open("rb")) for file in found}
         yield from read_together(files)

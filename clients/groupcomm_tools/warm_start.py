@@ -63,7 +63,7 @@ class ForkedProcess:
     def send_signal(self, number: int) -> None:
         """Send a signal to the process, unless it has ended."""
         if self.poll() is None:
-            with contextlib.suppress(ProcessLookupError):  # it ends just now
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
                 os.kill(self.pid, number)
 
     def _has_ended(self, timeout: float | None) -> bool:
@@ -141,7 +141,7 @@ def start_warm(module: str, arguments: Sequence[str], stderr: int) -> ForkedProc
         if key in _servers:
             try:
                 return _servers[key].start(arguments, stderr)
-            except OSError:  # somebody has killed it
+            except OSError:  # it was killed
                 _servers.pop(key).close()
         _servers[key] = ForkServer(module)
         return _servers[key].start(arguments, stderr)
@@ -208,7 +208,7 @@ class _Forks:
         for pid, status in list(self._statuses.items()):
             ended, code = os.waitpid(pid, os.WNOHANG)
             if ended:
-                with contextlib.suppress(BrokenPipeError):  # nobody wants to know
+                with contextlib.suppress(BrokenPipeError):  # nobody waits for the status
                     os.write(status, _STATUS.pack(os.waitstatus_to_exitcode(code)))
                 os.close(status)
                 del self._statuses[pid]
@@ -221,9 +221,11 @@ def _ignore(number: int, frame: FrameType | None) -> None:
 def _serve(module: str, descriptor: int) -> int:
     main: Callable[[Sequence[str]], int] = importlib.import_module(module).main
     gc.collect()
-    gc.freeze()  # memory that nobody looks at stays shared
+    gc.freeze()  # untouched memory stays shared
     usual = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGCHLD)}
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked for processes ends with it, or not
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # the process that starts daemons decides whether ^C ends them
     signal.signal(signal.SIGCHLD, _ignore)
     request = _Forks(socket.socket(fileno=descriptor)).serve()
     if request is None:

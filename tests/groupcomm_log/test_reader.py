@@ -87,7 +87,7 @@ def test_a_file_that_retention_removes_while_it_is_read_is_told(tmp_path: Path) 
 
 def test_where_no_log_is_that_is_told(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "none", Path(__file__)):
-        with pytest.raises(LogError, match="no log is there; groupcomm record writes one"):
+        with pytest.raises(LogError, match="there is no log; groupcomm record writes one"):
             LogReader(folder).end()
 
 

@@ -63,7 +63,7 @@ def test_only_wanted_columns_are_there(spark: SparkSession, tmp_path: Path) -> N
 
 
 def test_what_is_no_log_is_told(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="no log is there"):
+    with pytest.raises(LogError, match="there is no log"):
         read_logs(spark, [tmp_path / "nothing"])
     with pytest.raises(LogError, match="no log is named"):
         read_logs(spark, [])

@@ -182,7 +182,7 @@ def test_what_spark_cannot_do_is_told_in_one_sentence(
     (line,) = [each for each in capsys.readouterr().err.splitlines() if "--debug" in each]
     assert sealed.name in line
     assert main(["spark", "report", str(tmp_path / "nothing")]) == 1
-    assert "no log is there" in capsys.readouterr().err
+    assert "there is no log" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_options_are_read() -> None:
     ("given", "what"),
     [
         ({"staging": ""}, "staging and checkpointLocation"),
-        ({"checkpointLocation": "hdfs://host/x"}, "hdfs://host/x is no folder"),
+        ({"checkpointLocation": "hdfs://host/x"}, "hdfs://host/x is not a folder"),
         ({"group": "#x"}, "option group: '#x' is not a private name"),
         ({"level": "reliable"}, "one of fifo, causal, agreed, safe"),
         ({"type": "65535"}, "must be 0 to 65534"),
@@ -77,7 +77,7 @@ TYPES = {"string": StringType(), "int": IntegerType(), "array": ArrayType(String
     [
         ({"value": "string"}, "no column data among value"),
         ({"data": "int"}, "data is of type int; it must be binary or string"),
-        ({"data": "string", "key": "string"}, "the column key has no meaning"),
+        ({"data": "string", "key": "string"}, "the sink does not know the column key"),
         ({"data": "string", "group": "string", "groups": "array"}, "columns group and groups"),
         ({"data": "string"}, "nothing tells where rows are to go"),
     ],
@@ -293,5 +293,5 @@ async def test_a_daemon_that_takes_nothing_is_told(
     staging, manifest = staged(tmp_path, 0, [b"x"])
     options = SinkOptions(staging=tmp_path, address=cluster.address("a"), timeout_s=0.5)
     monkeypatch.setattr(Connection, "multicast_many", waits)
-    with pytest.raises(SinkError, match=r"the daemon has taken nothing for 0.5 s"):
+    with pytest.raises(SinkError, match=r"the daemon has accepted nothing for 0.5 s"):
         await publish(manifest, partial(staging.rows, manifest), options)

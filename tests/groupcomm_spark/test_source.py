@@ -138,7 +138,7 @@ def test_errors_are_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     assert plain(caught.value) == "onDamage: 'ignore'; it has to be fail or skip"
     with pytest.raises(Exception) as caught:  # noqa: PT011 - pyspark's own classes
         load(spark, tmp_path / "none").count()
-    assert plain(caught.value).endswith("no log is there; groupcomm record writes one")
+    assert plain(caught.value).endswith("there is no log; groupcomm record writes one")
     path = flip_a_bit(tmp_path, 1)
     with pytest.raises(Exception) as caught:  # noqa: PT011 - pyspark's own classes
         load(spark, tmp_path).count()

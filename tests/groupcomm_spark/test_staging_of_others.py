@@ -64,4 +64,4 @@ def test_a_folder_in_which_it_can_be_replaced_is_refused(tmp_path: Path) -> None
     assert staging.published() == Published()
     (tmp_path / "s" / QUERY).rmdir()
     (tmp_path / "s" / QUERY).symlink_to(tmp_path)
-    refuse(staging, "it is no folder")
+    refuse(staging, "it is not a folder")

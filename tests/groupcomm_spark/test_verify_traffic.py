@@ -149,4 +149,4 @@ def test_what_is_no_log_is_told_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["spark", "verify", str(tmp_path)]) == 1
-    assert "no log is there; groupcomm record writes one" in capsys.readouterr().err
+    assert "there is no log; groupcomm record writes one" in capsys.readouterr().err

@@ -146,8 +146,11 @@ def test_sites_are_told_of_each_on_its_own() -> None:
         (("--sites", "3", "--daemons", "2"), "--daemons is 2; it must be 3 to 8"),
         (("--delay-ms", "5"), "--delay-ms is for several sites; see --sites"),
         (("--sites", "2", "--members-in", "3"), "--members-in is 3; it must be 0 to 2"),
-        (("--sites", "2", "--floor"), "--sites is for own daemons, and without --floor"),
-        (("--sites", "2", "--loss", "2"), "loss is 0 to 1"),
+        (
+            ("--sites", "2", "--floor"),
+            "--sites starts daemons of its own: leave out --connect and --floor",
+        ),
+        (("--sites", "2", "--loss", "2"), "loss 0 to 1"),
     ],
 )
 def test_sites_that_cannot_be_are_refused(options: tuple[str, ...], said: str) -> None:
@@ -164,7 +167,7 @@ def test_bare_relays_are_measured_in_turn() -> None:
     assert 0 < found["floor_p50_us"] <= found["floor_p99_us"]
     status, _, messages = run("--floor")
     assert status == 2
-    assert "--floor is for one sender at a --rate" in messages
+    assert "--floor needs one sender, a --rate" in messages
 
 
 def test_what_it_says_to_people() -> None:
@@ -178,7 +181,7 @@ def test_what_it_says_to_people() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "1 daemons, 1 senders, 1 receivers, 100 bytes, AGREED, unix, encrypted" in done.stdout
-    assert "lost 0, duplicated 0, misordered 0, not as sent 0" in done.stdout
+    assert "lost 0, duplicated 0, misordered 0, changed 0" in done.stdout
 
 
 def test_a_block_holds_more_messages_than_a_run_sends() -> None:

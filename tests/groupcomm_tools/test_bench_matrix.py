@@ -86,7 +86,7 @@ def test_rows_have_names_of_their_own_and_a_place_on_the_page() -> None:
 def test_rows_are_chosen_by_patterns_in_their_order() -> None:
     found = [row.name for row in chosen(ROWS, "event-kill-*, three-100")]
     assert found == ["three-100", "event-kill-local", "event-kill-lan"]
-    with pytest.raises(ConfigError, match="no row is called 'nothing-\\*'; there are three-100"):
+    with pytest.raises(ConfigError, match="no row matches 'nothing-\\*'; the rows are three-100"):
         chosen(ROWS, "three-100,nothing-*")
 
 
@@ -216,7 +216,7 @@ def test_it_runs_rows_and_writes_a_page(tmp_path: Path) -> None:
     [
         (("--matrix", "--size", "500"), "--size is for a single run; the rows of --matrix have"),
         (("--matrix", "--rounds", "0"), "--rounds is 0; it must be 1 at least"),
-        (("--matrix", "--rows", "no"), "no row is called 'no'"),
+        (("--matrix", "--rows", "no"), "no row matches 'no'"),
         (("--matrix", "--duration-s", "-1"), "duration_s is -1.0; it must be above 0"),
         (("--rows", "three-100"), "--rows needs --matrix"),
         (("--output", "x.html"), "--output needs --matrix"),

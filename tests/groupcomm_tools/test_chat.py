@@ -151,7 +151,15 @@ def test_what_cannot_be_done_is_told_and_the_rest_is_done(shell: Shell) -> None:
     ]
     for error, part in zip(
         errors,
-        ("no order", "not UTF-8", "'#nobody'", "nowhere", "after d", "'x' bytes", "input ends"),
+        (
+            "unknown command",
+            "not UTF-8",
+            "'#nobody'",
+            "nowhere",
+            "after d",
+            "'x' bytes",
+            "input ended",
+        ),
         strict=True,
     ):
         assert part in error
@@ -159,7 +167,7 @@ def test_what_cannot_be_done_is_told_and_the_rest_is_done(shell: Shell) -> None:
 
 def test_without_a_group_and_without_a_daemon(shell: Shell) -> None:
     status, _, messages = shell.tell("chat")
-    assert (status, "which group?" in messages) == (2, True)
+    assert (status, "no group is named" in messages) == (2, True)
     status, _, messages = shell.tell("chat", "room", "--address", "/nowhere/x")
     assert (status, "is the daemon running?" in messages) == (3, True)
     closed = f"exec {sys.executable} -m groupcomm_tools.cli chat room <&-"

@@ -112,7 +112,7 @@ def test_the_page_is_well_formed_and_has_all(
 ) -> None:
     page = tmp_path / "page.html"
     assert main(["compare", *SMALL, "-o", str(page)]) == 0
-    assert f"{page} has the page" in capsys.readouterr().err
+    assert f"{page} contains the page" in capsys.readouterr().err
     text = page.read_text()
     tree = ElementTree.fromstring(text.removeprefix("<!doctype html>\n"))
     assert len(list(tree.iter("svg"))) + text.count("<svg ") >= 4

@@ -88,7 +88,7 @@ def test_a_host_that_is_ready_lacks_nothing_but_its_daemon(
 )
 def test_a_configuration_that_is_wrong(tmp_path: Path, own: str, more: str, said: str) -> None:
     found = look(alone(tmp_path, own, more))
-    says(found["configuration"], PROBLEM, said, "mend")
+    says(found["configuration"], PROBLEM, said, "correct that line")
     assert "daemon" not in found
 
 
@@ -103,7 +103,7 @@ def test_a_port_that_somebody_else_has(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         found = look(alone(tmp_path, f"127.0.0.1:{port}"))
-    says(found["address"], PROBLEM, "is taken", f"grep {port}")
+    says(found["address"], PROBLEM, "is in use", f"grep {port}")
 
 
 def test_an_address_of_another_host_and_no_key(tmp_path: Path) -> None:
@@ -139,8 +139,10 @@ def test_folders_that_others_can_write_to_or_that_are_none(tmp_path: Path, own: 
 
 def test_buffers_that_are_smaller_than_wanted() -> None:
     most = int(Path("/proc/sys/net/core/rmem_max").read_text())
-    says(check_buffers(2 * most), WARNING, f"{2 * most} wanted", f"net.core.rmem_max={2 * most}")
-    says(check_buffers(most // 2), OK, f"{most // 2} wanted")
+    says(
+        check_buffers(2 * most), WARNING, f"{2 * most} are wanted", f"net.core.rmem_max={2 * most}"
+    )
+    says(check_buffers(most // 2), OK, f"{most // 2} are wanted")
     assert check_buffers().grade is (OK if most >= BUFFER_BYTES else WARNING)
 
 
@@ -171,7 +173,7 @@ def test_a_cluster_that_is_well(cluster: RunningCluster) -> None:
     assert (status, messages, found["problem"]) == (0, "", 0)
     checks = {each["check"]: each["text"] for each in found["findings"]}
     assert checks["view"] == "all are in it: a, b"
-    assert checks["address"].endswith("is our daemon's")
+    assert checks["address"].endswith("is used by the daemon")
     assert checks["same everywhere"] == "a and b have one configuration"
     status, output, _ = shell.run("doctor")  # the one of $GROUPCOMM_ADDRESS
     assert (status, "view: all are in it: a, b" in output) == (0, True), output
@@ -206,7 +208,7 @@ def test_the_wrong_daemon_and_one_that_stands_still(cluster: RunningCluster) -> 
     found = look(cluster.config, "a", cluster.address("a"))
     cluster.resume("a")
     says(found["daemon"], PROBLEM, "did not admit", "log")
-    says(found["address"], OK, "it seems by the daemon that admits nobody")
+    says(found["address"], OK, "probably by the daemon that admits nobody")
     cluster.settle()
 
 
@@ -245,7 +247,7 @@ def test_another_key(tmp_path: Path) -> None:
     with unlike(*heads) as (cluster, _):
         found = look(cluster.config, "a", str(cluster["a"].unix))
     says(found["datagrams"], PROBLEM, "sealed with another key (tag)", "same key file")
-    says(found["view"], PROBLEM, "b was never heard")
+    says(found["view"], PROBLEM, "b was never heard of")
 
 
 def test_a_key_at_one_of_them_only(tmp_path: Path) -> None:

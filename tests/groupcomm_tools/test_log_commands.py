@@ -125,7 +125,7 @@ def test_the_last_messages_alone(log: str, capsys: pytest.CaptureFixture[str]) -
 
 def test_what_is_wrong_with_a_log_is_told(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "check", log]) == 0
-    told = "1 files, 6 rows (0 to 5), 2 messages, 1 gaps marked, 0 things wrong\n"
+    told = "1 files, 6 rows (0 to 5), 2 messages, 1 gaps marked, 0 faults\n"
     assert capsys.readouterr().out == told
     (path,) = Path(log).glob("*.parquet")
     content = bytearray(path.read_bytes())
@@ -146,7 +146,7 @@ def test_where_no_log_is_that_is_told(
     tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["log", *words, str(tmp_path)]) == 1
-    assert "no log is there; groupcomm record writes one" in capsys.readouterr().err
+    assert "there is no log; groupcomm record writes one" in capsys.readouterr().err
 
 
 def test_a_start_that_means_nothing_is_told(log: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,4 +149,4 @@ def test_a_rate_that_means_nothing_is_told(text: str) -> None:
 
 def test_where_no_log_is_that_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(tmp_path), "--rate", "max"]) == 1
-    assert "no log is there" in capsys.readouterr().err
+    assert "there is no log" in capsys.readouterr().err

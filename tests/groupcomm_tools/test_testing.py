@@ -92,7 +92,7 @@ def test_what_fails_tells_what_daemons_logged_its_seed_and_what_a_marker_may_not
     assert status == 1
     for said in (
         *("groupcomm daemon a runs", "view ", "seed 42, virtual time 2."),
-        *("daemons is 0; it must be 1 to 26", "nonsense", "only daemons may stand"),
+        *("daemons is 0; it must be 1 to 26", "nonsense", "only daemons may be given"),
     ):
         assert said in output
 

@@ -12,7 +12,7 @@ from groupcomm_spark.session import LOCAL, find_java, open_session
 from groupcomm_tools.doctor.findings import Finding, Grade, ok, print_findings, problem
 
 NAME: Final = "doctor"
-HELP: Final = "can Spark run here, on which Java, and does it find the format groupcomm?"
+HELP: Final = "check whether Spark runs here, on which Java, and finds the format groupcomm"
 EXAMPLE: Final = "groupcomm spark doctor"
 
 NEEDED: Final = (("pyspark", (4, 2), (4, 4)), ("pyarrow", (18,), None), ("pandas", (2, 2), (3,)))
@@ -24,8 +24,8 @@ ROWS: Final = 1000
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.epilog = f"exit status: 0 it can; 1 it cannot. {parser.epilog}"
-    parser.add_argument("--quick", action="store_true", help="do not start Spark to try it")
+    parser.epilog = f"exit status: 0 Spark can run; 1 it cannot. {parser.epilog}"
+    parser.add_argument("--quick", action="store_true", help="do not start Spark")
     parser.add_argument("--master", metavar="URL", help="try this cluster: spark://HOST:PORT")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
 
@@ -51,7 +51,7 @@ def _check_package(name: str, least: tuple[int, ...], above: tuple[int, ...] | N
     version = tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
     if version < least or (above is not None and version >= above):
         wanted = f"{_dotted(least)} or newer" + (f", below {_dotted(above)}" if above else "")
-        remedy = f"it has to be {wanted}: pip install 'groupcomm[spark]'"
+        remedy = f"install {wanted}: pip install 'groupcomm[spark]'"
         return problem(name, f"is {text}", remedy)
     return ok(name, text)
 
@@ -64,7 +64,7 @@ def _check_java() -> Finding:
     try:
         java = find_java()
     except ConfigError as error:
-        return problem("java", str(error), "then ask again")
+        return problem("java", str(error), "then run the doctor again")
     return ok("java", f"{java.version}, of {java.origin}: {java.home}")
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
     """Declare which logs are read."""
-    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="that was recorded to")
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="folder of a log")
 
 
 def add_spark_options(parser: argparse.ArgumentParser) -> None:
@@ -22,9 +22,9 @@ def add_spark_options(parser: argparse.ArgumentParser) -> None:
         "--master", metavar="URL", help=f"local[N], or a cluster: spark://HOST:PORT ({LOCAL})"
     )
     parser.add_argument(
-        "--memory", default=MEMORY, metavar="SIZE", help=f"of Spark's driver ({MEMORY})"
+        "--memory", default=MEMORY, metavar="SIZE", help=f"memory of Spark's driver ({MEMORY})"
     )
-    parser.add_argument("--quiet", action="store_true", help="do not tell how it goes")
+    parser.add_argument("--quiet", action="store_true", help="print no progress")
 
 
 def session_of(options: argparse.Namespace) -> "SparkSession":

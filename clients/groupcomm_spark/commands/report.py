@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 NAME: Final = "report"
-HELP: Final = "rates, delays, losses and view changes of logs, as one page with pictures"
+HELP: Final = "write rates, delays, losses and view changes of logs as a page with charts"
 EXAMPLE: Final = "groupcomm spark report log-a log-b -o report.html"
 
 
@@ -33,14 +33,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=DAEMON,...",
-        help="which daemons are where; may be repeated (else the ring of the sender's daemon)",
+        help="daemons of a site; may be repeated (default: the ring of the sender's daemon)",
     )
     parser.add_argument(
         "--sent-at",
         type=int,
         metavar="BYTE",
-        help="where in a message stands when it was sent: nanoseconds since 1970, 8 bytes,"
-        " big-endian (else delays count from when it was numbered; UNRELIABLE ones are not)",
+        help="offset in a message of the time when it was sent: nanoseconds since 1970, 8 bytes,"
+        " big-endian (default: delays count from the numbering, which UNRELIABLE ones lack)",
     )
     add_spark_options(parser)
 

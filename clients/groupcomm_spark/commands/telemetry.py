@@ -31,30 +31,38 @@ SLOW_START: Final = "failed to connect back"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("folder", type=Path, metavar="DIR", help="that is recorded to")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="folder of the log")
     parser.add_argument(
         "--kinds",
         type=Path,
         required=True,
         metavar="FILE.toml",
-        help="what kinds of messages there are, and what is normal of them; see docs/spark.md",
+        help="kinds of messages, and what is normal of each; see docs/spark.md",
     )
     parser.add_argument("--to", metavar="GROUP", help="multicast alarms to this group, AGREED")
     parser.add_argument(
-        "--address", metavar="WHERE", help="of the daemon for --to; else $GROUPCOMM_ADDRESS"
+        "--address",
+        metavar="WHERE",
+        help="address of the daemon for --to; default: $GROUPCOMM_ADDRESS",
     )
     parser.add_argument(
         "--checkpoint",
         type=Path,
         metavar="DIR",
-        help="go on from here after a restart, with each alarm sent once (else begin anew)",
+        help="continue from here after a restart, and send each alarm once (default: begin anew)",
     )
-    parser.add_argument("--available-now", action="store_true", help="take what is there, and end")
-    parser.add_argument("--duration-s", type=float, metavar="S", help="end after so long")
+    parser.add_argument("--available-now", action="store_true", help="read what is there, and end")
+    parser.add_argument("--duration-s", type=float, metavar="S", help="end after S seconds")
     parser.add_argument(
-        "--every-s", type=float, default=1.0, metavar="S", help="look for new rows (1)"
+        "--every-s",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="seconds between looks for new rows (1)",
     )
-    parser.add_argument("--json", action="store_true", help="a line of JSON for each window")
+    parser.add_argument(
+        "--json", action="store_true", help="print one line of JSON for each window"
+    )
     add_spark_options(parser)
 
 

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from groupcomm_spark.verify.verdict import Verdict
 
 NAME: Final = "verify"
-HELP: Final = "prove FIFO, causal, agreed, safe and virtual synchrony over logs of many receivers"
+HELP: Final = (
+    "check FIFO, causal, agreed and safe order and virtual synchrony in logs of many receivers"
+)
 EXAMPLE: Final = "groupcomm spark verify log-a log-b log-c"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.epilog = (
-        "exit status: 0 no violation; 1 there are some, or the logs cannot be read; 2 wrong usage."
+        "exit status: 0 no violation; 1 violations, or unreadable logs; 2 wrong usage."
         f" {parser.epilog}"
     )
     add_log_options(parser)
@@ -33,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=20,
         metavar="N",
-        help="violations of one name that are told of the same logs (20); all are counted",
+        help="violations of one name that are shown for the same logs (20); all are counted",
     )
     add_spark_options(parser)
 
@@ -50,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     from groupcomm_spark.progress import Progress
     from groupcomm_spark.verify.job import verify_folders
 
-    for folder in options.folders:  # before Spark takes its seconds to start
+    for folder in options.folders:  # before Spark starts, which takes seconds
         LogReader(folder).segments()
     spark = session_of(options)
     began = time.monotonic()

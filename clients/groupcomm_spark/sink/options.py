@@ -88,7 +88,7 @@ def _staging(options: Mapping[str, str]) -> Path:
     parts = urlsplit(text)
     if parts.scheme not in {"", "file"} or parts.netloc:
         raise ConfigError(
-            f"{text} is no folder of a file system: give the option staging a path that the"
+            f"{text} is not a folder of a file system: give the option staging a path that the"
             " driver and all executors have mounted"
         )
     path = Path(unquote(parts.path) if parts.scheme else text)
@@ -160,7 +160,7 @@ def check_columns(schema: "StructType", options: SinkOptions) -> None:
     for name, kind in found.items():
         if name not in _TYPES:
             raise ConfigError(
-                f"the column {name} has no meaning here: select data and, if need be, type and"
+                f"the sink does not know the column {name}: select data and, if need be, type and"
                 " group or groups"
             )
         if kind not in _TYPES[name]:

@@ -230,8 +230,8 @@ class Staging:
             fault = _fault(status, sticky_will_do=not is_its_own)
             if fault is not None:
                 raise ConfigError(
-                    f"staging {folder}: {fault}, so others could have the driver publish what they"
-                    " like; name a folder that is its user's alone, by the option staging"
+                    f"staging {folder}: {fault}, so others could have the driver publish their"
+                    " messages; name a folder of this user alone, by the option staging"
                 )
 
     def _create(self, path: Path, value: Any) -> None:
@@ -258,9 +258,7 @@ class Staging:
         except FileNotFoundError:
             return None
         except msgspec.DecodeError as error:
-            raise StagingDamaged(
-                f"{path} is not as it was written: {error}; restore it from a copy"
-            ) from None
+            raise StagingDamaged(f"{path} was changed: {error}; restore it from a copy") from None
 
 
 def _fault(status: os.stat_result, *, sticky_will_do: bool) -> str | None:
@@ -271,7 +269,7 @@ def _fault(status: os.stat_result, *, sticky_will_do: bool) -> str | None:
         sticky_will_do: others may write there if they cannot replace this user's files.
     """
     if not stat.S_ISDIR(status.st_mode):
-        return "it is no folder"
+        return "it is not a folder"
     if status.st_uid not in (0, os.geteuid()):
         return f"it belongs to user {status.st_uid}"
     if status.st_mode & 0o022 and not (sticky_will_do and status.st_mode & stat.S_ISVTX):

@@ -69,7 +69,7 @@ async def publish(manifest: Manifest, rows: Rows, options: SinkOptions) -> None:
                 why = str(error)
             except trio.TooSlowError:
                 raise SinkError(
-                    _text(manifest, f"the daemon has taken nothing for {options.timeout_s:g} s")
+                    _text(manifest, f"the daemon has accepted nothing for {options.timeout_s:g} s")
                 ) from None
     raise SinkError(_text(manifest, f"after {ATTEMPTS} attempts: {why}"))
 

@@ -251,7 +251,7 @@ def await_queries(
     dropped = _Dropped(tell_dropped)
     try:
         while any(query.isActive for query in queries):
-            for query in queries:  # it raises what has ended it
+            for query in queries:  # it raises the error that has ended the query
                 query.awaitTermination(LOOK_S)
             dropped.count(queries[0])
             if until is not None and time.monotonic() > until:

@@ -409,7 +409,7 @@ def _examine(
                 verdict.counts[violation.name] += 1
     if len(places) == _EXAMINED:
         verdict.notes.append(
-            f"only the first {_EXAMINED} positions that differ were looked at one by one"
+            f"only the first {_EXAMINED} positions that differ were examined one by one"
         )
 
 
@@ -472,7 +472,7 @@ def _judge(
                 name = AGREED_SET  # it may have ended before
             holder = periods[there[0]]
             evidence = (
-                f"{periods[period].log} lacks what stands at {where} in {_describe(one, periods)}"
+                f"{periods[period].log} lacks the message at {where} in {_describe(one, periods)}"
                 f" ({len(there)} of {len(having)} have it)"
             )
             yield Violation(name, (holder.log, periods[period].log), one["row"], evidence)

@@ -52,7 +52,7 @@ def check_files(spark: "SparkSession", folders: Sequence[Path]) -> Files:
             if segment.is_live:
                 _check_live(folder, log, segment, found)
         for path in sorted(folder.glob(f"{DAMAGED}*")):
-            why = f"{path.name}: put aside; what was whole of it is sealed"
+            why = f"{path.name}: put aside; its readable rows are sealed"
             found.violations.append(Violation(DAMAGE, (log,), None, why))
     if sealed:
         parts = spark.sparkContext.parallelize(sealed, len(sealed))

@@ -34,7 +34,7 @@ def _check_period(period: LogPeriod) -> Iterator[Violation]:
     if period.start == FIRST and period.next_view is not None:
         for group in sorted(period.joined):
             if group not in members:
-                why = f"in view {period.view} {period.member} was told of no view of {group}"
+                why = f"in view {period.view} {period.member} received no view of {group}"
                 yield Violation(GROUP_VIEW, (period.log,), period.first, why)
 
 
@@ -51,7 +51,7 @@ def _contradictions(
     elif not network and any((name in members) is not joins for name in changed):
         yield GROUP_VIEW, "who has changed is" + (" not" if joins else " still") + " a member"
     if period.member and period.member not in members and period.member not in changed:
-        yield GROUP_VIEW, f"{period.member} was told of it and is no member"
+        yield GROUP_VIEW, f"{period.member} received it and is not a member"
     strangers = [name for name in members if daemon_of(name) not in (period.daemons or ())]
     if period.daemons is not None and strangers:
         yield GROUP_VIEW, f"the daemon of {' '.join(strangers)} is not in the view"
@@ -102,7 +102,7 @@ def _compare_changes(
         has, lacks, change = (one, other, mine) if mine is not None else (other, one, theirs)
         assert change is not None
         if change.key == BEGIN and lacks.next_view is None and lacks.regular_end <= BEGIN:
-            return  # it ended before it was told
+            return  # it may have ended before the view was delivered
         why = f"{_describe(change)}: {lacks.log} lacks it"
         yield Violation(GROUP_VIEW, (has.log, lacks.log), change.row, why)
         return

@@ -51,7 +51,7 @@ def check_doubles(
     for row in found:
         log, first, last = row[LOG], row["first"], row["last"]
         if _session(periods, log, first) != _session(periods, log, last):
-            continue  # two sessions may each be told of it
+            continue  # two sessions may each receive it
         why = (
             f"{row['level']} of {row['sender']} number {row['number']} came {row['count']} times,"
             f" in rows {first} to {last}"
@@ -181,13 +181,13 @@ def check_receivers(history: History, verdict: Verdict, most: int = MOST) -> Non
     report_broken(history.logs, joined.broken, names, verdict, most)
     for code, doubled in joined.doubled.items():
         for first, last in doubled:
-            why = f"rows {first} to {last} are there twice"
+            why = f"rows {first} to {last} occur twice"
             verdict.add(Violation(ROW_NUMBERS, (names[code],), first, why))
     for code, holes in joined.holes.items():
         told = history.lost.get(names[code], [])
         for first, last in holes:
             if not any(begin <= first and last <= end for begin, end in told):
-                why = f"rows {first} to {last} are not there, and no gap tells of it"
+                why = f"rows {first} to {last} are missing, and no gap explains it"
                 verdict.add(Violation(ROW_NUMBERS, (names[code],), first, why))
 
 

@@ -29,20 +29,20 @@ WRONG_VIEW: Final = "wrong-view"
 
 NAMES: Final = {
     FIFO: "a sender's messages at FIFO or above came in another order than they were sent",
-    CAUSAL: "a cause came behind what it caused",
-    AGREED_ORDER: "positions do not rise",
-    AGREED_SET: "one has an AGREED or SAFE message, another that must have it has not",
+    CAUSAL: "a message came after one that depends on it",
+    AGREED_ORDER: "positions do not increase",
+    AGREED_SET: "a log lacks an AGREED or SAFE message of another log, which it must have",
     CONTENT: "different messages at one position",
-    SAFE: "a SAFE message of a regular view is missing where the view was left alive",
-    VIEW_SET: "a RELIABLE, FIFO or CAUSAL message is missing at one who went through the view too",
+    SAFE: "a SAFE message of a regular view is missing in a log that survived the view",
+    VIEW_SET: "a RELIABLE, FIFO or CAUSAL message is missing in a log that has the whole view",
     DUPLICATE: "a message came twice",
     WRONG_VIEW: "a position in another view than the receiver was in",
     GROUP_VIEW: "a view of a group is missing, differs, or contradicts those around it",
-    VS_SET: "who came along is told differently to those who came along together",
-    DAEMONS_VIEW: "a view of daemons is told differently, or ids do not rise",
+    VS_SET: "members that came along together received different vs_sets",
+    DAEMONS_VIEW: "logs differ in a view of daemons, or its ids do not increase",
     FOREIGN_SENDER: "the sender's daemon is not in the view",
     NOT_ADDRESSED: "the receiver is in none of the destinations",
-    ROW_NUMBERS: "rows are missing or doubled, and no gap tells of it",
+    ROW_NUMBERS: "rows are missing or doubled, and no gap explains it",
     DAMAGE: "bytes are not what was written",
 }
 """All names of violations, which stay the same from version to version. docs/spark.md has them."""
@@ -138,7 +138,7 @@ _RULES: Final = {
 _WHY: Final = {
     What.BROKEN_FIFO: "its sender sent it before",
     What.BROKEN_AGREED: "its position is not above that of",
-    What.BROKEN_CAUSES: "it stands behind what it caused,",
+    What.BROKEN_CAUSES: "it comes after a message that depends on it,",
     What.WRONG_VIEW: "the receiver was in another view",
     What.FOREIGN_SENDER: "the sender's daemon is not in the view that the receiver was in",
 }

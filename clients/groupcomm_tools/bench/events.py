@@ -95,7 +95,7 @@ class Watcher:
                 await trio.sleep(0.005)
             return max(self._seen[name][1] for name in names)
         raise GroupCommError(
-            f"programs at {', '.join(names)} are not told within {PATIENCE_S:g} s of a view of"
+            f"programs at {', '.join(names)} were not notified within {PATIENCE_S:g} s of a view of"
             f" {', '.join(view)}"
         )
 

@@ -89,7 +89,7 @@ def chosen(rows: Sequence[Row], patterns: str) -> list[Row]:
         matching = fnmatch.filter([row.name for row in rows], pattern.strip())
         if not matching:
             names = ", ".join(row.name for row in rows)
-            raise ConfigError(f"--rows: no row is called {pattern.strip()!r}; there are {names}")
+            raise ConfigError(f"--rows: no row matches {pattern.strip()!r}; the rows are {names}")
         found.update(matching)
     return [row for row in rows if row.name in found]
 

@@ -83,8 +83,8 @@ PARTS: Final = (
     Part(
         key="three",
         title="Three daemons, a receiver at each",
-        note="AGREED, encrypted, unix sockets, as many messages as pass; rates are those of the"
-        " slowest receiver. One sender gives many messages at once, unless it says otherwise.",
+        note="AGREED, encrypted, unix sockets, as many messages as possible; rates are those of the"
+        " slowest receiver. One sender passes many messages at once, unless a row says otherwise.",
         measures=(RATE, BYTES),
     ),
     Part(
@@ -97,7 +97,7 @@ PARTS: Final = (
     Part(
         key="five",
         title="One daemon, five receivers",
-        note="What each of the five gets.",
+        note="The rate of each of the five.",
         measures=(RATE, BYTES),
     ),
     Part(
@@ -132,8 +132,8 @@ PARTS: Final = (
     Part(
         key="event",
         title="When a daemon goes and comes back",
-        note="Three daemons, nothing else under way: until the last program concerned is told."
-        " What is started again is timed from the start of its process.",
+        note="Three daemons, no other traffic: until the last program concerned is notified."
+        " A restarted daemon is timed from the start of its process.",
         measures=(VIEW, MERGED),
         series=("timings of one host (local)", "timings of a network (lan)"),
     ),
@@ -150,7 +150,7 @@ def page_of(results: Sequence[Result], facts: Sequence[str]) -> Page:
     begun = [each for each in results if each.runs or each.events or each.failures]
     wrong = [each.row.name for each in begun if not each.is_right]
     lost = sum(figures.lost for each in begun for figures in each.runs.values())
-    verdict = "All rows are right: what was sent came once, in order, unchanged."
+    verdict = "All rows are right: every message came once, in order, unchanged."
     if wrong:
         verdict = f"Wrong: {', '.join(wrong)}"
     elif lost:
@@ -312,7 +312,7 @@ def _went_wrong(result: Result) -> str:
     for name in ("lost", "duplicated", "misordered", "wrong"):
         count = sum(getattr(figures, name) for figures in result.runs.values())
         if count:
-            found.append(f"{count} {'not as sent' if name == 'wrong' else name}")
+            found.append(f"{count} {'changed' if name == 'wrong' else name}")
     return ", ".join(found) or "nothing"
 
 

@@ -70,8 +70,8 @@ class InputLines:
         too_long, self._dropping = self._dropping or end > self._most_bytes, False
         if too_long:
             raise LocalProtocolError(
-                f"it has more than {self._most_bytes} bytes and was dropped; split it, or send"
-                " it in parts"
+                f"the line has more than {self._most_bytes} bytes and was dropped; split it, or"
+                " send it in parts"
             )
         return line.removesuffix(b"\r")
 
@@ -89,15 +89,15 @@ class InputLines:
 
 COMMANDS: Final = """\
   j GROUP             join a group, and talk there from now on
-  l [GROUP]           leave a group, else the one that is talked in
+  l [GROUP]           leave a group, by default the current one
   s NAME [TEXT]       send a message to a group or a private name; no text: the next line is it
   m [NAME]            send the lines that follow, up to an empty one, as one message
   b [NAME] [BYTES]    send a burst of 10 messages; no bytes: the next line says how many
-  d                   show nothing from now on: what comes waits
-  e                   show again what comes
+  d                   show nothing from now on: events wait
+  e                   show events again
   r                   show one event, while nothing else is shown
-  p                   tell how many events wait
-  q                   end, once one's own messages have come back; so does the end of the input"""
+  p                   print how many events wait
+  q                   end, once all own messages have come back; so does the end of input"""
 
 BURST_MESSAGES: Final = 10
 DEFAULT_PROMPT: Final = "> "
@@ -187,11 +187,13 @@ class ChatCommands:
             case "r" if session.paused:
                 await session.receive()
             case "r":
-                raise LocalProtocolError("all that comes is shown; after d, r shows one at a time")
+                raise LocalProtocolError(
+                    "all events are shown already; after d, r shows one at a time"
+                )
             case "p":
                 self._say(f"{await session.waiting()} events wait")
             case _:
-                raise LocalProtocolError(f"that is no order; there are:\n{COMMANDS}")
+                raise LocalProtocolError(f"unknown command; the commands are:\n{COMMANDS}")
 
     async def _send(self, rest: str) -> None:
         if self._spuser:
@@ -222,7 +224,7 @@ class ChatCommands:
         self._prompt(what)
         line = await self._lines.next()
         if line is None:
-            raise LocalProtocolError(f"the input ends where it should say: {what.strip(': ')}")
+            raise LocalProtocolError(f"the input ended before: {what.strip(': ')}")
         return line
 
 
@@ -230,4 +232,4 @@ def _text(line: bytes) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError:
-        raise LocalProtocolError(f"an order of bytes that are not UTF-8: {line[:40]!r}") from None
+        raise LocalProtocolError(f"the command is not UTF-8: {line[:40]!r}") from None

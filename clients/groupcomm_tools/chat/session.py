@@ -102,7 +102,7 @@ class ChatSession:
         """
         targets = groups or ([self.group] if self.group else [])
         if not targets:
-            raise LocalProtocolError("there is no group to session in; join one first")
+            raise LocalProtocolError("there is no current group; join one first")
         known = (*self.connection.groups, self.connection.name)
         sent = await self.connection.multicast_many(targets, messages, level=self._level)
         if any(target in known for target in targets):

@@ -29,15 +29,25 @@ _OF_LINKS: Final = ("shape", "delay_ms", "jitter_ms", "loss", "mbit", "members_i
 
 def _add_site_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options for daemons in several sites."""
-    group = parser.add_argument_group("several sites, with a relay of this host in between")
-    group.add_argument("--sites", type=int, metavar="N", default=1, help="that are apart (1)")
-    group.add_argument("--shape", choices=SHAPES, default="mesh", help="which have links (mesh)")
-    group.add_argument("--delay-ms", type=float, metavar="MS", default=0.0, help="one way (0)")
-    group.add_argument("--jitter-ms", type=float, metavar="MS", default=0.0, help="more (0)")
+    group = parser.add_argument_group("several sites, with a relay of this host between them")
+    group.add_argument("--sites", type=int, metavar="N", default=1, help="number of sites (1)")
     group.add_argument(
-        "--loss", type=float, metavar="P", default=0.0, help="of datagrams on each link (0)"
+        "--shape", choices=SHAPES, default="mesh", help="which sites have links (mesh)"
     )
-    group.add_argument("--mbit", type=float, metavar="M", help="bandwidth of each link (any)")
+    group.add_argument(
+        "--delay-ms", type=float, metavar="MS", default=0.0, help="delay of one way (0)"
+    )
+    group.add_argument(
+        "--jitter-ms", type=float, metavar="MS", default=0.0, help="maximum of additional delay (0)"
+    )
+    group.add_argument(
+        "--loss",
+        type=float,
+        metavar="P",
+        default=0.0,
+        help="share of datagrams lost on each link (0)",
+    )
+    group.add_argument("--mbit", type=float, metavar="M", help="bandwidth of each link (unlimited)")
     group.add_argument(
         "--members-in",
         type=int,
@@ -61,7 +71,7 @@ def _site_settings(options: argparse.Namespace) -> dict[str, Any]:
             if value not in (0, None, "mesh"):
                 raise ConfigError(f"--{name.replace('_', '-')} is for several sites; see --sites")
     elif options.connect or options.floor:
-        raise ConfigError("--sites is for own daemons, and without --floor")
+        raise ConfigError("--sites starts daemons of its own: leave out --connect and --floor")
     if not 0 <= options.members_in <= options.sites:
         raise ConfigError(f"--members-in is {options.members_in}; it must be 0 to {options.sites}")
     return {"sites": options.sites, **found}
@@ -101,10 +111,10 @@ def add_matrix_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--matrix",
         action="store_true",
-        help="sizes, levels, ways to connect, encryption, events: each in turn, and a page of it",
+        help="run sizes, levels, sockets, encryption and events in turn, and write a page",
     )
     group.add_argument(
-        "--rows", metavar="NAME,...", help="only these rows of it; as in 'three-*,delay-*'"
+        "--rows", metavar="NAME,...", help="run only these rows, as in 'three-*,delay-*'"
     )
     group.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help=f"the page to write ({OUTPUT})"
@@ -150,7 +160,7 @@ def run_rows(options: argparse.Namespace) -> int:
     if options.rows is not None:
         rows = chosen(rows, options.rows)
     output = OUTPUT if options.output is None else options.output
-    output.touch()  # rather fail now than after a quarter of an hour
+    output.touch()  # fail now, and not after a quarter of an hour
     results = [Result(row=row) for row in rows]
     facts = (
         f"{machine()}, groupcomm {version('groupcomm')}",
@@ -161,7 +171,7 @@ def run_rows(options: argparse.Namespace) -> int:
         trio.run(run_matrix, results, rounds, say)
     finally:
         output.write_text(html(page_of(results, facts)), encoding="utf-8")
-        say(f"{output} has the page")
+        say(f"{output} contains the page")
     _print_matrix(results, facts, as_json=options.json)
     return 0 if all(result.is_right for result in results) else 1
 
@@ -182,53 +192,66 @@ EXAMPLE: Final = "groupcomm bench --size 1000 --senders 3 --duration-s 5"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "--daemons", type=int, metavar="N", help="processes on this host (3; or two a site)"
+        "--daemons", type=int, metavar="N", help="daemons on this host (3, or two for each site)"
     )
     parser.add_argument(
         "--connect",
         action="append",
         default=[],
         metavar="WHERE",
-        help="use this running daemon instead; for several, again",
+        help="use this running daemon instead; may be repeated",
     )
     parser.add_argument(
         "--senders", type=int, metavar="N", default=1, help="programs that send (1)"
     )
     parser.add_argument(
-        "--receivers", type=int, metavar="N", help="programs that receive (one a daemon)"
+        "--receivers", type=int, metavar="N", help="programs that receive (one for each daemon)"
     )
     parser.add_argument(
         "--size", type=int, metavar="N", default=100, help="bytes of a message (100)"
     )
     add_level_option(parser)
     parser.add_argument(
-        "--rate", type=float, default=0.0, metavar="R", help="messages a second (all that pass)"
+        "--rate",
+        type=float,
+        default=0.0,
+        metavar="R",
+        help="messages a second (as many as possible)",
     )
     parser.add_argument(
-        "--duration-s", type=float, metavar="S", help="of a run (5; 2 with --matrix)"
+        "--duration-s", type=float, metavar="S", help="length of a run (5; 2 with --matrix)"
     )
     parser.add_argument(
         "--rounds",
         type=int,
         metavar="N",
-        help="runs; their median is told (1; 3 with --matrix)",
+        help="number of runs, of which the median is shown (1; 3 with --matrix)",
     )
     parser.add_argument("--bundling", choices=("on", "off"), default="on", help=_BUNDLING_HELP)
     parser.add_argument("--encryption", choices=("on", "off"), default="on", help="of datagrams")
     parser.add_argument(
-        "--packet-bytes", type=int, metavar="N", help="of a datagram (60000; 1340 between sites)"
+        "--packet-bytes",
+        type=int,
+        metavar="N",
+        help="size of a datagram (60000; 1340 between sites)",
     )
     parser.add_argument(
-        "--spin", action="store_true", help="daemons never sleep: a processor each, less delay"
+        "--spin",
+        action="store_true",
+        help="daemons never sleep: each uses a processor, and delays are shorter",
     )
     parser.add_argument(
         "--idle-sessions", type=int, metavar="N", default=0, help="programs that do nothing (0)"
     )
     parser.add_argument(
-        "--idle-groups", type=int, metavar="N", default=0, help="groups that they are in (0)"
+        "--idle-groups",
+        type=int,
+        metavar="N",
+        default=0,
+        help="number of groups of these programs (0)",
     )
     way = parser.add_mutually_exclusive_group()
-    way.add_argument("--unix", action="store_true", help="programs use unix sockets (so)")
+    way.add_argument("--unix", action="store_true", help="programs use unix sockets (default)")
     way.add_argument("--tcp", action="store_true", help="programs use TCP")
     way.add_argument("--tls", action="store_true", help="programs use TLS, with tokens")
     parser.add_argument(
@@ -241,7 +264,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_matrix_options(parser)
 
 
-_BUNDLING_HELP: Final = "whether a sender gives many messages at once, or awaits each one (on)"
+_BUNDLING_HELP: Final = "senders pass many messages at once, or await each one (on)"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -264,7 +287,7 @@ def run(options: argparse.Namespace) -> int:
     if options.rounds < 1:
         raise ConfigError(f"--rounds is {options.rounds}; it must be 1 at least")
     if options.floor and (options.connect or options.senders > 1 or not 0 < options.rate <= 5_000):
-        raise ConfigError("--floor is for one sender at a --rate up to 5000, and own daemons")
+        raise ConfigError("--floor needs one sender, a --rate up to 5000, and daemons of its own")
     plan = Plan(
         daemons=0 if options.connect else options.daemons,
         senders=options.senders,
@@ -317,7 +340,7 @@ def _print_figures(figures: Figures) -> None:
         f" {plan.size} bytes, {plan.level.name}, {plan.way},"
         f" {'encrypted' if plan.encryption else 'not encrypted'},"
         f" {'bundled' if plan.bundling else 'one by one'},"
-        f" {'as many as pass' if not plan.rate else f'{plan.rate:g}/s'}"
+        f" {'as many as possible' if not plan.rate else f'{plan.rate:g}/s'}"
     )
     _print_sites(figures)
     print(
@@ -339,6 +362,6 @@ def _print_figures(figures: Figures) -> None:
     told = sys.stdout if figures.is_right else sys.stderr
     print(
         f"wrong          lost {figures.lost}, duplicated {figures.duplicated},"
-        f" misordered {figures.misordered}, not as sent {figures.wrong}",
+        f" misordered {figures.misordered}, changed {figures.wrong}",
         file=told,
     )

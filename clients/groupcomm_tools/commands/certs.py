@@ -17,20 +17,28 @@ DAYS: Final = 365.0
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("what", choices=("init", "issue", "revoke"), metavar="init|issue|revoke")
-    parser.add_argument("folder", type=Path, metavar="DIR", help="of all files of the authority")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="whose certificate it is")
+    parser.add_argument(
+        "folder", type=Path, metavar="DIR", help="folder of all files of the authority"
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="name of the daemon or program")
     parser.add_argument(
         "--host",
         action="append",
         default=[],
         metavar="HOST",
-        help="of a daemon: a name or address by which programs connect to it; several are fine;"
-        " without it is a program's",
+        help="name or address at which programs connect to a daemon; may be repeated; without it"
+        " the certificate is for a program",
     )
-    parser.add_argument("--days", type=float, default=DAYS, metavar="N", help="valid so long (365)")
-    parser.add_argument("--serial", metavar="HEX", help="revoke: of a certificate that is not here")
     parser.add_argument(
-        "--principal", metavar="TEXT", help="revoke: all of this one, also those issued later"
+        "--days", type=float, default=DAYS, metavar="N", help="validity in days (365)"
+    )
+    parser.add_argument(
+        "--serial", metavar="HEX", help="revoke: serial number of a certificate that is not in DIR"
+    )
+    parser.add_argument(
+        "--principal",
+        metavar="TEXT",
+        help="revoke: all certificates of this principal, also later ones",
     )
 
 
@@ -54,7 +62,7 @@ def _init(options: argparse.Namespace) -> str:
     certificate, key = make_authority(options.folder, options.days)
     return (
         f"wrote {certificate}: give it to daemons as clients.tls.ca, to programs as ca\n"
-        f"wrote {key}: whoever has it can issue certificates: keep it off the daemons' hosts"
+        f"wrote {key}: its holder can issue certificates: keep it away from the daemons' hosts"
     )
 
 
@@ -62,7 +70,7 @@ def _issue(options: argparse.Namespace) -> str:
     certificate, key = issue(options.folder, options.name, options.host, options.days)
     whose = "for a daemon's clients.tls"
     if not options.host:
-        whose = f"for a program, that daemons know as cert:{options.name} then"
+        whose = f"for a program, which daemons know as cert:{options.name}"
     return f"wrote {certificate} and {key}, {whose}"
 
 

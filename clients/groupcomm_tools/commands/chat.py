@@ -44,9 +44,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Talk until the end of the input; return 1 if a line could not be executed."""
     if options.group is None and not options.spuser:
-        raise ConfigError("which group? groupcomm chat GROUP, or groupcomm chat --spuser")
+        raise ConfigError("no group is named: groupcomm chat GROUP, or groupcomm chat --spuser")
     if sys.stdin is None:
-        raise ConfigError("there is no standard input; give one, if need be </dev/null")
+        raise ConfigError("there is no standard input; redirect one, such as </dev/null")
     return 0 if trio.run(_run, options) else 1
 
 
@@ -60,7 +60,7 @@ async def _run(options: argparse.Namespace) -> bool:
         commands = ChatCommands(session, lines, spuser=options.spuser, say=say, prompt=prompt)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_listen, session, nursery.cancel_scope)
-            with suppress(SessionEnded):  # told below, by whoever notices it first
+            with suppress(SessionEnded):  # `check_open` below raises it
                 if options.group is not None:
                     await session.join(options.group)
                 good = await commands.execute_all()

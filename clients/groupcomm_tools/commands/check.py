@@ -49,7 +49,10 @@ def _show(result: CheckResult) -> None:
     if hidden > 0:
         say(f"{result.name}: {hidden} more violations")
     if not result.complete:
-        say(f"{result.name}: the trace does not end with quiet: what is missing was not checked")
+        say(
+            f"{result.name}: the trace does not end with quiet, so missing deliveries were not"
+            " checked"
+        )
 
 
 def _show_totals(results: list[CheckResult], wall_s: float, as_json: bool) -> None:

@@ -18,8 +18,8 @@ from groupcomm_tools.terminal import say
 EXAMPLE: Final = "groupcomm compare --processes 5 --messages 200 --loss 0.05 -o compare.html"
 
 STATUS: Final = """\
-exit status: 0 if each algorithm has kept what it claims; 1 if one has not, or messages are missing;
-2 if an option is wrong"""
+exit status: 0 if each algorithm keeps the orders it claims; 1 if one does not, or messages are
+missing; 2 if an option is wrong"""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -28,15 +28,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.epilog = f"{parser.epilog}\n\n{STATUS}"
     usual = Load()
     parser.add_argument(
-        "--algorithms", default="all", metavar="NAME,...", help="which; see --list (all)"
+        "--algorithms",
+        default="all",
+        metavar="NAME,...",
+        help="algorithms to run; see --list (all)",
     )
-    parser.add_argument("--list", action="store_true", help="tell names and claims, run nothing")
+    parser.add_argument(
+        "--list", action="store_true", help="list names and claims, and run nothing"
+    )
     for name, what, metavar in (
-        ("processes", "each sends and receives", "N"),
-        ("messages", "in all, each to all processes", "M"),
-        ("delay_ms", "of a packet, on average", "MS"),
-        ("loss", "chance that a packet is lost and sent again, 0 to 0.9", "P"),
-        ("seed", "of who sends when, delays and losses", "N"),
+        ("processes", "processes that send and receive", "N"),
+        ("messages", "messages in all, each to all processes", "M"),
+        ("delay_ms", "average delay of a packet", "MS"),
+        ("loss", "probability that a packet is lost and sent again, 0 to 0.9", "P"),
+        ("seed", "seed of the load, delays and losses", "N"),
     ):
         value = getattr(usual, name)
         parser.add_argument(
@@ -49,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write a page with charts"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -65,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         _list(entries, as_json=options.json)
         return 0
     if options.output is not None:
-        options.output.touch()  # rather fail now than after a minute
+        options.output.touch()  # fail now, and not after a minute
     rows = list(compare(entries, load))
     if options.json:
         found = {"load": attrs.asdict(load), "algorithms": [row.as_json() for row in rows]}
@@ -74,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(lines_of(rows, load)))
     if options.output is not None:
         options.output.write_text(html(page_of(rows, load)), encoding="utf-8")
-        say(f"{options.output} has the page")
+        say(f"{options.output} contains the page")
     wrong = [row for row in rows if row.is_wrong]
     for row in wrong:
         broken = " and ".join(order.value for order in row.broken)

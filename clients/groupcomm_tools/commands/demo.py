@@ -108,7 +108,7 @@ class Participants:
                     await self._done.wait()
                     nursery.cancel_scope.cancel()
         except* SessionError:
-            self._say(f"the program at {daemon.name} has lost its daemon, and knows it")
+            self._say(f"the program at {daemon.name} was notified that its daemon is lost")
 
     def exit(self, daemon: str) -> None:
         """Note that a daemon is dead, and with it its connections."""
@@ -154,7 +154,7 @@ class Participants:
         stayed = [participant for participant in self.all if participant.present]
         first = [a for a in stayed if a.agreed and a.agreed[0] == self.order[0]]
         found += [
-            f"{participant.user} has not got all that {first[0].user} has"
+            f"{participant.user} lacks messages that {first[0].user} has"
             for participant in first[1:]
             if participant.agreed != first[0].agreed
         ]
@@ -172,12 +172,12 @@ SHORT_TEXT: Final = "Every program sees\nthe same messages\nin the same order.\n
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--text", type=Path, metavar="FILE", help="whose lines are sent")
+    parser.add_argument("--text", type=Path, metavar="FILE", help="file whose lines are sent")
     parser.add_argument(
-        "--record", type=Path, metavar="DIR", help="logs of what is delivered at alfa and bravo"
+        "--record", type=Path, metavar="DIR", help="record what is delivered at alfa and bravo"
     )
     parser.add_argument(
-        "--keep", action="store_true", help="leave the daemons running until ^C, for a look around"
+        "--keep", action="store_true", help="leave the daemons running until ^C, to look around"
     )
 
 
@@ -226,10 +226,12 @@ async def _play(options: argparse.Namespace, lines: Sequence[bytes]) -> int:
             await everybody.leave()
             for name in DAEMONS:
                 await cluster[name].leave()
-            say("all have left in order")
+            say("all daemons have left in order")
             nursery.cancel_scope.cancel()
     if patience.cancelled_caught:
-        raise GroupCommError(f"not over after {MOST_S:g} s; is this machine overloaded?")
+        raise GroupCommError(
+            f"the demo was not over after {MOST_S:g} s: end other programs that use this machine"
+        )
     return 0 if good else 1
 
 
@@ -245,7 +247,7 @@ async def _recorded(folder: Path | None, cluster: LocalCluster) -> AsyncIterator
 
 
 async def _send_all(participants: Sequence[Participant], lines: Sequence[bytes], say: Say) -> None:
-    say("everybody sends one message of each level, and the lines of the text in turn")
+    say("each program sends one message of each level, and the lines of the text in turn")
     for level in LEVELS:
         for participant in participants:
             await participant.send(level, f"{level.name} from {participant.user}".encode())
@@ -257,7 +259,7 @@ async def _crash(
     everybody: Participants, participants: Sequence[Participant], victim: LocalDaemon, say: Say
 ) -> None:
     survivors = DAEMONS[:-1]
-    say(f"kill -9 {victim.name} (process {victim.pid}), while messages are under way")
+    say(f"kill -9 {victim.name} (process {victim.pid}), while messages are in flight")
     for participant in participants:
         await participant.send(LEVELS[-1], b"sent just before the crash")
     killed = time.monotonic()
@@ -294,7 +296,10 @@ def _compare(everybody: Participants, say: Say) -> bool:
     for text in wrong:
         print(f"groupcomm: WRONG: {text}", file=sys.stderr)
     if not wrong:
-        say(f"all saw one agreed order of {len(everybody.order)} messages, and nobody one twice")
+        say(
+            f"all programs saw one agreed order of {len(everybody.order)} messages, without"
+            " duplicates"
+        )
     return not wrong
 
 

@@ -18,18 +18,19 @@ EXAMPLE: Final = "groupcomm doctor --config plant.toml --name press"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.epilog = f"exit status: 0 no problem, perhaps warnings; 1 a problem. {parser.epilog}"
-    parser.add_argument("--config", type=Path, metavar="FILE", help="of the daemon")
-    parser.add_argument("--name", help="which of the configured daemons")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration of the daemon")
+    parser.add_argument("--name", help="name of the daemon in the configuration")
     parser.add_argument(
-        "--address", metavar="WHERE", help="of the daemon, if it is not what the file says"
+        "--address",
+        metavar="WHERE",
+        help="address of the daemon, if it is not that of the configuration",
     )
     parser.add_argument(
         "--other",
         action="append",
         default=[],
         metavar="WHERE",
-        help="another daemon of the cluster that can be asked from here: is it configured alike?"
-        " may be repeated",
+        help="another daemon of the cluster, to compare its configuration; may be repeated",
     )
     parser.add_argument("--json", action="store_true", help="one line of JSON")
 
@@ -56,7 +57,7 @@ def examine(
     yield host_checks.check_buffers()
     yield host_checks.check_clock()
     if config is None and address is None:
-        return  # where its daemon would be is not known either
+        return  # the address of the daemon is unknown, too
     if config is None or path is None:  # any daemon will do, whatever its configuration
         running, told = daemon_checks.check_running(address or default_address(), name, path)
     else:

@@ -34,8 +34,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         verb.set_defaults(run_identity=run_)
         verb.add_argument("file", type=Path, metavar="FILE", help="where")
         if name == "add":
-            verb.add_argument("name", metavar="NAME", help="of the daemon")
-            verb.add_argument("public", metavar="PUBLIC", help="64 digits that 'new' has shown")
+            verb.add_argument("name", metavar="NAME", help="name of the daemon")
+            verb.add_argument(
+                "public", metavar="PUBLIC", help="64 hexadecimal digits, as shown by 'new'"
+            )
             add_connection_options(verb)
         verb.add_argument("--json", action="store_true", help="one line of JSON")
 
@@ -76,5 +78,5 @@ def _add(options: argparse.Namespace) -> int:
     else:
         print(f"{options.file} lists {', '.join(names)}", file=sys.stderr)
         if reloaded:
-            print("the daemon here has read it", file=sys.stderr)
+            print("the daemon of this host has read it", file=sys.stderr)
     return 0

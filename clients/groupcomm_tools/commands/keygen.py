@@ -12,7 +12,7 @@ EXAMPLE: Final = "groupcomm keygen plant.key"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="where; it must not exist yet")
+    parser.add_argument("file", type=Path, metavar="FILE", help="path of the new file")
 
 
 def run(options: argparse.Namespace) -> int:

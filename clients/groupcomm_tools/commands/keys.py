@@ -28,7 +28,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = f"{parser.description}: {steps}"
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, run_, help_, example in (
-        ("status", _status, "which keys all members have, and which one seals", "status --json"),
+        (
+            "status",
+            _status,
+            "show which keys the members have, and which key seals",
+            "status --json",
+        ),
         ("add", _add, "add a key to a key file, and have the daemon read it", "add plant.key"),
         ("promote", _promote, "have all members seal with a key from now on", "promote 2"),
         ("retire", _retire, "have all members erase a key, also in their files", "retire 1"),
@@ -52,14 +57,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                 help="take the keys of another host's file, and make none",
             )
         elif name == "evict":
-            verb.add_argument("name", metavar="NAME", help="of the daemon; another one than here")
+            verb.add_argument(
+                "name",
+                metavar="NAME",
+                help="name of the daemon, which must be another one than here",
+            )
         elif name != "status":
-            verb.add_argument("number", type=int, metavar="N", help="of the key")
+            verb.add_argument("number", type=int, metavar="N", help="number of the key")
         if name == "retire":
             verb.add_argument(
                 "--without-missing",
                 action="store_true",
-                help="also if daemons are down; they need the newer key to come back",
+                help="even if daemons are down; they need the newer key to come back",
             )
         verb.add_argument("--json", action="store_true", help="one line of JSON")
         add_connection_options(verb)
@@ -77,7 +86,9 @@ def _status(options: argparse.Namespace) -> int:
         return 0
     print(f"here      {_keys(found)}")
     for name, told in sorted(found["members"].items()):
-        print(f"{name:<9} {_keys(told) if told is not None else 'has told nothing in this view'}")
+        print(
+            f"{name:<9} {_keys(told) if told is not None else 'has reported nothing in this view'}"
+        )
     for name in found["missing"]:
         print(f"{name:<9} is not in the view")
     if found["identities"] is not None:
@@ -91,7 +102,7 @@ def _print_identities(told: Mapping[str, Any]) -> None:
     for found, name in told["evicted"].items():
         print(f"evicted   {name} ({found})")
     if told["await"]:
-        print(f"awaited   {', '.join(told['await'])}: the secrets of this view are on their way")
+        print(f"awaited   {', '.join(told['await'])}: the secrets of this view have not arrived")
 
 
 def _keys(told: Mapping[str, Any]) -> str:
@@ -113,9 +124,11 @@ def _add(options: argparse.Namespace) -> int:
         return 0
     print(f"{options.file} has the keys {', '.join(map(str, numbers))}", file=sys.stderr)
     if reloaded:
-        print("the daemon here opens datagrams with all of them", file=sys.stderr)
+        print("the daemon of this host opens datagrams with all of them", file=sys.stderr)
     else:
-        print("no daemon answers here; it reads the file when it starts", file=sys.stderr)
+        print(
+            "no daemon answers on this host; it will read the file when it starts", file=sys.stderr
+        )
     if options.other is None:
         print(
             f"copy it to the other hosts, and there: groupcomm keys add THEIRS --from COPY; then,"

@@ -20,7 +20,9 @@ LAST_WAIT_S: Final = 5.0
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--count", type=int, default=200, metavar="N", help="messages (200)")
-    parser.add_argument("--rate", type=float, default=100.0, metavar="R", help="a second (100)")
+    parser.add_argument(
+        "--rate", type=float, default=100.0, metavar="R", help="messages a second (100)"
+    )
     parser.add_argument("--size", type=int, default=100, metavar="B", help="bytes of each (100)")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
     add_level_option(parser)

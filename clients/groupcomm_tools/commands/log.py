@@ -25,24 +25,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, run_, help_, example in (
         ("cat", _cat, "print rows", "cat chat-log --from -10 --json"),
-        ("check", _check, "is all there, and as it was written?", "check chat-log"),
-        ("diff", _diff, "do two recorders agree?", "diff log-a log-b"),
+        ("check", _check, "check that everything is there, as it was written", "check chat-log"),
+        ("diff", _diff, "compare the logs of two recorders", "diff log-a log-b"),
     ):
         verb = verbs.add_parser(
             name, help=help_, description=help_, epilog=f"example: groupcomm log {example}"
         )
         verb.set_defaults(run_log=run_)
-        verb.add_argument("folder", type=Path, metavar="DIR", help="that was recorded to")
+        verb.add_argument("folder", type=Path, metavar="DIR", help="folder of the log")
         if name == "diff":
-            verb.add_argument("other", type=Path, metavar="DIR", help="of another recorder")
+            verb.add_argument(
+                "other", type=Path, metavar="DIR", help="folder of the other recorder's log"
+            )
         if name == "cat":
             verb.add_argument(
                 "--from", dest="start", default="begin", metavar="WHERE", help=FROM_HELP
             )
-            verb.add_argument("--count", type=int, metavar="N", help="end after so many rows")
-            verb.add_argument("--messages", action="store_true", help="no views and gaps")
-            verb.add_argument("--format", metavar="TEXT", help="of a row, with {fields} and \\n")
-        verb.add_argument("--json", action="store_true", help="as JSON, line by line")
+            verb.add_argument("--count", type=int, metavar="N", help="end after N rows")
+            verb.add_argument("--messages", action="store_true", help="omit views and gaps")
+            verb.add_argument(
+                "--format", metavar="TEXT", help="format of a row, with {fields} and \\n"
+            )
+        verb.add_argument("--json", action="store_true", help="print one line of JSON for each row")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,7 +64,7 @@ class Damages:
     def __call__(self, damage: Damage) -> None:
         """Print a damage, unless it was printed before."""
         if damage in self.found:
-            return  # the log is read a second time
+            return  # the log is read twice
         self.found.add(damage)
         say(f"groupcomm: damaged: {damage}")
 
@@ -131,8 +135,8 @@ def _check(options: argparse.Namespace) -> int:
     from groupcomm_log.check import check_log  # noqa: PLC0415 - an extra
 
     found = check_log(options.folder)
-    missing = [f"rows {first} to {last} are not there" for first, last in found.missing]
-    aside = [f"{name}: damaged; what was whole of it is sealed" for name in found.put_aside]
+    missing = [f"rows {first} to {last} are missing" for first, last in found.missing]
+    aside = [f"{name}: damaged; its readable rows are sealed" for name in found.put_aside]
     wrong = [*map(str, found.damage), *missing, *aside]
     if options.json:
         figures = {
@@ -152,7 +156,7 @@ def _check(options: argparse.Namespace) -> int:
         span = f"{found.first.row} to {found.last.row}" if found.first and found.last else "none"
         print(
             f"{found.files} files, {found.rows} rows ({span}), {found.messages} messages,"
-            f" {len(found.gaps)} gaps marked, {len(wrong)} things wrong"
+            f" {len(found.gaps)} gaps marked, {len(wrong)} faults"
         )
     return 1 if wrong else 0
 
@@ -180,7 +184,7 @@ def _diff(options: argparse.Namespace) -> int:
         levels = ", ".join(f"{count} {level}" for level, count in sorted(found.compared.items()))
         print(
             f"{found.views} views of daemons in common, {found.changes} group views and"
-            f" {levels or 'no'} messages compared, {found.left_out} below AGREED left out as not"
-            f" both were members throughout, {len(found.differences)} differences"
+            f" {levels or 'no'} messages compared, {found.left_out} below AGREED left out because"
+            f" not both were members throughout, {len(found.differences)} differences"
         )
     return 1 if found.differences or damages.found else 0

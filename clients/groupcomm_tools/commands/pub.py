@@ -23,8 +23,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("group", metavar="GROUP", help="a group, or a private name")
     parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="- for standard input")
-    parser.add_argument("--whole", action="store_true", help="the file is one message")
-    parser.add_argument("--type", type=int, default=0, metavar="N", help="0 to 65535 (0)")
+    parser.add_argument("--whole", action="store_true", help="send the file as one message")
+    parser.add_argument(
+        "--type", type=int, default=0, metavar="N", help="type of the messages, 0 to 65535 (0)"
+    )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     add_level_option(parser)
     add_connection_options(parser)

@@ -34,21 +34,21 @@ _ENDS: Final = (signal.SIGINT, signal.SIGTERM)
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("groups", nargs="+", metavar="GROUP", help="what to join")
-    parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="of the log")
+    parser.add_argument("groups", nargs="+", metavar="GROUP", help="groups to record")
+    parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="folder of the log")
     number, seconds = {"type": float, "metavar": "N"}, {"type": float, "metavar": "S"}
     for name, kind, default, text in (
-        ("--sync-ms", number, 50, "from one write to the next (50); what came is then on disk"),
-        ("--buffer-mb", number, 256, "of what waits for the disk, at most (256)"),
-        ("--seal-mb", number, 64, "of the live file until it becomes Parquet (64)"),
-        ("--seal-s", seconds, 300, "until it does in any case (300)"),
-        ("--keep-mb", number, None, "of all files; the oldest go (no limit)"),
-        ("--keep-s", seconds, None, "until a sealed file goes (no limit)"),
-        ("--duration-s", seconds, None, "end after so long"),
+        ("--sync-ms", number, 50, "time from one write to the next (50)"),
+        ("--buffer-mb", number, 256, "maximum size of the queue for the disk (256)"),
+        ("--seal-mb", number, 64, "size at which the live file becomes Parquet (64)"),
+        ("--seal-s", seconds, 300, "age at which the live file becomes Parquet (300)"),
+        ("--keep-mb", number, None, "maximum size of all files; the oldest are removed (no limit)"),
+        ("--keep-s", seconds, None, "age at which a sealed file is removed (no limit)"),
+        ("--duration-s", seconds, None, "end after S seconds"),
     ):
         parser.add_argument(name, default=default, help=text, **kind)  # type: ignore[arg-type]
-    parser.add_argument("--count", type=int, metavar="N", help="end after so many messages")
-    parser.add_argument("--json", action="store_true", help="a line of JSON for all that happens")
+    parser.add_argument("--count", type=int, metavar="N", help="end after N messages")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON for each step")
     add_connection_options(parser)
 
 
@@ -95,10 +95,10 @@ def _report(options: argparse.Namespace, happened: dict[str, Any]) -> None:
         try:
             print(json.dumps(happened), flush=True)
         except BrokenPipeError:
-            # A log is worth more than what is told of it; writing the rest must not complain.
+            # The log matters more than the messages about it; flushing the rest must not fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             options.json = False
-            say("nobody reads what is told; recording goes on")
+            say("the reader of standard output has ended; recording continues")
     elif "text" in happened:
         say(f"{happened['text']}")
 

@@ -18,16 +18,16 @@ from groupcommd.site_tables import sites_of_link
 
 EXAMPLE: Final = "groupcomm relay --config plant.toml --via via.json --loss 0.05"
 
-ORDERS: Final = """\
---link NORTH-SOUTH:delay-ms=40,loss=0.01 says what lies between two sites of the configuration, both
-ways; with delay-ms, jitter-ms, mbit, loss. More links by more of it; the other options are for all
-other paths.
+COMMANDS: Final = """\
+--link NORTH-SOUTH:delay-ms=40,loss=0.01 sets the line between two sites of the configuration, in
+both directions, with delay-ms, jitter-ms, mbit and loss; it may be repeated. The other options are
+for all other paths.
 
-orders on standard input, one a line; a site stands for all of its daemons:
+commands on standard input, one a line; a site means all of its daemons:
   cut A B          nothing passes between A and B; cut A>B: only from A to B
   split A | B C    nothing passes between the parts
-  hold A>B 0.5     hold what goes there for so many seconds, then let it go
-  loss 0.1         also: duplication, corruption (chances), reorder (datagrams); 0 ends it
+  hold A>B 0.5     hold datagrams for so many seconds, then release them
+  loss 0.1         also: duplication, corruption (probabilities), reorder (datagrams); 0 ends it
   mend             everything passes again"""
 
 _CHANCES: Final = ("loss", "duplication", "corruption")
@@ -36,25 +36,39 @@ _CHANCES: Final = ("loss", "duplication", "corruption")
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"{parser.epilog}\n\n{ORDERS}"
-    parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="of the daemons")
+    parser.epilog = f"{parser.epilog}\n\n{COMMANDS}"
+    parser.add_argument(
+        "--config", type=Path, required=True, metavar="FILE", help="configuration of the daemons"
+    )
     parser.add_argument(
         "--via",
         type=Path,
         required=True,
         metavar="FILE",
-        help="is written; start each daemon with --via FILE, too",
+        help="file to write; start each daemon with --via FILE, too",
     )
     for name in _CHANCES:
-        parser.add_argument(f"--{name}", type=float, default=0.0, metavar="P", help="0 to 1 (0)")
-    parser.add_argument("--reorder", type=int, default=0, metavar="N", help="datagrams (0)")
-    parser.add_argument("--delay-ms", type=float, default=0.0, metavar="MS", help="one way (0)")
-    parser.add_argument("--jitter-ms", type=float, default=0.0, metavar="MS", help="more (0)")
-    parser.add_argument("--bandwidth-mbit", type=float, metavar="M", help="of each path (any)")
+        parser.add_argument(
+            f"--{name}", type=float, default=0.0, metavar="P", help="probability, 0 to 1 (0)"
+        )
     parser.add_argument(
-        "--link", action="append", default=[], metavar="A-B:K=V,...", help="between two sites"
+        "--reorder", type=int, default=0, metavar="N", help="by up to N datagrams (0)"
     )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all chances (1)")
+    parser.add_argument(
+        "--delay-ms", type=float, default=0.0, metavar="MS", help="delay of one way (0)"
+    )
+    parser.add_argument(
+        "--jitter-ms", type=float, default=0.0, metavar="MS", help="maximum of additional delay (0)"
+    )
+    parser.add_argument(
+        "--bandwidth-mbit", type=float, metavar="M", help="bandwidth of each path (unlimited)"
+    )
+    parser.add_argument(
+        "--link", action="append", default=[], metavar="A-B:K=V,...", help="line between two sites"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="seed of all random decisions (1)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -141,7 +155,7 @@ class RelayCommands:
             case ["reorder", count]:
                 self._suffer("reorder_packets", int(_number("reorder", count, 1000)))
             case _:
-                raise ConfigError(f"no order is {text.strip()!r}\n{ORDERS}")
+                raise ConfigError(f"{text.strip()!r} is not a command\n{COMMANDS}")
 
     def _suffer(self, name: str, strength: float) -> None:
         self._faults[name] = strength
@@ -154,7 +168,7 @@ class RelayCommands:
         for word in words:
             source, arrow, target = word.partition(">")
             if not arrow:
-                raise ConfigError(f"{word!r} is no path; write A>B, or two daemons: A B")
+                raise ConfigError(f"{word!r} is not a path; write A>B, or two daemons: A B")
             found += self._between([source], [target])[::2]
         return found
 

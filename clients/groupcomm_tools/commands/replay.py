@@ -23,16 +23,18 @@ EXAMPLE: Final = "groupcomm replay chat-log --from @2026-01-31T12:00 --rate 2x -
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("folder", type=Path, metavar="DIR", help="that was recorded to")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="folder of the log")
     parser.add_argument("--from", dest="start", default="begin", metavar="WHERE", help=FROM_HELP)
     parser.add_argument(
         "--rate", default="1x", help="1x is the recorded pace, 2x twice as fast, or max (1x)"
     )
-    parser.add_argument("--to", metavar="GROUP", help="instead of the groups they were sent to")
+    parser.add_argument("--to", metavar="GROUP", help="destination instead of the recorded groups")
     parser.add_argument(
-        "--level", choices=LEVEL_NAMES, help="instead of the recorded ones: fifo keeps the order"
+        "--level",
+        choices=LEVEL_NAMES,
+        help="level instead of the recorded ones; fifo keeps the order",
     )
-    parser.add_argument("--count", type=int, metavar="N", help="end after so many messages")
+    parser.add_argument("--count", type=int, metavar="N", help="end after N messages")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     add_connection_options(parser)
 

@@ -50,8 +50,8 @@ def _add_what_runs(parser: argparse.ArgumentParser) -> None:
         "--rings",
         type=int,
         metavar="S",
-        help="if absent 1 for most seeds, else 2 to 4, or now and then up to 8 (--rings is the"
-        " older name of the same option)",
+        help="if absent 1 for most seeds, else 2 to 4, rarely up to 8 (--rings is the older name of"
+        " this option)",
     )
     parser.add_argument(
         "--seeds",
@@ -77,8 +77,8 @@ def _add_what_runs(parser: argparse.ArgumentParser) -> None:
         "--suite",
         type=int,
         metavar="N",
-        help="datagrams have 0: a checksum, 1: a seal, 2: a seal, and daemons identities (default:"
-        " 0 or 1, drawn for each seed)",
+        help="protection of datagrams: 0 a checksum, 1 a seal, 2 a seal and identities of daemons"
+        " (default: 0 or 1, drawn for each seed)",
     )
     roles = "; ".join(f"{role}: {what}" for role, what in ROLES.items())
     parser.add_argument(
@@ -86,7 +86,7 @@ def _add_what_runs(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ROLE,...",
-        help=f"somebody attacks, in a role; {roles} (default: nobody, but for the fault attacker)",
+        help=f"an attacker in a role; {roles} (default: none, except for the fault attacker)",
     )
     parser.add_argument(
         "--byzantine",
@@ -146,7 +146,7 @@ def run(options: argparse.Namespace) -> int:
     if options.trace is not None and len(options.seeds) > 1:
         raise ConfigError("--trace writes the trace of one run: give one seed, as in --seeds 7")
     if options.workers < 1:
-        raise ConfigError(f"workers is {options.workers}; it must be at least 1")
+        raise ConfigError(f"--workers is {options.workers}; it must be at least 1")
     totals, started = Totals(), time.monotonic()
     stopped = False
     try:

@@ -42,19 +42,19 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         "--topology",
         type=Path,
         metavar="FILE",
-        help="a plan of sites, links and loads as TOML: tell its delays, traffic and cost instead",
+        help="a plan of sites, links and loads as TOML: show its delays, traffic and cost",
     )
     group.add_argument(
         "--grow-sites",
         type=parse_sizes,
         metavar="N,...",
-        help="the same plan also with so many sites, copies of its own",
+        help="also with N sites, which are copies of those of the plan",
     )
     group.add_argument(
         "--grow-daemons",
         type=parse_sizes,
         metavar="N,...",
-        help="the same plan also with so many daemons in all, spread evenly over its sites",
+        help="also with N daemons in all, spread evenly over its sites",
     )
     group.add_argument("-o", "--output", type=Path, metavar="FILE", help="write a page with charts")
 
@@ -89,7 +89,7 @@ def refuse_for_plan(
         ConfigError: one was given; the text names it.
     """
     for option in changed_options(options, add_options, OWN):
-        raise ConfigError(f"{option} is for campaigns; --topology FILE says it all")
+        raise ConfigError(f"{option} is for campaigns; with --topology, set it in FILE")
     if len(options.seeds) > 1:
         raise ConfigError("--topology is one run: give one seed, as in --seeds 7")
 
@@ -108,7 +108,7 @@ def run_plan(options: argparse.Namespace) -> int:
         "daemons": [with_daemons(plan, count) for count in options.grow_daemons or ()],
     }
     if options.output is not None:
-        options.output.touch()  # rather fail now than after minutes
+        options.output.touch()  # fail now, and not after minutes
     found = figures_of(measure(plan, seed))
     growing: Growing = [(what, []) for what, plans in sizes.items() if plans]
     status = _grow(sizes, growing, seed)
@@ -119,7 +119,7 @@ def run_plan(options: argparse.Namespace) -> int:
             f"{plan.duration_s:g} simulated seconds of load; the real protocol in virtual time",
         )
         options.output.write_text(html(page_of(found, growing, facts)), encoding="utf-8")
-        say(f"{options.output} has the page")
+        say(f"{options.output} contains the page")
     _print_figures(found, growing, as_json=options.json)
     wrong = [each.wrong for each in (found, *(one for _, some in growing for one in some))]
     for each in filter(None, wrong):
@@ -141,7 +141,7 @@ def _grow(sizes: Mapping[str, Sequence[Topology]], growing: Growing, seed: int) 
                 except PlanFailed as error:
                     say(f"too much: {error}")
                     status = 1
-                    break  # larger ones will not either
+                    break  # nor would larger ones
                 say(_summary(done[-1]))
     except KeyboardInterrupt:
         say("stopped; so far:")

@@ -28,13 +28,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the subcommand; return its exit status."""
-    if options.name != doctor.NAME:  # which tells what is missing, beside all else
+    if options.name != doctor.NAME:  # which itself reports what is missing
         need_spark()
     try:
         return int(options.run_spark(options))
     except (GroupCommError, LogError, OSError):
         raise
-    except Exception as error:  # what Spark raises has forty lines of Java around a sentence
+    except Exception as error:  # Spark surrounds a sentence with forty lines of Java
         if options.debug:
             raise
         raise GroupCommError(f"{plain(error)} (--debug shows all of it)") from None

@@ -35,13 +35,13 @@ def run(options: argparse.Namespace) -> int:
         if ring is not None:
             print(
                 f"token     {ring['token']}, hop {ring['hop']}, lost {ring['token_losses']}"
-                f" times, sent again {ring['token_retransmissions']} times"
+                f" times, retransmitted {ring['token_retransmissions']} times"
             )
         print(f"disk      {_disk(found['disk'])}")
         print(f"sessions  {len(found['sessions'])} of {found['connections']} connections")
         for session in found["sessions"]:
             print(
-                f"          {session['user']} of {session['principal'] or 'nobody known'}:"
+                f"          {session['user']} of {session['principal'] or 'an unknown principal'}:"
                 f" {session['output_bytes']} bytes to read,"
                 f" {session['backlog_bytes']} to send, {session['dropped']} dropped"
             )
@@ -61,7 +61,7 @@ def _print_datagrams(found: dict[str, Any]) -> None:
     for reason, count in sorted(sent["rejected"].items()):
         print(f"          {count} rejected: {reason}{sources_of(found, reason)}")
     for kind, count in sorted(sent["violations"].items()):
-        print(f"          {count} refused, as they break the protocol: {kind}")
+        print(f"          {count} refused, because they break the protocol: {kind}")
 
 
 def _disk(disk: dict[str, Any]) -> str:
@@ -71,4 +71,4 @@ def _disk(disk: dict[str, Any]) -> str:
         text = f"{disk['folder']} has not answered for {disk['waits_s']:.0f} s"
     else:
         text = f"{disk['folder']}, writes take {1000 * disk['write_s']:.0f} ms"
-    return text + ("; this daemon stands aside meanwhile" if disk["aside"] else "")
+    return text + ("; the daemon has left the view until it works" if disk["aside"] else "")

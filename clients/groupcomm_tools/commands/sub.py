@@ -11,7 +11,7 @@ EXAMPLE: Final = "groupcomm sub chat --count 1"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("groups", nargs="+", metavar="GROUP", help="what to join")
+    parser.add_argument("groups", nargs="+", metavar="GROUP", help="groups to join")
     parser.add_argument("--views", action="store_true", help="print views, too")
     follow.add_options(parser, "messages")
 

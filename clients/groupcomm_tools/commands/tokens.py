@@ -16,9 +16,13 @@ EXAMPLE: Final = "groupcomm tokens add plant.tokens sensor-7 --days 90"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("what", choices=("add", "list", "remove"), metavar="add|list|remove")
-    parser.add_argument("file", type=Path, metavar="FILE", help="the daemon's clients.tokens")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="of the token, if not to list")
-    parser.add_argument("--days", type=float, metavar="N", help="it expires then; else never")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="the file of the daemon's clients.tokens"
+    )
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="name of the token, to add or remove"
+    )
+    parser.add_argument("--days", type=float, metavar="N", help="days until it expires (never)")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
 
 
@@ -33,8 +37,8 @@ def run(options: argparse.Namespace) -> int:
     elif options.what == "remove":
         remove_token(options.file, options.name)
         print(
-            f"removed {options.name}: it lets nobody in any more; SIGHUP to the daemon ends the"
-            " sessions that it has let in",
+            f"removed {options.name}: it admits nobody any more; send the daemon SIGHUP to end the"
+            " sessions that it has admitted",
             file=sys.stderr,
         )
     else:
@@ -48,8 +52,8 @@ def _add(options: argparse.Namespace) -> None:
     token = add_token(options.file, options.name, expires)
     print(json.dumps({"name": options.name, "token": token}) if options.json else token)
     print(
-        "this is shown once, and kept nowhere: give it to the program, as $GROUPCOMM_TOKEN or"
-        " token=; it counts at once",
+        "the token is shown only now, and stored nowhere: give it to the program, as"
+        " $GROUPCOMM_TOKEN or token=; it is valid at once",
         file=sys.stderr,
     )
 

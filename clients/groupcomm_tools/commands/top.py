@@ -26,9 +26,9 @@ Show = Callable[[Frame], None]
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "--interval-s", type=float, default=1.0, metavar="S", help="between frames (1)"
+        "--interval-s", type=float, default=1.0, metavar="S", help="seconds between frames (1)"
     )
-    parser.add_argument("--count", type=int, metavar="N", help="end after so many frames")
+    parser.add_argument("--count", type=int, metavar="N", help="end after N frames")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each frame")
     parser.add_argument(
         "--svg", type=Path, metavar="FILE", help="write the last frame there, as a picture"

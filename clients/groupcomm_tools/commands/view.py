@@ -32,9 +32,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         " .svg, a figure of a short trace that does not move",
     )
     add = parser.add_argument
-    add("--logical", action="store_true", help="of a figure: along Lamport's clocks")
-    add("--ticks", action="store_true", help="of a figure: with lines between equal clocks")
-    parser.add_argument("--json", action="store_true", help="say in JSON what was written")
+    add("--logical", action="store_true", help="draw a figure along Lamport's clocks")
+    add("--ticks", action="store_true", help="draw a figure with lines between equal clocks")
+    parser.add_argument("--json", action="store_true", help="print in JSON what was written")
     parser.epilog = (
         f"{parser.epilog}; exit status: 0 written, whatever the trace shows; 1 a line of the trace"
         " is broken, or a file cannot be read or written; 2 wrong usage"

@@ -13,7 +13,9 @@ _VIEWS: Final = (DaemonView, GroupView, Transition)
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help="what to join, to see its views")
+    parser.add_argument(
+        "groups", nargs="*", metavar="GROUP", help="groups to join, to see their views"
+    )
     follow.add_options(parser, "views")
 
 

@@ -70,17 +70,17 @@ def check_running(
         options = f" --config {config}" if config is not None else ""
         options += f" --name {name}" if name is not None else ""
         if ADMITS_NOBODY in str(error):
-            return problem(check, str(error), "look in its log why it finds no view"), None
+            return problem(check, str(error), "see in its log why it does not come to a view"), None
         return problem(check, str(error), f"start it: groupcomm daemon{options}"), None
     except SessionEnded as error:
-        return problem(check, str(error), "look in its log"), None
+        return problem(check, str(error), "see its log"), None
     found = told.later
     text = f"{found['daemon']}, process {found['pid']}, up {found['uptime_s']} s"
     if name is not None and found["daemon"] != name:
         remedy = f"give the socket of {name} with --address"
         return problem(check, f"at {address} is daemon {found['daemon']}", remedy), told
     if found["state"] != "operational":
-        remedy = "wait a little; if it stays so, look at the daemons that are missing"
+        remedy = "wait a little; if this lasts, check the missing daemons"
         return problem(check, f"{text}: it looks for a view ({found['state']})", remedy), told
     return ok(check, f"{text}, operational"), told
 
@@ -100,7 +100,7 @@ def check_view(told: Told) -> Finding:
     ]
     there = ", ".join(found["daemons"])
     way = ", ".join(f"UDP {addresses.get(name)}" for name in missing)
-    remedy = f"start the missing ones; if they run, see whether {way} can be reached both ways"
+    remedy = f"start the missing daemons; if they run, check that {way} passes in both directions"
     if apart.issuperset(missing):
         remedy = "make the files equal: see files"
     return problem("view", f"of {there}; {'; '.join(states)}", remedy)
@@ -108,11 +108,11 @@ def check_view(told: Told) -> Finding:
 
 def _state_of(peer: Answer | None) -> str:
     if peer is None or peer["heard_s"] is None:
-        return "was never heard"
+        return "was never heard of"
     if peer["left"]:
         return "has left in order"
     if peer["heard_s"] < 2 * BETWEEN_S:
-        return "is heard, and does not come along"
+        return "is heard, and does not join the view"
     return f"was heard {peer['heard_s']:.0f} s ago"
 
 
@@ -132,13 +132,13 @@ def check_datagrams(told: Told) -> list[Finding]:
     refused = told.later["datagrams"]["violations"]
     if refused:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(refused.items()))
-        remedy = "have the same release and the same configuration at all daemons"
+        remedy = "run the same release with the same configuration at all daemons"
         findings.append(warning("datagrams", f"refused, against the protocol: {kinds}", remedy))
     lost = told.later["datagrams"]["not_sent"]
     if lost:
-        remedy = "the network is down, or a firewall forbids it: see the daemon's log"
-        findings.append(warning("datagrams", f"{lost} were not taken by the system", remedy))
-    return findings or [ok("datagrams", f"{told.later['datagrams']['received']} came, all good")]
+        remedy = "the network is down, or a firewall drops datagrams: see the daemon's log"
+        findings.append(warning("datagrams", f"{lost} were refused by the system", remedy))
+    return findings or [ok("datagrams", f"{told.later['datagrams']['received']} came, all valid")]
 
 
 def _judge(told: Told, text: str, cause: RejectionCause, *, is_now: bool) -> Finding:
@@ -147,9 +147,9 @@ def _judge(told: Told, text: str, cause: RejectionCause, *, is_now: bool) -> Fin
     if not cause.proven:
         missing = sorted(set(found["configured"]) - set(found["daemons"]))
         if not missing:
-            text = f"{text}; no daemon is missing, and anybody can send such"
+            text = f"{text}; no daemon is missing, and anybody can send such datagrams"
             return warning("datagrams", text, "none: they were dropped")
-        remedy = f"if {' or '.join(missing)} sent them: {remedy}; anybody can send such"
+        remedy = f"if {' or '.join(missing)} sent them: {remedy}; anybody can send such datagrams"
     return (problem if is_now else warning)("datagrams", text, remedy)
 
 
@@ -183,7 +183,7 @@ def check_ways(told: Told) -> list[Finding]:
             "links",
             f"on the way to {way['to']} packets of more than {way['packet_bytes']} bytes are lost;"
             f" those of up to {way['of_bytes']} go in fragments",
-            f"mend the network's MTU, or set packet_bytes of the link to {way['packet_bytes']}",
+            f"repair the network's MTU, or set packet_bytes of the link to {way['packet_bytes']}",
         )
         for way in narrow
     ]
@@ -192,17 +192,19 @@ def check_ways(told: Told) -> list[Finding]:
 def check_disk(told: Told) -> Finding:
     """Check whether the disk of the state folder accepts the daemon's writes, and in time."""
     check, disk = "disk", told.later["disk"]
-    aside = "; the daemon stands aside, and comes back once it works" if disk["aside"] else ""
+    aside = (
+        "; the daemon has left the view, and returns when the disk works" if disk["aside"] else ""
+    )
     if disk["error"] is not None:
-        remedy = "see to it with df, mount and dmesg; the daemon tries again every 2 s"
+        remedy = "examine the disk with df, mount and dmesg; the daemon tries again every 2 s"
         return problem(check, f"{disk['error']}{aside}", remedy)
     if not disk["answers"]:
         text = f"{disk['folder']} has not answered for {disk['waits_s']:.0f} s{aside}"
-        remedy = "see to it with dmesg, mount and df; state_dir should be on a local disk"
+        remedy = "examine the disk with dmesg, mount and df; state_dir should be on a local disk"
         return problem(check, text, remedy)
     text = f"{disk['folder']}: a write takes {1000 * disk['write_s']:.0f} ms{aside}"
     if disk["slow"]:
-        remedy = "put state_dir on a faster disk, or see what keeps this one busy"
+        remedy = "put state_dir on a faster disk, or find what keeps this one busy"
         return warning(check, text, remedy)
     return ok(check, text)
 
@@ -224,7 +226,7 @@ def check_clocks(told: Told) -> Finding:
         return warning(check, text, remedy)
     if own["jumps"]:
         return warning(check, f"this host's clock was set {own['jumps']} times", remedy)
-    return ok(check, f"within {CLOCK_S:g} s of all daemons that tell")
+    return ok(check, f"within {CLOCK_S:g} s of all daemons that report it")
 
 
 def _apart(ahead_s: float) -> str:
@@ -241,7 +243,7 @@ def check_same(config: DaemonConfig, told: Told) -> Finding:
     if changed:
         remedy = "restart it; a SIGHUP is enough for limits"
         return warning(check, f"the daemon runs with other {', '.join(changed)}", remedy)
-    return ok(check, "the daemon runs with what the file says")
+    return ok(check, "the daemon runs with the present file")
 
 
 def check_others(told: Told, others: Sequence[str]) -> list[Finding]:
@@ -252,7 +254,7 @@ def check_others(told: Told, others: Sequence[str]) -> list[Finding]:
             with connect(address, timeout_s=PATIENCE_S) as connection:
                 theirs = connection.ask("configuration")
         except (CannotConnect, SessionEnded) as error:
-            findings.append(problem("same everywhere", str(error), "is it the right address?"))
+            findings.append(problem("same everywhere", str(error), "check the address"))
             continue
         changed = differences({"core": told.configuration["core"]}, theirs)
         ours, other = told.configuration["name"], theirs["name"]

@@ -33,13 +33,15 @@ def check_configuration(path: Path | None, name: str | None) -> tuple[Finding, D
         config = read_config(path, name=name, state_dir=None)
     except ConfigError as error:
         return problem(
-            check, str(error), "mend that line; docs/configuration.md has all keys"
+            check, str(error), "correct that line; docs/configuration.md describes all keys"
         ), None
     except OSError as error:
         what = f"{error.filename}: {error.strerror}"
         if path is not None and error.filename == str(path):
-            return problem(check, what, "name the right file with --config"), None
-        remedy = "copy the key file of another daemon there, or make the first: groupcomm keygen"
+            return problem(check, what, "pass the right file with --config"), None
+        remedy = (
+            "copy the key file of another daemon there, or make the first one: groupcomm keygen"
+        )
         return problem("key file", what, remedy), None
     where = "none: a daemon alone on loopback" if path is None else str(path)
     return ok(check, f"{where}; daemon {config.name} of {', '.join(config.core.daemons)}"), config
@@ -50,11 +52,11 @@ def check_key(config: DaemonConfig) -> Finding:
     if config.keys is not None:
         fingerprint = fingerprint_of(config.keys.keys[config.keys.active]).hex()
         text = f"key {config.keys.active}, fingerprint {fingerprint}"
-        return ok("key file", f"{text}; all daemons of the cluster must have this one")
+        return ok("key file", f"{text}; all daemons of the cluster must have this key")
     if not config.insecure:
         return ok("key file", "none yet: the first daemon of this host that starts makes one")
     remedy = "make a key with groupcomm keygen, copy it to all hosts, name it as key_file"
-    return warning("key file", "none: whoever can send to this daemon can join", remedy)
+    return warning("key file", "none: every host that can send to this daemon can join", remedy)
 
 
 def check_address(config: DaemonConfig, listens: str | None, *, busy: bool = False) -> Finding:
@@ -67,29 +69,27 @@ def check_address(config: DaemonConfig, listens: str | None, *, busy: bool = Fal
     """
     check, own = "address", config.addresses[config.name]
     if listens is not None and (listens == str(own) or not own.port):
-        return ok(check, f"UDP {listens} is our daemon's")
+        return ok(check, f"UDP {listens} is used by the daemon")
     family = socket.AF_INET6 if ":" in own.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind((own.host, own.port))
         except OSError as error:
             if busy and error.errno == errno.EADDRINUSE:
-                return ok(check, f"UDP {own} is taken, it seems by the daemon that admits nobody")
+                return ok(check, f"UDP {own} is in use, probably by the daemon that admits nobody")
             return _cannot_bind(check, str(own), error)
     if listens is not None:
-        remedy = "was it started with another file, or --port? restart it with this one"
-        return warning(check, f"UDP {own} is free; our daemon is at {listens}", remedy)
+        remedy = "restart it with this file, and without --port"
+        return warning(check, f"UDP {own} is free; the daemon is at {listens}", remedy)
     return ok(check, f"UDP {own} is free")
 
 
 def _cannot_bind(check: str, own: str, error: OSError) -> Finding:
     if error.errno == errno.EADDRINUSE:
-        remedy = f"find out whose it is with: ss -lunp | grep {own.rpartition(':')[2]}"
-        return problem(
-            check, f"UDP {own} is taken, and no daemon of ours says that it has it", remedy
-        )
+        remedy = f"find the program that uses it with: ss -lunp | grep {own.rpartition(':')[2]}"
+        return problem(check, f"UDP {own} is in use, but not by a known daemon", remedy)
     if error.errno == errno.EADDRNOTAVAIL:
-        remedy = "see this host's addresses with: ip addr; mend the configuration, or --name"
+        remedy = "see this host's addresses with: ip addr; correct the configuration, or --name"
         return problem(check, f"{own} is not an address of this host", remedy)
     return problem(check, f"UDP {own}: {error.strerror}", "choose another address or port")
 
@@ -100,12 +100,14 @@ def check_buffers(wanted_bytes: int = BUFFER_BYTES) -> Finding:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for option, key in ((socket.SO_RCVBUF, "rmem_max"), (socket.SO_SNDBUF, "wmem_max")):
             probe.setsockopt(socket.SOL_SOCKET, option, wanted_bytes)
-            given[key] = probe.getsockopt(socket.SOL_SOCKET, option) // 2  # Linux tells the double
+            given[key] = (
+                probe.getsockopt(socket.SOL_SOCKET, option) // 2
+            )  # Linux returns the double
     small = [f"net.core.{key}={wanted_bytes}" for key, size in given.items() if size < wanted_bytes]
     sizes = " and ".join(str(size) for size in given.values())
-    text = f"{sizes} bytes to receive and to send, {wanted_bytes} wanted"
+    text = f"{sizes} bytes to receive and to send; {wanted_bytes} are wanted"
     if small:
-        remedy = f"bursts get lost in silence; as root: sysctl -w {' '.join(small)}"
+        remedy = f"bursts are lost silently; as root: sysctl -w {' '.join(small)}"
         return warning("UDP buffers", text, remedy)
     return ok("UDP buffers", text)
 
@@ -124,8 +126,8 @@ def check_clock(
     sleep(WATCHED_S)
     stepped_s = wall() - time.monotonic() - before
     if abs(stepped_s) > STEP_S:
-        remedy = "two time services may fight; let one slew it, such as chrony"
-        return warning(check, f"it was set by {stepped_s:+.3f} s while it was watched", remedy)
+        remedy = "two time services may conflict; run only one, such as chrony"
+        return warning(check, f"the clock was set by {stepped_s:+.3f} s during the check", remedy)
     return ok(check, f"{now} UTC, and steady")
 
 

@@ -68,8 +68,8 @@ def _delays(plan: PlanFigures) -> Section:
     return Section(
         key="delays",
         title="Delays",
-        note="From multicast to delivery at programs, by level, from one site to another. The"
-        " network and the protocol's waiting are in it, the work of processors is not.",
+        note="From multicast to delivery at programs, by level, from one site to another. They"
+        " include the network and the protocol's waiting, but not the work of processors.",
         chart=Chart(
             title="delays by level and sites",
             panels=("p50, ms", "p99, ms"),
@@ -112,7 +112,7 @@ def _daemons(plan: PlanFigures) -> Section:
     return Section(
         key="daemons",
         title="Daemons",
-        note="In a second under load. A daemon takes all that has come in one step.",
+        note="In a second under load. A daemon handles everything that has come in one step.",
         chart=None,
         table=daemon_table(plan),
     )

@@ -189,7 +189,7 @@ class Recorder:
             self._clear("buffer")
         else:
             self._note(
-                "buffer", "the disk does not keep up: messages are dropped, and a gap marked"
+                "buffer", "the disk does not keep up: messages are dropped, and a gap is marked"
             )
         self._arrived.set()
 
@@ -254,7 +254,7 @@ class Recorder:
                 await self._write_some()
         except OSError as error:
             row = self._writer.next_row
-            raise LogError(f"what was received from row {row} on is not on disk: {error}") from None
+            raise LogError(f"rows from {row} on are not on disk: {error}") from None
         finally:
             try:
                 self._sealed(await trio.to_thread.run_sync(self._writer.close))

@@ -61,7 +61,7 @@ class _Recorder:
             self._command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            process_group=0,  # ^C is for who has started it, and ends it in order
+            process_group=0,  # ^C goes to this process, which ends the recorder in order
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._listen, process)
@@ -72,7 +72,7 @@ class _Recorder:
                 with trio.CancelScope(shield=True):
                     await _end_process(process)
         if process.returncode:
-            raise RecorderError(f"the recorder at {self._name} failed: it says why above")
+            raise RecorderError(f"the recorder at {self._name} failed; its message is above")
 
     async def _begin(self, process: trio.Process) -> None:
         with trio.move_on_after(START_S):

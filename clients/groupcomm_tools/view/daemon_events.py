@@ -189,10 +189,12 @@ def _unseen(daemon: _Daemon, held: int, event: Release) -> Passage:
     agreed order or in that of its sender, and those that depend on it.
     """
     if event.level == ServiceLevel.SAFE:
-        return Passage(held, event.t, None, "word that every daemon of the view can deliver it")
+        return Passage(
+            held, event.t, None, "confirmation that every daemon of the view can deliver it"
+        )
     safe = daemon.safe
     if safe is None or event.t - safe.t > AT_ONCE_US:
-        return Passage(held, event.t, None, "something that the trace does not tell")
+        return Passage(held, event.t, None, "something that the trace does not show")
     by = daemon.view, safe.ring, safe.number
     return Passage(held, event.t, by, "a SAFE message before it")
 
@@ -277,7 +279,9 @@ class DaemonSide:
     # ---- clients ----
 
     def _client_line(self, identity: str) -> str:
-        if self._draft.lines.get(identity) is not LineKind.CLIENT:  # its filter may come first
+        if (
+            self._draft.lines.get(identity) is not LineKind.CLIENT
+        ):  # an event of its filter may come first
             self._draft.lines.setdefault(daemon_of(identity), LineKind.DAEMON)
             self._draft.lines[identity] = LineKind.CLIENT
         return identity
@@ -295,7 +299,7 @@ class DaemonSide:
         message = self._draft.message((event.c, event.m))
         message.level, message.to = event.level, event.to
         line = self._client_line(event.c)
-        if message.mark is None:  # else its filter has told of it
+        if message.mark is None:  # else its filter has sent it
             message.mark = self._draft.mark(line, event.t, PointKind.SEND, message=message)
 
     def _deliver(self, event: Deliver) -> None:
@@ -306,7 +310,7 @@ class DaemonSide:
             message.stamp = _position(event.pos)
         arrival = draft.latest(message, line)
         if arrival is not None and arrival.given:
-            return  # a filter of this client has told of it
+            return  # a filter of this client has delivered it
         arrival = draft.reach(message, line)
         self._pass_through(arrival, event)
         arrival.delivered = draft.mark(

@@ -28,14 +28,14 @@ class PointKind(enum.IntEnum):
     RECEIVE = 1  # by the process itself, or by a client's daemon for it; it could not be delivered
     DELIVER = 2
     ASK = 3  # a client connected, joined, left, disconnected
-    VIEW = 4  # a client was told who is in a group
-    NOTIFIED = 5  # a client was told something else
+    VIEW = 4  # a client received a group view
+    NOTIFIED = 5  # a client was notified of something else
     INSTALL = 6  # a daemon installed a regular view
     TRANSITION = 7  # a daemon ended one
     START = 8
     END = 9  # it was killed, crashed, or left for good
     STEP = 10  # of an algorithm, with a message or without
-    PROOF = 11  # nothing that is drawn otherwise: but it proves a violation
+    PROOF = 11  # an event that is only drawn because it proves a violation
 
 
 @attrs.frozen(kw_only=True)

@@ -40,7 +40,7 @@ def unkept_orders(events: Sequence[TraceEvent]) -> tuple[list[Unkept], str]:
     deliveries = [event for event in events if isinstance(event, Given)]
     if len(deliveries) > JUDGED_DELIVERIES:
         return [], (
-            f"orders were not judged: the trace has {len(deliveries)} deliveries, more than"
+            f"orders were not checked: the trace has {len(deliveries)} deliveries, more than"
             f" {JUDGED_DELIVERIES}"
         )
     history, given = _history(events)

@@ -190,7 +190,10 @@ def _verdict(diagram: Diagram) -> tuple[str, str]:
             "; ".join([f"Order kept: {kept or 'none'}"] + ([f"not kept: {told}"] if told else [])),
         )
     if not diagram.complete:
-        return "", "Every property holds, as far as the trace goes: what is missing was not judged"
+        return (
+            "",
+            "Every property holds, as far as the trace goes: missing deliveries were not checked",
+        )
     return "", "Every property holds"
 
 

@@ -97,7 +97,7 @@ class StepSide:
     def _buffered(self, event: Buffered) -> None:
         arrival = self._arrival(event)
         arrival.waits = event.waits
-        arrival.reason = "" if event.waits else "what its stamp does not name"
+        arrival.reason = "" if event.waits else "something that its stamp does not name"
 
     def _given(self, event: Given) -> None:
         draft = self._draft
@@ -132,10 +132,10 @@ class StepSide:
         if not arrival.reason or arrival.waits or last is None or last.t != event.t:
             return
         if last.message is None:
-            arrival.reason = "a packet without a message, which let it go"
+            arrival.reason = "a packet without a message, which released it"
         elif last.message != arrival.message.id:
             arrival.waits = (last.message,)
-            arrival.reason = "what came last before its delivery"
+            arrival.reason = "the last packet before its delivery"
 
     def _arrival(self, event: Buffered | Given) -> Reached:
         message = self._draft.message((event.s, event.m))

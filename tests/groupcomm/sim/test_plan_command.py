@@ -61,7 +61,7 @@ def test_json_and_the_page_have_the_same_and_more_sizes(
     assert main([*command, "--grow-sites", "3", "--grow-daemons", "4"]) == 0
     output = capsys.readouterr()
     found = json.loads(output.out)
-    assert output.err.splitlines()[-1] == f"{page} has the page"
+    assert output.err.splitlines()[-1] == f"{page} contains the page"
     assert [way["link"] for way in found["links"]] == ["a > b", "b > a"]
     for way in found["links"]:
         assert sum(way["kinds_kbit_per_s"].values()) == pytest.approx(way["kbit_per_s"], abs=0.01)

@@ -192,7 +192,7 @@ def test_what_was_held_back_says_why(diagram: Diagram) -> None:
         assert diagram.points[each.received].t < diagram.points[each.delivered].t
     reasons = " ".join(each.reason for each in waited)
     assert "a horizon of ring 0 (" in reasons
-    assert "word that every daemon" in reasons
+    assert "confirmation that every daemon" in reasons
 
 
 def test_what_is_behind_a_safe_message_waits_for_it() -> None:
@@ -208,7 +208,10 @@ def test_what_is_behind_a_safe_message_waits_for_it() -> None:
         place = ("7.alfa.2a", 10 + m, 0, 0, 0)
         events.append(Deliver(5_001, bob, ann, m, level, ("g",), m, place))
     safe, agreed = make_diagram("barrier", events).arrivals
-    assert (safe.waits, safe.reason) == ((), "word that every daemon of the view can deliver it")
+    assert (safe.waits, safe.reason) == (
+        (),
+        "confirmation that every daemon of the view can deliver it",
+    )
     assert (agreed.waits, agreed.reason) == ((0,), "a SAFE message before it")
 
 

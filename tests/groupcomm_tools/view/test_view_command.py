@@ -77,7 +77,7 @@ def test_what_cannot_be_read_or_written_is_named(
     assert "nothing.jsonl" in capsys.readouterr().err
     Path("empty").mkdir()
     assert main(["view", "empty"]) == 1
-    assert "empty: no traces are there" in capsys.readouterr().err
+    assert "empty: the folder has no traces" in capsys.readouterr().err
     assert main(["view", str(trace), "-o", "nowhere/page.html"]) == 1
     assert "nowhere/page.html" in capsys.readouterr().err
     assert main(["view", str(trace), "-o", "page.png"]) == 2
