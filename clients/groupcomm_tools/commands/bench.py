@@ -191,6 +191,45 @@ EXAMPLE: Final = "groupcomm bench --size 1000 --senders 3 --duration-s 5"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    _add_load_options(parser)
+    parser.add_argument("--bundling", choices=("on", "off"), default="on", help=_BUNDLING_HELP)
+    parser.add_argument("--encryption", choices=("on", "off"), default="on", help="of datagrams")
+    parser.add_argument(
+        "--packet-bytes",
+        type=int,
+        metavar="N",
+        help="size of a datagram (60000; 1340 between sites)",
+    )
+    parser.add_argument(
+        "--spin",
+        action="store_true",
+        help="daemons never sleep: each uses a processor, and delays are shorter",
+    )
+    parser.add_argument(
+        "--idle-sessions", type=int, metavar="N", default=0, help="programs that do nothing (0)"
+    )
+    parser.add_argument(
+        "--idle-groups",
+        type=int,
+        metavar="N",
+        default=0,
+        help="number of groups of these programs (0)",
+    )
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--unix", action="store_true", help="programs use unix sockets (default)")
+    way.add_argument("--tcp", action="store_true", help="programs use TCP")
+    way.add_argument("--tls", action="store_true", help="programs use TLS, with tokens")
+    parser.add_argument(
+        "--floor",
+        action="store_true",
+        help="with --rate: before each run, send the same through relays without any protocol",
+    )
+    parser.add_argument("--json", action="store_true", help="one object")
+    _add_site_options(parser)
+    add_matrix_options(parser)
+
+
+def _add_load_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--daemons", type=int, metavar="N", help="daemons on this host (3, or two for each site)"
     )
@@ -227,41 +266,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of runs, of which the median is shown (1; 3 with --matrix)",
     )
-    parser.add_argument("--bundling", choices=("on", "off"), default="on", help=_BUNDLING_HELP)
-    parser.add_argument("--encryption", choices=("on", "off"), default="on", help="of datagrams")
-    parser.add_argument(
-        "--packet-bytes",
-        type=int,
-        metavar="N",
-        help="size of a datagram (60000; 1340 between sites)",
-    )
-    parser.add_argument(
-        "--spin",
-        action="store_true",
-        help="daemons never sleep: each uses a processor, and delays are shorter",
-    )
-    parser.add_argument(
-        "--idle-sessions", type=int, metavar="N", default=0, help="programs that do nothing (0)"
-    )
-    parser.add_argument(
-        "--idle-groups",
-        type=int,
-        metavar="N",
-        default=0,
-        help="number of groups of these programs (0)",
-    )
-    way = parser.add_mutually_exclusive_group()
-    way.add_argument("--unix", action="store_true", help="programs use unix sockets (default)")
-    way.add_argument("--tcp", action="store_true", help="programs use TCP")
-    way.add_argument("--tls", action="store_true", help="programs use TLS, with tokens")
-    parser.add_argument(
-        "--floor",
-        action="store_true",
-        help="with --rate: before each run, send the same through relays without any protocol",
-    )
-    parser.add_argument("--json", action="store_true", help="one object")
-    _add_site_options(parser)
-    add_matrix_options(parser)
 
 
 _BUNDLING_HELP: Final = "senders pass many messages at once, or await each one (on)"
